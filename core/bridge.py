@@ -1,0 +1,32 @@
+"""The one way from ordinary code into the asynchronous core: scripts, Streamlit and Jupyter call `run`.
+
+All calls share one event loop in a thread of its own, because a connection pool belongs to the loop it was made in, and
+because Jupyter has a loop running already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from functools import lru_cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=1)
+def loop() -> asyncio.AbstractEventLoop:
+    made = asyncio.new_event_loop()
+    threading.Thread(target=made.run_forever, name="rankbook", daemon=True).start()
+    return made
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for the result. Ctrl-C cancels the work, and with it the statement on the server."""
+    future = asyncio.run_coroutine_threadsafe(work, loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise

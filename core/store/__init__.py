@@ -1,0 +1,1 @@
+"""Where collections live: the server, the schema, what goes in and what comes out."""

@@ -1,0 +1,73 @@
+"""What every chunker is: frozen options, and spans of a text. The base makes chunks of spans, the same way for all.
+
+A chunker gives spans in text order and need not trim or number them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from core.chunking.reading import Reading, Tokenizer
+from core.registry import Registry
+from core.types import Chunk, Item
+
+__all__ = ["Chunker", "Passage", "Reading", "Tokenizer", "chunkers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A span that becomes a chunk, unless it is blank. A child belongs to the last parent before it."""
+
+    start: int
+    end: int
+    heading_path: tuple[str, ...] = ()
+    level: Literal["passage", "parent", "child"] = "passage"
+
+
+class Chunker(BaseModel, ABC):
+    """Cuts an item's text into chunks: exact offsets, nothing visible lost, no blank chunk."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @abstractmethod
+    def passages(self, reading: Reading) -> Iterator[Passage]:
+        """Spans in text order that together hold every visible character."""
+
+    def chunk(self, item: Item, tokenize: Tokenizer) -> list[Chunk]:
+        """The item's chunks. Tokenizes the whole text at most once."""
+        reading = Reading(item.text, tokenize)
+        chunks: list[Chunk] = []
+        parent: int | None = None
+        for passage in self.passages(reading):
+            start, end = reading.stripped(passage.start, passage.end)
+            if start == end:
+                continue
+            ordinal = len(chunks)
+            parent = ordinal if passage.level == "parent" else parent
+            chunks.append(_chunk(reading, passage, (start, end), ordinal, parent))
+        return chunks
+
+
+def _chunk(reading: Reading, passage: Passage, span: tuple[int, int], ordinal: int, parent: int | None) -> Chunk:
+    start, end = span
+    page_first, page_last = reading.pages(start, end)
+    return Chunk(
+        ordinal=ordinal,
+        start=start,
+        end=end,
+        text=reading.text[start:end],
+        heading_path=passage.heading_path,
+        page_first=page_first,
+        page_last=page_last,
+        level=passage.level,
+        parent=parent if passage.level == "child" else None,
+        metadata=reading.ranges(start, end),
+    )
+
+
+chunkers: Registry[type[Chunker]] = Registry("chunker")

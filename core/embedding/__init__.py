@@ -1,0 +1,27 @@
+"""Embedding models: found by their id, loaded when first used, one of each in a process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from core.embedding import minilm, openai_backend, sentence_transformers_backend
+from core.embedding.base import Embedder, Purpose, Vectors, backends
+
+__all__ = ["DEFAULT_MODEL", "Embedder", "Purpose", "Vectors", "backends", "embedder"]
+
+DEFAULT_MODEL = minilm.NAME
+_BACKENDS = (sentence_transformers_backend, openai_backend)  # importing them registers them
+
+
+@lru_cache(maxsize=8)
+def embedder(model: str = DEFAULT_MODEL) -> Embedder:
+    """The embedder of a model id: `[backend:]name[@precision]`.
+
+    Without a backend it is a sentence-transformers name or folder, without a precision the best of this processor.
+    """
+    backend, separator, rest = model.partition(":")
+    if not separator or backend not in backends:
+        backend, rest = "sentence-transformers", model
+    name, _, number_format = rest.partition("@")
+    made: Embedder = backends[backend](name, number_format)
+    return made

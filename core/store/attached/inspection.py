@@ -1,0 +1,204 @@
+"""What the server's catalogue says of somebody's table: that it and its columns are there, fit, and may be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.errors import MissingCapability, SpecError, StoreError, UnknownName
+from core.store.attached import reading
+from core.store.attached.mapping import AttachedTable, Facts
+from core.store.engine import Store
+
+KINDS = {"r": "table", "p": "partitioned table", "v": "view", "m": "materialized view", "f": "foreign table"}
+
+SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+RELATIONS = """
+SELECT relation.relname
+FROM pg_class AS relation
+JOIN pg_namespace AS namespace ON namespace.oid = relation.relnamespace
+WHERE namespace.nspname = :namespace AND relation.relkind IN ('r', 'p', 'v', 'm', 'f')
+"""
+RELATION = """
+SELECT relation.oid,
+       relation.relkind,
+       has_schema_privilege(namespace.oid, 'USAGE') AS may_use
+FROM pg_class AS relation
+JOIN pg_namespace AS namespace ON namespace.oid = relation.relnamespace
+WHERE namespace.nspname = :namespace
+  AND relation.relname = :name
+  AND relation.relkind IN ('r', 'p', 'v', 'm', 'f')
+"""
+# -1, not NULL: without a modifier the server calls bpchar "character", which means one letter.
+COLUMNS = """
+SELECT attribute.attname AS name,
+       format_type(CASE WHEN type.typtype = 'd' THEN type.typbasetype ELSE type.oid END, -1) AS type,
+       type.typcategory = 'S' AS textual,
+       CASE WHEN type.typtype = 'd' THEN type.typtypmod ELSE attribute.atttypmod END AS modifier,
+       has_column_privilege(attribute.attrelid, attribute.attnum, 'SELECT') AS readable,
+       attribute.attnotnull AND EXISTS (
+           SELECT FROM pg_index AS index
+           WHERE index.indrelid = attribute.attrelid
+             AND index.indisunique AND index.indisvalid AND index.indpred IS NULL
+             AND index.indnkeyatts = 1 AND index.indkey[0] = attribute.attnum
+       ) AS identifies
+FROM pg_attribute AS attribute
+JOIN pg_type AS type ON type.oid = attribute.atttypid
+WHERE attribute.attrelid = :relation AND attribute.attnum > 0 AND NOT attribute.attisdropped
+ORDER BY attribute.attnum
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A column as the catalogue has it. `identifies`: an index keeps its values distinct, and none is NULL."""
+
+    name: str
+    type: str
+    textual: bool
+    modifier: int
+    readable: bool
+    identifies: bool
+
+    @property
+    def kind(self) -> str:
+        """The type's own name, whichever schema an extension put it in."""
+        return self.type.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or view with all its columns."""
+
+    kind: str
+    columns: dict[str, Found]
+
+
+def _is(*kinds: str) -> Callable[[Found], bool]:
+    return lambda column: column.kind in kinds
+
+
+# What a column must be for a field, in words and as a test.
+FITTING: dict[str, tuple[str, Callable[[Found], bool]]] = {
+    "text": ("a text type", lambda column: column.textual),
+    "title": ("a text type", lambda column: column.textual),
+    "embedding": ("vector or halfvec", _is("vector", "halfvec")),
+    "tsv": ("tsvector", _is("tsvector")),
+    "metadata": ("json or jsonb (list columns to take plain ones)", _is("json", "jsonb")),
+}
+
+
+async def relation(connection: AsyncConnection, namespace: str, name: str) -> Relation | None:
+    """The relation, or None where there is none of that name."""
+    row = (await connection.execute(text(RELATION), {"namespace": namespace, "name": name})).first()
+    if row is None:
+        return None
+    if not row.may_use:
+        await _refuse_reading(connection, f"use the schema {namespace!r}", "USAGE ON SCHEMA", (namespace,))
+    rows = await connection.execute(text(COLUMNS), {"relation": row.oid})
+    return Relation(KINDS[row.relkind], {each.name: Found(*each) for each in rows})
+
+
+async def inspect(store: Store, table: AttachedTable) -> Facts:
+    """Check the mapping against the server and say what was found. Reads, and changes nothing."""
+    async with store.begin(read_only=True) as connection:
+        found = await relation(connection, table.namespace, table.table)
+        if found is None:
+            raise await _unknown(connection, table)
+        await _check_columns(connection, table, found)
+        facts = _facts(table, found)
+        await _check_rows(connection, table, facts, identified=found.columns[table.id].identifies)
+        return await _measured(connection, table, facts)
+
+
+async def count(store: Store, table: AttachedTable, facts: Facts) -> int:
+    """How many rows belong to the collection now."""
+    async with store.begin(read_only=True) as connection:
+        return int(await connection.scalar(reading.Theirs(table, facts).counted()) or 0)
+
+
+async def _unknown(connection: AsyncConnection, table: AttachedTable) -> StoreError | UnknownName:
+    schemas = list(await connection.scalars(text(SCHEMAS)))
+    if table.namespace not in schemas:
+        return UnknownName("schema", table.namespace, schemas)
+    relations = await connection.scalars(text(RELATIONS), {"namespace": table.namespace})
+    return UnknownName(f"table or view in the schema {table.namespace!r}", table.table, relations)
+
+
+async def _check_columns(connection: AsyncConnection, table: AttachedTable, found: Relation) -> None:
+    for field, name in table.columns():
+        if name not in found.columns:
+            raise UnknownName(f"column of {table.full_name} (given as {field})", name, found.columns)
+        column = found.columns[name]
+        if not column.readable:
+            where = (table.namespace, table.table)
+            await _refuse_reading(connection, f"read the column {name!r} of {table.full_name}", "SELECT ON", where)
+        listed = field == "metadata" and not isinstance(table.metadata, str)
+        if field in FITTING and not listed:
+            _check_type(table, field, column, found.columns.values())
+
+
+def _check_type(table: AttachedTable, field: str, column: Found, others: Iterable[Found]) -> None:
+    words, fits = FITTING[field]
+    if fits(column):
+        return
+    fitting = [each.name for each in others if fits(each)]
+    raise SpecError(
+        f"The column {column.name!r} of {table.full_name} is {column.type}; `{field}` takes {words}. "
+        + (f"Such columns are: {', '.join(fitting)}." if fitting else "The table has no such column.")
+    )
+
+
+async def _refuse_reading(connection: AsyncConnection, what: str, privilege: str, name: tuple[str, ...]) -> None:
+    quoted = "%I.%I" if len(name) == 2 else "%I"
+    ask = text(f"SELECT current_user AS role, format('GRANT {privilege} {quoted} TO %I', {_binds(name)}, current_user)")
+    role, grant = (await connection.execute(ask, {f"part{n}": part for n, part in enumerate(name)})).one()
+    raise MissingCapability(f"The role {role} may not {what}. Ask its owner to run: {grant};")
+
+
+def _binds(name: tuple[str, ...]) -> str:
+    return ", ".join(f"CAST(:part{number} AS text)" for number in range(len(name)))
+
+
+def _facts(table: AttachedTable, found: Relation) -> Facts:
+    types = {name: found.columns[name].type for _, name in table.columns()}
+    modifier = found.columns[table.embedding].modifier if table.embedding else -1
+    dimension = modifier if modifier > 0 else None
+    return Facts.model_validate(
+        {"kind": found.kind, "types": types, "dimension": dimension, "fixed": dimension is not None}
+    )
+
+
+async def _check_rows(connection: AsyncConnection, table: AttachedTable, facts: Facts, *, identified: bool) -> None:
+    """The conditions are of their columns' types, and each row has an id of its own."""
+    theirs = reading.Theirs(table, facts)
+    try:
+        async with connection.begin_nested():
+            await connection.execute(theirs.counted().limit(0))
+            repeated = None if identified else (await connection.execute(theirs.repeated_ids())).first()
+    except DBAPIError as error:
+        reason = str(error.orig).strip().splitlines()[0]
+        raise SpecError(f"The rows of {table.full_name} cannot be read as mapped: {reason}.") from error
+    if repeated is None:
+        return
+    raise SpecError(
+        f"The column {table.id!r} of {table.full_name} does not identify a row: "
+        + (
+            f"{repeated.count} rows have the id {repeated.id!r}. "
+            if repeated.id is not None
+            else "there are NULLs in it. "
+        )
+        + "Map the table's key as id, or attach a view that leaves such rows out."
+    )
+
+
+async def _measured(connection: AsyncConnection, table: AttachedTable, facts: Facts) -> Facts:
+    """Where the type fixes no dimension, the first vector says it."""
+    if table.embedding is None or facts.fixed:
+        return facts
+    dimension = await connection.scalar(reading.Theirs(table, facts).sampled_dimension())
+    return facts.model_copy(update={"dimension": dimension})

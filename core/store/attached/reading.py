@@ -1,0 +1,296 @@
+"""How an attached table is read: its columns as SQL, and the level that legs search. Writes nothing, looks nothing up.
+
+Indexes of theirs are used only if our expressions are the ones they were made on: columns are cast only where that
+changes nothing for the planner.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pgvector.sqlalchemy import HALFVEC, VECTOR
+from sqlalchemy import (
+    BigInteger,
+    ColumnClause,
+    ColumnElement,
+    Select,
+    TableClause,
+    Text,
+    Uuid,
+    and_,
+    any_,
+    case,
+    column,
+    func,
+    literal,
+    literal_column,
+    null,
+    or_,
+    select,
+    table,
+    true,
+)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REGCONFIG, TSVECTOR
+from sqlalchemy.sql.expression import quoted_name
+from sqlalchemy.types import UserDefinedType
+
+from core.store.attached.mapping import AttachedTable, Attachment, Facts
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.levels import Column, Level
+from core.store.schema import lexeme_table
+
+INTEGERS = ("smallint", "integer", "bigint")
+LARGEST_KEY = 2**63 - 1
+TEXTS = ("text", "character varying")
+
+
+class ServerType(UserDefinedType[Any]):
+    """A type by the name that the server gave it."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_col_spec(self, **_: Any) -> str:
+        return self.name.replace("%", "%%")  # the driver reads a percent sign as the beginning of a placeholder
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """The mapped table as SQL expressions, all over one and the same relation."""
+
+    mapping: AttachedTable
+    facts: Facts
+
+    @cached_property
+    def relation(self) -> TableClause:
+        # Not a Table: its schema would be translated, were it called as our placeholder for a collection's schema is.
+        schema = quoted_name(self.mapping.namespace, True)
+        return table(quoted_name(self.mapping.table, True), *map(self._column, self.facts.types), schema=schema)
+
+    def _column(self, name: str) -> ColumnClause[Any]:
+        return column(quoted_name(name, True), self._vector() if name == self.mapping.embedding else self.type_of(name))
+
+    def type_of(self, name: str) -> ServerType:
+        return ServerType(self.facts.types[name])
+
+    def _vector(self) -> HALFVEC | VECTOR:
+        kind = HALFVEC if self._kind(self.mapping.embedding or "") == "halfvec" else VECTOR
+        return kind(self.facts.dimension)
+
+    def raw(self, name: str) -> ColumnElement[Any]:
+        """A mapped column as it stands."""
+        found: ColumnElement[Any] = self.relation.c[name]
+        return found
+
+    @property
+    def id(self) -> ColumnElement[str]:
+        return sql_cast(self.raw(self.mapping.id), Text).collate("C")
+
+    @property
+    def title(self) -> ColumnElement[str]:
+        if self.mapping.title is None:
+            return literal_column("''", Text)
+        return func.coalesce(sql_cast(self.raw(self.mapping.title), Text), "")
+
+    @property
+    def text(self) -> ColumnElement[str]:
+        return sql_cast(self.raw(self.mapping.text), Text)
+
+    @property
+    def lexemes(self) -> ColumnElement[Any]:
+        """Their tsvector, or the expression their index would be on: with a constant configuration, not a bound one."""
+        if self.mapping.tsv is not None:
+            return sql_cast(self.raw(self.mapping.tsv), TSVECTOR)
+        configuration = sql_cast(literal(self.mapping.language, Text, literal_execute=True), REGCONFIG)
+        return func.to_tsvector(configuration, self.text, type_=TSVECTOR)
+
+    @property
+    def vectors(self) -> ColumnElement[Any]:
+        """A column without a dimension can bear an index only as a cast to one, so that is what is searched."""
+        stored = self._embedding()
+        if self.facts.fixed or self.facts.dimension is None:
+            return stored
+        return sql_cast(stored, stored.type)
+
+    def _embedding(self) -> ColumnElement[Any]:
+        return self.raw(self.mapping.embedding or "")
+
+    def _kind(self, name: str) -> str:
+        return self.facts.types[name].rpartition(".")[2]
+
+    @property
+    def metadata(self) -> ColumnElement[Any]:
+        """Always an object: other JSON stands in one, under the column's name."""
+        if self.mapping.metadata is None:
+            return literal_column("CAST('{}' AS jsonb)", JSONB)
+        if not isinstance(self.mapping.metadata, str):
+            return self._built(self.mapping.metadata)
+        name = self.mapping.metadata
+        kind, stored = self._kind(name), self.raw(name)
+        type_ = JSONB() if kind == "jsonb" else JSON()  # a json may hold \u0000, which no jsonb can
+        build, type_of = getattr(func, f"{kind}_build_object"), getattr(func, f"{kind}_typeof")
+        return case(
+            (stored.is_(None), sql_cast(literal_column("'{}'"), type_)),
+            (type_of(stored) == "object", sql_cast(stored, type_)),
+            else_=build(literal(name), stored, type_=type_),
+        )
+
+    def _built(self, names: Sequence[str]) -> ColumnElement[Any]:
+        pairs = [part for name in names for part in (literal(name), self.raw(name))]
+        return func.jsonb_build_object(*pairs, type_=JSONB)
+
+    @property
+    def conditions(self) -> ColumnElement[bool]:
+        conditions = [
+            self.raw(name) == sql_cast(literal(written(value), Text), self.type_of(name))
+            for name, value in self.mapping.where.items()
+        ]
+        return and_(true(), *conditions)
+
+    @property
+    def where(self) -> ColumnElement[bool]:
+        """The rows that belong to the collection. One that came without an id since it was attached is no unit."""
+        return and_(self.conditions, self.raw(self.mapping.id).is_not(None))
+
+    @property
+    def has_vector(self) -> ColumnElement[bool]:
+        """The rows that the vector leg may compare: of one dimension, since the type does not see to that."""
+        stored = self._embedding()
+        present = and_(self.where, stored.is_not(None))
+        if self.facts.fixed or self.facts.dimension is None:
+            return present
+        return and_(present, func.vector_dims(stored) == self.facts.dimension)
+
+    def among(self, ids: Sequence[str]) -> ColumnElement[bool]:
+        """The rows of these ids, compared in the column's own type, so that their key's index is used."""
+        stored, kind = self.raw(self.mapping.id), self._kind(self.mapping.id)
+        if kind in INTEGERS:
+            return and_(self.where, stored == any_(literal(_integers(ids), ARRAY(BigInteger))))
+        if kind == "uuid":
+            return and_(self.where, stored == any_(literal(_uuids(ids), ARRAY(Uuid))))
+        if kind in TEXTS:
+            return and_(self.where, stored == any_(literal(list(ids), ARRAY(Text))))
+        return and_(self.where, self.id == any_(literal(list(ids), ARRAY(Text))))
+
+    def details(self) -> Select[Any]:
+        return select(
+            self.id.label("id"),
+            self.id.label("item_id"),
+            self.title.label("title"),
+            func.coalesce(self.text, "").label("text"),
+            self.metadata.label("metadata"),
+            literal_column("ARRAY[]::text[]").label("heading_path"),
+            null().label("page_first"),
+            null().label("page_last"),
+        ).select_from(self.relation)
+
+    def counted(self) -> Select[Any]:
+        return select(func.count()).select_from(self.relation).where(self.where)
+
+    def repeated_ids(self) -> Any:
+        """An id that several rows have, or NULL where a row has none."""
+        counted = func.count().label("count")
+        stored = self.raw(self.mapping.id)
+        having = or_(counted > 1, stored.is_(None))
+        chosen = sql_cast(stored, Text).label("id")
+        rows: Any = (
+            select(chosen, counted)
+            .select_from(self.relation)
+            .where(self.conditions)
+            .group_by(stored)
+            .having(having)
+            .limit(1)
+        )
+        return rows
+
+    def sampled_dimension(self) -> Select[Any]:
+        stored = self._embedding()
+        return select(func.vector_dims(stored)).where(self.where, stored.is_not(None)).limit(1)
+
+
+def written(value: str | float | bool) -> str:
+    """As the server's input functions read it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _integers(ids: Sequence[str]) -> list[int]:
+    """Ids that some integer is written as; no other can be in the column."""
+    numbers = [int(each) for each in ids if each.removeprefix("-").isdecimal() and len(each) < 20]
+    known = set(ids)
+    return [each for each in numbers if abs(each) <= LARGEST_KEY and str(each) in known]
+
+
+def _uuids(ids: Sequence[str]) -> list[uuid.UUID]:
+    found = []
+    for each in ids:
+        try:
+            made = uuid.UUID(each)
+        except ValueError:
+            continue
+        if str(made) == each:
+            found.append(made)
+    return found
+
+
+def level(store: Store, view: View, model: str | None = None) -> Level:
+    """The attached rows as units of search. A model that is not theirs leaves the vectors out."""
+    attachment = Attachment.of(view)
+    theirs = Theirs(attachment.table, attachment.facts)
+    columns: dict[str, Column] = {"lexemes": _lexemes(theirs, attachment)}
+    missing = _missing_postings(view, attachment)
+    if "pg_trgm" in store.capabilities.missing:
+        missing["text"] = store.capabilities.missing["pg_trgm"]
+    else:
+        columns["text"] = Column(theirs.relation, theirs.id, theirs.text, theirs.where)
+    if why := _no_vectors(store, view, theirs.mapping, model):
+        missing["vectors"] = why
+    else:
+        columns["vectors"] = Column(theirs.relation, theirs.id, theirs.vectors, theirs.has_vector)
+    return Level(
+        view.namespace,
+        theirs.mapping.language,
+        columns,
+        missing,
+        theirs.details(),
+        theirs.id,
+        None if why else theirs.mapping.model,
+        theirs.among,
+    )
+
+
+def _lexemes(theirs: Theirs, attachment: Attachment) -> Column:
+    """What was built aside, where it was: it holds titles too, and is smaller to scan than an expression."""
+    if attachment.aside is None:
+        return Column(theirs.relation, theirs.id, theirs.lexemes, theirs.where)
+    lexemes = lexeme_table(0)
+    return Column(lexemes, lexemes.c.id, lexemes.c.tsv)
+
+
+def _missing_postings(view: View, attachment: Attachment) -> dict[str, str]:
+    if attachment.aside is not None:
+        return {}
+    why = (
+        f"{view.name!r} is an attached table, and has no {{}} of Rankbook's own yet. Build it aside, without "
+        f"touching the table: rankbook data aside {view.name!r}"
+    )
+    return {"postings": why.format("postings"), "terms": why.format("vocabulary")}
+
+
+def _no_vectors(store: Store, view: View, mapping: AttachedTable, model: str | None) -> str | None:
+    """Why there are no vectors to search, if so."""
+    if mapping.embedding is None:
+        return (
+            f"No embedding column of {mapping.full_name} is mapped in {view.name!r}. Attach it again with --embedding "
+            "and --model."
+        )
+    if model not in (None, mapping.model):
+        return f"The embeddings of {view.name!r} were made by the model {mapping.model!r}, not by {model!r}."
+    return store.capabilities.missing.get("vector")

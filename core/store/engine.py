@@ -1,0 +1,252 @@
+"""The open store: one engine on the embedded server or on the server that `RANKBOOK_DSN` names, and what it can do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import URL, Connection, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from core.errors import ConnectionFailed, MissingCapability, ServerError
+from core.store import home as homes
+from core.store.migrations import Chain, catalog
+from core.store.schema import HERE
+from core.store.server import EmbeddedServer, Progress
+
+OLDEST_SERVER = 150000
+OLDEST_PGVECTOR = (0, 8)
+EXTENSIONS = {
+    "vector": "vector search",
+    "pg_trgm": "trigram and fuzzy search",
+    "unaccent": "full-text search without accents",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the server offers. `missing` maps an extension to the sentence that says why and what to run."""
+
+    version: int
+    extensions: dict[str, str]
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def need(self, extension: str) -> None:
+        """Refuse in a sentence where the extension is not there."""
+        if extension in self.missing:
+            raise MissingCapability(self.missing[extension])
+
+
+class Store:
+    """Rankbook's database, opened. Make it with `Store.open`, give it back with `close` or `async with`."""
+
+    def __init__(self, engine: AsyncEngine, server: EmbeddedServer | None, capabilities: Capabilities) -> None:
+        self.engine, self.server, self.capabilities = engine, server, capabilities
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str | None = None,
+        *,
+        home: Path | None = None,
+        chains: Sequence[Chain] = (),
+        progress: Progress = lambda _: None,
+    ) -> Store:
+        """Start or reach the server, bring the catalogue up to date, look at what the server can do."""
+        dsn = dsn or (None if home else os.environ.get("RANKBOOK_DSN")) or None
+        server = None if dsn else await asyncio.to_thread(_embedded, home, progress)
+        engine = _engine(dsn, server)
+        try:
+            capabilities = await _prepare(engine, (catalog, *chains))
+        except BaseException:
+            await engine.dispose()
+            if server:
+                server.release()
+            raise
+        return cls(engine, server, capabilities)
+
+    async def close(self) -> None:
+        await self.engine.dispose()
+        if self.server:
+            self.server.release()
+
+    async def __aenter__(self) -> Store:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def connect(self, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
+        """A connection on which the tables of `HERE` are those of one collection's schema."""
+        async with self.engine.connect() as connection:
+            yield await connection.execution_options(schema_translate_map={HERE: namespace})
+
+    @asynccontextmanager
+    async def begin(self, namespace: str | None = None, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
+        """A transaction on such a connection."""
+        async with self.connect(namespace) as connection:
+            if read_only:  # one snapshot for all its statements: what the first found, the next still finds
+                await connection.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
+            async with connection.begin():
+                yield connection
+
+    @property
+    def where(self) -> str:
+        """Which server this is, without its password."""
+        if self.server:
+            return f"embedded PostgreSQL in {self.server.cluster}"
+        return self.engine.url.render_as_string(hide_password=True)
+
+
+def _embedded(home: Path | None, progress: Progress) -> EmbeddedServer:
+    if not homes.supported():
+        raise ServerError("The embedded server runs on Linux and macOS. Set RANKBOOK_DSN to a PostgreSQL of yours.")
+    return EmbeddedServer(home).acquire(progress)
+
+
+def _engine(dsn: str | None, server: EmbeddedServer | None) -> AsyncEngine:
+    conninfo = server.conninfo() if server else _libpq_form(dsn or "")
+
+    async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
+        try:
+            return await _connect(conninfo)
+        except psycopg.OperationalError:
+            if server is None:
+                raise
+            # The server was killed under us: the next command must just work.
+            await asyncio.to_thread(server.ensure_running)
+            return await _connect(conninfo)
+
+    return create_async_engine(
+        _shown(conninfo), async_creator=connect, pool_pre_ping=True, pool_size=8, max_overflow=16, hide_parameters=True
+    )
+
+
+def _shown(conninfo: str) -> URL:
+    """The address as it may be shown; connections are made from the string itself."""
+    parts = psycopg.conninfo.conninfo_to_dict(conninfo)
+    port = str(parts.get("port") or "")
+    return URL.create(
+        "postgresql+psycopg",
+        username=_text(parts.get("user")),
+        host=_text(parts.get("host") or parts.get("hostaddr")),
+        port=int(port) if port.isdecimal() else None,
+        database=_text(parts.get("dbname")),
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
+    return await psycopg.AsyncConnection.connect(
+        conninfo,
+        connect_timeout=10,
+        client_encoding="UTF8",  # whatever PGCLIENTENCODING says
+        application_name="rankbook",
+        prepare_threshold=None,  # a plan made for the values at hand: which index is best depends on them
+    )
+
+
+def _libpq_form(dsn: str) -> str:
+    """Accept SQLAlchemy's form of a URL as well as libpq's own."""
+    try:
+        url = make_url(dsn)
+    except (ArgumentError, ValueError):
+        return _checked(dsn)
+    return _checked(url.set(drivername="postgresql").render_as_string(hide_password=False))
+
+
+def _checked(conninfo: str) -> str:
+    try:
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+        conninfo.encode()
+    except (psycopg.Error, UnicodeError, ValueError):
+        raise ConnectionFailed(
+            "RANKBOOK_DSN is not a connection string. Write it as postgresql://user:password@host:5432/database."
+        ) from None  # the cause would repeat the string, password included
+    return conninfo
+
+
+async def _prepare(engine: AsyncEngine, chains: Sequence[Chain]) -> Capabilities:
+    version, database, user = await _greet(engine)
+    if version < OLDEST_SERVER:
+        raise MissingCapability(f"The server is PostgreSQL {version // 10000}; Rankbook needs 15 or newer.")
+    missing = {name: why for name in EXTENSIONS if (why := await _install(engine, name))}
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(_upgrade, chains)
+    except ProgrammingError as error:
+        if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+            raise
+        raise MissingCapability(
+            f"The role {user} may not create schemas in the database {database}, which is where Rankbook keeps its own "
+            f'things. Ask an administrator to run: GRANT CREATE ON DATABASE "{database}" TO "{user}";'
+        ) from error
+    return await _look(engine, version, missing)
+
+
+async def _greet(engine: AsyncEngine) -> tuple[int, str, str]:
+    question = text("SELECT current_setting('server_version_num')::int, current_database(), current_user")
+    try:
+        async with engine.connect() as connection:
+            version, database, user = (await connection.execute(question)).one()
+            return version, database, user
+    except (DBAPIError, psycopg.Error, OSError, UnicodeError) as error:
+        reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
+        where = engine.url.render_as_string(hide_password=True)
+        raise ConnectionFailed(
+            f"No PostgreSQL answers at {where}: {reason}. Check RANKBOOK_DSN, or unset it to use the embedded server."
+        ) from None  # the cause may repeat the connection string
+
+
+def _upgrade(connection: Connection, chains: Sequence[Chain]) -> None:
+    for chain in chains:
+        if not chain.is_current(connection):
+            chain.upgrade(connection)
+
+
+async def _install(engine: AsyncEngine, extension: str) -> str | None:
+    """Make sure the extension is there. Otherwise say what is lost without it, and what to run."""
+    lost = f"{EXTENSIONS[extension].capitalize()} needs the PostgreSQL extension {extension}"
+    query = text("SELECT installed_version FROM pg_available_extensions WHERE name = :name")
+    async with engine.connect() as connection:
+        row = (await connection.execute(query, {"name": extension})).first()
+    if row is None:
+        return (
+            f"{lost}, which this server has not got. Install its package there, then run: CREATE EXTENSION {extension};"
+        )
+    if row.installed_version is not None:
+        return None
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text(f'CREATE EXTENSION IF NOT EXISTS "{extension}"'))
+    except IntegrityError:
+        return None  # another process was creating it at the same moment
+    except DBAPIError as error:
+        reason = str(error.orig).strip().splitlines()[0]
+        return (
+            f"{lost}, and you may not create it ({reason}). Ask an administrator to run: CREATE EXTENSION {extension};"
+        )
+    return None
+
+
+async def _look(engine: AsyncEngine, version: int, missing: dict[str, str]) -> Capabilities:
+    async with engine.connect() as connection:
+        rows = await connection.execute(text("SELECT extname, extversion FROM pg_extension"))
+        installed: dict[str, str] = {row.extname: row.extversion for row in rows}
+    found = installed.get("vector")
+    if found and tuple(map(int, found.split(".")[:2])) < OLDEST_PGVECTOR:
+        missing["vector"] = (
+            f"pgvector is {found}; vector search needs 0.8 or newer. Run: ALTER EXTENSION vector UPDATE;"
+        )
+    return Capabilities(version, installed, missing)

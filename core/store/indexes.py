@@ -1,0 +1,135 @@
+"""Which indexes a collection has. Built after the bulk load, side by side; what is there already is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import Any, cast
+
+from pgvector.sqlalchemy import HALFVEC
+from sqlalchemy import Column, Index, MetaData, Table, inspect
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.schema import CreateIndex
+
+from core.store.collections import LARGEST_INDEXED_DIMENSION, View
+from core.store.engine import Store
+from core.store.progress import Listener, Step, nobody
+from core.store.schema import (
+    EmbeddingSet,
+    Item,
+    chunk_table,
+    lexeme_table,
+    posting_table,
+    term_table,
+    vector_table,
+)
+from core.store.statements import written
+from core.tasks import side_by_side
+
+HNSW = {"m": 16, "ef_construction": 128}
+
+
+def wanted(view: View, *, trigrams: bool = True) -> Iterator[Index]:
+    """Every index of the collection, most laborious first, so that two workers end at about the same time."""
+    for embedding_set in view.embedding_sets:
+        yield from _vector_indexes(embedding_set)
+    for chunk_set in view.chunk_sets:
+        units = _items() if chunk_set.key == 0 else _copied(chunk_table(chunk_set.key))
+        terms = _copied(term_table(chunk_set.key))
+        if trigrams:
+            yield _gin(units, units.c.text, "gin_trgm_ops")
+            yield _gin(terms, terms.c.lexeme, "gin_trgm_ops")
+        lexemes, postings = _copied(lexeme_table(chunk_set.key)), _copied(posting_table(chunk_set.key))
+        yield _gin(lexemes, lexemes.c.tsv)
+        yield _btree(postings, postings.c.term_key)
+        yield _btree(postings, postings.c.item_key)
+        yield _btree(lexemes, lexemes.c.item_key)
+        if chunk_set.key:
+            yield _btree(units, units.c.item_key, units.c.ordinal)
+            yield _btree(units, units.c.key)
+    yield from _field_indexes(view)
+
+
+def _items() -> Table:
+    return _copied(cast("Table", Item.__table__))
+
+
+def _copied(table: Table) -> Table:
+    """A table of our own to hang indexes on: the mapped one would gather them, call after call."""
+    return table.to_metadata(MetaData())
+
+
+def _btree(table: Table, *columns: Column[Any]) -> Index:
+    return Index(f"{table.name}_{'_'.join(each.name for each in columns)}", *columns, _table=table)
+
+
+def _gin(table: Table, indexed: Column[Any], operators: str = "") -> Index:
+    return Index(
+        f"{table.name}_{indexed.name}_gin",
+        indexed,
+        postgresql_using="gin",
+        postgresql_ops={indexed.name: operators} if operators else {},
+        _table=table,
+    )
+
+
+def _vector_indexes(embedding_set: EmbeddingSet) -> Iterator[Index]:
+    table = _copied(vector_table(embedding_set.key, embedding_set.dimension))
+    yield _btree(table, table.c.item_key, table.c.key)
+    if embedding_set.dimension > LARGEST_INDEXED_DIMENSION[embedding_set.index]:
+        return  # searched exactly; pgvector indexes no more dimensions than that
+    half = embedding_set.index == "halfvec"
+    indexed = sql_cast(table.c.embedding, HALFVEC(embedding_set.dimension)).label("half") if half else table.c.embedding
+    yield Index(
+        f"{table.name}_hnsw",
+        indexed,
+        postgresql_using="hnsw",
+        postgresql_ops={indexed.name: f"{embedding_set.index}_cosine_ops"},
+        postgresql_with=HNSW,
+        _table=table,
+    )
+
+
+def _field_indexes(view: View) -> Iterator[Index]:
+    """A B-tree on the JSON value of each named field serves eq and ranges of any type; one GIN serves containment."""
+    items = _items()
+    for number, name in enumerate(view.row.fields):
+        yield Index(f"items_field_{number}", items.c.metadata[name].label("field"), _table=items)
+    if view.row.fields:
+        yield _gin(items, items.c.metadata, "jsonb_path_ops")
+
+
+async def build(store: Store, view: View, listener: Listener = nobody) -> None:
+    """Create what is missing, as many at once as there are processors, and refresh the planner's statistics."""
+    async with store.begin(view.namespace) as connection:
+        there = await connection.run_sync(present, view)
+    trigrams = "pg_trgm" not in store.capabilities.missing
+    missing = [index for index in wanted(view, trigrams=trigrams) if index.name not in there]
+    if not missing:
+        return
+    done = 0
+    workers = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def create(index: Index) -> None:
+        nonlocal done
+        async with workers, store.begin(view.namespace) as connection:
+            await connection.execute(CreateIndex(index, if_not_exists=True))
+        done += 1
+        listener(Step(f"Index {index.name}", done, len(missing), "indexes"))
+
+    await side_by_side(*(create(index) for index in missing))
+    await analyze(store, view)
+
+
+def present(connection: Any, view: View) -> set[str]:
+    found = inspect(connection).get_multi_indexes(schema=view.namespace)
+    return {str(index["name"]) for indexes in found.values() for index in indexes}
+
+
+async def analyze(store: Store, view: View) -> None:
+    """Let the planner know what is in the tables now."""
+    async with store.begin(view.namespace) as connection:
+        tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names(schema=view.namespace))
+        for table in tables:
+            await connection.execute(written("ANALYZE {table}", view.namespace, table=table))

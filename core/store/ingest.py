@@ -1,0 +1,276 @@
+"""Items into a collection: read, sifted, chunked, embedded and loaded, each step overlapping the next.
+
+A batch is one transaction: an item stands with all its chunks and vectors or not at all, so a killed ingest is resumed
+by running it again. What is unchanged costs a comparison of digests; what was embedded before is not embedded again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.embedding import Embedder
+from core.embedding.cache import EmbeddingCache
+from core.errors import StoreError
+from core.store import collections, indexes, lexicon, loading, reading
+from core.store.collections import View
+from core.store.deriving import ITEM_TABLE, Derived, Deriver, embedded_text, under_title
+from core.store.engine import Store
+from core.store.progress import Listener, Step, nobody
+from core.store.schema import ChunkSet, EmbeddingSet, chunk_table, vector_table
+from core.store.schema import Item as StoredItem
+from core.tasks import side_by_side
+from core.types import Flaw, Item, Row
+
+Unit = tuple[int, int, str, str]  # item key, key, id, text
+
+FLAWS_KEPT = 10_000  # a file that is wrong in every row must not fill the memory
+UNITS_A_BACKFILL = 512
+
+
+@dataclass(slots=True)
+class Report:
+    """What an ingest did. `flaws` lists rows left out, cleaned or noted, up to a limit; `flawed` counts them all."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    flawed: int = 0
+    flaws: list[Flaw] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def note(self, flaws: Iterable[Flaw]) -> None:
+        for flaw in flaws:
+            self.flawed += 1
+            if len(self.flaws) < FLAWS_KEPT:
+                self.flaws.append(flaw)
+
+    @property
+    def touched(self) -> bool:
+        return bool(self.added or self.changed or self.removed or self.chunks)
+
+
+class Ingest:
+    """One run over one collection. `embedders` holds a model for every embedding set's id."""
+
+    def __init__(
+        self,
+        store: Store,
+        view: View,
+        embedders: Mapping[str, Embedder],
+        tokenizer: Embedder,
+        listener: Listener = nobody,
+    ) -> None:
+        self.store, self.listener = store, listener
+        self.report = Report()
+        self._embedded = 0
+        self.caches = {model: EmbeddingCache(store, each, self._count) for model, each in embedders.items()}
+        self.tokenizer = tokenizer
+        self._take(view)
+
+    async def run(self, rows: Iterable[Row[Item] | Flaw], *, prune: bool = False, total: int | None = None) -> Report:
+        """Load the rows, then do what earlier runs or new sets left to do, then texts and indexes."""
+        async with self._alone() as connection:
+            async with self._timed("load"):
+                await self._load(connection, rows, prune=prune, total=total)
+            await self._finish()
+        return self.report
+
+    async def complete(self) -> Report:
+        """Give new chunk sets and embedding sets what they lack of the items there are."""
+        async with self._alone():
+            await self._finish()
+        return self.report
+
+    async def _finish(self) -> None:
+        async with self._timed("backfill"):
+            for chunk_set in self.view.chunk_sets:
+                await self._backfill_chunks(chunk_set)
+            for embedding_set in self.view.embedding_sets:
+                await self._backfill_vectors(embedding_set)
+        self.report.embedded = sum(cache.computed for cache in self.caches.values())
+        view = await collections.get(self.store, self.view.name)
+        async with self._timed("texts"):
+            await lexicon.update_texts(self.store, view, self.listener)
+        async with self._timed("indexes"):
+            await indexes.build(self.store, view, self.listener)
+
+    def _take(self, view: View) -> None:
+        """Work from the collection as it stands: its sets, and the newest keys given in each."""
+        if strange := {each.model for each in view.embedding_sets} - set(self.caches):
+            raise StoreError(
+                f"The collection {view.name!r} is embedded with {', '.join(sorted(strange))} too, which was not given. "
+                "Run the same command again."
+            )
+        self.view = view
+        self.deriver = Deriver(view, self.caches, self.tokenizer)
+        self._last_keys = {each.key: each.last_key for each in view.chunk_sets}
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[AsyncConnection]:
+        """A connection that holds the collection's writer lock; a second writer is told so."""
+        async with self.store.connect(self.view.namespace) as connection:
+            if not await loading.take_writer_lock(connection, self.view.name):
+                raise StoreError(
+                    f"Another process is loading the collection {self.view.name!r}. Wait until it is done."
+                )
+            try:
+                self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
+                yield connection
+            finally:
+                await loading.give_writer_lock(connection)
+
+    @asynccontextmanager
+    async def _timed(self, name: str) -> AsyncIterator[None]:
+        begun = time.monotonic()
+        yield
+        self.report.seconds[name] = time.monotonic() - begun
+
+    def _count(self, texts: int) -> None:
+        self._embedded += texts
+        self.listener(Step("Embedding", self._embedded, None, "texts"))
+
+    # -- loading -----------------------------------------------------------------------------------------------------
+
+    async def _load(
+        self, connection: AsyncConnection, rows: Iterable[Row[Item] | Flaw], *, prune: bool, total: int | None
+    ) -> None:
+        """Reading, deriving and storing run side by side; the queues between them hold two batches."""
+        sieve = reading.Sieve(connection)
+        await sieve.open()
+        derived: asyncio.Queue[tuple[reading.Change, Derived] | None] = asyncio.Queue(2)
+        changes: asyncio.Queue[reading.Change | None] = asyncio.Queue(2)
+        await side_by_side(
+            self._read(sieve, reading.batches(rows, self.view.row.fields), changes),
+            self._derive(changes, derived),
+            self._store(derived, total),
+        )
+        if prune:
+            await self._prune(sieve)
+        await sieve.close()
+
+    async def _read(
+        self, sieve: reading.Sieve, batches: Iterator[reading.Batch], into: asyncio.Queue[reading.Change | None]
+    ) -> None:
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            await into.put(await sieve.sift(batch))
+        await into.put(None)
+
+    async def _derive(
+        self,
+        changes: asyncio.Queue[reading.Change | None],
+        into: asyncio.Queue[tuple[reading.Change, Derived] | None],
+    ) -> None:
+        while (change := await changes.get()) is not None:
+            await into.put((change, await self.deriver.derive(change.items, self.view.chunk_sets)))
+        await into.put(None)
+
+    async def _store(self, derived: asyncio.Queue[tuple[reading.Change, Derived] | None], total: int | None) -> None:
+        done = 0
+        while (pair := await derived.get()) is not None:
+            change, made = pair
+            await self._store_batch(change, made)
+            done += len(change.items) + change.unchanged
+            self.listener(Step("Loading", done, total, "documents"))
+
+    async def _store_batch(self, change: reading.Change, made: Derived) -> None:
+        report = self.report
+        report.note(change.flaws)
+        report.unchanged += change.unchanged
+        if not change.items:
+            return
+        first = self._last_keys[0] + 1
+        item_keys = range(first, first + len(change.items))
+        last_keys = {**self._last_keys, 0: item_keys[-1]}
+        async with self.store.begin(self.view.namespace) as connection:
+            await loading.remove_items(connection, self.view, change.replaced)
+            await loading.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))
+            await connection.execute(update(ChunkSet).where(ChunkSet.key == 0).values(last_key=item_keys[-1]))
+            chunks = await self.deriver.store(connection, made, item_keys, last_keys)
+            await collections.touch(connection, self.view.name)
+        self._last_keys = last_keys
+        report.chunks += chunks
+        report.changed += len(change.replaced)
+        report.added += len(change.items) - len(change.replaced)
+
+    async def _prune(self, sieve: reading.Sieve) -> None:
+        while keys := await sieve.vanished():
+            async with self.store.begin(self.view.namespace) as connection:
+                await loading.remove_items(connection, self.view, keys)
+                await collections.touch(connection, self.view.name)
+            self.report.removed += len(keys)
+            self.listener(Step("Removing vanished documents", self.report.removed, None, "documents"))
+
+    # -- backfilling -------------------------------------------------------------------------------------------------
+
+    async def _backfill_chunks(self, chunk_set: ChunkSet) -> None:
+        """Chunks, and their vectors, of items that were there before the chunk set."""
+        query = select(StoredItem).where(StoredItem.key <= chunk_set.backfill_to).order_by(StoredItem.key)
+        while chunk_set.derived_to < chunk_set.backfill_to:
+            async with self.store.begin(self.view.namespace, read_only=True) as connection:
+                after = query.where(StoredItem.key > chunk_set.derived_to).limit(reading.ITEMS_A_BATCH)
+                rows = (await connection.execute(after)).all()
+            items = [Item(row.id, row.text, row.title, row.metadata) for row in rows]
+            made = await self.deriver.derive(items, [chunk_set])
+            last_keys = dict(self._last_keys)
+            reached = rows[-1].key if len(rows) == reading.ITEMS_A_BATCH else chunk_set.backfill_to
+            async with self.store.begin(self.view.namespace) as connection:
+                self.report.chunks += await self.deriver.store(connection, made, [row.key for row in rows], last_keys)
+                await connection.execute(
+                    update(ChunkSet).where(ChunkSet.key == chunk_set.key).values(derived_to=reached)
+                )
+                await collections.touch(connection, self.view.name)
+            self._last_keys, chunk_set.derived_to = last_keys, reached
+            self.listener(Step(f"Chunking {chunk_set.name}", reached, chunk_set.backfill_to, "documents"))
+
+    async def _backfill_vectors(self, embedding_set: EmbeddingSet) -> None:
+        """Vectors of items or chunks that were there before the embedding set."""
+        while embedding_set.embedded_to < embedding_set.backfill_to:
+            async with self.store.begin(self.view.namespace, read_only=True) as connection:
+                units = await self._units_after(connection, embedding_set)
+            reached = units[-1][1] if len(units) == UNITS_A_BACKFILL else embedding_set.backfill_to
+            units = [unit for unit in units if unit[3]]
+            vectors = await self.caches[embedding_set.model].embed([text for *_, text in units])
+            async with self.store.begin(self.view.namespace) as connection:
+                await loading.prepare_vectors(connection)
+                rows = ((*unit[:3], vector) for unit, vector in zip(units, vectors, strict=True))
+                await loading.copy(connection, vector_table(embedding_set.key, embedding_set.dimension), rows)
+                await connection.execute(
+                    update(EmbeddingSet).where(EmbeddingSet.key == embedding_set.key).values(embedded_to=reached)
+                )
+                await collections.touch(connection, self.view.name)
+            embedding_set.embedded_to = reached
+
+    async def _units_after(self, connection: AsyncConnection, embedding_set: EmbeddingSet) -> list[Unit]:
+        """The next texts to embed."""
+        after, upto = embedding_set.embedded_to, embedding_set.backfill_to
+        if embedding_set.chunk_set == 0:
+            items = select(StoredItem).where(StoredItem.key > after, StoredItem.key <= upto).order_by(StoredItem.key)
+            rows = await connection.execute(items.limit(UNITS_A_BACKFILL))
+            return [(row.key, row.key, row.id, embedded_text(Item(row.id, row.text, row.title))) for row in rows]
+        chunks = chunk_table(embedding_set.chunk_set)
+        query = (
+            select(chunks.c.item_key, chunks.c.key, chunks.c.id, chunks.c.text, StoredItem.title)
+            .join(StoredItem, StoredItem.key == chunks.c.item_key)
+            .where(chunks.c.key > after, chunks.c.key <= upto, chunks.c.level != "parent")
+            .order_by(chunks.c.key)
+            .limit(UNITS_A_BACKFILL)
+        )
+        rows = await connection.execute(query)
+        return [(row.item_key, row.key, row.id, under_title(row.title, row.text)) for row in rows]
+
+
+def _item_rows(change: reading.Change, keys: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    for key, item, digest in zip(keys, change.items, change.digests, strict=True):
+        yield key, item.id, item.title, item.text, Jsonb(dict(item.metadata)), digest

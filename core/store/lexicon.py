@@ -1,0 +1,180 @@
+"""Full-text lexemes, BM25's postings and the vocabulary: filled in SQL from the texts, and only for what is new.
+
+Each step works in ranges of keys and commits its watermark with its rows, so that a killed build goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import psycopg
+from sqlalchemy import Table, text, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.progress import Listener, Step, nobody
+from core.store.schema import ChunkSet, Item, chunk_table, lexeme_table, posting_table, term_table
+from core.store.statements import written
+
+SURELY_FITS = 250_000  # bytes whose tsvector stays below PostgreSQL's limit of 1 MB: hyphens and URLs treble a text
+PIECE = 50_000  # characters of a text beyond that which are read at a time
+WORK_MEMORY = "256MB"
+
+# A chunk is searched with its item's title, as it is embedded with it.
+CHUNK_UNITS = """
+    SELECT chunk.item_key, chunk.key, chunk.id, item.title, chunk.text
+    FROM {chunks} AS chunk
+    JOIN {items} AS item ON item.key = chunk.item_key
+    WHERE chunk.key > :after AND chunk.key <= :upto AND chunk.level <> 'parent'
+"""
+ITEM_UNITS = """
+    SELECT key AS item_key, key, id, title, text
+    FROM {items}
+    WHERE key > :after AND key <= :upto
+"""
+# The document length of BM25 is the number of lexemes, repeats included.
+LENGTH = "(SELECT coalesce(sum(cardinality(positions)), 0) FROM unnest(tsv))"
+
+LEX = f"""
+INSERT INTO {{lexemes}} (item_key, key, id, tsv, length, cut)
+SELECT item_key, key, id, tsv, {LENGTH}, 0
+FROM (
+    SELECT item_key, key, id,
+           setweight(to_tsvector(CAST(:language AS regconfig), title), 'A')
+           || to_tsvector(CAST(:language AS regconfig), text) AS tsv
+    FROM ({{units}}) AS unit
+    WHERE octet_length(title) + octet_length(text) <= {SURELY_FITS}
+) AS made
+"""
+HUGE = f"SELECT * FROM ({{units}}) AS unit WHERE octet_length(title) + octet_length(text) > {SURELY_FITS}"
+JOIN_PIECE = """
+SELECT CAST(
+    CAST(:tsv AS tsvector) || setweight(to_tsvector(CAST(:language AS regconfig), :piece), CAST(:weight AS "char"))
+    AS text)
+"""
+KEEP_HUGE = f"""
+INSERT INTO {{lexemes}} (item_key, key, id, tsv, length, cut)
+SELECT :item_key, :key, :id, tsv, {LENGTH}, :cut
+FROM (SELECT CAST(:tsv AS tsvector) AS tsv) AS made
+"""
+
+MEET_TERMS = """
+INSERT INTO {terms} AS term (key, lexeme, documents)
+SELECT (SELECT coalesce(max(key), 0) FROM {terms}) + row_number() OVER (ORDER BY lexeme), lexeme, count(*)
+FROM {lexemes}, unnest(tsv) AS entry
+WHERE key > :after AND key <= :upto
+GROUP BY lexeme
+ON CONFLICT (lexeme) DO UPDATE SET documents = term.documents + excluded.documents
+"""
+POST = """
+INSERT INTO {postings} (term_key, item_key, key, length, frequency)
+SELECT term.key, found.item_key, found.key, found.length, cardinality(entry.positions)
+FROM {lexemes} AS found, unnest(found.tsv) AS entry, {terms} AS term
+WHERE found.key > :after AND found.key <= :upto AND term.lexeme = entry.lexeme
+ORDER BY term.key, found.key
+"""
+COUNT = """
+UPDATE {chunk_sets}
+SET units = units + (SELECT count(*) FROM {lexemes} WHERE key > :after AND key <= :upto),
+    length = length + (SELECT coalesce(sum(length), 0) FROM {lexemes} WHERE key > :after AND key <= :upto)
+WHERE key = :chunk_set
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Units of one chunk set by their keys, and the tables they concern."""
+
+    view: View
+    chunk_set: int
+    after: int
+    upto: int
+
+    async def execute(self, connection: AsyncConnection, template: str, **values: Any) -> Any:
+        units = CHUNK_UNITS if self.chunk_set else ITEM_UNITS
+        tables = {
+            "lexemes": lexeme_table(self.chunk_set),
+            "terms": term_table(self.chunk_set),
+            "postings": posting_table(self.chunk_set),
+            "chunks": chunk_table(self.chunk_set),
+            "items": cast("Table", Item.__table__),
+            "chunk_sets": cast("Table", ChunkSet.__table__),
+        }
+        statement = written(template.replace("{units}", units), self.view.namespace, **tables)
+        given = {"after": self.after, "upto": self.upto, "language": self.view.row.language, **values}
+        return await connection.execute(statement, given)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One way through the units: what it does to a range, and the watermark that says how far it is."""
+
+    name: str
+    watermark: str
+    units_a_range: int
+    work: Callable[[AsyncConnection, Range], Awaitable[None]]
+
+
+async def lex(connection: AsyncConnection, part: Range) -> None:
+    """Fill in what full-text search reads."""
+    await part.execute(connection, LEX)
+    for unit in await part.execute(connection, HUGE):
+        await _lex_huge(connection, part, unit)
+
+
+async def _lex_huge(connection: AsyncConnection, part: Range, unit: Any) -> None:
+    """A text beyond a tsvector's limit: as many of its pieces as fit, and a flag that says so."""
+    tsv, cut = "", 0
+    for weight, piece in (*_pieces("A", unit.title), *_pieces("D", unit.text)):
+        try:
+            async with connection.begin_nested():
+                joined = await part.execute(connection, JOIN_PIECE, tsv=tsv, piece=piece, weight=weight)
+                tsv = joined.scalar_one()
+        except DBAPIError as error:
+            if not isinstance(error.orig, psycopg.errors.ProgramLimitExceeded):
+                raise
+            cut = 1
+            break
+    await part.execute(connection, KEEP_HUGE, item_key=unit.item_key, key=unit.key, id=unit.id, tsv=tsv, cut=cut)
+
+
+def _pieces(weight: str, words: str) -> Iterator[tuple[str, str]]:
+    return ((weight, words[at : at + PIECE]) for at in range(0, len(words), PIECE))
+
+
+async def post(connection: AsyncConnection, part: Range) -> None:
+    """Fill in what BM25 and fuzzy matching read."""
+    await part.execute(connection, MEET_TERMS)
+    await part.execute(connection, POST)
+    await part.execute(connection, COUNT, chunk_set=part.chunk_set)
+
+
+PASSES = (
+    Pass("Full-text lexemes", "lexed_to", 20_000, lex),
+    # Postings are sorted by term within a range: the larger the ranges, the fewer places a term is read from.
+    Pass("BM25 postings and vocabulary", "posted_to", 200_000, post),
+)
+
+
+async def update_texts(store: Store, view: View, listener: Listener = nobody) -> None:
+    """Every pass over every chunk set, up to its newest unit."""
+    for chunk_set in view.chunk_sets:
+        for each in PASSES:
+            await _run(store, view, chunk_set, each, listener)
+
+
+async def _run(store: Store, view: View, chunk_set: ChunkSet, each: Pass, listener: Listener) -> None:
+    begun = done = getattr(chunk_set, each.watermark)
+    while done < chunk_set.last_key:
+        upto = min(done + each.units_a_range, chunk_set.last_key)
+        async with store.begin(view.namespace) as connection:
+            await connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))
+            await each.work(connection, Range(view, chunk_set.key, done, upto))
+            mark = update(ChunkSet).where(ChunkSet.key == chunk_set.key).values({each.watermark: upto})
+            await connection.execute(mark)
+        done = upto
+        listener(Step(f"{each.name} of {chunk_set.name}", done - begun, chunk_set.last_key - begun))

@@ -1,0 +1,123 @@
+"""Rows in and rows out in bulk: binary COPY, and the removal of items with everything derived from them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+from psycopg import sql
+from sqlalchemy import Table, delete, func, select, text, update
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.store.collections import WRITER_LOCK, View
+from core.store.schema import (
+    HERE,
+    CachedChunks,
+    ChunkSet,
+    Item,
+    chunk_table,
+    lexeme_table,
+    posting_table,
+    term_table,
+    vector_table,
+)
+
+LOCK_PATIENCE = 2.0  # the server takes a moment to notice that a writer was killed
+_DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
+
+
+async def driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
+    """The driver's own connection, inside SQLAlchemy's transaction."""
+    raw = await connection.get_raw_connection()
+    made: psycopg.AsyncConnection[Any] = raw.driver_connection  # type: ignore[assignment]
+    return made
+
+
+async def prepare_vectors(connection: AsyncConnection) -> None:
+    """Teach this connection the vector type, for binary COPY."""
+    await register_vector_async(await driver(connection))
+
+
+async def copy(connection: AsyncConnection, table: Table, rows: Iterable[Sequence[Any]]) -> None:
+    """Load rows, whose values stand in the order of the table's columns."""
+    namespace = connection.sync_connection.get_execution_options()["schema_translate_map"][HERE]  # type: ignore[union-attr]
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
+        sql.Identifier(namespace, table.name), sql.SQL(", ").join(sql.Identifier(column.name) for column in table.c)
+    )
+    async with (await driver(connection)).cursor() as cursor, cursor.copy(statement) as into:
+        into.set_types([_type_name(column) for column in table.c])
+        for row in rows:
+            await into.write_row(row)
+
+
+def _type_name(column: Any) -> str:
+    """The type as the driver's registry spells it."""
+    if isinstance(column.type, JSONB):
+        return "jsonb"
+    spelled: str = column.type.compile(dialect=_DIALECT).lower()
+    return {"integer": "int4", "bytea": "bytea", "smallint": "int2"}.get(spelled, re.split(r"[( ]", spelled)[0])
+
+
+async def remove_items(connection: AsyncConnection, view: View, keys: list[int]) -> None:
+    """Delete items with their chunks, vectors, lexemes and postings, and keep BM25's statistics right."""
+    if not keys:
+        return
+    for chunk_set in view.chunk_sets:
+        await _forget_texts(connection, chunk_set.key, keys)
+        if chunk_set.key:
+            await _delete_of(connection, chunk_table(chunk_set.key), keys)
+    for each in view.embedding_sets:
+        await _delete_of(connection, vector_table(each.key, each.dimension), keys)
+    await connection.execute(delete(CachedChunks).where(CachedChunks.item_key.in_(keys)))
+    await connection.execute(delete(Item).where(Item.key.in_(keys)))
+
+
+async def _delete_of(connection: AsyncConnection, table: Table, keys: list[int]) -> None:
+    await connection.execute(delete(table).where(table.c.item_key.in_(keys)))
+
+
+async def _forget_texts(connection: AsyncConnection, chunk_set: int, keys: list[int]) -> None:
+    postings, terms, lexemes = posting_table(chunk_set), term_table(chunk_set), lexeme_table(chunk_set)
+    gone = delete(postings).where(postings.c.item_key.in_(keys)).returning(postings.c.term_key).cte("gone")
+    counted = select(gone.c.term_key, func.count().label("documents")).group_by(gone.c.term_key).subquery()
+    await connection.execute(
+        update(terms).where(terms.c.key == counted.c.term_key).values(documents=terms.c.documents - counted.c.documents)
+    )
+    lost = delete(lexemes).where(lexemes.c.item_key.in_(keys)).returning(lexemes.c.key, lexemes.c.length).cte("lost")
+    posted = select(ChunkSet.posted_to).where(ChunkSet.key == chunk_set).scalar_subquery()
+    sums = select(func.count().label("units"), func.coalesce(func.sum(lost.c.length), 0).label("length")).where(
+        lost.c.key <= posted
+    )
+    row = (await connection.execute(sums)).one()
+    await connection.execute(
+        update(ChunkSet)
+        .where(ChunkSet.key == chunk_set)
+        .values(units=ChunkSet.units - row.units, length=ChunkSet.length - row.length)
+    )
+
+
+async def take_writer_lock(connection: AsyncConnection, name: str) -> bool:
+    """One writer a collection. The lock belongs to the connection and goes with it, however that ends."""
+    give_up = time.monotonic() + LOCK_PATIENCE
+    while True:
+        async with connection.begin():
+            taken = await connection.scalar(text(f"SELECT pg_try_advisory_lock({WRITER_LOCK})"), {"name": name})
+        if taken or time.monotonic() > give_up:
+            return bool(taken)
+        await asyncio.sleep(0.05)
+
+
+async def give_writer_lock(connection: AsyncConnection) -> None:
+    """Before the connection goes back to the pool. A broken one has lost its locks already."""
+    with contextlib.suppress(DBAPIError):
+        async with connection.begin():
+            await connection.execute(text("SELECT pg_advisory_unlock_all()"))

@@ -1,0 +1,36 @@
+"""Names that people choose and the database must bear. Quoting is SQLAlchemy's work; this says what is refused."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from core.errors import SpecError
+
+LONGEST_IDENTIFIER = 63  # bytes; PostgreSQL cuts longer ones in silence, and two names become one
+SCHEMA_PREFIX = "c_"  # keeps a collection called "public" or "pg_catalog" out of harm's way
+BRACKETS = str.maketrans("[]", "⟦⟧")  # SQLAlchemy translates no schema whose name holds square ones
+ITEMS = "items"  # the name of the set that holds the items themselves, unchunked
+
+
+def composed(name: str) -> str:
+    """The form in which names are kept: an accent typed apart and one typed with its letter are the same name."""
+    return unicodedata.normalize("NFC", name)
+
+
+def checked(name: str, *, what: str, room: int = LONGEST_IDENTIFIER) -> str:
+    """The name in composed form, or a refusal that says why."""
+    name = composed(name)
+    if not name or name != name.strip():
+        raise SpecError(f"{what} {name!r} is empty or begins or ends with a blank. Choose a visible name.")
+    if bad := next((letter for letter in name if unicodedata.category(letter)[0] == "C"), None):
+        raise SpecError(f"{what} {name!r} holds the control character {bad!r}. Leave it out.")
+    if (length := len(name.encode())) > room:
+        raise SpecError(
+            f"{what} {name!r} takes {length} bytes; PostgreSQL leaves room for {room}. Choose a shorter one."
+        )
+    return name
+
+
+def schema_of(collection: str) -> str:
+    room = LONGEST_IDENTIFIER - len(SCHEMA_PREFIX)
+    return SCHEMA_PREFIX + checked(collection.translate(BRACKETS), what="The collection name", room=room)

@@ -1,0 +1,132 @@
+"""Is a collection whole? Compares what should stand in its tables with what does, and says what to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from sqlalchemy import Table
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.store import indexes
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.schema import (
+    ChunkSet,
+    EmbeddingSet,
+    Item,
+    chunk_table,
+    lexeme_table,
+    posting_table,
+    term_table,
+    vector_table,
+)
+from core.store.statements import written
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was checked. `wrong` counts rows that should not be so."""
+
+    check: str
+    wrong: int
+    way_out: str = "Run `rankbook data add` with the same source again: it completes what is missing."
+
+
+# What Python takes for visible, spelled out: what `\S` means to PostgreSQL depends on the locale.
+VISIBLE = r"[^\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+
+CHUNK_CHECKS = {
+    "chunks without their item": """
+        SELECT count(*) FROM {chunks} AS chunk
+        WHERE NOT EXISTS (SELECT FROM {items} AS item WHERE item.key = chunk.item_key)""",
+    "chunks that stand twice": """
+        SELECT count(*) FROM (SELECT FROM {chunks} GROUP BY item_key, ordinal HAVING count(*) > 1) AS twice""",
+    "chunks whose text is not the item's": """
+        SELECT count(*) FROM {chunks} AS chunk
+        JOIN {items} AS item ON item.key = chunk.item_key
+        WHERE substr(item.text, chunk.start_at + 1, chunk.end_at - chunk.start_at) <> chunk.text""",
+    "items without chunks": """
+        SELECT count(*) FROM {items} AS item
+        WHERE item.text ~ :visible AND NOT EXISTS (SELECT FROM {chunks} AS chunk WHERE chunk.item_key = item.key)""",
+}
+TEXT_CHECKS = {
+    "texts without lexemes, or the other way round": """
+        SELECT abs((SELECT count(*) FROM {units}) - (SELECT count(*) FROM {lexemes}))""",
+    "lexemes that stand twice": """
+        SELECT count(*) FROM (SELECT FROM {lexemes} GROUP BY key HAVING count(*) > 1) AS twice""",
+    "postings that differ from the lexemes": """
+        SELECT abs((SELECT coalesce(sum(frequency), 0) FROM {postings})
+                   - (SELECT coalesce(sum(length), 0) FROM {lexemes}))""",
+    "terms with a wrong number of documents": """
+        SELECT count(*) FROM {terms} AS term
+        FULL JOIN (SELECT term_key, count(*) AS documents FROM {postings} GROUP BY term_key) AS counted
+            ON counted.term_key = term.key
+        WHERE coalesce(counted.documents, 0) <> coalesce(term.documents, 0)""",
+    "statistics of BM25 that are off": """
+        SELECT count(*) FROM {chunk_sets}
+        WHERE key = :chunk_set
+          AND (units, length) <> (SELECT count(*), coalesce(sum(length), 0) FROM {lexemes})""",
+}
+VECTOR_CHECKS = {
+    "texts without a vector, or the other way round": """
+        SELECT count(*) FROM {units} AS unit FULL JOIN {vectors} AS vector USING (item_key, key)
+        WHERE unit.id IS DISTINCT FROM vector.id""",
+    "vectors that stand twice": """
+        SELECT count(*) FROM (SELECT FROM {vectors} GROUP BY key HAVING count(*) > 1) AS twice""",
+}
+ITEM_UNITS = "(SELECT key AS item_key, key, id FROM {items})"
+WRITTEN_ITEM_UNITS = "(SELECT key AS item_key, key, id FROM {items} WHERE title || text ~ :visible)"
+CHUNK_UNITS = "(SELECT item_key, key, id FROM {chunks} WHERE level <> 'parent')"
+
+
+async def verify(store: Store, view: View) -> list[Finding]:
+    """Every check, in an order that names causes before effects."""
+    findings: list[Finding] = []
+    async with store.begin(view.namespace, read_only=True) as connection:
+        for chunk_set in view.chunk_sets:
+            units = CHUNK_UNITS if chunk_set.key else ITEM_UNITS
+            if chunk_set.key:
+                findings += await _run(connection, view, chunk_set, CHUNK_CHECKS, units)
+            findings += await _run(connection, view, chunk_set, TEXT_CHECKS, units)
+            for each in view.embedding_sets:
+                if each.chunk_set == chunk_set.key:
+                    vector_units = units if chunk_set.key else WRITTEN_ITEM_UNITS
+                    findings += await _run(connection, view, chunk_set, VECTOR_CHECKS, vector_units, each)
+    findings.append(await _missing_indexes(store, view))
+    return findings
+
+
+async def _run(
+    connection: AsyncConnection,
+    view: View,
+    chunk_set: ChunkSet,
+    checks: dict[str, str],
+    units: str,
+    embedding_set: EmbeddingSet | None = None,
+) -> list[Finding]:
+    tables = {
+        "items": cast("Table", Item.__table__),
+        "chunk_sets": cast("Table", ChunkSet.__table__),
+        "chunks": chunk_table(chunk_set.key),
+        "lexemes": lexeme_table(chunk_set.key),
+        "terms": term_table(chunk_set.key),
+        "postings": posting_table(chunk_set.key),
+    }
+    if embedding_set:
+        tables["vectors"] = vector_table(embedding_set.key, embedding_set.dimension)
+    of = f"{chunk_set.name} ({embedding_set.model})" if embedding_set else chunk_set.name
+    findings = []
+    for check, template in checks.items():
+        statement = written(template.replace("{units}", units), view.namespace, **tables)
+        wrong = await connection.scalar(statement, {"chunk_set": chunk_set.key, "visible": VISIBLE})
+        findings.append(Finding(f"{of}: {check}", int(wrong or 0)))
+    return findings
+
+
+async def _missing_indexes(store: Store, view: View) -> Finding:
+    trigrams = "pg_trgm" not in store.capabilities.missing
+    async with store.begin(view.namespace, read_only=True) as connection:
+        present = await connection.run_sync(indexes.present, view)
+    wanted = {index.name for index in indexes.wanted(view, trigrams=trigrams)}
+    return Finding("indexes that are missing", len(wanted - present))

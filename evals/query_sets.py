@@ -1,0 +1,184 @@
+"""Query sets in the store: kept whole or not at all, read back as plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+from core.store import gate
+from core.store.engine import Store
+from core.types import Flaw, Query, Row
+from evals.labels import CheckedLabels, Exclusion, Label, Span
+from evals.store import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
+
+T = TypeVar("T")
+DEFAULT = "default"
+FLAWS_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A collection's queries with what is known about them."""
+
+    queries: tuple[Query, ...] = ()
+    labels: tuple[Label, ...] = ()
+    spans: tuple[Span, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+
+    @classmethod
+    def of(cls, checked: CheckedLabels) -> Labelled:
+        """The values without their places, in a fixed order."""
+        return cls(
+            tuple(sorted((row.value for row in checked.queries), key=lambda query: query.id)),
+            tuple(sorted((row.value for row in checked.labels), key=_label_order)),
+            tuple(sorted((row.value for row in checked.spans), key=_span_order)),
+            tuple(sorted((row.value for row in checked.exclusions), key=lambda pair: (pair.query_id, pair.item_id))),
+        )
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Each split and the number of queries that have labels in it."""
+        pairs = {(label.split, label.query_id) for label in self.labels}
+        return dict(sorted(Counter(split for split, _ in pairs).items()))
+
+    def digest(self) -> bytes:
+        content = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, default=str)
+        return hashlib.blake2b(content.encode(), digest_size=16).digest()
+
+
+def admitted(rows: Iterable[Row[T] | Flaw]) -> Iterator[Row[T] | Flaw]:
+    """Rows as they can be stored: texts and metadata cleaned as those of items are, a row with a broken id left out."""
+    for row in rows:
+        yield row if isinstance(row, Flaw) else _admitted(row)
+
+
+def _admitted(row: Row[T]) -> Row[T] | Flaw:
+    changes: dict[str, Any] = {}
+    for each in fields(row.value):  # type: ignore[arg-type]
+        value = getattr(row.value, each.name)
+        if isinstance(value, str) and not gate.storable(value):
+            if each.name.endswith("id"):
+                return Flaw(row.place, f"the {each.name} {value!r:.80} holds what cannot be stored: change it")
+            changes[each.name] = gate.cleaned(value)
+        elif isinstance(value, tuple):
+            changes[each.name] = tuple(gate.cleaned(str(part)) for part in value)
+        elif isinstance(value, Mapping):
+            try:
+                changes[each.name] = gate.cleaned_metadata(value)
+            except gate.Rejected as reason:
+                return Flaw(row.place, str(reason))
+    return Row(replace(row.value, **changes), row.place) if changes else row  # type: ignore[type-var]
+
+
+def _label_order(label: Label) -> tuple[str, str, str]:
+    return label.split, label.query_id, label.item_id
+
+
+def _span_order(span: Span) -> tuple[str, str, str, int]:
+    return span.split, span.query_id, span.item_id, span.start
+
+
+async def keep(
+    store: Store, collection: str, labelled: Labelled, flaws: tuple[Flaw, ...] = (), *, name: str = DEFAULT
+) -> bool:
+    """Put a query set in the place of the one of that name. False where nothing has changed."""
+    digest = labelled.digest()
+    async with store.begin() as connection:
+        session = AsyncSession(connection)
+        old = await _find(session, collection, name)
+        if old is not None and bytes(old.digest) == digest:
+            return False
+        if old is not None:
+            await session.delete(old)
+            await session.flush()
+        row = QuerySet(
+            collection=collection, name=name, digest=digest, flaws=[_plain(flaw) for flaw in flaws[:FLAWS_KEPT]]
+        )
+        session.add(row)
+        await session.flush()
+        await _insert_parts(connection, row.key, labelled)
+    return True
+
+
+async def _find(session: AsyncSession, collection: str, name: str) -> QuerySet | None:
+    return await session.scalar(select(QuerySet).where(QuerySet.collection == collection, QuerySet.name == name))
+
+
+async def _insert_parts(connection: AsyncConnection, key: int, labelled: Labelled) -> None:
+    parts: list[tuple[Any, list[dict[str, Any]]]] = [
+        (StoredQuery, [_query_row(query) for query in labelled.queries]),
+        (StoredLabel, [asdict(label) for label in labelled.labels]),
+        (StoredSpan, [_span_row(span) for span in labelled.spans]),
+        (StoredExclusion, [asdict(pair) for pair in labelled.exclusions]),
+    ]
+    for table, rows in parts:
+        if rows:
+            await connection.execute(insert(table.__table__), [{"set_key": key, **row} for row in rows])
+
+
+def _query_row(query: Query) -> dict[str, Any]:
+    row = asdict(query)
+    return {**row, "tags": list(query.tags), "metadata": dict(query.metadata)}
+
+
+def _span_row(span: Span) -> dict[str, Any]:
+    row = asdict(span)
+    return {**row, "start_at": row.pop("start"), "end_at": row.pop("end")}
+
+
+def _plain(flaw: Flaw) -> dict[str, Any]:
+    plain = {"place": str(flaw.place), "message": flaw.message, "outcome": flaw.outcome, "subject": flaw.subject}
+    return {name: gate.cleaned(value) for name, value in plain.items()}
+
+
+async def load(store: Store, collection: str, *, name: str = DEFAULT) -> Labelled:
+    """The query set of that name, empty where there is none."""
+    async with store.begin(read_only=True) as connection:
+        session = AsyncSession(connection)
+        found = await _find(session, collection, name)
+        if found is None:
+            return Labelled()
+        return Labelled(
+            tuple([_query(row) for row in await session.scalars(_of(StoredQuery, found).order_by(StoredQuery.id))]),
+            tuple(
+                [
+                    Label(row.query_id, row.item_id, row.grade, row.split)
+                    for row in await session.scalars(_of(StoredLabel, found))
+                ]
+            ),
+            tuple(
+                [
+                    Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade)
+                    for row in await session.scalars(_of(StoredSpan, found))
+                ]
+            ),
+            tuple([Exclusion(row.query_id, row.item_id) for row in await session.scalars(_of(StoredExclusion, found))]),
+        )
+
+
+async def flaws(store: Store, collection: str, *, name: str = DEFAULT) -> list[dict[str, Any]]:
+    """What import found wrong, as it was kept."""
+    async with store.begin(read_only=True) as connection:
+        found = await _find(AsyncSession(connection), collection, name)
+        return list(found.flaws) if found else []
+
+
+def _of(table: Any, query_set: QuerySet) -> Any:
+    return select(table).where(table.set_key == query_set.key)
+
+
+def _query(row: StoredQuery) -> Query:
+    return Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.meta)
+
+
+async def forget(store: Store, collection: str) -> None:
+    """All query sets of a collection that is being dropped."""
+    async with store.begin() as connection:
+        await connection.execute(delete(QuerySet).where(QuerySet.collection == collection))

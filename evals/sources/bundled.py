@@ -1,0 +1,100 @@
+"""The collections that ship with Rankbook, wherever it is installed. Reads through the folder and BEIR sources."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from core.errors import InputError, UnknownName
+from core.types import Flaw, Item, Query, Row
+from evals.labels import Exclusion, Label, Span
+from evals.sources.base import Source, sources
+from evals.sources.beir import MAX_CARD, BeirSource
+from evals.sources.folder import FolderSource
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def datasets_root() -> Path:
+    """`evals/bundled` in a wheel, `datasets` beside the packages in a checkout.
+
+    The catalogue tells ours from site-packages/datasets, which would be the Hugging Face library.
+    """
+    roots = (_PACKAGE / "bundled", _PACKAGE.parent / "datasets")
+    for root in roots:
+        if (root / "catalog.toml").is_file():
+            return root
+    tried = " and ".join(str(root) for root in roots)
+    raise InputError(f"The collections that ship with Rankbook are missing (looked in {tried}). Install it again.")
+
+
+def is_collection(path: Path) -> bool:
+    """A folder as bundled collections have it: documents/ with queries.jsonl or qrels/ beside it, or BEIR's layout."""
+    beside = (path / "queries.jsonl").exists() or (path / "qrels").is_dir() or (path / "README.md").exists()
+    return ((path / "documents").is_dir() and beside) or (path / "corpus.jsonl").is_file()
+
+
+def bundled_names() -> list[str]:
+    return sorted(path.name for path in datasets_root().iterdir() if path.is_dir() and _ours(path))
+
+
+def _ours(path: Path) -> bool:
+    return is_collection(path) or (path / "documents").is_dir()
+
+
+def bundled_path(name: str) -> Path:
+    if name not in bundled_names():
+        raise UnknownName("bundled collection", name, bundled_names())
+    return datasets_root() / name
+
+
+def collection_at(path: Path) -> Source:
+    """A folder in one of the two layouts that bundled collections have."""
+    if not (path / "documents").is_dir():
+        return BeirSource(path=path)
+    queries, labels = path / "queries.jsonl", path / "qrels"
+    return FolderSource(
+        path=path / "documents",
+        id_from="stem",
+        folder_field="area",
+        queries_path=queries if queries.is_file() else None,
+        labels_path=labels if labels.is_dir() else None,
+    )
+
+
+@sources.register("bundled")
+class BundledSource(Source):
+    """A collection that ships with Rankbook: its documents, queries, judgements and its card."""
+
+    kind: ClassVar[str] = "bundled"
+    name: str = Field(description="Its name, such as handbook.")
+
+    def items(self) -> Iterator[Row[Item] | Flaw]:
+        return self._files().items()
+
+    def queries(self) -> Iterator[Row[Query] | Flaw]:
+        return self._files().queries()
+
+    def labels(self) -> Iterator[Row[Label] | Flaw]:
+        return self._files().labels()
+
+    def spans(self) -> Iterator[Row[Span] | Flaw]:
+        return self._files().spans()
+
+    def exclusions(self) -> Iterator[Row[Exclusion] | Flaw]:
+        return self._files().exclusions()
+
+    def card(self) -> str:
+        path = bundled_path(self.name) / "README.md"
+        return path.read_bytes()[:MAX_CARD].decode("utf-8", "replace") if path.is_file() else ""
+
+    def _files(self) -> Source:
+        return collection_at(bundled_path(self.name))
+
+    def wishes(self) -> dict[str, Any]:
+        wishes = bundled_path(self.name) / "plan.toml"
+        return tomllib.loads(wishes.read_text(encoding="utf-8")) if wishes.is_file() else {}

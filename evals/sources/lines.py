@@ -1,0 +1,97 @@
+"""Lines and JSON objects out of a byte stream, each with its place. Owns decoding and the cap on a line's length.
+
+Memory is bounded by the longest line allowed, whatever the file holds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from core.errors import InputError
+from core.types import Flaw, Place, Row
+
+MAX_LINE = 32 * 2**20
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+
+def shown(value: object, width: int = 60) -> str:
+    """A value as it may stand in a sentence: quoted, escaped, cut short."""
+    text = ascii(value) if _unprintable(value) else repr(value)
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _unprintable(value: object) -> bool:
+    return isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def read_lines(stream: BinaryIO, file: str, *, limit: int = MAX_LINE) -> Iterator[Row[str] | Flaw]:
+    """Each line with its line end. Only LF ends a line: CR LF stays as it is, U+2028 is text."""
+    number = 0
+    while raw := stream.readline(limit + 1):
+        number += 1
+        if number == 1:
+            raw = _without_mark(raw, file)
+        if len(raw) > limit:
+            _skip_rest(stream, raw, limit)
+            yield Flaw(Place(file, number), f"The line is longer than {limit:,} bytes. It was left out.")
+        else:
+            yield decoded(raw, Place(file, number))
+
+
+def _without_mark(raw: bytes, file: str) -> bytes:
+    if raw.startswith(_UTF16_MARKS):
+        raise InputError("The file is UTF-16. Save it as UTF-8 and try again.", path=file)
+    return raw.removeprefix(_UTF8_MARK)
+
+
+def _skip_rest(stream: BinaryIO, raw: bytes, limit: int) -> None:
+    while raw and not raw.endswith(b"\n"):
+        raw = stream.readline(limit)
+
+
+def decoded(raw: bytes, place: Place) -> Row[str] | Flaw:
+    try:
+        return Row(raw.decode("utf-8"), place)
+    except UnicodeDecodeError as error:
+        bad = raw[error.start : error.start + 1].hex()
+        return Flaw(place, f"Byte 0x{bad} at position {error.start + 1} of the line is not UTF-8. It was left out.")
+
+
+def read_json_lines(stream: BinaryIO, file: str) -> Iterator[Row[dict[str, Any]] | Flaw]:
+    """One JSON object a line; blank lines are passed over."""
+    for line in read_lines(stream, file):
+        if isinstance(line, Flaw):
+            yield line
+        elif line.value.strip():
+            yield parse_object(line)
+
+
+def parse_object(line: Row[str]) -> Row[dict[str, Any]] | Flaw:
+    try:
+        value = json.loads(line.value, parse_constant=_refuse, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        return Flaw(line.place, f"Not valid JSON: {error.msg} at column {error.colno}.")
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, NaN, brackets nested for ever
+        return Flaw(line.place, f"Not usable JSON: {_reason(error)}.")
+    if not isinstance(value, dict):
+        return Flaw(line.place, f"A JSON object was expected, and this is {shown(value)}.")
+    return Row(value, line.place)
+
+
+def _reason(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error).split(";")[0].rstrip(".")
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON number, and PostgreSQL's jsonb does not take it")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{shown(digits, 20)} is too large a number")
+    return number

@@ -1,0 +1,163 @@
+"""Rows of CSV, TSV, JSONL and Parquet as plain dicts with their places. Owns the formats, not what columns mean."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from core.errors import InputError
+from core.types import Flaw, Place, Row
+from evals.sources.lines import MAX_LINE, read_json_lines, read_lines
+from evals.sources.plain import plain
+from evals.sources.trees import open_file, require_file
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".ndjson.gz")
+_PEEK = 100  # JSON objects may leave a field out, so the columns are those of the first hundred rows
+_BATCH = 1024
+TableRow = Row[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table being read: the columns it names, and its rows, to be taken once."""
+
+    file: str
+    columns: tuple[str, ...]
+    rows: Iterator[TableRow | Flaw]
+
+    def require(self, column: str, purpose: str) -> str:
+        if column not in self.columns:
+            near = get_close_matches(column, self.columns, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            there = ", ".join(map(repr, self.columns[:30])) or "none"
+            message = f"There is no column {column!r} for the {purpose}.{hint} The columns are: {there}."
+            raise InputError(message, path=self.file)
+        return column
+
+    def pick(self, given: str | None, usual: tuple[str, ...], purpose: str) -> str:
+        """The column given, else the first usual one that is there."""
+        found = given if given is not None else next((name for name in usual if name in self.columns), usual[0])
+        return self.require(found, purpose)
+
+
+@contextmanager
+def opened_table(path: Path, quote: str = '"') -> Iterator[Table]:
+    """A table by the ending of its name, for the time of one pass."""
+    name = path.name.lower().removesuffix(".gz")
+    require_file(path, "a CSV, TSV, JSONL or Parquet file")
+    if name.endswith(".parquet"):
+        with _parquet(path) as table:
+            yield table
+        return
+    if not name.endswith(TABLE_SUFFIXES):
+        message = f"The ending is not known. What is understood: {', '.join(TABLE_SUFFIXES)}."
+        raise InputError(message, path=path)
+    with open_file(path) as stream:
+        if name.endswith((".jsonl", ".ndjson")):
+            yield _json_table(stream, str(path))
+        else:
+            yield _csv_table(stream, str(path), "\t" if name.endswith(".tsv") else ",", quote)
+
+
+def _json_table(stream: BinaryIO, file: str) -> Table:
+    rows = read_json_lines(stream, file)
+    first = list(islice(rows, _PEEK))
+    columns = dict.fromkeys(name for row in first if isinstance(row, Row) for name in row.value)
+    return Table(file, tuple(columns), chain(first, rows))
+
+
+@dataclass
+class _Feed:
+    """Hands lines to the csv module, and remembers how many, and which of them could not be read."""
+
+    lines: Iterable[Row[str] | Flaw]
+    taken: int = 0
+    flaws: list[Flaw] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self.lines:
+            self.taken += 1
+            if isinstance(line, Flaw):
+                self.flaws.append(line)
+                yield "\n"  # its record is left out; the line still counts
+            else:
+                yield line.value
+
+
+def _csv_table(stream: BinaryIO, file: str, delimiter: str, quote: str) -> Table:
+    # The module's own limit of 128 KiB is process-wide and shorter than many documents; it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    feed = _Feed(read_lines(stream, file))
+    reader = csv.reader(
+        feed, delimiter=delimiter, quotechar=quote or None, quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
+    )
+    records = _records(reader, feed, file)
+    header = next(records, None)
+    if not isinstance(header, Row):
+        reason = header.message if header else "The file is empty; a header line was expected."
+        raise InputError(reason, path=file, line=1)
+    columns = tuple(cell.strip() for cell in header.value)
+    if repeated := sorted({name for name in columns if columns.count(name) > 1}):
+        raise InputError(f"The header names a column twice: {', '.join(map(repr, repeated))}.", path=file, line=1)
+    return Table(file, columns, _as_dicts(records, columns))
+
+
+def _records(reader: Any, feed: _Feed, file: str) -> Iterator[Row[list[str]] | Flaw]:
+    """Each record with the physical line on which it starts; blank lines are passed over."""
+    while True:
+        place, feed.flaws = Place(file, feed.taken + 1), []
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield Flaw(place, f"Not readable as CSV: {error}.")
+            continue
+        if feed.flaws:
+            yield from feed.flaws
+        elif cells is None:
+            return
+        elif cells:
+            yield Row(cells, place)
+
+
+def _as_dicts(records: Iterator[Row[list[str]] | Flaw], columns: tuple[str, ...]) -> Iterator[TableRow | Flaw]:
+    for record in records:
+        if isinstance(record, Flaw):
+            yield record
+        elif len(record.value) != len(columns):
+            count = len(record.value)
+            yield Flaw(
+                record.place, f"The row has {count} cells and the header {len(columns)}. Is a quote or comma missing?"
+            )
+        else:
+            yield Row(dict(zip(columns, record.value, strict=True)), record.place)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Table]:
+    from pyarrow import lib, parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
+            yield Table(str(path), tuple(file.schema_arrow.names), _parquet_rows(file, str(path), lib.ArrowException))
+    except (lib.ArrowException, OSError) as error:
+        reason = str(error).split("\n", maxsplit=1)[0][:200]
+        raise InputError(f"This is not a readable Parquet file ({reason}).", path=path) from error
+
+
+def _parquet_rows(file: Any, name: str, arrow_error: type[Exception]) -> Iterator[TableRow | Flaw]:
+    """The line of a Parquet row is its number, from 1."""
+    number = 0
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH):
+            for row in batch.to_pylist():
+                number += 1
+                yield Row(plain(row), Place(name, number))
+    except (arrow_error, OSError, ValueError) as error:
+        reason = str(error).split("\n", maxsplit=1)[0][:200]
+        raise InputError(f"The Parquet file is damaged after row {number} ({reason}).", path=name) from error

@@ -1,0 +1,151 @@
+"""CSV, TSV, JSONL and Parquet with a column mapping: documents, and queries and judgements in tables of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from core.types import Flaw, Item, Query, Row
+from evals.labels import Label
+from evals.sources.base import Source, sources
+from evals.sources.records import id_text, item_rows, label_row, query_rows
+from evals.sources.tables import Table, opened_table
+
+_IDS = ("id", "_id", "doc_id", "docid", "docno", "document_id", "item_id", "pid", "uuid", "key")
+_TEXTS = ("text", "body", "content", "contents", "passage", "abstract", "document", "description")
+_QUERY_IDS = ("query_id", "query-id", "qid", "topic", "query")
+_ITEM_IDS = ("item_id", "item", "corpus-id", "corpus_id", *_IDS[2:6], "id")
+_GRADES = ("grade", "score", "relevance", "rel", "label", "rating")
+
+
+class _Columns(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ItemColumns(_Columns):
+    """Which columns make a document."""
+
+    id: str | None = Field(default=None, description=f"Column of the id; else the first there is of {', '.join(_IDS)}.")
+    text: str | None = Field(
+        default=None, description=f"Column of the text; else the first there is of {', '.join(_TEXTS)}."
+    )
+    title: str | None = Field(
+        default=None, description="Column of the title; else `title` where there is one. Empty for none."
+    )
+    metadata: tuple[str, ...] | None = Field(
+        default=None, description="Columns kept as metadata; all others when not given."
+    )
+
+
+class QueryColumns(_Columns):
+    """Which columns make a query."""
+
+    id: str | None = Field(default=None, description="Column of the id; else query_id, id or the like.")
+    text: str | None = Field(default=None, description="Column of the text; else text, query or question.")
+    kind: str | None = Field(default=None, description="Column of the query's kind; else `kind` where there is one.")
+    tags: str | None = Field(
+        default=None, description="Column of tags (a list, or text parted by commas); else `tags`."
+    )
+    weight: str | None = Field(default=None, description="Column of the weight; else `weight` where there is one.")
+
+
+class LabelColumns(_Columns):
+    """Which columns make a judgement."""
+
+    query: str | None = Field(
+        default=None, description=f"Column of the query's id; else one of {', '.join(_QUERY_IDS)}."
+    )
+    item: str | None = Field(
+        default=None, description=f"Column of the document's id; else one of {', '.join(_ITEM_IDS)}."
+    )
+    grade: str | None = Field(default=None, description=f"Column of the grade; else one of {', '.join(_GRADES)}.")
+    split: str | None = Field(
+        default=None, description="Column of the split; else `split` where there is one, or `test`."
+    )
+
+
+@sources.register("tabular")
+class TabularSource(Source):
+    """CSV, TSV, JSONL or Parquet (by the file's ending; text formats also with .gz), columns mapped by name."""
+
+    kind: ClassVar[str] = "tabular"
+    path: Path = Field(description="The table of documents.")
+    columns: ItemColumns = Field(default=ItemColumns(), description="Its columns.")
+    queries_path: Path | None = Field(default=None, description="The table of queries.")
+    query_columns: QueryColumns = Field(default=QueryColumns(), description="Its columns.")
+    labels_path: Path | None = Field(default=None, description="The table of judgements.")
+    label_columns: LabelColumns = Field(default=LabelColumns(), description="Its columns.")
+    quote: str = Field(
+        default='"', max_length=1, description="The quoting character of CSV and TSV; empty where none is used."
+    )
+
+    @field_validator("quote")
+    @classmethod
+    def _usable(cls, value: str) -> str:
+        if value and (not value.isprintable() or value in ", "):
+            raise ValueError("a printable character other than the comma and the blank was expected")
+        return value
+
+    def items(self) -> Iterator[Row[Item] | Flaw]:
+        with opened_table(self.path, self.quote) as table:
+            wanted = self.columns
+            names = {
+                "_id": table.pick(wanted.id, _IDS, "id"),
+                "text": table.pick(wanted.text, _TEXTS, "text"),
+                "title": _optional(table, wanted.title, "title"),
+            }
+            kept = None if wanted.metadata is None else [table.require(name, "metadata") for name in wanted.metadata]
+            for row in table.rows:
+                yield from (row,) if isinstance(row, Flaw) else item_rows(_mapped(row, names, kept))
+
+    def queries(self) -> Iterator[Row[Query] | Flaw]:
+        if self.queries_path is None:
+            return
+        with opened_table(self.queries_path, self.quote) as table:
+            wanted = self.query_columns
+            facets = {name: _optional(table, getattr(wanted, name), name) for name in ("kind", "tags", "weight")}
+            names = {
+                "_id": table.pick(wanted.id, (*_QUERY_IDS[:3], *_IDS), "query's id"),
+                "text": table.pick(wanted.text, ("text", "query", "question"), "query's text"),
+            }
+            for row in table.rows:
+                yield from (row,) if isinstance(row, Flaw) else query_rows(_mapped(row, {**names, **facets}, None))
+
+    def labels(self) -> Iterator[Row[Label] | Flaw]:
+        if self.labels_path is None:
+            return
+        with opened_table(self.labels_path, self.quote) as table:
+            wanted = self.label_columns
+            query = table.pick(wanted.query, _QUERY_IDS, "query's id")
+            item = table.pick(wanted.item, _ITEM_IDS, "document's id")
+            grade = table.pick(wanted.grade, _GRADES, "grade")
+            split = _optional(table, wanted.split, "split")
+            for row in table.rows:
+                if isinstance(row, Flaw):
+                    yield row
+                else:
+                    cells = row.value
+                    in_split = id_text(cells.get(split)) or "test" if split else "test"
+                    yield label_row(cells.get(query), cells.get(item), cells.get(grade), in_split, row.place)
+
+
+def _optional(table: Table, given: str | None, usual: str) -> str | None:
+    """A column that need not be there, unless it was asked for; "" asks for none."""
+    if given is None:
+        return usual if usual in table.columns else None
+    return table.require(given, usual) if given else None
+
+
+def _mapped(row: Row[dict[str, Any]], names: dict[str, str | None], kept: list[str] | None) -> Row[dict[str, Any]]:
+    """The row under the names that records know; other columns become metadata, empty cells and nulls excepted."""
+    cells, taken = row.value, set(names.values())
+    others = [name for name in cells if name not in taken] if kept is None else kept
+    nested = cells.get("metadata") if "metadata" in others and isinstance(cells.get("metadata"), dict) else None
+    metadata = {name: cells[name] for name in others if cells.get(name) not in (None, "")}
+    if nested is not None:
+        metadata = {**{name: value for name, value in metadata.items() if name != "metadata"}, **nested}
+    fields = {field: cells.get(column) for field, column in names.items() if column is not None}
+    return Row({**fields, "metadata": metadata}, row.place)

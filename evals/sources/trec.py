@@ -1,0 +1,210 @@
+"""TREC's own formats: documents in SGML, XML or TSV, topics, and qrels files of four columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from core.errors import InputError
+from core.types import Flaw, Item, Query, Row
+from evals.labels import Label
+from evals.sources.base import Source, sources
+from evals.sources.folder import require_folder
+from evals.sources.lines import read_lines, shown
+from evals.sources.qrels import read_qrels
+from evals.sources.records import item_rows
+from evals.sources.sgml import fields_of, loose_fields_of, read_blocks
+from evals.sources.trees import exists, open_file
+from evals.sources.walk import walk
+
+_LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative|Title)\s*:\s*", re.IGNORECASE)
+_SNIFF = 64 * 1024
+_NAME = r"^[A-Za-z][\w.:-]{0,63}$"
+
+
+@sources.register("trec")
+class TrecSource(Source):
+    """Documents in TREC's SGML (valid XML or not), XML or TSV; topics; qrels for each split."""
+
+    kind: ClassVar[str] = "trec"
+    documents: Path = Field(description="A file, or a folder that is read with all folders below it; .gz is unpacked.")
+    document_format: Literal["auto", "sgml", "tsv"] = Field(
+        default="auto",
+        description="sgml (XML too), tsv (id, text or id, title, text), or auto: by what the file begins with.",
+    )
+    document_tag: str = Field(default="doc", pattern=_NAME, description="The element that is a document.")
+    id_tag: str = Field(default="docno", pattern=_NAME, description="The element inside it that is the id.")
+    title_tags: tuple[str, ...] = Field(
+        default=("title", "headline", "hl", "ti"), description="Elements that can be the title; the first one there is."
+    )
+    text_tags: tuple[str, ...] = Field(
+        default=("text",), description="Elements that are the text; where there are none, all that is not id or title."
+    )
+    topics: Path | None = Field(
+        default=None, description="Topics: <top> with <num> and <title>, <topic> in XML, or TSV id, text."
+    )
+    topic_fields: tuple[str, ...] = Field(
+        default=("title",), min_length=1, description="The topic's parts that make up the query: title, desc, narr."
+    )
+    qrels: dict[str, Path] = Field(
+        default={}, description="A qrels file for each split; one path alone is the split test."
+    )
+
+    @field_validator("qrels", mode="before")
+    @classmethod
+    def _one_file_is_test(cls, value: object) -> object:
+        return {"test": value} if isinstance(value, (str, Path)) else value or {}
+
+    @field_validator("title_tags", "text_tags", "topic_fields")
+    @classmethod
+    def _lower(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name.lower() for name in value)
+
+    def items(self) -> Iterator[Row[Item] | Flaw]:
+        if not exists(self.documents):
+            message = (
+                "There is nothing here; a file of TREC documents or a folder of them was expected. Check the path."
+            )
+            raise InputError(message, path=self.documents)
+        for path in self._files():
+            if isinstance(path, Flaw):
+                yield path
+                continue
+            with open_file(path) as stream:
+                read = self._tsv_items if self._is_tsv(stream) else self._sgml_items
+                yield from read(stream, str(path))
+
+    def _files(self) -> Iterator[Path | Flaw]:
+        if not self.documents.is_dir():
+            return iter((self.documents,))
+        require_folder(self.documents, "a folder of TREC documents")
+        return walk(self.documents, ("",))
+
+    def _is_tsv(self, stream: BinaryIO) -> bool:
+        if self.document_format != "auto":
+            return self.document_format == "tsv"
+        opening = rb"^\s*<" + re.escape(self.document_tag.encode()) + rb"[\s>]"
+        ahead: bytes = stream.peek(_SNIFF)  # type: ignore[attr-defined]
+        return not starts_with_tag(stream) and not re.search(opening, ahead, re.IGNORECASE | re.MULTILINE)
+
+    def _tsv_items(self, stream: BinaryIO, file: str) -> Iterator[Row[Item] | Flaw]:
+        for row in _tsv(stream, file):
+            if isinstance(row, Flaw):
+                yield row
+            else:
+                identity, *title, text = row.value
+                yield from item_rows(Row({"_id": identity, "title": " ".join(title), "text": text}, row.place))
+
+    def _sgml_items(self, stream: BinaryIO, file: str) -> Iterator[Row[Item] | Flaw]:
+        for block in read_blocks(stream, file, self.document_tag):
+            if isinstance(block, Flaw):
+                yield block
+                continue
+            source, problem = _decode(block.value)
+            fields = self._item_fields(fields_of(source))
+            yield from item_rows(Row(fields, block.place))
+            if problem:
+                yield Flaw(block.place, problem, "cleaned", str(fields["_id"] or ""))
+
+    def _item_fields(self, parts: dict[str, list[str]]) -> dict[str, Any]:
+        identity = " ".join(parts.pop(self.id_tag.lower(), [])) or None
+        titles = [" ".join(parts.pop(tag)) for tag in self.title_tags if tag in parts]
+        title = " ".join(titles[:1]).replace("\n", " ")
+        texts = [text for tag in self.text_tags for text in parts.pop(tag, [])]
+        if not texts:
+            return {
+                "_id": identity,
+                "title": title,
+                "text": "\n".join(text for part in parts.values() for text in part),
+            }
+        metadata = {name: " ".join(part) for name, part in parts.items() if any(part)}
+        return {"_id": identity, "title": title, "text": "\n\n".join(texts), "metadata": metadata}
+
+    def queries(self) -> Iterator[Row[Query] | Flaw]:
+        if self.topics is None:
+            return
+        with open_file(self.topics) as stream:
+            read = self._topic_blocks if starts_with_tag(stream) else _tsv_topics
+            yield from read(stream, str(self.topics))
+
+    def _topic_blocks(self, stream: BinaryIO, file: str) -> Iterator[Row[Query] | Flaw]:
+        # One pass needs one tag: classic files say <top>, XML ones <topic> (and <topics> around all of them).
+        tag = "top" if re.search(rb"<top[\s>]", stream.peek(_SNIFF), re.IGNORECASE) else "topic"  # type: ignore[attr-defined]
+        for block in read_blocks(stream, file, tag):
+            if isinstance(block, Flaw):
+                yield block
+                continue
+            source, problem = _decode(block.value)
+            query = self._topic(Row(source, block.place))
+            yield query
+            if problem:
+                yield Flaw(block.place, problem, "cleaned")
+
+    def _topic(self, block: Row[str]) -> Row[Query] | Flaw:
+        parts = {
+            name: _LABEL.sub("", " ".join(" ".join(part).split()))
+            for name, part in loose_fields_of(block.value).items()
+        }
+        identity = topic_number(parts.pop("num", "") or _attribute(block.value))
+        if not identity:
+            return Flaw(block.place, "The topic has no number: neither <num> nor an attribute `number` or `id`.")
+        known = {"title", "desc", "narr", *self.topic_fields}
+        text = " ".join(parts[name] for name in self.topic_fields if parts.get(name))
+        text = text or next((part for name, part in parts.items() if part and name not in ("top", "topic")), "")
+        return Row(Query(identity, text, metadata={name: parts[name] for name in parts if name in known}), block.place)
+
+    def labels(self) -> Iterator[Row[Label] | Flaw]:
+        for split, path in self.qrels.items():
+            with open_file(path) as stream:
+                yield from read_qrels(stream, str(path), split)
+
+
+def topic_number(text: str) -> str:
+    """Old topics say 051 where their qrels say 51."""
+    number = text.strip()
+    return number.lstrip("0") or "0" if number.isascii() and number.isdigit() else number
+
+
+def _attribute(block: str) -> str:
+    found = re.match(r"<[^<>]{0,500}?\b(?:number|id|num)\s*=\s*[\"']?([^\"'<>\s]{1,200})", block)
+    return found[1] if found else ""
+
+
+def starts_with_tag(stream: BinaryIO) -> bool:
+    """Looks ahead without moving on."""
+    ahead: bytes = stream.peek(_SNIFF)  # type: ignore[attr-defined]
+    return ahead.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
+
+
+def _decode(raw: bytes) -> tuple[str, str]:
+    try:
+        return raw.decode("utf-8"), ""
+    except UnicodeDecodeError:
+        # The newswire discs are Latin-1 where they are not ASCII, and Latin-1 never fails.
+        return raw.decode("latin-1"), "The document is not UTF-8; it was read as Latin-1."
+
+
+def _tsv(stream: BinaryIO, file: str) -> Iterator[Row[list[str]] | Flaw]:
+    for line in read_lines(stream, file):
+        if isinstance(line, Flaw):
+            yield line
+        elif line.value.strip():
+            cells = line.value.strip("\r\n").split("\t", 2)
+            if len(cells) > 1:
+                yield Row(cells, line.place)
+            else:
+                yield Flaw(line.place, f"An id, a tab and a text were expected: {shown(cells[0])}.")
+
+
+def _tsv_topics(stream: BinaryIO, file: str) -> Iterator[Row[Query] | Flaw]:
+    for row in _tsv(stream, file):
+        if isinstance(row, Flaw):
+            yield row
+        elif identity := row.value[0].strip():
+            yield Row(Query(identity, " ".join(row.value[1:])), row.place)
+        else:
+            yield Flaw(row.place, "The topic has no id before the tab.")

@@ -1,0 +1,219 @@
+"""A folder or a zip archive as named byte streams. Owns the guards against hostile archives; extracts nothing to disk.
+
+A zip is judged twice: by its directory before anything is read (paths, links, entry count, declared sizes), and by
+counting the bytes that really come out, because a directory can lie.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import stat
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.errors import InputError
+
+RATIO_FLOOR = 16 * 2**20  # below this much output a high ratio harms nobody, and tiny test files often have one
+
+
+class ArchiveLimits(BaseModel):
+    """How much an archive may hold. The defaults fit the largest public BEIR archive."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    entries: int = Field(default=10_000, gt=0, description="Most entries that a zip may have.")
+    total_bytes: int = Field(default=32 * 2**30, gt=0, description="Most bytes that may come out of one archive.")
+    ratio: int = Field(default=200, gt=0, description="Most bytes out for each byte in. Text seldom passes 20.")
+
+
+class Budget:
+    """Counts the bytes that come out of one archive or compressed file, and stops at the limit."""
+
+    def __init__(self, file: str, packed_bytes: int, limits: ArchiveLimits) -> None:
+        self._file, self._limits = file, limits
+        self._left = min(limits.total_bytes, max(RATIO_FLOOR, packed_bytes * limits.ratio))
+
+    def spend(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise InputError(
+                f"Unpacking was stopped: more came out than {self._limits.total_bytes:,} bytes, or more than "
+                f"{self._limits.ratio} times what went in. If the file is to be trusted, unpack it yourself and give "
+                "the folder.",
+                path=self._file,
+            )
+
+
+class MeteredStream(io.RawIOBase):
+    """A stream whose bytes are charged to a budget, and whose damage is told as InputError."""
+
+    def __init__(self, raw: BinaryIO, file: str, budget: Budget, *, packed: bool) -> None:
+        self._raw, self._file, self._budget = raw, file, budget
+        self._inner = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if packed else raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            block = self._inner.read(len(buffer))
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            lzma.LZMAError,
+            EOFError,
+            OSError,
+            ValueError,
+            NotImplementedError,
+        ) as error:
+            raise InputError(f"The file is damaged and cannot be unpacked ({error}).", path=self._file) from error
+        self._budget.spend(len(block))
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        self._raw.close()  # GzipFile leaves a file that it was given open
+        super().close()
+
+
+class Tree(ABC):
+    """Files under a root, by relative name with forward slashes."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Every file there is, sorted."""
+
+    @abstractmethod
+    def place(self, name: str) -> str:
+        """How a complaint names this file."""
+
+    @abstractmethod
+    def open(self, name: str) -> io.BufferedReader:
+        """The file's bytes, unpacked where its name ends in .gz."""
+
+
+class FolderTree(Tree):
+    """Plain files on disk. Only two levels are listed: no layout read here is deeper."""
+
+    def __init__(self, root: Path, limits: ArchiveLimits) -> None:
+        self._root, self._limits = root, limits
+
+    def names(self) -> list[str]:
+        found = (path for pattern in ("*", "*/*") for path in self._root.glob(pattern) if path.is_file())
+        return sorted(path.relative_to(self._root).as_posix() for path in found)
+
+    def place(self, name: str) -> str:
+        return str(self._root / name)
+
+    def open(self, name: str) -> io.BufferedReader:
+        return open_file(self._root / name, self._limits)
+
+
+class ZipTree(Tree):
+    """A zip archive, looked over before the first byte is read."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path, limits: ArchiveLimits) -> None:
+        self._archive, self._path = archive, path
+        self._entries = {entry.filename: entry for entry in checked_entries(archive, path, limits)}
+        self._budget = Budget(str(path), path.stat().st_size, limits)
+
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def place(self, name: str) -> str:
+        return f"{self._path}!{name}"
+
+    def open(self, name: str) -> io.BufferedReader:
+        try:
+            inner = cast("BinaryIO", self._archive.open(self._entries[name]))
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
+            message = f"The entry cannot be unpacked ({error}). Pack it anew with the usual deflate method."
+            raise InputError(message, path=self.place(name)) from error
+        return _metered(inner, name, self.place(name), self._budget)
+
+
+def checked_entries(archive: zipfile.ZipFile, path: Path, limits: ArchiveLimits) -> Iterator[zipfile.ZipInfo]:
+    """The archive's files, or InputError where the archive as a whole is not to be trusted."""
+    entries = archive.infolist()
+    if len(entries) > limits.entries:
+        raise InputError(f"The archive has {len(entries):,} entries; {limits.entries:,} are allowed.", path=path)
+    Budget(str(path), path.stat().st_size, limits).spend(sum(entry.file_size for entry in entries))
+    seen: set[str] = set()
+    for entry in entries:
+        if problem := _problem(entry, seen):
+            raise InputError(f"The archive is refused: the entry {entry.filename!r:.80} {problem}.", path=path)
+        seen.add(entry.filename)
+        if not entry.is_dir():
+            yield entry
+
+
+def _problem(entry: zipfile.ZipInfo, seen: set[str]) -> str:
+    name = entry.filename
+    if name.startswith("/") or "\\" in name or ":" in name.split("/")[0]:
+        return "has an absolute or a foreign path"
+    if ".." in PurePosixPath(name).parts:
+        return "leads out of the archive"
+    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return "is a link or a device"
+    if entry.flag_bits & 0x1:
+        return "is encrypted"
+    return "stands there twice" if name in seen else ""
+
+
+def _metered(inner: BinaryIO, name: str, file: str, budget: Budget) -> io.BufferedReader:
+    return io.BufferedReader(MeteredStream(inner, file, budget, packed=name.endswith(".gz")), 256 * 1024)
+
+
+def open_file(path: Path, limits: ArchiveLimits | None = None) -> io.BufferedReader:
+    """A file's bytes, unpacked under a budget where its name ends in .gz."""
+    require_file(path)
+    try:
+        raw = path.open("rb")
+    except OSError as error:
+        raise InputError(f"The file cannot be read: {error.strerror or error}.", path=path) from error
+    if not path.name.endswith(".gz"):
+        return raw
+    return _metered(raw, path.name, str(path), Budget(str(path), path.stat().st_size, limits or ArchiveLimits()))
+
+
+def require_file(path: Path, what: str = "a file") -> None:
+    """InputError where nothing readable stands at `path`. A pipe or a device is not a file: it might never end."""
+    if not exists(path):
+        raise InputError(f"There is nothing here; {what} was expected. Check the path.", path=path)
+    if not path.is_file():
+        raise InputError(f"This is not a plain file; {what} was expected.", path=path)
+
+
+def exists(path: Path) -> bool:
+    """`Path.exists` that answers for any text, NUL and over-long names included."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def opened_tree(path: Path, limits: ArchiveLimits) -> Iterator[Tree]:
+    """A folder or a .zip, for the time of one pass over it."""
+    if not exists(path):
+        message = "There is nothing here; a folder or a .zip was expected. Check the path."
+        raise InputError(message, path=path)
+    if path.is_dir():
+        yield FolderTree(path, limits)
+        return
+    require_file(path, "a folder or a .zip")
+    with ExitStack() as stack:
+        try:
+            archive = stack.enter_context(zipfile.ZipFile(path))
+        except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError, EOFError) as error:
+            message = f"This is neither a folder nor a readable zip archive ({error})."
+            raise InputError(message, path=path) from error
+        yield ZipTree(archive, path, limits)

@@ -1,0 +1,135 @@
+"""The harness's own tables: query sets, queries, labels, runs, judgements, outputs. Mapped here, migrated beside."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import BigInteger, DateTime, Float, ForeignKey, Identity, Integer, LargeBinary, Text, func
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from core.store.migrations import Chain
+from core.store.schema import CATALOG, Base, Id
+
+chain = Chain("evals", Path(__file__).parent / "migrations")
+
+QUERY_SET = f"{CATALOG}.query_sets.key"
+
+
+class QuerySet(Base):
+    """The queries of a collection under a name. `digest` covers queries, labels, spans and exclusions."""
+
+    __tablename__ = "query_sets"
+    __table_args__ = ({"schema": CATALOG},)
+
+    key: Mapped[int] = mapped_column(Integer, Identity(), primary_key=True)
+    collection: Mapped[str] = mapped_column(Id)
+    name: Mapped[str] = mapped_column(Id)
+    digest: Mapped[bytes] = mapped_column(LargeBinary)
+    flaws: Mapped[list[Any]] = mapped_column(JSONB, default=list)  # what import found wrong, shown beside the scores
+    changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class StoredQuery(Base):
+    """A query of a set."""
+
+    __tablename__ = "queries"
+    __table_args__ = ({"schema": CATALOG},)
+
+    set_key: Mapped[int] = mapped_column(ForeignKey(QUERY_SET, ondelete="CASCADE"), primary_key=True)
+    id: Mapped[str] = mapped_column(Id, primary_key=True)
+    text: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text, default="")
+    tags: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list)
+    weight: Mapped[float] = mapped_column(Float, default=1.0)
+    meta: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, default=dict)
+
+
+class StoredLabel(Base):
+    """How relevant an item is to a query, in one split."""
+
+    __tablename__ = "labels"
+    __table_args__ = ({"schema": CATALOG},)
+
+    set_key: Mapped[int] = mapped_column(ForeignKey(QUERY_SET, ondelete="CASCADE"), primary_key=True)
+    split: Mapped[str] = mapped_column(Id, primary_key=True)
+    query_id: Mapped[str] = mapped_column(Id, primary_key=True)
+    item_id: Mapped[str] = mapped_column(Id, primary_key=True)
+    grade: Mapped[int] = mapped_column(Integer)
+
+
+class StoredSpan(Base):
+    """Which characters of an item answer a query."""
+
+    __tablename__ = "spans"
+    __table_args__ = ({"schema": CATALOG},)
+
+    key: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    set_key: Mapped[int] = mapped_column(ForeignKey(QUERY_SET, ondelete="CASCADE"), index=True)
+    split: Mapped[str] = mapped_column(Id)
+    query_id: Mapped[str] = mapped_column(Id)
+    item_id: Mapped[str] = mapped_column(Id)
+    start_at: Mapped[int] = mapped_column(Integer)
+    end_at: Mapped[int] = mapped_column(Integer)
+    text: Mapped[str] = mapped_column(Text)
+    grade: Mapped[int] = mapped_column(Integer)
+
+
+class StoredExclusion(Base):
+    """An item that a query's ranking leaves out: the document the question was written from, say."""
+
+    __tablename__ = "exclusions"
+    __table_args__ = ({"schema": CATALOG},)
+
+    set_key: Mapped[int] = mapped_column(ForeignKey(QUERY_SET, ondelete="CASCADE"), primary_key=True)
+    query_id: Mapped[str] = mapped_column(Id, primary_key=True)
+    item_id: Mapped[str] = mapped_column(Id, primary_key=True)
+
+
+class Run(Base):
+    """One variant over one query set, with everything needed to repeat it."""
+
+    __tablename__ = "runs"
+    __table_args__ = ({"schema": CATALOG},)
+
+    id: Mapped[str] = mapped_column(Id, primary_key=True)
+    collection: Mapped[str] = mapped_column(Id, index=True)
+    collection_version: Mapped[int] = mapped_column(BigInteger)
+    query_set_digest: Mapped[bytes] = mapped_column(LargeBinary)
+    split: Mapped[str] = mapped_column(Id)
+    variant: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    environment: Mapped[dict[str, Any]] = mapped_column(JSONB)  # code version, machine, server
+    scores: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    rankings: Mapped[bytes] = mapped_column(LargeBinary)  # compressed
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class Judgement(Base):
+    """A grade that somebody gave: who or what, when, and on which version of the text."""
+
+    __tablename__ = "judgements"
+    __table_args__ = ({"schema": CATALOG},)
+
+    collection: Mapped[str] = mapped_column(Id, primary_key=True)
+    query_id: Mapped[str] = mapped_column(Id, primary_key=True)
+    item_id: Mapped[str] = mapped_column(Id, primary_key=True)
+    judge: Mapped[str] = mapped_column(Id, primary_key=True)
+    grade: Mapped[int] = mapped_column(Integer)
+    is_model: Mapped[bool]
+    item_digest: Mapped[bytes] = mapped_column(LargeBinary)
+    note: Mapped[str] = mapped_column(Text, default="")
+    judged_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class Output(Base):
+    """What a notebook's cell showed, by the digest of all that it depends on."""
+
+    __tablename__ = "outputs"
+    __table_args__ = ({"schema": CATALOG},)
+
+    digest: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    notebook: Mapped[str] = mapped_column(Id, index=True)
+    content: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    made_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())

@@ -1,0 +1,208 @@
+"""Folders of documents, and the bundled collections that are read through them."""
+
+# mypy: disable-error-code="union-attr, no-untyped-call, attr-defined"
+# In a test a Flaw where a Row was expected fails by itself.
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.errors import InputError, RankbookError, UnknownName
+from core.types import Flaw, Row
+from evals.sources import BundledSource, FolderSource, bundled_names, bundled_path
+from evals.sources.front_matter import split_front_matter
+from evals.sources.html_text import html_to_text
+
+FRONT = "---\ntitle: Alarms\ndate: 2024-06-11\ntags: [a, b]\n---\n\n# Heading\n\nBody.\n"
+
+
+def folder(root, files):
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return root
+
+
+def read(source):
+    rows = list(source.items())
+    return [row.value for row in rows if isinstance(row, Row)], [row for row in rows if isinstance(row, Flaw)]
+
+
+def test_front_matter_becomes_metadata_and_leaves_the_text(tmp_path):
+    items, flaws = read(FolderSource(path=folder(tmp_path, {"area/a.md": FRONT})))
+    assert flaws == []
+    assert (items[0].id, items[0].title, items[0].text) == ("area/a", "Alarms", "# Heading\n\nBody.\n")
+    assert items[0].metadata == {"date": "2024-06-11", "tags": ["a", "b"], "folder": "area"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("a.md", "```\n# no\n```\n## Yes ##\n", "Yes"),
+        ("b.md", "# About C#\n", "About C#"),
+        ("c-d_e.txt", "plain", "c d e"),
+        ("f.html", "<title> A  title</title><h1>H</h1>", "A title"),
+        ("g.htm", "<h2>Only <b>one</b></h2>", "Only one"),
+    ],
+)
+def test_titles_come_from_the_best_place_there_is(tmp_path, name, text, title):
+    assert read(FolderSource(path=folder(tmp_path, {name: text})))[0][0].title == title
+
+
+def test_documents_are_sorted_by_path_and_ids_can_be_chosen(tmp_path):
+    path = folder(
+        tmp_path, {"b.md": "x", "a/z.md": "x", "a-b/y.txt": "x", ".git/hidden.md": "x", "n.png": "x", "a/q.v2.md": "x"}
+    )
+    assert [item.id for item in read(FolderSource(path=path))[0]] == ["a-b/y", "a/q.v2", "a/z", "b"]
+    assert [item.id for item in read(FolderSource(path=path, id_from="stem"))[0]] == ["y", "q.v2", "z", "b"]
+    assert read(FolderSource(path=path, id_from="file", suffixes=(".txt",)))[0][0].id == "a-b/y.txt"
+    assert all("folder" not in item.metadata for item in read(FolderSource(path=path, folder_field=None))[0])
+
+
+def test_undecodable_bytes_are_replaced_and_told(tmp_path):
+    items, flaws = read(FolderSource(path=folder(tmp_path, {"a.md": b"one\ntwo \xff three"})))
+    assert items[0].text == "one\ntwo \ufffd three"
+    assert (flaws[0].outcome, flaws[0].subject, flaws[0].place.file) == ("cleaned", "a", str(tmp_path / "a.md"))
+    assert "line 2" in flaws[0].message
+
+
+def test_links_that_leave_the_folder_are_not_followed(tmp_path):
+    folder(tmp_path, {"out/secret.md": "secret", "in/a.md": "x", "in/sub/b.md": "y"})
+    (tmp_path / "in" / "secret.md").symlink_to(tmp_path / "out" / "secret.md")
+    (tmp_path / "in" / "away").symlink_to(tmp_path / "out")
+    (tmp_path / "in" / "loop").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "near.md").symlink_to(tmp_path / "in" / "a.md")
+    items, flaws = read(FolderSource(path=tmp_path / "in"))
+    assert [item.id for item in items] == ["a", "near", "sub/b"]
+    assert len(flaws) == 3
+
+
+def test_a_name_that_is_not_utf8_is_one_flaw(tmp_path):
+    folder(tmp_path, {"a.md": "x"})
+    try:
+        (tmp_path / os.fsdecode(b"\xff.md")).write_text("x")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    items, flaws = read(FolderSource(path=tmp_path))
+    assert ([item.id for item in items], len(flaws)) == (["a"], 1)
+    assert flaws[0].place.file.encode()
+
+
+def test_queries_and_labels_beside_the_documents(tmp_path):
+    files = {"d/a.md": "x", "q.jsonl": '{"_id": 1, "text": "t"}', "r/train.tsv": "1\ta\t2", "r/exclude.tsv": "1\ta"}
+    folder(tmp_path, files)
+    source = FolderSource(path=tmp_path / "d", queries_path=tmp_path / "q.jsonl", labels_path=tmp_path / "r")
+    assert [row.value.text for row in source.queries()] == ["t"]
+    assert [(row.value.split, row.value.grade) for row in source.labels()] == [("train", 2)]
+    assert [row.value.item_id for row in source.exclusions()] == ["a"]
+
+
+def test_missing_folders_and_empty_ones_are_told(tmp_path):
+    for path, message in ((tmp_path / "none", "There is nothing here"), (tmp_path, r"no file that ends in \.md")):
+        with pytest.raises(InputError, match=message):
+            next(FolderSource(path=path).items())
+
+
+def test_html_becomes_text_that_the_headings_chunker_takes():
+    source = (
+        "<html><head><title>T &amp; U</title><style>x{}</style></head><body><h1>One</h1><p>a <b>b</b>\n c&eacute;</p>"
+        "<script>alert('<p>')</script><ul><li>x<li>y</ul><h2>Two</h2><table><tr><th>k</th><td>v</td></tr></table>"
+        "<pre>  keep\n    this</pre>1 &lt; 2<br>end</body></html>"
+    )
+    title, text, problem = html_to_text(source)
+    assert (title, problem) == ("T & U", "")
+    assert text == "# One\n\na b cé\n\n- x\n- y\n\n## Two\n\nk | v\n\n  keep\n    this\n\n1 < 2\nend"
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "body", "bad"),
+    [
+        ("---\n\nA rule first.\n---\n", {}, "---\n\nA rule first.\n---\n", False),
+        ("---\na: [\n---\nx", {}, "x", True),
+        ("---\n---\nx", {}, "x", False),
+        ("---\na: &x 1\nb: *x\n---\nx", {}, "x", True),
+        ("---\r\na: .nan\r\n---\r\nx", {"a": None}, "x", False),
+        ("---\na: 1\nno end", {}, "---\na: 1\nno end", False),
+        ("---\na: !!python/object:os.system {}\n---\nx", {}, "x", True),
+    ],
+)
+def test_front_matter_is_read_safely(text, fields, body, bad):
+    found, rest, problem = split_front_matter(text)
+    assert (found, rest, bool(problem)) == (fields, body, bad)
+
+
+FUZZ = st.lists(
+    st.sampled_from(
+        [
+            "---\n",
+            "a: ",
+            "!!timestamp ",
+            "!!int ''\n",
+            "!!bool x\n",
+            "<![x",
+            "<!--",
+            "</",
+            "<script",
+            "&#",
+            "<p ",
+            "*a",
+            "&a",
+            "[",
+            "{",
+            "# ",
+            "\n",
+        ]
+    )
+    | st.text(max_size=8),
+    max_size=12,
+).map("".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@given(
+    head=st.sampled_from(["", "---\n"]), text=FUZZ, tail=st.sampled_from(["", "\n---\n"]), raw=st.binary(max_size=20)
+)
+def test_arbitrary_files_raise_nothing_but_our_own_errors(tmp_path, head, text, tail, raw):
+    content = (head + text + tail).encode("utf-8", "replace") + raw
+    items, _ = read(FolderSource(path=folder(tmp_path, {"a.md": content, "b.html": content})))
+    assert [item.id for item in items] == ["a", "b"]
+    for item in items:
+        item.text.encode()
+
+
+def test_the_handbook_ships_and_reads_without_a_flaw():
+    assert "handbook" in bundled_names()
+    assert bundled_path("handbook").is_dir()
+    items, flaws = read(BundledSource(name="handbook"))
+    assert flaws == []
+    assert len({item.id for item in items}) == len(items)
+    for item in items:
+        assert item.title
+        assert {"type", "date", "area"} <= set(item.metadata)
+        assert "/" not in item.id
+
+
+def test_an_unknown_bundled_collection_names_the_nearest():
+    with pytest.raises(UnknownName, match="handbook"):
+        next(BundledSource(name="handbok").items())
+    with pytest.raises(RankbookError):
+        bundled_path("../handbook")
+
+
+@pytest.mark.parametrize(
+    "piece", ["<a ", "<a>", "<!--", "</", "<![x", "<![if>", "<p a='", '<p a=">', "<script>", "<?", "&#", "<"]
+)
+def test_hostile_html_takes_no_longer_than_its_length_asks(piece):
+    started = time.monotonic()
+    html_to_text(piece * 100_000)
+    assert time.monotonic() - started < 5  # a parser that is quadratic takes minutes
+
+
+def test_attributes_comments_and_stray_brackets():
+    source = """<!-- <p>no</p> --><p title="a > b" data-x='y'>one</p><!DOCTYPE html>3 < 4 <5> <p title=it's>two</p>"""
+    assert html_to_text(source)[1].split() == ["one", "3", "<", "4", "<5>", "two"]

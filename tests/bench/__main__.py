@@ -1,0 +1,47 @@
+"""Runs the benchmarks named, or all; prints one table of figures with their targets. Exit code 1 where one is missed.
+
+python -m tests.bench             everything
+python -m tests.bench embedding   one module
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.figures import Figure
+
+MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency")
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or MODULES
+    os.environ.pop("RANKBOOK_DSN", None)
+    os.environ["RANKBOOK_HOME"] = tempfile.mkdtemp(prefix="rankbook-bench-", dir="/tmp")
+    figures: list[Figure] = []
+    try:
+        for name in chosen:
+            print(f"- {name}", flush=True)
+            figures += import_module(f"tests.bench.{name}").measure()
+    finally:
+        shutil.rmtree(Path(os.environ["RANKBOOK_HOME"]), ignore_errors=True)
+    show(figures)
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+def show(figures: list[Figure]) -> None:
+    table = Table("what", "measured", "target", "", title="Benchmarks", title_justify="left")
+    for figure in figures:
+        table.add_row(figure.what, figure.measured, figure.target, "met" if figure.met else "MISSED")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

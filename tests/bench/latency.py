@@ -1,0 +1,37 @@
+"""A warm vector search, query embedding included, inside the process."""
+
+from __future__ import annotations
+
+import time
+
+from core import bridge, retriever
+from core.legs.vector import VectorLeg
+from core.store import collections
+from core.store.engine import Store
+from evals import library, query_sets
+from evals.sources import guess
+from evals.store import chain
+from tests.bench.figures import Figure, below, percentile
+
+
+def measure() -> list[Figure]:
+    return bridge.run(_measure())
+
+
+async def _measure() -> list[Figure]:
+    async with await Store.open(chains=[chain]) as store:
+        source = guess("handbook")
+        await library.add(store, "handbook", source)
+        view = await collections.get(store, "handbook")
+        queries = (await query_sets.load(store, "handbook")).queries
+        for query in queries[:10]:
+            await retriever.search(store, view, query.text, VectorLeg(), chunks="default")
+        times = []
+        for query in queries:
+            begun = time.perf_counter()
+            await retriever.search(store, view, query.text, VectorLeg(), chunks="default")
+            times.append((time.perf_counter() - begun) * 1000)
+    return [
+        below("warm vector search, query embedded: p50, ms", percentile(times, 0.5), 60),
+        below("warm vector search, query embedded: p95, ms", percentile(times, 0.95), 60),
+    ]

@@ -1,0 +1,32 @@
+"""Ingesting an unchanged collection again."""
+
+from __future__ import annotations
+
+import time
+
+from core import bridge
+from core.store.engine import Store
+from evals import library
+from evals.sources import guess
+from evals.store import chain
+from tests.bench.figures import SHARED, Figure, at_least
+
+
+def measure() -> list[Figure]:
+    return bridge.run(_measure())
+
+
+async def _measure() -> list[Figure]:
+    async with await Store.open(chains=[chain]) as store:
+        times = []
+        for _ in range(4):
+            begun = time.perf_counter()
+            added = await library.add(store, "cranfield", guess(SHARED / "cranfield"))
+            times.append(time.perf_counter() - begun)
+    first, again = times[0], min(times[1:])
+    return [
+        Figure("cranfield: first ingest, seconds", f"{first:.1f}"),
+        Figure("cranfield: ingested again unchanged, seconds", f"{again:.2f}"),
+        at_least("cranfield: first time against again", first / again, 50, "{:.0f}"),
+        Figure("cranfield: texts embedded again", str(added.report.embedded), "0", added.report.embedded == 0),
+    ]

@@ -1,0 +1,168 @@
+"""`rankbook`, the command. Loads nothing heavy before a command needs it, so that --help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from workbench.commands import data, telling
+
+app = typer.Typer(
+    name="rankbook",
+    help="Which retrieval set-up should we ship, and how sure are we? Without a command, opens the workbench.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(data.app, name="data")
+
+DEMO = "handbook"
+
+
+def version(*, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"rankbook {installed('rankbook')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def workbench(
+    context: typer.Context,
+    port: Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; beyond loopback there is no sign-in yet.")] = (
+        "127.0.0.1"
+    ),
+    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+    demo: Annotated[bool, typer.Option(help="Load the demo collection where there is no collection yet.")] = True,
+    _version: Annotated[bool, typer.Option("--version", callback=lambda wanted: version(wanted=wanted))] = False,
+) -> None:
+    """Open the workbench in a browser.
+
+    \b
+    rankbook                       the workbench; the first time, with the demo collection
+    rankbook search "reset hub 3"  one query on the command line
+    rankbook data add --help       bring in your own documents, queries and labels
+    rankbook doctor                what is running, and how to mend what is wrong
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from workbench import session
+    from workbench.serve import serve
+
+    if demo:
+        _load_demo()
+    session.close()  # the page opens its own; a second lease would outlive it
+    raise typer.Exit(serve(port=port, host=host, open_browser=browser))
+
+
+def _load_demo() -> None:
+    from core import bridge
+    from core.store import collections
+    from evals import library
+    from evals.sources import guess
+    from workbench.session import store
+
+    opened = store(telling.say)
+    if bridge.run(collections.listed(opened)):
+        return
+    telling.say("Loading the demo collection, which happens once.")
+    source = guess(DEMO)
+    with telling.progress() as listener:
+        bridge.run(library.add(opened, DEMO, source, library.plan_for(source), listener=listener))
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Where.")] = DEMO,
+    leg: Annotated[
+        list[str] | None, typer.Option(help="vector, fulltext or trigram; several run side by side.")
+    ] = None,
+    chunks: Annotated[
+        str | None, typer.Option(help="A chunk set, or 'items' for whole documents; by default the first chunk set.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The embedding model, where there are several.")] = None,
+    top_k: Annotated[int, typer.Option("--top", "-k", min=1, max=1000, help="How many hits.")] = 10,
+    *,
+    as_json: data.AsJson = False,
+) -> None:
+    """Search a collection by one leg, or by several side by side.
+
+    \b
+    rankbook search "how do I reset a hub 3"
+    rankbook search "FL-4021" --leg fulltext --leg trigram -k 5
+    rankbook search "late fee" --chunks items --json
+    """
+    from core import bridge, retriever
+    from core.legs import legs
+    from core.store import collections
+    from workbench.session import store
+
+    opened = store(telling.say)
+    view = bridge.run(collections.get(opened, collection))
+    chosen = [legs[name]() for name in leg or ["vector"]]
+    rankings = bridge.run(
+        retriever.search_each(opened, view, query, chosen, chunks=chunks or view.finest, model=model, top_k=top_k)
+    )
+    if as_json:
+        telling.as_json(rankings)
+        return
+    for ranking in rankings:
+        rows = [(hit.rank, f"{hit.score:.3f}", hit.item_id, _where(hit), _beginning(hit.text)) for hit in ranking.hits]
+        title = f"{ranking.leg}, {ranking.milliseconds:.0f} ms"
+        telling.table(title, ("", "score", "document", "where", "text"), rows, right=("", "score"))
+
+
+def _where(hit: object) -> str:
+    path = " > ".join(getattr(hit, "heading_path", ())) or getattr(hit, "title", "")
+    page = getattr(hit, "page_first", None)
+    return f"{path} (p. {page})" if page else path
+
+
+def _beginning(text: str, most: int = 160) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+@app.command()
+def doctor(*, as_json: data.AsJson = False) -> None:
+    """What is running, versions, extensions, disk, model; and how to mend what is wrong, which exit code 1 tells.
+
+    Example: rankbook doctor --json
+    """
+    from core import bridge
+    from core.store.doctor import examine
+    from evals.store import chain
+
+    findings = bridge.run(examine([chain]))
+    if as_json:
+        telling.as_json(findings)
+    else:
+        rows = [("ok" if each.ok else "WRONG", each.what, each.found) for each in findings]
+        telling.table("Rankbook", ("", "what", "found"), rows)
+        for each in findings:
+            if each.way_out:
+                telling.say(f"{each.what}: {each.way_out}")
+    raise typer.Exit(0 if all(each.ok for each in findings) else 1)
+
+
+def main() -> None:
+    """The entry point: a person's mistake is a sentence and exit code 1, never a traceback."""
+    from core.errors import RankbookError
+
+    try:
+        app()
+    except RankbookError as error:
+        telling.complain(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        telling.say("Stopped.")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

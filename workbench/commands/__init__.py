@@ -1,0 +1,1 @@
+"""The command line's groups. What they do happens in `core` and `evals`; this is asking and telling."""

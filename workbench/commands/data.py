@@ -1,0 +1,292 @@
+"""`rankbook data`: collections in, looked at, checked, out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.commands import attach, telling
+
+if TYPE_CHECKING:
+    from core.store.collections import View
+    from evals.sources import Source
+
+app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, verify, drop.")
+
+app.command()(attach.attach)
+app.command()(attach.aside)
+app.command()(attach.label)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Name = Annotated[str, typer.Argument(help="The collection's name.")]
+
+
+@app.command("list")
+def list_collections(*, as_json: AsJson = False) -> None:
+    """Every collection in the store.
+
+    Example: rankbook data list --json | jq '.[].name'
+    """
+    from core import bridge
+    from evals import library
+    from workbench.session import store
+
+    rows = bridge.run(library.overview(store()))
+    if as_json:
+        telling.as_json(rows)
+    elif not rows:
+        telling.say("There is no collection yet. Add the demo with: rankbook data add handbook")
+    else:
+        cells = [(row.name, row.items, row.chunk_sets, row.models, row.queries, row.changed) for row in rows]
+        telling.table(
+            "Collections",
+            ("name", "documents", "chunk sets", "models", "queries", "changed"),
+            cells,
+            right=("documents", "queries"),
+        )
+
+
+@app.command()
+def add(  # noqa: PLR0913, PLR0917 - a flag each
+    name: Name,
+    origin: Annotated[
+        str | None, typer.Argument(metavar="[FROM]", help="A path, a bundled or public collection; by default NAME.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--as", help="The kind of source, where FROM does not tell.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the source, such as columns.id=doc_no.")
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Text-search configuration: english, german, simple ...")] = None,
+    chunks: Annotated[
+        list[str] | None, typer.Option(help="A chunk set, NAME=CHUNKER[,option=value...]; 'none' for none.")
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="An embedding model; 'none' for no vectors.")] = None,
+    item_vectors: Annotated[bool, typer.Option(help="Embed whole documents too.")] = True,
+    half: Annotated[bool, typer.Option("--half", help="Index vectors in half precision: half the size.")] = False,
+    field: Annotated[list[str] | None, typer.Option(help="A metadata field to index for filters.")] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove documents that the source no longer has.")] = False,
+    check: Annotated[bool, typer.Option(help="Look for near-duplicates and leaked queries.")] = True,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Bring documents, queries and labels into a collection; run again to refresh or resume it.
+
+    Unchanged documents cost nothing, and a text that was embedded once is not embedded again.
+
+    \b
+    rankbook data add handbook                         the demo that ships with Rankbook
+    rankbook data add scifact ./beir/scifact.zip       a BEIR folder or zip
+    rankbook data add scifact                          a public one (see: rankbook data catalog)
+    rankbook data add faq faq.csv -o columns.id=nr -o columns.text=answer --field product
+    rankbook data add docs ./docs --chunks small=fixed,max_tokens=100 --chunks sections=headings
+    rankbook data add wiki --as ir_datasets -o id=wikir/en1k
+    """
+    from core import bridge
+    from evals import library
+    from workbench.session import store
+
+    found = _source(origin or name, source, option or [])
+    given: dict[str, Any] = {
+        "language": language,
+        "chunks": None if chunks is None else dict(_chunk_set(each) for each in chunks if each != "none"),
+        "models": None if model is None else tuple(each for each in model if each != "none"),
+        "embed_items": item_vectors,
+        "index": "halfvec" if half else None,
+        "fields": tuple(field) if field else None,
+        "prune": prune,
+        "check": check,
+    }
+    plan = library.plan_for(found, **{key: value for key, value in given.items() if value is not None})
+    with telling.progress(quiet=as_json) as listener:
+        added = bridge.run(library.add(store(telling.say), name, found, plan, listener=listener))
+    telling.as_json(added) if as_json else _tell(added)
+
+
+def _source(origin: str, kind: str | None, options: list[str]) -> Source:
+    from evals.sources import guess, source_from
+
+    chosen = _nested(options)
+    if kind is not None:
+        from evals.sources import sources
+
+        first = next(iter(sources[kind].model_fields))
+        return source_from({"kind": kind, **({} if first in chosen else {first: origin}), **chosen})
+    guessed = guess(origin)
+    return source_from({**guessed.spec(), **chosen}) if chosen else guessed
+
+
+def _nested(options: list[str]) -> dict[str, Any]:
+    """`a.b=c` as {"a": {"b": "c"}}, so that every option of every source can be given."""
+    from core.errors import SpecError
+
+    made: dict[str, Any] = {}
+    for option in options:
+        path, equals, value = option.partition("=")
+        if not equals:
+            raise SpecError(f"The option {option!r} has no value. Write it as name=value, for instance columns.id=nr.")
+        *parents, last = path.split(".")
+        inside = made
+        for parent in parents:
+            inside = inside.setdefault(parent, {})
+        inside[last] = value
+    return made
+
+
+def _chunk_set(text: str) -> tuple[str, dict[str, Any]]:
+    """`small=fixed,max_tokens=100` as a name and a chunker's spec."""
+    name, equals, rest = text.partition("=")
+    kind, *options = (rest if equals else name).split(",")
+    return name.split(",")[0], {"kind": kind, **_nested(options)}
+
+
+def _tell(added: Any) -> None:
+    report = added.report
+    telling.flaws(added.flaws, len(added.flaws) - len(report.flaws) + report.flawed)
+    telling.say(
+        f"{added.name}: {report.added:,} documents added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
+        f"{report.removed:,} removed; {report.chunks:,} chunks made, {report.embedded:,} texts embedded; "
+        f"{added.queries:,} queries, {added.labels:,} labels; {sum(report.seconds.values()):.1f} s."
+    )
+
+
+@app.command()
+def show(name: Name, *, as_json: AsJson = False) -> None:
+    """What a collection holds: documents, chunk sets, models, queries by split and kind, and what import found wrong.
+
+    Example: rankbook data show handbook
+    """
+    from core import bridge
+    from evals import library
+    from workbench.session import store
+
+    described = bridge.run(library.describe(store(), name))
+    if as_json:
+        telling.as_json(described)
+        return
+    for title, facts in described.items():
+        if isinstance(facts, dict):
+            telling.table(title, ("", ""), [(key, value) for key, value in facts.items()])
+        elif facts:
+            telling.table(title, tuple(facts[0]), [tuple(row.values()) for row in facts])
+
+
+@app.command()
+def verify(name: Name, *, as_json: AsJson = False) -> None:
+    """Compare what should stand in a collection's tables with what does. Exit code 1 where something is off.
+
+    Example: rankbook data verify handbook
+    """
+    from core import bridge
+    from core.store.verify import verify as check
+    from workbench.session import store
+
+    findings = bridge.run(check(store(), _view(name)))
+    wrong = [finding for finding in findings if finding.wrong]
+    if as_json:
+        telling.as_json(findings)
+    else:
+        rows = [(finding.check, finding.wrong or "none") for finding in findings]
+        telling.table(name, ("what must not be there", "found"), rows, right=("found",))
+        for finding in wrong:
+            telling.say(f"{finding.check}: {finding.wrong:,}. {finding.way_out}")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def drop(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove a collection with its labels. Asks first. Its embeddings stay cached: adding it again is quick.
+
+    Example: rankbook data drop handbook --yes
+    """
+    from core import bridge
+    from evals import library
+    from workbench.session import store
+
+    view = _view(name)
+    if not yes:
+        what = "the mapping; the table itself stays" if view.row.attached else "its documents, vectors and labels"
+        typer.confirm(f"Drop {telling.printable(name)!r}, {what}?", abort=True)
+    bridge.run(library.drop(store(), name))
+    telling.say(f"{name} is gone.")
+
+
+@app.command()
+def chunk(
+    name: Name,
+    chunks: Annotated[str, typer.Argument(metavar="SET", help="NAME=CHUNKER[,option=value...]")],
+) -> None:
+    """Chunk a collection once more, beside the chunkings it has, and embed the chunks with its models.
+
+    Example: rankbook data chunk handbook small=fixed,max_tokens=80,overlap=10
+    """
+    from core import bridge
+    from evals import library
+    from workbench.session import store
+
+    chunk_set, chunker = _chunk_set(chunks)
+    with telling.progress() as listener:
+        report = bridge.run(library.chunk(store(), _view(name), chunk_set, chunker, listener=listener))
+    telling.say(f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded.")
+
+
+@app.command()
+def embed(
+    name: Name,
+    model: Annotated[str, typer.Argument(help="A name, a folder, or openai:NAME for an endpoint.")],
+    over: Annotated[list[str] | None, typer.Option(help="A chunk set, or 'items'; all of them by default.")] = None,
+) -> None:
+    """Embed a collection with one more model, beside those it has.
+
+    \b
+    rankbook data embed handbook all-MiniLM-L6-v2@fp32
+    RANKBOOK_EMBEDDING_URL=http://localhost:8080/v1 rankbook data embed handbook openai:bge-m3 --over default
+    """
+    from core import bridge
+    from evals import library
+    from workbench.session import store
+
+    view = _view(name)
+    chosen = tuple(over or [each.name for each in view.chunk_sets])
+    with telling.progress() as listener:
+        report = bridge.run(library.embed(store(), view, model, chosen, listener=listener))
+    telling.say(f"{name}: {report.embedded:,} texts embedded.")
+
+
+@app.command()
+def catalog(*, as_json: AsJson = False) -> None:
+    """Well-known public collections that `rankbook data add NAME` downloads, with size and licence."""
+    from evals.sources import catalog as entries
+
+    if as_json:
+        telling.as_json([entry.model_dump() for entry in entries()])
+        return
+    rows = [(e.name, f"{e.documents:,}", f"{e.queries:,}", e.download_mb or "?", e.licence, e.note) for e in entries()]
+    columns = ("name", "documents", "queries", "MB", "licence", "what for")
+    telling.table("Public collections", columns, rows, right=columns[1:4])
+
+
+@app.command()
+def forget(
+    model: Annotated[str | None, typer.Argument(help="Only the embeddings of this model.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Empty the cache of embeddings. Collections keep their vectors; adding texts again will take longer."""
+    from core import bridge
+    from core.embedding.cache import forget as forget_embeddings
+    from workbench.session import store
+
+    if not yes:
+        typer.confirm("Forget the cached embeddings?", abort=True)
+    telling.say(f"{bridge.run(forget_embeddings(store(), model)):,} embeddings forgotten.")
+
+
+def _view(name: str) -> View:
+    from core import bridge
+    from core.store import collections
+    from workbench.session import store
+
+    return bridge.run(collections.get(store(), name))

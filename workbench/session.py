@@ -1,0 +1,30 @@
+"""The opened store of this process, for the command line and the pages alike."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+
+from core import bridge
+from core.store.engine import Store
+from core.store.server import Progress
+from evals.store import chain
+
+_opened: list[Store] = []
+_opening = threading.Lock()
+
+
+def store(progress: Progress = lambda _: None) -> Store:
+    """Opened at the first call, by whichever thread makes it, and given back when the process ends."""
+    with _opening:
+        if not _opened:
+            _opened.append(bridge.run(Store.open(chains=[chain], progress=progress)))
+            atexit.register(close)
+        return _opened[0]
+
+
+def close() -> None:
+    """Give the server's lease back, so that the last one out stops it."""
+    with _opening:
+        while _opened:
+            bridge.run(_opened.pop().close())

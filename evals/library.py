@@ -89,7 +89,7 @@ async def add(
         by_id.setdefault(each.model, known.get(each.model) or embedder(each.model))
     tokenizer = models[0] if models else embedder()
     ingest = Ingest(store, view, by_id, tokenizer, listener)
-    report = await ingest.run(source.items(), prune=plan.prune)
+    report = await ingest.run(source.items(), prune=plan.prune, total=source.size())
     added = Added(name, report, flaws=list(report.flaws))
     await _label(store, view, source, added, listener, check=plan.check)
     return added

@@ -50,6 +50,10 @@ class Source(BaseModel, ABC):
         """The collection's own description in Markdown, or nothing."""
         return ""
 
+    def size(self) -> int | None:
+        """About how many documents there are, where that is quick to tell: for the time left on screen."""
+        return None
+
     def wishes(self) -> dict[str, Any]:
         """How the collection wants to be loaded (fields of `library.Plan`), where whoever made it said so."""
         return {}

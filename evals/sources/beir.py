@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, TypeVar
 
@@ -61,6 +62,14 @@ class BeirSource(Source):
                     with tree.open(name) as stream:
                         return stream.read(MAX_CARD).decode("utf-8", "replace")
         return ""
+
+    def size(self) -> int | None:
+        """Lines of an unpacked corpus. Unpacking one just to count would take as long as it saves."""
+        corpus = self.path / "corpus.jsonl"
+        if not corpus.is_file():
+            return None
+        with corpus.open("rb") as stream:
+            return sum(block.count(b"\n") for block in iter(partial(stream.read, 2**20), b""))
 
     def _rows(
         self, file: str, read: Callable[[Row[dict[str, Any]]], Iterator[Row[T] | Flaw]]

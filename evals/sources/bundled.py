@@ -92,9 +92,12 @@ class BundledSource(Source):
         path = bundled_path(self.name) / "README.md"
         return path.read_bytes()[:MAX_CARD].decode("utf-8", "replace") if path.is_file() else ""
 
-    def _files(self) -> Source:
-        return collection_at(bundled_path(self.name))
+    def size(self) -> int | None:
+        return self._files().size()
 
     def wishes(self) -> dict[str, Any]:
         wishes = bundled_path(self.name) / "plan.toml"
         return tomllib.loads(wishes.read_text(encoding="utf-8")) if wishes.is_file() else {}
+
+    def _files(self) -> Source:
+        return collection_at(bundled_path(self.name))

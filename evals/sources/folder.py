@@ -76,6 +76,9 @@ class FolderSource(Source):
                 with open_file(path) as stream:
                     yield from read_exclusions(stream, str(path))
 
+    def size(self) -> int | None:
+        return sum(isinstance(found, Path) for found in walk(self.path, self.suffixes)) if self.path.is_dir() else None
+
     def _qrels(self) -> list[Path]:
         if self.labels_path is None:
             return []

@@ -50,12 +50,10 @@ def workbench(
     """
     if context.invoked_subcommand is not None:
         return
-    from workbench import session
     from workbench.serve import serve
 
     if demo:
         _load_demo()
-    session.close()  # the page opens its own; a second lease would outlive it
     raise typer.Exit(serve(port=port, host=host, open_browser=browser))
 
 
@@ -162,6 +160,9 @@ def main() -> None:
     except KeyboardInterrupt:
         telling.say("Stopped.")
         sys.exit(130)
+    finally:
+        if session := sys.modules.get("workbench.session"):
+            session.close()
 
 
 if __name__ == "__main__":

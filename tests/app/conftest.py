@@ -1,0 +1,36 @@
+"""The store that the pages open for themselves, with the collections that their tests look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import bridge
+from core.store.engine import Store
+from evals import library
+from tests.app.corpus import HOSTILE, KETTLES, MODEL
+from workbench import session
+
+APP = Path(__file__).parents[2] / "workbench" / "app.py"
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[Store]:
+    """The pages' own store, in the home of this test run."""
+    opened = session.store()
+    fields = ("type", "date")
+    with_vectors = library.Plan(models=(MODEL,), fields=fields)
+    bridge.run(library.add(opened, "kettles", KETTLES, with_vectors))
+    bridge.run(library.add(opened, "hostile", HOSTILE, with_vectors))
+    bridge.run(library.add(opened, "no vectors", KETTLES, library.Plan(models=())))
+    yield opened
+    session.close()
+
+
+@pytest.fixture
+def app(store: Store) -> AppTest:
+    """The workbench, not yet run. Set `query_params`, then run it."""
+    return AppTest.from_file(str(APP), default_timeout=30)

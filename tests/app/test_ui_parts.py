@@ -1,0 +1,177 @@
+"""The parts of the pages that need no Streamlit."""
+
+from __future__ import annotations
+
+import socket
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from core.types import Hit, Query
+from evals.labels import Label
+from evals.query_sets import Labelled
+from workbench import serve
+from workbench.ui import cards, errors, labelling, marking
+from workbench.ui.finding import SHOWN, Column, Found, rolled_up
+from workbench.ui.state import Selection
+from workbench.ui.theme import LEGS
+
+WORKBENCH = Path(serve.__file__).parent
+anything = st.text(max_size=60)
+
+
+def hit(unit: str, item: str, text: str = "", **also: object) -> Hit:
+    return Hit(id=unit, item_id=item, score=1.0, rank=1, title="", text=text, **also)  # type: ignore[arg-type]
+
+
+@given(anything, anything, anything, anything)
+def test_a_selection_survives_the_address_bar(collection, level, query, opened):
+    selection = Selection(collection, level, query.strip(), opened)
+    assert Selection.of(selection.parameters()) == selection
+
+
+@given(st.text(max_size=400), st.lists(st.text(alphabet="abc12", min_size=1, max_size=6), max_size=4))
+def test_marking_loses_no_letter(text, keywords):
+    assert "".join(piece for piece, _ in marking.marked(text, keywords)) == text
+
+
+@pytest.mark.parametrize(
+    ("word", "keyword", "same"),
+    [
+        ("battery", "battery", True),
+        ("batteries", "battery", True),
+        ("resets", "reset", True),
+        ("baterry", "battery", True),
+        ("better", "letter", False),
+        ("hub", "hubs", False),
+        ("4120", "4121", False),
+    ],
+)
+def test_words_match_when_they_are_spelled_much_alike(word, keyword, same):
+    assert marking.matches(word, keyword) is same
+
+
+def test_a_number_does_not_match_inside_a_version():
+    assert marking.marked("4.3 or 3", ["3"]) == [("4.3 or ", False), ("3", True)]
+
+
+def test_a_snippet_shows_the_stretch_with_most_of_the_keywords():
+    text = "kettle " + "filler " * 80 + "the kettle has a leaking lid today " + "filler " * 80
+    pieces = marking.snippet(text, ["kettle", "leaking", "lid"])
+    assert [piece for piece, hit in pieces if hit] == ["kettle", "leaking", "lid"]
+    assert pieces[0] == ("… ", False)
+    assert sum(len(piece) for piece, _ in pieces) <= marking.WIDTH + 4
+
+
+@given(st.text(max_size=900), st.lists(st.text(alphabet="abc ", min_size=1, max_size=5), max_size=3))
+def test_a_snippet_is_never_much_longer_than_its_width(text, keywords):
+    assert sum(len(piece) for piece, _ in marking.snippet(text, keywords)) <= marking.WIDTH + 4
+
+
+def test_hits_roll_up_to_the_best_of_each_item():
+    hits = [hit("a#1", "a"), hit("a#2", "a"), hit("b#1", "b")]
+    assert [each.id for each in rolled_up(hits)] == ["a#1", "b#1"]
+    assert len(rolled_up([hit(str(n), str(n)) for n in range(30)])) == SHOWN
+
+
+def test_overlap_counts_items_by_the_number_of_legs():
+    columns = {
+        "vector": Column("vector", (hit("a#1", "a"), hit("b#1", "b"))),
+        "fulltext": Column("fulltext", (hit("b#2", "b"),)),
+    }
+    found = Found((), columns)
+    assert found.shared() == {1: 1, 2: 1}
+    assert found.ranks("b") == {"vector": 2, "fulltext": 1}
+
+
+def test_a_query_is_judged_by_all_splits_of_its_text():
+    labelled = Labelled(
+        (Query("1", "same "), Query("2", "same"), Query("3", "other")),
+        (Label("1", "a", 1), Label("2", "a", 3, "train"), Label("2", "b", 0), Label("3", "c", 2)),
+    )
+    assert labelling.judged(labelled, "same").grades == {"a": 3, "b": 0}
+    assert labelling.judged(labelled, "unknown").grades == {}
+
+
+def test_examples_are_labelled_and_take_turns_by_kind():
+    queries = (Query("1", "x", "a"), Query("2", "y", "a"), Query("3", "z", "b"), Query("4", "unlabelled", "c"))
+    labelled = Labelled(queries, (Label("1", "d", 1), Label("2", "d", 1), Label("2", "e", 1), Label("3", "d", 1)))
+    assert [query.id for query in labelling.examples(labelled)] == ["2", "3", "1"]
+
+
+def test_pages_and_headings_read_well():
+    assert cards.page_of(hit("a", "a", page_first=2, page_last=4)) == "p. 2\u20134"
+    assert cards.page_of(hit("a", "a", page_first=2, page_last=2)) == "p. 2"
+    assert cards.page_of(hit("a", "a")) == ""
+    assert cards.passage_of(hit("a", "a", "## Steps\nGo on.", heading_path=("Steps",))) == "Go on."
+    assert cards.passage_of(hit("a", "a", "## Steps", heading_path=("Steps",))) == "## Steps"
+
+
+def test_an_error_is_escaped_and_its_command_set_as_code():
+    assert errors.as_html("<b> `a <c>`") == "&lt;b&gt; <code>a &lt;c&gt;</code>"
+
+
+def test_nothing_beside_the_entry_file_hides_an_installed_package():
+    """Streamlit puts the entry file's folder first on the import path."""
+    ours = {path.stem for path in WORKBENCH.iterdir() if path.suffix == ".py" or path.is_dir()} - {
+        "__init__",
+        "__pycache__",
+    }
+    assert not ours & set(metadata.packages_distributions())
+
+
+def test_every_leg_of_the_page_has_a_look_and_colours_of_its_own():
+    assert len({look.light for look in LEGS.values()}) == len({look.dark for look in LEGS.values()}) == len(LEGS)
+
+
+def test_the_server_listens_where_it_is_told_and_tells_nobody():
+    flags = serve.flags("127.0.0.1", 9000)
+    for flag in (
+        "--server.address=127.0.0.1",
+        "--server.port=9000",
+        "--browser.gatherUsageStats=false",
+        "--server.enableXsrfProtection=true",
+    ):
+        assert flag in flags
+
+
+def test_streamlit_knows_every_setting():
+    from streamlit import config
+
+    known = config.get_config_options()
+    assert [name for name in serve.flags("::1", 1) if name.removeprefix("--").partition("=")[0] not in known] == []
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_refused():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"Port {port}"):
+            serve._port("127.0.0.1", port)
+
+
+def test_without_a_port_asked_for_the_next_free_one_is_taken(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(serve, "FIRST_PORT", taken.getsockname()[1])
+        assert serve._port("127.0.0.1", None) > taken.getsockname()[1]
+
+
+def test_an_address_of_no_machine_is_refused():
+    with pytest.raises(InputError, match="not an address"):
+        serve._port("no such host.invalid", None)
+
+
+def test_the_address_to_open_is_one_that_a_browser_takes():
+    assert serve.address("0.0.0.0", 1) == "http://127.0.0.1:1"
+    assert serve.address("::1", 1) == "http://[::1]:1"
+
+
+def test_the_wheel_carries_scripts_and_styles():
+    """They lie in the package, of which the wheel takes everything."""
+    project = tomllib.loads((WORKBENCH.parent / "pyproject.toml").read_text())
+    assert "workbench" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {path.suffix for path in (WORKBENCH / "ui").iterdir()} >= {".css", ".js", ".svg"}

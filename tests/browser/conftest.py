@@ -1,0 +1,122 @@
+"""The pages as a person gets them: `serve` in a process of its own, and Chromium before it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from core import bridge
+from core.store.engine import Store
+from evals import library
+from evals.store import chain
+from tests.app.corpus import HOSTILE, KETTLES
+from tests.conftest import make_home
+
+PROJECT = Path(__file__).parents[2]
+CHROMIUM = os.environ.get("RANKBOOK_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
+Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """A store with small collections, embedded by the model that people get."""
+    made = make_home()
+    store = bridge.run(Store.open(home=made, chains=[chain]))
+    plan = library.Plan(fields=("type", "date"))
+    for name, source in (("kettles", KETTLES), ("hostile", HOSTILE)):
+        bridge.run(library.add(store, name, source, plan))
+    bridge.run(store.close())
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the pages are served, from a folder that is not the project's. It must stop when it is asked to."""
+    environment = {**os.environ, "RANKBOOK_HOME": str(home), "PYTHONPATH": str(PROJECT)}
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-c", SERVE], cwd=elsewhere, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        said = re.search(r"http://\S+", server.stdout.readline())
+        assert said, "serve says where the pages are"
+        yield said[0]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            code = server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            raise
+        finally:
+            server.communicate()
+    assert code == 0
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: install it, or set RANKBOOK_CHROMIUM to its path")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser, address: str) -> Iterator[Visit]:
+    """Opens a page of a given width and colour scheme; nothing may fail in it unseen."""
+    failures: list[str] = []
+    contexts = []
+
+    def go(path: str = "/", *, width: int = 1440, scheme: str = "light") -> Page:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,  # type: ignore[arg-type]
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on("dialog", lambda dialog: failures.append(dialog.message))
+        page.goto(address + path)
+        page.locator(".rb-leg").first.wait_for()
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert failures == []
+
+
+@pytest.fixture
+def picture() -> Callable[[Page, str], None]:
+    """Keeps a screenshot where RANKBOOK_SCREENSHOTS says, if it says."""
+
+    def take(page: Page, name: str) -> None:
+        if folder := os.environ.get("RANKBOOK_SCREENSHOTS"):
+            page.wait_for_timeout(300)  # for transitions to end; nothing is asserted on it
+            page.screenshot(path=Path(folder) / f"{name}.png")
+
+    return take

@@ -1,0 +1,1 @@
+"""What pages are drawn with: theme, cards, the address bar, friendly errors."""

@@ -1,0 +1,157 @@
+"""One query by several legs at once, each with its own fate, for columns side by side. Knows no Streamlit.
+
+Legs run as tasks of the bridge's loop. One that fails leaves the others alone; all can be cancelled together, and with
+them their statements on the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import Any
+
+from core import bridge, retriever
+from core.embedding import embedder
+from core.legs import Leg, legs
+from core.legs.trigram import keywords_of
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.levels import level
+from core.types import Hit
+from workbench.ui.marking import WORD
+
+SHOWN = 10
+DEPTHS = (3 * SHOWN, 12 * SHOWN)  # chunks asked for until there are ten items; the second where few have many
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What one leg found, an item once, by its best chunk; or the problem it met."""
+
+    leg: str
+    hits: tuple[Hit, ...] = ()
+    milliseconds: float = 0.0
+    problem: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All columns of a query. `keywords` are its words without those that the language drops."""
+
+    key: tuple[str, ...]
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    keywords: tuple[str, ...] = ()
+
+    def ranks(self, item_id: str) -> dict[str, int]:
+        """Which legs brought the item up, and at which rank."""
+        return {
+            leg: rank
+            for leg, column in self.columns.items()
+            for rank, hit in enumerate(column.hits, start=1)
+            if hit.item_id == item_id
+        }
+
+    @property
+    def failed(self) -> bool:
+        return any(column.problem is not None for column in self.columns.values())
+
+    def shared(self) -> dict[int, int]:
+        """How many items were found by one leg, by two, and so on."""
+        items = {hit.item_id for column in self.columns.values() for hit in column.hits}
+        counts: dict[int, int] = {}
+        for item_id in items:
+            counts[len(self.ranks(item_id))] = counts.get(len(self.ranks(item_id)), 0) + 1
+        return counts
+
+
+class Search:
+    """A search under way."""
+
+    def __init__(self, store: Store, view: View, text: str, chunks: str, kinds: Sequence[str]) -> None:
+        self.model = level(store, view, chunks).model
+        self._keywords = _start(_words(store, view, text))
+        self._columns = {kind: _start(_column(store, view, text, chunks, kind, self.model)) for kind in kinds}
+
+    def wait(self, seconds: float) -> bool:
+        """Whether all is there, after at most that long."""
+        return not futures.wait([self._keywords, *self._columns.values()], seconds).not_done
+
+    @property
+    def loading_model(self) -> bool:
+        return self.model is not None and not warm(self.model).done()
+
+    def ready(self) -> dict[str, Column]:
+        """The columns that are there."""
+        return {kind: task.result() for kind, task in self._columns.items() if task.done()}
+
+    def found(self, key: tuple[str, ...]) -> Found:
+        """What is there by now."""
+        return Found(key, self.ready(), self._keywords.result() if self._keywords.done() else ())
+
+    def cancel(self) -> None:
+        for task in (self._keywords, *self._columns.values()):
+            task.cancel()
+
+
+def _start(work: Coroutine[Any, Any, Any]) -> futures.Future[Any]:
+    return asyncio.run_coroutine_threadsafe(work, bridge.loop())
+
+
+async def _column(store: Store, view: View, text: str, chunks: str, kind: str, model: str | None) -> Column:
+    try:
+        if kind == "vector" and model is not None:
+            await asyncio.shield(asyncio.wrap_future(warm(model)))  # so that loading it is not counted as latency
+        return await _distinct(store, view, text, chunks, legs[kind]())
+    except Exception as error:  # it is drawn in the leg's column
+        return Column(kind, problem=error)
+
+
+async def _distinct(store: Store, view: View, text: str, chunks: str, leg: Leg) -> Column:
+    """Deeper once, where the first chunks belong to too few items."""
+    kept: tuple[Hit, ...] = ()
+    milliseconds = 0.0
+    for depth in DEPTHS:
+        ranking = await retriever.search(store, view, text, leg, chunks=chunks, top_k=depth)
+        milliseconds += ranking.milliseconds
+        kept = rolled_up(ranking.hits)
+        if len(kept) == SHOWN or len(ranking.hits) < depth:
+            break
+    return Column(legs.name_of(type(leg)), kept, milliseconds)
+
+
+def rolled_up(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The best hit of each item, in their order."""
+    best: dict[str, Hit] = {}
+    for hit in hits:
+        best.setdefault(hit.item_id, hit)
+    return tuple(best.values())[:SHOWN]
+
+
+async def _words(store: Store, view: View, text: str) -> tuple[str, ...]:
+    async with store.begin(read_only=True) as connection:
+        words = await connection.scalar(keywords_of(view.row.language, text)) or ""
+    return tuple(dict.fromkeys(WORD.findall(words)))
+
+
+# -- the model, loaded while nobody waits yet ------------------------------------------------------------------------
+
+_warming: dict[str, futures.Future[object]] = {}
+_lock = threading.Lock()
+
+
+def warm(model: str) -> futures.Future[object]:
+    """The loading of a model, begun at the first call. One that failed is tried again at the next."""
+    with _lock:
+        begun = _warming.get(model)
+        if begun is None or (begun.done() and begun.exception() is not None):
+            _warming[model] = begun = _start(_load(model))
+        return begun
+
+
+async def _load(model: str) -> None:
+    if model.startswith("openai:"):
+        return  # it is loaded elsewhere, and asking costs somebody money
+    await embedder(model).embed(["warm up"], "query")

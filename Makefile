@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test check bench set-up format clean help
+.PHONY: run test check bench pictures set-up format clean help
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -27,6 +27,9 @@ check: set-up  ## lint, types, import direction, no Python in datasets/
 
 bench: set-up  ## measure what the README claims, against peers in the same run
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+pictures: set-up  ## take the README's pictures of the demo collection again
+	@$(BIN)/python -m tests.browser.pictures
 
 format: set-up  ## put every file into shape
 	@$(BIN)/ruff check --fix-only --quiet .

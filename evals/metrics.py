@@ -6,6 +6,7 @@ labelled query, strictly decreasing scores, and a warm-up when Rankbook is set u
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,14 +21,20 @@ def scores(grades: Grades, ranked: Ranked, metric: str = DEFAULT_METRIC) -> dict
 
     `ranked` holds ids, best first. ranx's `ndcg` takes the grade itself as the gain (linear).
     """
-    from ranx import Qrels, Run, evaluate
-
     relevant = {query: dict(given) for query, given in grades.items() if any(grade > 0 for grade in given.values())}
     if not relevant:
         return {}
     runs = {query: _decreasing(ranked.get(query, ())) for query in relevant}
-    per_query: Any = evaluate(Qrels(relevant), Run(runs), metric, return_mean=False)
+    per_query = _evaluate(relevant, runs, metric)
     return dict(zip(sorted(relevant), map(float, per_query), strict=True))
+
+
+def _evaluate(relevant: dict[str, dict[str, int]], runs: dict[str, dict[str, float]], metric: str) -> Any:
+    from ranx import Qrels, Run, evaluate
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="unsafe cast from uint64 to int64")  # ranx's, on compiling
+        return evaluate(Qrels(relevant), Run(runs), metric, return_mean=False)
 
 
 def mean(per_query: Mapping[str, float]) -> float:

@@ -76,10 +76,11 @@ def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium: install it, or set RANKBOOK_CHROMIUM to its path")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        program = CHROMIUM or playwright.chromium.executable_path  # the latter is where Playwright puts its own
+        if not Path(program).exists():
+            pytest.skip("needs Chromium: install it, or set RANKBOOK_CHROMIUM to its path")
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser
         browser.close()
 

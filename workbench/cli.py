@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -54,7 +55,9 @@ def workbench(
 
     if demo:
         _load_demo()
-    raise typer.Exit(serve(port=port, host=host, open_browser=browser))
+    code = serve(port=port, host=host, open_browser=browser)
+    sys.stdout.flush()
+    os._exit(code)  # a model still loading in the background would make the interpreter wait, and then complain
 
 
 def _load_demo() -> None:

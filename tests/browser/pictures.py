@@ -13,7 +13,6 @@ from tests.browser.conftest import CHROMIUM, FLAGS, SERVE
 
 FOLDER = Path(__file__).parents[2] / "docs"
 QUERY = "How do I reset a Hub Mini that sits behind the dashboard?"
-LEGS = 3
 
 
 def main() -> None:
@@ -33,7 +32,8 @@ def take(address: str, file: Path) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 860}, device_scale_factor=1)
         for _ in range(2):  # the first time the model loads, which is not what a figure of milliseconds should show
             page.goto(address)
-            page.wait_for_function(f"() => document.querySelectorAll('.card').length >= {LEGS * 3}", timeout=60_000)
+            for leg in ("Vector", "Full text", "Trigram"):
+                page.get_by_role("list", name=f"Results of {leg}").locator(".card").first.wait_for(timeout=60_000)
         page.wait_for_timeout(1000)
         page.screenshot(path=file)
         browser.close()

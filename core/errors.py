@@ -5,6 +5,11 @@ RankbookError
 ├── SpecError             options that do not validate or do not fit together
 │   └── UnknownName       a name that no registry or catalogue holds; names the nearest
 ├── EmbeddingError        a model that cannot be loaded, or an endpoint that failed
+├── LanguageModelError    a language model that did not answer, or not as asked
+├── BudgetError           a call that would cost more than is allowed; it was not made
+├── RerankError           a reranker that cannot be loaded, or an endpoint that failed
+├── Cancelled             somebody stopped the work
+├── DeadlineExceeded      the work took longer than it was allowed
 └── StoreError            the database
     ├── ServerError       the embedded server cannot be started
     ├── ConnectionFailed  nothing answers at the DSN
@@ -69,6 +74,26 @@ class UnknownName(SpecError):
 
 class EmbeddingError(RankbookError):
     """A model that cannot be loaded, or an endpoint that did not give vectors."""
+
+
+class LanguageModelError(RankbookError):
+    """A chat endpoint that failed, or whose answer is not what was asked for."""
+
+
+class BudgetError(RankbookError):
+    """The estimate is above what is left of the cap. Nothing left this machine."""
+
+
+class RerankError(RankbookError):
+    """A cross-encoder that cannot be loaded, or a rerank endpoint that did not rank."""
+
+
+class Cancelled(RankbookError):
+    """The request's token was set; its statements on the server were cancelled."""
+
+
+class DeadlineExceeded(RankbookError):
+    """The request's deadline passed; its statements on the server were cancelled."""
 
 
 class StoreError(RankbookError):

@@ -24,6 +24,7 @@ class Ranking:
     leg: str
     hits: tuple[Hit, ...]
     milliseconds: float
+    notes: tuple[str, ...] = ()
 
 
 async def search(
@@ -56,7 +57,7 @@ async def _search(store: Store, where: Level, query: PreparedQuery, leg: Leg, to
     # A unit can vanish between the two statements: somebody else's table moves while it is read.
     there = [each for each in found if each.id in described][:top_k]
     hits = tuple(_hit(each, rank, described[each.id]) for rank, each in enumerate(there, start=1))
-    return Ranking(legs.name_of(type(leg)), hits, (time.perf_counter() - begun) * 1000)
+    return Ranking(legs.name_of(type(leg)), hits, (time.perf_counter() - begun) * 1000, found.notes)
 
 
 def _hit(candidate: Candidate, rank: int, row: Row[Any]) -> Hit:

@@ -87,8 +87,23 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True)
+class LegScore:
+    """What one leg says of a hit. `normalised` is what its raw score became before it was weighted, where it was."""
+
+    leg: str
+    rank: int
+    raw: float
+    contribution: float
+    normalised: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """One entry of a ranking. `score` is the leg's own, higher is better."""
+    """One entry of a ranking. Higher scores are better.
+
+    After a fusion `score` is divided by the most that could be attained, so that thresholds mean something; `raw_score`
+    is what the formula gave. `start` and `end` are offsets into the item's text, where the hit is a chunk.
+    """
 
     id: str
     item_id: str
@@ -100,3 +115,28 @@ class Hit:
     heading_path: tuple[str, ...] = ()
     page_first: int | None = None
     page_last: int | None = None
+    raw_score: float | None = None
+    legs: tuple[LegScore, ...] = ()
+    rerank_score: float | None = None
+    level: str = "passage"
+    parent_id: str | None = None
+    section: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceChunk:
+    """A passage of an item that was found, for an answer to stand on. `anchors` are pages, rows or items it covers."""
+
+    item_id: str
+    chunk_id: str
+    text: str
+    start_idx: int
+    end_idx: int
+    token_count: int
+    score: float
+    score_text: float
+    score_vec: float
+    heading_path: tuple[str, ...] = ()
+    anchors: Metadata = field(default_factory=dict)

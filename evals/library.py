@@ -42,7 +42,7 @@ class Plan(BaseModel):
     )
     models: tuple[str, ...] = Field((DEFAULT_MODEL,), description="Embedding models; none for no vectors.")
     embed_items: bool = Field(True, description="Whether whole items get vectors too.")
-    index: str = Field("vector", pattern="^(vector|halfvec)$", description="What the HNSW index holds.")
+    index: str = Field("vector", pattern="^(vector|halfvec|bit)$", description="What the HNSW index holds.")
     fields: tuple[str, ...] = Field((), description="Metadata fields to index, because filters use them.")
     prune: bool = Field(False, description="Whether to remove stored items that the source no longer has.")
     check: bool = Field(

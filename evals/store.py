@@ -6,7 +6,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, Float, ForeignKey, Identity, Integer, LargeBinary, Text, func
+from sqlalchemy import (
+    BigInteger,
+    DateTime,
+    Float,
+    ForeignKey,
+    Identity,
+    Integer,
+    LargeBinary,
+    Text,
+    UniqueConstraint,
+    func,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -22,7 +33,7 @@ class QuerySet(Base):
     """The queries of a collection under a name. `digest` covers queries, labels, spans and exclusions."""
 
     __tablename__ = "query_sets"
-    __table_args__ = ({"schema": CATALOG},)
+    __table_args__ = (UniqueConstraint("collection", "name"), {"schema": CATALOG})
 
     key: Mapped[int] = mapped_column(Integer, Identity(), primary_key=True)
     collection: Mapped[str] = mapped_column(Id)

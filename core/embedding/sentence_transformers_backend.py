@@ -47,6 +47,10 @@ class SentenceTransformersEmbedder:
     async def embed(self, texts: Sequence[str], purpose: Purpose = "document") -> Vectors:
         return await asyncio.to_thread(self._embed, list(texts), purpose)
 
+    async def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """A unit-length row for each token that `tokenize` gives, of texts of any length."""
+        return await asyncio.to_thread(self._embed_tokens, list(texts))
+
     def tokenize(self, text: str) -> Sequence[tuple[int, int]]:
         return tokens.offsets(self._tokenizer, text)
 
@@ -68,14 +72,26 @@ class SentenceTransformersEmbedder:
         """Texts of like length together, so that little is computed for padding; the order is fixed by the texts."""
         limit = int(self._network.max_seq_length or 512)
         lengths = [min(len(each.ids), limit) for each in self._tokenizer.encode_batch_fast(texts)]
-        batch: list[int] = []
-        for index in sorted(range(len(texts)), key=lambda index: (-lengths[index], index)):
-            if batch and lengths[batch[0]] * (len(batch) + 1) > TOKENS_A_BATCH:
-                yield batch
-                batch = []
-            batch.append(index)
-        if batch:
-            yield batch
+        return _alike(lengths)
+
+    def _embed_tokens(self, texts: list[str]) -> list[Vectors]:
+        """Long texts go in windows, cut between tokens, so that rows and `tokenize`'s ranges correspond."""
+        before, after = _specials(self._tokenizer)
+        room = max(1, int(self._network.max_seq_length or 512) - len(before) - len(after))
+        encoded = [each.ids for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        windows = [(text, at) for text, ids in enumerate(encoded) for at in range(0, len(ids), room)]
+        parts: dict[tuple[int, int], Vectors] = {}
+        with self._one_at_a_time:
+            for batch in _alike([min(room, len(encoded[text]) - at) for text, at in windows]):
+                chosen = [windows[index] for index in batch]
+                inputs = [[*before, *encoded[text][at : at + room], *after] for text, at in chosen]
+                for window, ids, made in zip(chosen, inputs, _token_rows(self._network, inputs), strict=True):
+                    parts[window] = made[len(before) : len(ids) - len(after)]
+        none = np.empty((0, self.dimension), np.float32)
+        by_text: list[list[Vectors]] = [[] for _ in texts]
+        for text, at in windows:
+            by_text[text].append(parts[text, at])
+        return [np.concatenate(rows) if rows else none for rows in by_text]
 
     @cached_property
     def _folder(self) -> str:
@@ -112,3 +128,35 @@ class SentenceTransformersEmbedder:
                 f"The model {self.name!r} cannot be loaded: {str(error).splitlines()[0]} "
                 f"Give a folder that holds it, or use the default, {minilm.NAME}, which needs no download."
             ) from error
+
+
+def _alike(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indexes in batches of like length, the longest first; the same lengths always give the same batches."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
+        if batch and lengths[batch[0]] * (len(batch) + 1) > TOKENS_A_BATCH:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _specials(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """What the tokenizer puts before and behind a text, such as [CLS] and [SEP]."""
+    plain, framed = tokenizer.encode("a", add_special_tokens=False).ids, tokenizer.encode("a").ids
+    at = next(at for at in range(len(framed)) if framed[at : at + len(plain)] == plain)
+    return framed[:at], framed[at + len(plain) :]
+
+
+def _token_rows(network: SentenceTransformer, inputs: Sequence[Sequence[int]]) -> Vectors:
+    """Unit-length vectors of every token, padding included."""
+    import torch
+
+    longest, padding = max(map(len, inputs)), int(network.tokenizer.pad_token_id or 0)
+    ids = torch.tensor([[*row, *[padding] * (longest - len(row))] for row in inputs])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in inputs])
+    with torch.inference_mode():
+        made = network({"input_ids": ids, "attention_mask": mask})["token_embeddings"]
+        rows: Vectors = torch.nn.functional.normalize(made.float(), dim=-1).numpy()
+    return rows

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Vectors, embedder
@@ -26,6 +27,26 @@ class Candidate:
 
     id: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Sequence[Candidate]):
+    """What a leg brought up, best first; and what somebody who reads the ranking should know of how it came about."""
+
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Candidate, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Candidate | tuple[Candidate, ...]:
+        return self.candidates[index]
+
+    def __len__(self) -> int:
+        return len(self.candidates)
 
 
 class PreparedQuery:
@@ -60,20 +81,34 @@ class Leg(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    label: str | None = Field(None, min_length=1, description="Its name, where a variant has two legs of one kind.")
     weight: float = Field(1.0, ge=0, description="This leg's share in the fusion.")
     depth: int | None = Field(
         None, ge=1, le=10_000, description="How many candidates to recall; by default top_k x overfetch."
     )
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the greatest score that it can give, where that is known without looking."""
+        return None
+
+    async def prepare(self, level: Level, query: PreparedQuery) -> None:
+        """What takes long and needs no connection, such as embedding: done before one is taken from the pool."""
+
     @abstractmethod
-    async def recall(
-        self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int
-    ) -> list[Candidate]:
-        """At most `depth` candidates, best first, ties by id."""
+    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+        """At most `depth` candidates, best first, ties by id. A level narrowed by a filter gives no others."""
 
 
 legs: Registry[type[Leg]] = Registry("leg")
 
 
-def candidates(rows: Any) -> list[Candidate]:
-    return [Candidate(row.id, float(row.score)) for row in rows]
+def recalled(rows: Iterable[Any], *notes: str) -> Recalled:
+    """Rows of `id` and `score` as what a leg returns."""
+    return Recalled(tuple(Candidate(row.id, float(row.score)) for row in rows), notes)
+
+
+async def settle(connection: AsyncConnection, **settings: object) -> None:
+    """Server settings for the rest of this transaction; a double underscore stands for the dot in a name."""
+    named = {name.replace("__", "."): str(value) for name, value in settings.items()}
+    await connection.execute(select(*(func.set_config(name, value, True) for name, value in named.items())))

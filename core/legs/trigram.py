@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final, Literal
 
 from pydantic import Field
-from sqlalchemy import cast, column, func, literal, select
-from sqlalchemy.dialects.postgresql import REGCONFIG
+from sqlalchemy import func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Candidate, Leg, PreparedQuery, candidates, legs
+from core.legs.base import Leg, PreparedQuery, Recalled, legs, recalled, settle
+from core.legs.words import keywords_of
 from core.store.levels import Level
+
+# Each function has an operator that an index answers to; the function in a condition would scan every text.
+OPERATORS: Final = {"word_similarity": "<%", "strict_word_similarity": "<<%", "similarity": "%"}
 
 
 @legs.register("trigram")
 class TrigramLeg(Leg):
     """Units in which some stretch of words resembles the query's keywords; stop words of the language are left out."""
 
-    threshold: float = Field(0.3, gt=0, le=1, description="The least word similarity that counts as a find.")
+    function: Literal["word_similarity", "strict_word_similarity", "similarity"] = Field(
+        "word_similarity",
+        description="What the keywords resemble: any stretch of the text, a stretch of whole words, or the whole text.",
+    )
+    threshold: float = Field(0.3, gt=0, le=1, description="The least similarity that counts as a find.")
 
-    async def recall(
-        self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int
-    ) -> list[Candidate]:
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        return (0.0, 1.0)
+
+    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
         texts = level.column("text")
         keywords = await connection.scalar(keywords_of(level.language, query.text))
         if not keywords:
-            return []
-        await connection.execute(
-            select(func.set_config("pg_trgm.word_similarity_threshold", str(self.threshold), True))
-        )
-        score = func.word_similarity(keywords, texts.value).label("score")
+            return Recalled(notes=("The query has no words but stop words.",))
+        await settle(connection, **{f"pg_trgm__{self.function}_threshold": self.threshold})
+        score = getattr(func, self.function)(keywords, texts.value).label("score")
         rows = await connection.execute(
             select(texts.id.label("id"), score)
-            .where(literal(keywords).op("<%")(texts.value), texts.where)
+            .where(literal(keywords).op(OPERATORS[self.function])(texts.value), texts.where)
             .order_by(score.desc(), texts.id)
             .limit(depth)
         )
-        return candidates(rows)
-
-
-def keywords_of(language: str, text: str) -> Any:
-    """The query's words in lower case, without those that the language's dictionary drops."""
-    parsed = func.ts_debug(cast(literal(language), REGCONFIG), text).table_valued(column("token"), column("lexemes"))
-    meaningful = func.cardinality(parsed.c.lexemes) > 0
-    return select(func.string_agg(func.lower(parsed.c.token), " ")).select_from(parsed).where(meaningful)
+        return recalled(rows)

@@ -1,58 +1,165 @@
-"""The vector leg: nearest neighbours of the query's embedding."""
+"""The vector leg: nearest neighbours of the query's embedding, by an index or by comparing with every vector.
+
+Which of the two, where a filter leaves few rows, is decided here and not left to the planner: an HNSW scan that throws
+most of what it meets away costs recall.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from pgvector.sqlalchemy import BIT
 from pydantic import Field
-from sqlalchemy import func, select, type_coerce
+from sqlalchemy import Select, func, select, type_coerce
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Float
 
+from core.embedding import Vectors
 from core.errors import MissingCapability
-from core.legs.base import Candidate, Leg, PreparedQuery, candidates, legs
-from core.store.levels import Level
+from core.legs.base import Leg, PreparedQuery, Recalled, legs, recalled, settle
+from core.legs.plans import ordered_by_index
+from core.store.levels import Column, Level
 
 OPERATORS = {"cosine": "<=>", "l2": "<->", "ip": "<#>"}
-SMALLEST_EF_SEARCH, LARGEST_EF_SEARCH = 100, 1000
+HAMMING = "<~>"
+SMALLEST_EF_SEARCH, LARGEST_EF_SEARCH = 100, 1000  # pgvector takes no more
+FEW = 20_000  # rows; comparing that many takes some 30 ms
 
 
 @legs.register("vector")
 class VectorLeg(Leg):
     """Units whose embedding is nearest to the query's. `exact` reads every vector instead of the HNSW index."""
 
-    distance: Literal["cosine", "l2", "ip"] = Field("cosine", description="Which distance orders the neighbours.")
+    distance: Literal["cosine", "l2", "ip"] = Field(
+        "cosine", description="What orders the neighbours: cosine, Euclidean distance (l2), or inner product (ip)."
+    )
     exact: bool = Field(False, description="Compare with every vector: slower, and the reference for the index.")
+    ef_search: int | None = Field(
+        None, ge=1, le=LARGEST_EF_SEARCH, description="How many neighbours the HNSW scan keeps in sight; 2 x depth."
+    )
+    oversample: int = Field(
+        16, ge=1, le=100, description="With an index of bits: how many times the depth are compared by full vector."
+    )
+    min_score: float | None = Field(None, description="Drop what scores less: a cosine similarity, or minus the l2.")
 
-    async def recall(
-        self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int
-    ) -> list[Candidate]:
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        return (-1.0, 1.0) if self.distance == "cosine" else None
+
+    async def prepare(self, level: Level, query: PreparedQuery) -> None:
+        if level.model is not None and "vectors" in level.columns:
+            await query.vector(level.model)
+
+    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
         vectors = level.column("vectors")
         if level.model is None:
             raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
         embedded = await query.vector(level.model)
-        value = vectors.value if self.exact or vectors.indexed is None else vectors.indexed
-        # Order by the operator itself: an expression over it would lose the index.
-        distance = type_coerce(value.op(OPERATORS[self.distance])(embedded), Float)
-        await self._tune(connection, depth)
-        rows = await connection.execute(
+        await self._tune(connection, depth, narrowed=level.filter is not None)
+        if self.exact:
+            found = await self._compared(connection, vectors, embedded, depth)
+        elif level.filter is not None and await _are_few(connection, vectors):
+            why = "The filter leaves few units, so the query was compared with every one of them."
+            found = await self._compared(connection, vectors, embedded, depth, why)
+        else:
+            found = await self._by_index(connection, level, embedded, depth)
+        return self._cut(found)
+
+    async def measured_recall(
+        self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int = 10
+    ) -> float:
+        """The share of the true nearest that this leg brings up."""
+        truth = await self.model_copy(update={"exact": True}).recall(connection, level, query, depth)
+        found = {each.id for each in await self.recall(connection, level, query, depth)}
+        return sum(each.id in found for each in truth) / len(truth) if truth else 1.0
+
+    async def _compared(
+        self, connection: AsyncConnection, vectors: Column, embedded: Vectors, depth: int, *notes: str
+    ) -> Recalled:
+        """Every vector, truly: by an expression over the operator, which no index is ordered by."""
+        distance = self._distance(vectors.value, embedded) + 0.0  # adding nothing changes no distance
+        found = recalled(await connection.execute(self._nearest(vectors, distance, depth)), *notes)
+        return _with_shortfall(found, depth, "there are no more")
+
+    async def _by_index(self, connection: AsyncConnection, level: Level, embedded: Vectors, depth: int) -> Recalled:
+        """What the index brings up. Where that is too little, or cuts ties short: all there is."""
+        vectors = level.column("vectors")
+        statement = self._statement(vectors, level.index, embedded, depth + 1)
+        if self.distance != "cosine" and not await ordered_by_index(connection, statement):
+            why = f"No index is ordered by {self.distance}, so the query was compared with every vector."
+            return await self._compared(connection, vectors, embedded, depth, why)
+        found = recalled(await connection.execute(statement)).candidates
+        tied = len(found) > depth and found[depth].score == found[depth - 1].score
+        if (tied or len(found) < depth) and await _are_few(connection, vectors):
+            why = "Units tie at the cut" if tied else "The index brought up too few"
+            return await self._compared(connection, vectors, embedded, depth, f"{why}: compared with every vector.")
+        notes = ("Units tie at the cut; the index may not have met the first of them by id.",) if tied else ()
+        return _with_shortfall(Recalled(found[:depth], notes), depth, "the index brought up no more")
+
+    def _statement(self, vectors: Column, index: str, embedded: Vectors, depth: int) -> Select[Any]:
+        if self.distance == "cosine" and index == "bit" and vectors.indexed is not None:
+            return self._among_alike_bits(vectors, embedded, depth)
+        as_indexed = self.distance == "cosine" and vectors.indexed is not None
+        value = vectors.indexed if as_indexed else vectors.value
+        # By the operator itself: an expression over it would lose the index.
+        return self._nearest(vectors, self._distance(value, embedded), depth)
+
+    def _nearest(self, vectors: Column, distance: Any, depth: int) -> Select[Any]:
+        return (
             select(vectors.id.label("id"), self._score(distance).label("score"))
             .where(vectors.where)
             .order_by(distance, vectors.id)
             .limit(depth)
         )
-        return candidates(rows)
+
+    def _among_alike_bits(self, vectors: Column, embedded: Vectors, depth: int) -> Select[Any]:
+        """The nearest by the signs of their numbers, ordered by the numbers themselves."""
+        indexed: Any = vectors.indexed
+        signs = sql_cast(func.binary_quantize(sql_cast(embedded, vectors.value.type)), BIT(indexed.type.length))
+        alike = (
+            select(vectors.id.label("id"), vectors.value.label("value"))
+            .where(vectors.where)
+            .order_by(type_coerce(indexed.op(HAMMING)(signs), Float))
+            .limit(self._pool(depth))
+            .cte("alike")
+            .prefix_with("MATERIALIZED")
+        )
+        distance = self._distance(alike.c.value, embedded)
+        return select(alike.c.id, self._score(distance).label("score")).order_by(distance, alike.c.id).limit(depth)
+
+    def _pool(self, depth: int) -> int:
+        return max(SMALLEST_EF_SEARCH, depth * self.oversample)
+
+    def _distance(self, value: Any, embedded: Vectors) -> Any:
+        return type_coerce(value.op(OPERATORS[self.distance])(embedded), Float)
 
     def _score(self, distance: Any) -> Any:
         """Higher is better: cosine similarity, inner product (pgvector negates it), or the negated distance."""
         return 1 - distance if self.distance == "cosine" else -distance
 
-    async def _tune(self, connection: AsyncConnection, depth: int) -> None:
-        """An HNSW scan finds ef_search rows at a time, and goes on where equal distances or the depth want more."""
-        ef_search = min(LARGEST_EF_SEARCH, max(SMALLEST_EF_SEARCH, 2 * depth))
-        settings = {
-            "hnsw.ef_search": str(ef_search),
-            "hnsw.iterative_scan": "strict_order",
-            "enable_indexscan": "off" if self.exact else "on",
-        }
-        await connection.execute(select(*(func.set_config(name, value, True) for name, value in settings.items())))
+    async def _tune(self, connection: AsyncConnection, depth: int, *, narrowed: bool) -> None:
+        """An HNSW scan finds ef_search rows at a time, and goes on where ties, the depth or a filter want more."""
+        wanted = max(SMALLEST_EF_SEARCH, depth * (8 if narrowed else 2))
+        ef_search = self.ef_search or min(LARGEST_EF_SEARCH, wanted)
+        await settle(connection, hnsw__ef_search=ef_search, hnsw__iterative_scan="strict_order")
+
+    def _cut(self, found: Recalled) -> Recalled:
+        if self.min_score is None:
+            return found
+        kept = tuple(each for each in found if each.score >= self.min_score)
+        dropped = len(found) - len(kept)
+        notes = (f"{dropped} scored less than {self.min_score:g} and were dropped.",) if dropped else ()
+        return Recalled(kept, (*found.notes, *notes))
+
+
+async def _are_few(connection: AsyncConnection, vectors: Column) -> bool:
+    """Whether so few rows are left that comparing them all is quick, and right."""
+    some = select(vectors.id).where(vectors.where).limit(FEW + 1).subquery()
+    return int(await connection.scalar(select(func.count()).select_from(some)) or 0) <= FEW
+
+
+def _with_shortfall(found: Recalled, depth: int, why: str) -> Recalled:
+    if len(found) >= depth:
+        return found
+    return Recalled(found.candidates, (*found.notes, f"{len(found)} of the {depth} asked for came back: {why}."))

@@ -29,7 +29,7 @@ from core.store.schema import (
 )
 
 WRITER_LOCK = "hashtextextended(:name, 7)"
-LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000}
+LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,10 +160,10 @@ async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
 def _libpq_form(dsn: str) -> str:
     """Accept SQLAlchemy's form of a URL as well as libpq's own."""
     try:
-        url = make_url(dsn)
+        plain = make_url(dsn).set(drivername="postgresql").render_as_string(hide_password=False)
     except (ArgumentError, ValueError):
         return _checked(dsn)
-    return _checked(url.set(drivername="postgresql").render_as_string(hide_password=False))
+    return _checked(plain)
 
 
 def _checked(conninfo: str) -> str:

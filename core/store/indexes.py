@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import Any, cast
 
-from pgvector.sqlalchemy import HALFVEC
-from sqlalchemy import Column, Index, MetaData, Table, inspect
+from pgvector.sqlalchemy import BIT, HALFVEC
+from sqlalchemy import Column, ColumnElement, Index, MetaData, Table, Text, func, inspect, literal
 from sqlalchemy import cast as sql_cast
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.schema import CreateIndex
 
 from core.store.collections import LARGEST_INDEXED_DIMENSION, View
@@ -27,6 +28,7 @@ from core.store.schema import (
 from core.store.statements import written
 from core.tasks import side_by_side
 
+OPERATORS = {"vector": "vector_cosine_ops", "halfvec": "halfvec_cosine_ops", "bit": "bit_hamming_ops"}
 HNSW = {"m": 16, "ef_construction": 128}
 
 
@@ -79,23 +81,37 @@ def _vector_indexes(embedding_set: EmbeddingSet) -> Iterator[Index]:
     yield _btree(table, table.c.item_key, table.c.key)
     if embedding_set.dimension > LARGEST_INDEXED_DIMENSION[embedding_set.index]:
         return  # searched exactly; pgvector indexes no more dimensions than that
-    half = embedding_set.index == "halfvec"
-    indexed = sql_cast(table.c.embedding, HALFVEC(embedding_set.dimension)).label("half") if half else table.c.embedding
+    other = indexed_vector(table.c.embedding, embedding_set)
+    indexed = table.c.embedding if other is None else other.label("indexed")
     yield Index(
         f"{table.name}_hnsw",
         indexed,
         postgresql_using="hnsw",
-        postgresql_ops={indexed.name: f"{embedding_set.index}_cosine_ops"},
+        postgresql_ops={indexed.name: OPERATORS[embedding_set.index]},
         postgresql_with=HNSW,
         _table=table,
     )
+
+
+def indexed_vector(stored: ColumnElement[Any], embedding_set: EmbeddingSet) -> ColumnElement[Any] | None:
+    """What the HNSW index holds, where that is not the vector itself. A search must say it in these very words."""
+    if embedding_set.index == "halfvec":
+        return sql_cast(stored, HALFVEC(embedding_set.dimension))
+    if embedding_set.index == "bit":
+        return sql_cast(func.binary_quantize(stored), BIT(embedding_set.dimension))
+    return None
+
+
+def field_value(items: Table, name: str) -> ColumnElement[Any]:
+    """A metadata field as its index holds it. Subscripting the column is another expression, and finds no index."""
+    return items.c.metadata.op("->", return_type=JSONB())(literal(name, Text))
 
 
 def _field_indexes(view: View) -> Iterator[Index]:
     """A B-tree on the JSON value of each named field serves eq and ranges of any type; one GIN serves containment."""
     items = _items()
     for number, name in enumerate(view.row.fields):
-        yield Index(f"items_field_{number}", items.c.metadata[name].label("field"), _table=items)
+        yield Index(f"items_field_{number}", field_value(items, name).label("field"), _table=items)
     if view.row.fields:
         yield _gin(items, items.c.metadata, "jsonb_path_ops")
 

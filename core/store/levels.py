@@ -1,30 +1,60 @@
 """What legs search: where id, text, lexemes and vectors of the searchable units stand, in our tables or in somebody's.
 
-A leg is written against a `Level` once. What a level has not got, it says why and what would help.
+A leg is written against a `Level` once, and need not know of filters: a level narrowed by one has them in each
+column's `where`. What a level has not got, it says why and what would help.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from pgvector.sqlalchemy import HALFVEC
-from sqlalchemy import ColumnElement, FromClause, Select, Table, Text, any_, literal, literal_column, null, select, true
-from sqlalchemy import cast as cast_to
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Select,
+    Table,
+    Text,
+    and_,
+    any_,
+    literal,
+    literal_column,
+    null,
+    select,
+    true,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from core.errors import MissingCapability
+from core.filters import And, Condition, JsonField, MetadataField, Not, Or, compiled
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.schema import ChunkSet, EmbeddingSet, Item, chunk_table, lexeme_table, vector_table
+from core.store.indexes import field_value, indexed_vector
+from core.store.schema import (
+    ChunkSet,
+    EmbeddingSet,
+    Item,
+    chunk_table,
+    lexeme_table,
+    posting_table,
+    term_table,
+    vector_table,
+)
+
+Narrowing = Callable[[ColumnElement[bool]], ColumnElement[bool]]
+
+
+def _as_it_is(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    return condition
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """One searchable column of a relation, beside the id that people see. `where` leaves out what is no unit.
 
-    `indexed` is the value as an index holds it, where that is not the value itself: in half precision, say.
+    `indexed` is the value as an index holds it, where that is not the value itself: in half precision, say, or as bits.
+    `narrowing` makes a condition on the items' metadata one on this relation's rows.
     """
 
     relation: FromClause
@@ -32,6 +62,40 @@ class Column:
     value: ColumnElement[Any]
     where: ColumnElement[bool] = field(default_factory=true)
     indexed: ColumnElement[Any] | None = None
+    narrowing: Narrowing = _as_it_is
+
+    def narrowed(self, condition: ColumnElement[bool]) -> Column:
+        return replace(self, where=and_(self.where, self.narrowing(condition)))
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """What BM25 and fuzzy matching read of one chunk set. `names` tells the id of the unit that has a key.
+
+    `where` leaves postings out; how often a term occurs in the collection as a whole (`terms`) it does not change.
+    """
+
+    chunk_set: int
+    postings: Table
+    terms: Table
+    names: Table
+    where: ColumnElement[bool] = field(default_factory=true)
+    narrowing: Narrowing = _as_it_is
+
+    @classmethod
+    def of(cls, chunk_set: int, narrowing: Narrowing | None = None) -> Postings:
+        postings, names = posting_table(chunk_set), _units(chunk_set)
+        among = narrowing or (lambda condition: postings.c.item_key.in_(_item_keys(condition)))
+        return cls(chunk_set, postings, term_table(chunk_set), names, narrowing=among)
+
+    @property
+    def named(self) -> ColumnElement[bool]:
+        """What joins a posting's unit to its id: key and item's key, so that a distributed join stays in its place."""
+        by_item: ColumnElement[bool] = self.names.c.key == self.postings.c.key
+        return by_item if self.chunk_set == 0 else and_(by_item, self.names.c.item_key == self.postings.c.item_key)
+
+    def narrowed(self, condition: ColumnElement[bool]) -> Postings:
+        return replace(self, where=and_(self.where, self.narrowing(condition)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +103,9 @@ class Level:
     """The units of one chunk set (or the items themselves), ready to be searched.
 
     `columns` holds "text", "lexemes" and "vectors", where there are such; `missing` says why another is not there.
-    `details` selects id, item_id, title, text, metadata, heading_path, page_first and page_last of given ids.
+    `details` selects, of given ids, all that a `Hit` says of a unit: id, item_id, title, text, metadata and its place.
     `among` says which rows those are, where comparing `detail_id` would leave an index unused.
+    `field_of` finds a metadata field for filters; `filter` is the one that this level is narrowed by.
     """
 
     namespace: str | None
@@ -51,6 +116,31 @@ class Level:
     detail_id: ColumnElement[str]
     model: str | None = None
     among: Callable[[Sequence[str]], ColumnElement[bool]] | None = None
+    lexicon: Postings | None = None
+    index: str = "vector"
+    extensions: Collection[str] = ()
+    field_of: Callable[[str], MetadataField] | None = None
+    filter: And | Or | Not | Condition | None = None
+
+    def narrowed(self, filter: And | Or | Not | Condition | None) -> Level:  # noqa: A002 - what it is called everywhere
+        """The same level, of the items only that the filter lets through. Narrowed twice, both filters hold."""
+        if filter is None:
+            return self
+        if self.field_of is None:
+            raise MissingCapability("Nothing here has metadata, so there is nothing to filter by.")
+        condition = compiled(filter, self.field_of)
+        return replace(
+            self,
+            columns={name: each.narrowed(condition) for name, each in self.columns.items()},
+            lexicon=self.lexicon.narrowed(condition) if self.lexicon else None,
+            filter=filter if self.filter is None else And(and_=(self.filter, filter)),
+        )
+
+    @property
+    def postings(self) -> Postings:
+        if self.lexicon is None:
+            raise MissingCapability(self.missing.get("postings", "There are no postings to search in."))
+        return self.lexicon
 
     def column(self, name: str) -> Column:
         if name not in self.columns:
@@ -73,26 +163,58 @@ def level(store: Store, view: View, chunks: str, model: str | None = None) -> Le
     embedding_set = view.embedding_set(chunk_set, model)
     columns, missing = _own_columns(store, view, chunk_set, embedding_set, model)
     details, detail_id = _item_details() if chunk_set.key == 0 else _chunk_details(chunk_set)
-    used = embedding_set.model if embedding_set else None
-    return Level(view.namespace, view.row.language, columns, missing, details, detail_id, used)
+    return Level(
+        view.namespace,
+        view.row.language,
+        columns,
+        missing,
+        details,
+        detail_id,
+        embedding_set.model if embedding_set else None,
+        lexicon=Postings.of(chunk_set.key),
+        index=embedding_set.index if embedding_set else "vector",
+        extensions=frozenset(store.capabilities.extensions),
+        field_of=item_field,
+    )
+
+
+_ITEMS = cast("Table", Item.__table__)
+
+
+def item_field(name: str) -> JsonField:
+    """A metadata field of a collection of our own, in the form in which indexes hold it."""
+    return JsonField(field_value(_ITEMS, name), _ITEMS.c.metadata, name)
+
+
+def _item_keys(condition: ColumnElement[bool]) -> Select[Any]:
+    return select(_ITEMS.c.key).where(condition)
+
+
+def _of_items(relation: Table) -> Narrowing:
+    """How a relation whose rows carry their item's key is narrowed."""
+    return lambda condition: relation.c.item_key.in_(_item_keys(condition))
+
+
+def _units(chunk_set: int) -> Table:
+    return chunk_table(chunk_set) if chunk_set else _ITEMS
 
 
 def _own_columns(
     store: Store, view: View, chunk_set: ChunkSet, embedding_set: EmbeddingSet | None, model: str | None
 ) -> tuple[dict[str, Column], dict[str, str]]:
     lexemes = lexeme_table(chunk_set.key)
-    columns = {"lexemes": Column(lexemes, lexemes.c.id, lexemes.c.tsv)}
-    missing = {}
+    columns = {"lexemes": Column(lexemes, lexemes.c.id, lexemes.c.tsv, narrowing=_of_items(lexemes))}
+    missing = {name: store.capabilities.missing[name] for name in ("unaccent",) if name in store.capabilities.missing}
     if "pg_trgm" in store.capabilities.missing:
         missing["text"] = store.capabilities.missing["pg_trgm"]
     else:
         columns["text"] = _text_column(chunk_set)
     if embedding_set:
         vectors = vector_table(embedding_set.key, embedding_set.dimension)
-        half = (
-            cast_to(vectors.c.embedding, HALFVEC(embedding_set.dimension)) if embedding_set.index == "halfvec" else None
+        indexed = indexed_vector(vectors.c.embedding, embedding_set)
+        columns["vectors"] = Column(
+            vectors, vectors.c.id, vectors.c.embedding, indexed=indexed, narrowing=_of_items(vectors)
         )
-        columns["vectors"] = Column(vectors, vectors.c.id, vectors.c.embedding, indexed=half)
     else:
         which = f"of the model {model!r} " if model else ""
         missing["vectors"] = store.capabilities.missing.get(
@@ -104,14 +226,13 @@ def _own_columns(
 
 def _text_column(chunk_set: ChunkSet) -> Column:
     if chunk_set.key == 0:
-        items = cast("Table", Item.__table__)
-        return Column(items, items.c.id, items.c.text)
+        return Column(_ITEMS, _ITEMS.c.id, _ITEMS.c.text)
     chunks = chunk_table(chunk_set.key)
-    return Column(chunks, chunks.c.id, chunks.c.text, chunks.c.level != "parent")
+    return Column(chunks, chunks.c.id, chunks.c.text, chunks.c.level != "parent", narrowing=_of_items(chunks))
 
 
 def _item_details() -> tuple[Select[Any], ColumnElement[str]]:
-    items = cast("Table", Item.__table__)
+    items = _ITEMS
     return (
         select(
             items.c.id,
@@ -122,13 +243,19 @@ def _item_details() -> tuple[Select[Any], ColumnElement[str]]:
             literal_column("ARRAY[]::text[]").label("heading_path"),
             null().label("page_first"),
             null().label("page_last"),
+            literal("passage").label("level"),
+            null().label("parent_id"),
+            null().label("start_at"),
+            null().label("end_at"),
         ),
         items.c.id,
     )
 
 
 def _chunk_details(chunk_set: ChunkSet) -> tuple[Select[Any], ColumnElement[str]]:
-    chunks, items = chunk_table(chunk_set.key), cast("Table", Item.__table__)
+    chunks, items = chunk_table(chunk_set.key), _ITEMS
+    parents = chunks.alias("parent")
+    is_parent = and_(parents.c.item_key == chunks.c.item_key, parents.c.key == chunks.c.parent_key)
     return (
         select(
             chunks.c.id,
@@ -139,6 +266,12 @@ def _chunk_details(chunk_set: ChunkSet) -> tuple[Select[Any], ColumnElement[str]
             chunks.c.heading_path,
             chunks.c.page_first,
             chunks.c.page_last,
-        ).join_from(chunks, items, items.c.key == chunks.c.item_key),
+            chunks.c.level,
+            parents.c.id.label("parent_id"),
+            chunks.c.start_at,
+            chunks.c.end_at,
+        )
+        .join_from(chunks, items, items.c.key == chunks.c.item_key)
+        .outerjoin(parents, is_parent),
         chunks.c.id,
     )

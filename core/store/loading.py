@@ -43,8 +43,11 @@ async def driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
 
 
 async def prepare_vectors(connection: AsyncConnection) -> None:
-    """Teach this connection the vector type, for binary COPY."""
-    await register_vector_async(await driver(connection))
+    """Teach this connection the vector type, for binary COPY. Once: each lesson asks the server and leaves classes."""
+    lessons = (await connection.get_raw_connection()).info
+    if "vectors" not in lessons:
+        await register_vector_async(await driver(connection))
+        lessons["vectors"] = True
 
 
 async def copy(connection: AsyncConnection, table: Table, rows: Iterable[Sequence[Any]]) -> None:

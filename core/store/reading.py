@@ -105,7 +105,7 @@ class Sieve:
             stored = await self._stored([item.id for item in batch.items])
         change = Change([], [], [], 0, list(batch.flaws))
         for item, digest, place in zip(batch.items, batch.digests, batch.places, strict=True):
-            if new.get(item.id) is not place:
+            if new.pop(item.id, None) is None:  # it was met before, in this batch or in an earlier one
                 change.flaws.append(await self._repeated(item.id, place))
                 continue
             key, old = stored.get(item.id, (None, None))

@@ -37,7 +37,13 @@ Id = Text(collation="C")
 
 
 class Base(DeclarativeBase):
-    metadata = MetaData(naming_convention={"pk": "%(table_name)s_pkey", "uq": "%(table_name)s_%(column_0_name)s_key"})
+    metadata = MetaData(
+        naming_convention={
+            "pk": "%(table_name)s_pkey",
+            "uq": "%(table_name)s_%(column_0_name)s_key",
+            "ix": "ix_%(column_0_label)s",
+        }
+    )
 
 
 class Collection(Base):
@@ -116,7 +122,7 @@ class EmbeddingSet(Base):
     chunk_set: Mapped[int] = mapped_column(Integer)
     model: Mapped[str] = mapped_column(Id)  # name, backend and precision
     dimension: Mapped[int] = mapped_column(Integer)
-    index: Mapped[str] = mapped_column(Text, default="vector")  # vector | halfvec: the HNSW index's element
+    index: Mapped[str] = mapped_column(Text, default="vector")  # vector | halfvec | bit: the HNSW index's element
     embedded_to: Mapped[int] = mapped_column(Integer, default=0)
     backfill_to: Mapped[int] = mapped_column(Integer, default=0)
 

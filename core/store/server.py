@@ -117,7 +117,7 @@ class EmbeddedServer:
             fcntl.flock(start, fcntl.LOCK_EX)
             if not (self.data / "PG_VERSION").exists():
                 progress("Creating the database")
-                self._initialise()
+                self._initialise(start)
             while not self._started_or_found(progress):
                 progress("The server went away; starting it again")
         finally:
@@ -213,13 +213,14 @@ class EmbeddedServer:
             part.rename(copy)
         return copy / package.name
 
-    def _run_as_server(self, command: list[str]) -> str:
+    def _run_as_server(self, command: list[str], *, inherited: tuple[int, ...] = ()) -> str:
         result = subprocess.run(  # noqa: S603 - PostgreSQL's own programs with arguments from here
             command,
             cwd=self.cluster,
             capture_output=True,
             text=True,
             check=False,
+            pass_fds=inherited,
             user=self.user.uid,
             group=self.user.gid,
             extra_groups=[] if self.user.uid is not None else None,
@@ -231,8 +232,11 @@ class EmbeddedServer:
 
     # -- initialising and starting -----------------------------------------------------------------------------------
 
-    def _initialise(self) -> None:
-        """Into a folder aside, renamed when whole: an interrupted initdb leaves nothing that looks like a cluster."""
+    def _initialise(self, start: int) -> None:
+        """Into a folder aside, renamed when whole: an interrupted initdb leaves nothing that looks like a cluster.
+
+        It inherits the lock: where its starter is killed, the next one waits for it to end before clearing up.
+        """
         part = self.cluster / "data.part"
         shutil.rmtree(part, ignore_errors=True)
         self._check_reachable()
@@ -248,7 +252,8 @@ class EmbeddedServer:
                 "--text-search-config=english",
                 "--auth=peer",
                 "--no-instructions",
-            ]
+            ],
+            inherited=(start,),
         )
         # Only the person who runs Rankbook may connect, as whatever role it asks for.
         (part / "pg_hba.conf").write_text("local all all peer map=rankbook\n")

@@ -16,7 +16,7 @@ from typing import Any
 from core import bridge, retriever
 from core.embedding import embedder
 from core.legs import Leg, legs
-from core.legs.trigram import keywords_of
+from core.legs.words import keywords_of
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import level

@@ -9,7 +9,7 @@ from core.store.attached.attaching import attach
 from core.store.attached.inspection import count, inspect
 from core.store.attached.likes import Like, like, likes
 from core.store.attached.mapping import Aside, AttachedTable, Attachment, Facts, mapped, relation_name
-from core.store.attached.reading import level
+from core.store.attached.searching import level
 
 __all__ = [
     "Advice",

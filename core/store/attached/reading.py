@@ -1,4 +1,4 @@
-"""How an attached table is read: its columns as SQL, and the level that legs search. Writes nothing, looks nothing up.
+"""How an attached table is read: its columns as SQL. Writes nothing, looks nothing up.
 
 Indexes of theirs are used only if our expressions are the ones they were made on: columns are cast only where that
 changes nothing for the planner.
@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Select,
+    Table,
     TableClause,
     Text,
     Uuid,
@@ -39,11 +40,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REGCONFIG, TSVECT
 from sqlalchemy.sql.expression import quoted_name
 from sqlalchemy.types import UserDefinedType
 
-from core.store.attached.mapping import AttachedTable, Attachment, Facts
-from core.store.collections import View
-from core.store.engine import Store
-from core.store.levels import Column, Level
-from core.store.schema import lexeme_table
+from core.filters import MetadataField
+from core.store.attached.fields import field_of
+from core.store.attached.mapping import AttachedTable, Facts
+from core.store.levels import Narrowing
 
 INTEGERS = ("smallint", "integer", "bigint")
 LARGEST_KEY = 2**63 - 1
@@ -180,6 +180,18 @@ class Theirs:
             return and_(self.where, stored == any_(literal(list(ids), ARRAY(Text))))
         return and_(self.where, self.id == any_(literal(list(ids), ARRAY(Text))))
 
+    def field(self, name: str) -> MetadataField:
+        """A metadata field for filters: a key of their JSON column, or one of the columns that were listed."""
+        mapped = self.mapping.metadata
+        inside = mapped if isinstance(mapped, str) else name if name in (mapped or ()) else None
+        column = None if inside is None else self.raw(inside)
+        return field_of(self.mapping, name, column, "" if inside is None else self._kind(inside), self.metadata)
+
+    def aside(self, relation: Table) -> Narrowing:
+        """How what was built aside is narrowed: by the ids of their rows that hold the condition."""
+        theirs = select(self.id).select_from(self.relation).where(self.where)
+        return lambda condition: relation.c.id.in_(theirs.where(condition))
+
     def details(self) -> Select[Any]:
         return select(
             self.id.label("id"),
@@ -190,6 +202,10 @@ class Theirs:
             literal_column("ARRAY[]::text[]").label("heading_path"),
             null().label("page_first"),
             null().label("page_last"),
+            literal("passage").label("level"),
+            null().label("parent_id"),
+            null().label("start_at"),
+            null().label("end_at"),
         ).select_from(self.relation)
 
     def counted(self) -> Select[Any]:
@@ -238,59 +254,3 @@ def _uuids(ids: Sequence[str]) -> list[uuid.UUID]:
         if str(made) == each:
             found.append(made)
     return found
-
-
-def level(store: Store, view: View, model: str | None = None) -> Level:
-    """The attached rows as units of search. A model that is not theirs leaves the vectors out."""
-    attachment = Attachment.of(view)
-    theirs = Theirs(attachment.table, attachment.facts)
-    columns: dict[str, Column] = {"lexemes": _lexemes(theirs, attachment)}
-    missing = _missing_postings(view, attachment)
-    if "pg_trgm" in store.capabilities.missing:
-        missing["text"] = store.capabilities.missing["pg_trgm"]
-    else:
-        columns["text"] = Column(theirs.relation, theirs.id, theirs.text, theirs.where)
-    if why := _no_vectors(store, view, theirs.mapping, model):
-        missing["vectors"] = why
-    else:
-        columns["vectors"] = Column(theirs.relation, theirs.id, theirs.vectors, theirs.has_vector)
-    return Level(
-        view.namespace,
-        theirs.mapping.language,
-        columns,
-        missing,
-        theirs.details(),
-        theirs.id,
-        None if why else theirs.mapping.model,
-        theirs.among,
-    )
-
-
-def _lexemes(theirs: Theirs, attachment: Attachment) -> Column:
-    """What was built aside, where it was: it holds titles too, and is smaller to scan than an expression."""
-    if attachment.aside is None:
-        return Column(theirs.relation, theirs.id, theirs.lexemes, theirs.where)
-    lexemes = lexeme_table(0)
-    return Column(lexemes, lexemes.c.id, lexemes.c.tsv)
-
-
-def _missing_postings(view: View, attachment: Attachment) -> dict[str, str]:
-    if attachment.aside is not None:
-        return {}
-    why = (
-        f"{view.name!r} is an attached table, and has no {{}} of Rankbook's own yet. Build it aside, without "
-        f"touching the table: rankbook data aside {view.name!r}"
-    )
-    return {"postings": why.format("postings"), "terms": why.format("vocabulary")}
-
-
-def _no_vectors(store: Store, view: View, mapping: AttachedTable, model: str | None) -> str | None:
-    """Why there are no vectors to search, if so."""
-    if mapping.embedding is None:
-        return (
-            f"No embedding column of {mapping.full_name} is mapped in {view.name!r}. Attach it again with --embedding "
-            "and --model."
-        )
-    if model not in (None, mapping.model):
-        return f"The embeddings of {view.name!r} were made by the model {mapping.model!r}, not by {model!r}."
-    return store.capabilities.missing.get("vector")

@@ -59,7 +59,8 @@ class Chain:
         from alembic.config import Config
 
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": ADVISORY_LOCK})
-        connection.execute(CreateSchema(schema, if_not_exists=True))
+        if not inspect(connection).has_schema(schema):  # IF NOT EXISTS may not see what was made while we waited
+            connection.execute(CreateSchema(schema))
         config = Config()
         config.set_main_option("script_location", str(HERE).replace("%", "%%"))
         config.set_main_option("version_locations", str(self.folder).replace("%", "%%"))

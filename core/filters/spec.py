@@ -1,0 +1,181 @@
+"""What a metadata filter says, as frozen data that a TOML file can hold. Knows nothing of SQL.
+
+    filter = { and = [ { field = "type", eq = "guide" }, { field = "date", gt = "2024-01-01" } ] }
+
+What the operators mean, where values are missing or of another type:
+
+- A value equals only values of its own type: 5 equals 5.0, and neither equals "5". Nothing is ordered across types, so
+  `gt = 5` leaves out texts. Dates are ISO texts, whose order is that of time; TOML's own dates are read as such.
+- A field that is missing, or null, equals nothing, and no comparison with it holds. `ne` and `not` are the exact
+  opposites of what they deny, so they do hold for it. Where that is not wanted, add `exists = true`.
+- `contains` is membership in an array, and a stretch of a text, capitals as they stand.
+- `exists` holds for a field that is there and not null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from typing import Annotated, Any, Final, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from core.errors import SpecError
+
+OPERATORS: Final = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "contains", "exists")
+DEEPEST: Final = 20
+LARGEST_NUMBER: Final = 10**1000  # far within what a jsonb can hold
+
+
+def _iso(value: Any) -> Any:
+    """TOML's dates and times as the texts that metadata holds."""
+    return value.isoformat() if isinstance(value, date | datetime | time) else value
+
+
+def _storable(value: Any) -> Any:
+    """What can stand in a jsonb: finite numbers, texts without NUL. Halves of surrogate pairs pydantic refuses."""
+    if isinstance(value, str) and "\x00" in value:
+        raise ValueError("a text with a NUL is stored nowhere, so nothing can equal it")
+    if isinstance(value, float | int) and not -LARGEST_NUMBER < value < LARGEST_NUMBER:
+        raise ValueError("a number must be finite, and shorter than a thousand digits")
+    return value
+
+
+Scalar = Annotated[StrictBool | StrictInt | StrictFloat | StrictStr, BeforeValidator(_iso), AfterValidator(_storable)]
+Ordered = Annotated[StrictInt | StrictFloat | StrictStr, BeforeValidator(_iso), AfterValidator(_storable)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=1000), AfterValidator(_storable)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: Any) -> dict[str, Any]:
+        """Only what was given, under the names it is given by: TOML has no null, and `in` is a word of Python's."""
+        plain = {each.alias or name: name for name, each in type(self).model_fields.items()}
+        made = handler(self)
+        return {
+            alias: made.get(name, made.get(alias))
+            for alias, name in plain.items()
+            if made.get(name, made.get(alias)) is not None
+        }
+
+
+class Condition(_Frozen):
+    """What must hold for one metadata field. Several operators must all hold, as in a range."""
+
+    field: Name = Field(description="The metadata field, by its name as it stands.")
+    eq: Scalar | None = Field(None, description="The field is this value.")
+    ne: Scalar | None = Field(None, description="The field is not this value, or is not there.")
+    gt: Ordered | None = Field(None, description="Greater than this number, or a later text or ISO date.")
+    gte: Ordered | None = Field(None, description="Greater or equal.")
+    lt: Ordered | None = Field(None, description="Less than this number, or an earlier text or ISO date.")
+    lte: Ordered | None = Field(None, description="Less or equal.")
+    in_: tuple[Scalar, ...] | None = Field(None, alias="in", description="The field is one of these values.")
+    contains: Scalar | None = Field(None, description="The array holds this value, or the text this stretch.")
+    exists: StrictBool | None = Field(None, description="The field is there and not null; false for the opposite.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Condition:
+        if not self.operators():
+            raise ValueError(f"the field {self.field!r} is compared with nothing; give one of: {', '.join(OPERATORS)}")
+        return self
+
+    def operators(self) -> dict[str, Any]:
+        """Each operator that was given, with its value, in one fixed order."""
+        given = {name: getattr(self, "in_" if name == "in" else name) for name in OPERATORS}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class _Composed(_Frozen):
+    """Filters within a filter."""
+
+    @model_validator(mode="after")
+    def _is_readable(self) -> Self:
+        if depth(self) > DEEPEST:
+            raise ValueError(f"filters are nested more than {DEEPEST} deep; `and` and `or` take lists")
+        return self
+
+
+class And(_Composed):
+    """All of these hold; an empty list lets everything through."""
+
+    and_: tuple[Filter, ...] = Field(alias="and", description="Filters that must all hold.")
+
+
+class Or(_Composed):
+    """At least one of these holds; an empty list lets nothing through."""
+
+    or_: tuple[Filter, ...] = Field(alias="or", description="Filters of which one must hold.")
+
+
+class Not(_Composed):
+    """This does not hold."""
+
+    not_: Filter = Field(alias="not", description="The filter that must not hold.")
+
+
+def depth(given: And | Or | Not | Condition) -> int:
+    """How many filters stand inside one another."""
+    return 1 + max((depth(each) for each in parts(given)), default=0)
+
+
+def parts(given: And | Or | Not | Condition) -> tuple[And | Or | Not | Condition, ...]:
+    """The filters that a filter is made of, if any."""
+    if isinstance(given, And):
+        return given.and_
+    if isinstance(given, Or):
+        return given.or_
+    return (given.not_,) if isinstance(given, Not) else ()
+
+
+def _kind(value: Any) -> str:
+    """Which of the four a value is, by the one key that only it has."""
+    if isinstance(value, BaseModel):
+        return type(value).__name__.lower()
+    if isinstance(value, Mapping):
+        for name in ("and", "or", "not"):
+            if name in value or f"{name}_" in value:
+                return name
+    return "condition"
+
+
+Filter = Annotated[
+    Annotated[And, Tag("and")]
+    | Annotated[Or, Tag("or")]
+    | Annotated[Not, Tag("not")]
+    | Annotated[Condition, Tag("condition")],
+    Discriminator(_kind),
+]
+
+And.model_rebuild()
+Or.model_rebuild()
+Not.model_rebuild()
+_ADAPTER: TypeAdapter[And | Or | Not | Condition] = TypeAdapter(Filter)
+
+
+def filter_from(value: Any) -> And | Or | Not | Condition:
+    """A filter from what somebody wrote; one that does not validate is refused in a sentence."""
+    try:
+        try:
+            return _ADAPTER.validate_python(value)
+        except ValidationError as error:
+            raise SpecError.from_pydantic("The filter", error) from error
+    except RecursionError:  # from telling what was given, too
+        raise SpecError(f"The filter is nested more than {DEEPEST} deep; `and` and `or` take lists.") from None

@@ -1,0 +1,202 @@
+"""What a fusion is: options as data, the rankings of the legs in, one totally ordered ranking out.
+
+It owns the order, what a leg without weight may do, and the refusal of numbers that cannot be ordered. It must not know
+any method by name, nor where rankings come from.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.errors import InputError, SpecError
+from core.registry import Registry
+from core.types import LegScore
+
+if TYPE_CHECKING:  # at run time it would bring in the whole store, and fusing needs no database
+    from core.legs.base import Candidate
+
+Ranks = tuple[int | None, ...]  # one document's rank in every leg, from 1, None where a leg did not return it
+
+
+@dataclass(frozen=True, slots=True)
+class LegRanking:
+    """What one leg returned, best first; the position is the rank. An empty one is a leg that found nothing.
+
+    `bounds` are the least and the greatest score that the leg could give to any document, infinite where there is none.
+    """
+
+    leg: str
+    weight: float
+    candidates: Sequence[Candidate]
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._check_numbers()
+        ids = {candidate.id for candidate in self.candidates}
+        if len(ids) < len(self.candidates):
+            twice = Counter(candidate.id for candidate in self.candidates).most_common(1)[0][0]
+            raise InputError(
+                f"The leg {self.leg!r} returned {twice!r} more than once. Keep its best place only before fusing."
+            )
+
+    def _check_numbers(self) -> None:
+        if not (math.isfinite(self.weight) and self.weight >= 0):
+            raise SpecError(f"The leg {self.leg!r} has the weight {self.weight}. Give it a number from 0 up.")
+        for candidate in self.candidates:
+            if not math.isfinite(candidate.score):
+                raise InputError(
+                    f"The leg {self.leg!r} gave {candidate.id!r} the score {candidate.score}, which cannot be ordered "
+                    "or added. Mend what makes the score, or leave such documents out of the leg."
+                )
+        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:  # NaN is refused by this as well
+            raise SpecError(f"The leg {self.leg!r} has the bounds {self.bounds}. The first must be below the second.")
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """One document of a fused ranking.
+
+    `score` is what the formula gives, `relative` is that divided by the ceiling, or `score` itself where there is none.
+    `legs` holds the legs that returned the document, in the order they were given. `imputed` names what the `absent`
+    policy added for legs that did not; both together, added in the legs' order, are the score of an additive method.
+    """
+
+    id: str
+    score: float
+    relative: float
+    legs: tuple[LegScore, ...]
+    imputed: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A document's score with each leg's part in it, None for a leg that has no say on this document."""
+
+    score: float
+    parts: tuple[float | None, ...]
+    normalised: tuple[float | None, ...]
+
+
+class Fusion(BaseModel, ABC):
+    """Makes one ranking of several."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    # Each method narrows this to what makes sense for it. Declared here because `drop` is the same for all.
+    absent: str = Field("zero", description="What a document gets from a leg that did not return it.")
+
+    @abstractmethod
+    def marks(self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]) -> Mapping[str, Mark]:
+        """The mark of each document that was found."""
+
+    @abstractmethod
+    def ceiling(self, rankings: Sequence[LegRanking]) -> float | None:
+        """The most that any document could score with these legs, or None where nothing bounds it.
+
+        A leg that found nothing still counts: otherwise a hit would look better for want of a second opinion.
+        """
+
+    @property
+    def uses_weights(self) -> bool:
+        """Whether legs count by their weights; most published definitions know none."""
+        return False
+
+    def weight_of(self, ranking: LegRanking) -> float:
+        return ranking.weight if self.uses_weights else 1.0
+
+    def heard(self, rankings: Sequence[LegRanking]) -> list[LegRanking]:
+        """The legs that have a say. One of weight 0 brings in its documents and else changes nothing."""
+        return [ranking for ranking in rankings if self.weight_of(ranking) > 0]
+
+    def found(self, rankings: Sequence[LegRanking]) -> dict[str, Ranks]:
+        """Every document's ranks; under `drop` only of those that all legs with a say returned."""
+        places = [{candidate.id: rank for rank, candidate in enumerate(ranking.candidates, 1)} for ranking in rankings]
+        ids = dict.fromkeys(candidate.id for ranking in rankings for candidate in ranking.candidates)
+        found = {unit: tuple(place.get(unit) for place in places) for unit in ids}
+        if self.absent != "drop":
+            return found
+        wanted = [place for place, ranking in zip(places, rankings, strict=True) if self.weight_of(ranking) > 0]
+        return {unit: ranks for unit, ranks in found.items() if all(unit in place for place in wanted)}
+
+    def tie_order(self, rankings: Sequence[LegRanking]) -> list[int]:
+        """The legs' places in the order in which they are asked for a rank among equals: those without a say last."""
+        return sorted(range(len(rankings)), key=lambda place: self.weight_of(rankings[place]) <= 0)
+
+    def fuse(self, rankings: Sequence[LegRanking]) -> list[Fused]:
+        """Score descending, then the rank in the first leg that has the document, then the id, bytewise."""
+        _refuse_namesakes(rankings)
+        found = self.found(rankings)
+        marks = self.marks(rankings, found)
+        ceiling = self.ceiling(rankings)
+        _refuse_overflow(marks.values(), ceiling)
+        asked = self.tie_order(rankings)
+
+        def place(unit: str) -> tuple[float, int, bytes]:
+            before = next(rank for leg in asked if (rank := found[unit][leg]) is not None)
+            return -marks[unit].score, before, unit.encode("utf-8", "surrogatepass")
+
+        return [_fused(unit, found[unit], marks[unit], rankings, ceiling) for unit in sorted(found, key=place)]
+
+
+class Weighted(Fusion):
+    """A fusion in which legs have weights, unless it is told to ignore them."""
+
+    weighted: bool = Field(True, description="Count each leg by its weight; off, all legs count alike.")
+
+    @property
+    def uses_weights(self) -> bool:
+        return self.weighted
+
+
+def total(contributions: Iterable[float]) -> float:
+    """((0 + c1) + c2) + c3, as SQL adds. Not `sum`, which from Python 3.12 on corrects for rounding and so differs."""
+    added = 0.0
+    for contribution in contributions:
+        added += contribution
+    return added
+
+
+def _fused(unit: str, ranks: Ranks, mark: Mark, rankings: Sequence[LegRanking], ceiling: float | None) -> Fused:
+    scores: list[LegScore] = []
+    imputed: list[tuple[str, float]] = []
+    for ranking, rank, part, normalised in zip(rankings, ranks, mark.parts, mark.normalised, strict=True):
+        if rank is not None:
+            raw = ranking.candidates[rank - 1].score
+            scores.append(LegScore(ranking.leg, rank, raw, 0.0 if part is None else part, normalised))
+        elif part is not None:
+            imputed.append((ranking.leg, part))
+    return Fused(unit, mark.score, _relative(mark.score, ceiling), tuple(scores), tuple(imputed))
+
+
+def _relative(score: float, ceiling: float | None) -> float:
+    if ceiling is None:
+        return score
+    if ceiling == 0:
+        return 0.0  # no leg has a say: nothing was attained
+    return min(score / ceiling, 1.0)  # a mean of ones, added in thirds or so, may be off by a last digit
+
+
+def _refuse_namesakes(rankings: Sequence[LegRanking]) -> None:
+    names = Counter(ranking.leg for ranking in rankings)
+    for name, times in names.items():
+        if times > 1:
+            raise SpecError(f"{times} legs are called {name!r}, so nobody could tell whose score is whose. Rename one.")
+
+
+def _refuse_overflow(marks: Iterable[Mark], ceiling: float | None) -> None:
+    parts = (part for mark in marks for part in (mark.score, *mark.parts) if part is not None)
+    if not all(map(math.isfinite, parts)) or not math.isfinite(ceiling or 0.0):
+        raise SpecError(
+            "The weighted scores of these legs add up to more than a floating-point number holds. "
+            "Lower the weights, or normalise the scores."
+        )
+
+
+fusions: Registry[type[Fusion]] = Registry("fusion")

@@ -1,0 +1,81 @@
+"""The BM25 leg: words weighed by how rare they are. States which engine ranks; today that is plain SQL everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.legs.base import Leg, PreparedQuery, Recalled, legs
+from core.legs.postings import Saturation, Statistics, Weighted, lexemes_of, ranked, statistics
+from core.store.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Something that can rank by BM25. `driven` says whether Rankbook has SQL for it that was tried on a server."""
+
+    name: str
+    extension: str | None = None
+    driven: bool = False
+
+
+PLAIN_SQL = Engine("plain SQL over Rankbook's own postings", driven=True)
+# The first of these that is installed and driven ranks. To drive one, give it its SQL and a server to be tested on.
+ENGINES = (
+    Engine("pg_textsearch", "pg_textsearch"),
+    Engine("ParadeDB's pg_search", "pg_search"),
+    Engine("vchord_bm25", "vchord_bm25"),
+    PLAIN_SQL,
+)
+
+
+def engine_at(level: Level) -> Engine:
+    """Which engine ranks on this level's server."""
+    return next(each for each in ENGINES if each.driven and (not each.extension or each.extension in level.extensions))
+
+
+def passed_over(level: Level) -> tuple[str, ...]:
+    """A sentence for each engine that the server has and that is not used."""
+    used = engine_at(level)
+    return tuple(
+        f"The server has {each.name}, which Rankbook does not drive; BM25 is ranked by {used.name}."
+        for each in ENGINES
+        if each is not used and each.extension in level.extensions
+    )
+
+
+@legs.register("bm25")
+class Bm25Leg(Leg):
+    """Units that hold the query's words: rare words count more, repeats ever less, and long units are not favoured."""
+
+    k1: float = Field(1.2, ge=0, le=1000, description="How much repeats of a word add; 0 counts its presence alone.")
+    b: float = Field(0.75, ge=0, le=1, description="How far a unit's length is held against it; 0 not at all.")
+
+    def explain(self, level: Level) -> str:
+        return f"BM25 (k1 {self.k1:g}, b {self.b:g}) by {engine_at(level).name}."
+
+    @property
+    def saturation(self) -> Saturation:
+        return Saturation(self.k1, self.b)
+
+    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+        terms, known = await self.terms(connection, level, query.text)
+        found = await ranked(connection, level.postings, terms, self.saturation, known, depth)
+        return Recalled(found.candidates, (*passed_over(level), *found.notes))
+
+    async def terms(
+        self, connection: AsyncConnection, level: Level, text: str, language: str | None = None
+    ) -> tuple[list[Weighted], Statistics]:
+        """The query's words that the collection has, a repeated one weighing as often as it is repeated."""
+        entry, terms = lexemes_of(language or level.language, text), level.postings.terms
+        known = await statistics(connection, level.postings)
+        rows = await connection.execute(
+            select(terms.c.key, terms.c.documents, func.cardinality(entry.c.positions).label("repeats"))
+            .join_from(entry, terms, terms.c.lexeme == entry.c.lexeme)
+            .where(terms.c.documents > 0)
+            .order_by(terms.c.key)
+        )
+        return [Weighted(row.key, row.key, row.repeats * known.idf(row.documents)) for row in rows], known

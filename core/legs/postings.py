@@ -1,0 +1,163 @@
+"""Okapi BM25 over postings, in plain SQL: the weights of terms, and the statement that ranks units by them.
+
+BM25 is Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, in the form of Lucene
+(Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020), whose IDF is never negative, and which leaves out the factor
+k1 + 1 that all scores share:
+
+    score(d) = sum over t of idf(t) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
+    idf(t) = ln(1 + (N - n + 0.5) / (n + 0.5))
+
+Every contribution is rounded to a multiple of 2^-30. Sums of such numbers are exact in double precision (to 2^23, which
+no query reaches), so a score does not depend on the order in which a plan happens to add: equal units tie exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from typing import cast as cast_to
+
+from sqlalchemy import CTE, BindParameter, Double, Integer, Select, cast, column, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.legs.base import Recalled, recalled
+from core.store.levels import Postings
+from core.store.schema import ChunkSet
+
+UNIT = 2.0**30  # how many of the smallest step make a score of one
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What BM25 must know of a chunk set: how many units, how long together, how many not yet counted."""
+
+    units: int
+    length: int
+    behind: int
+
+    @property
+    def average(self) -> float:
+        return self.length / self.units if self.units and self.length else 1.0
+
+    def idf(self, documents: int) -> float:
+        # A count may lag behind while somebody loads: never more documents than there are.
+        units = max(self.units, documents)
+        return math.log(1 + (units - documents + 0.5) / (documents + 0.5))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if not self.behind:
+            return ()
+        return (f"{self.behind:,} units are not in the postings yet, so they cannot be found. Complete the loading.",)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A term to look for, and what a unit full of it would score. Of the terms of one `word` the best counts."""
+
+    word: int
+    term: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """How a unit's score grows with a term's repeats (k1), and how its length is held against it (b)."""
+
+    k1: float
+    b: float
+
+
+async def statistics(connection: AsyncConnection, postings: Postings) -> Statistics:
+    behind = ChunkSet.last_key - ChunkSet.posted_to
+    asked = select(ChunkSet.units, ChunkSet.length, behind).where(ChunkSet.key == postings.chunk_set)
+    return Statistics(*(await connection.execute(asked)).one())
+
+
+def lexemes_of(language: str, text: str) -> Any:
+    """The query's lexemes by the collection's own configuration, and how often each stands in it."""
+    entry = func.unnest(func.to_tsvector(cast(literal(language), REGCONFIG), text))
+    return entry.table_valued("lexeme", "positions", "weights", name="entry").render_derived()
+
+
+async def ranked(
+    connection: AsyncConnection,
+    postings: Postings,
+    terms: Sequence[Weighted],
+    saturation: Saturation,
+    known: Statistics,
+    depth: int,
+) -> Recalled:
+    """The best units by these terms; ties by id."""
+    if not terms:
+        return Recalled(notes=known.notes)
+    rows = await connection.execute(ranking(postings, terms, saturation, known.average, depth))
+    return recalled(rows, *known.notes)
+
+
+def ranking(
+    postings: Postings, terms: Sequence[Weighted], saturation: Saturation, average: float, depth: int
+) -> Select[Any]:
+    """Keys are ranked first, and only the best, with all that tie with the last of them, are joined to their ids."""
+    best = best_keys(postings, terms, saturation, average, depth)
+    names = postings.names
+    same = names.c.key == best.c.key
+    if postings.chunk_set:  # an item's own key is both
+        same = same & (names.c.item_key == best.c.item_key)
+    return (
+        select(names.c.id.label("id"), (best.c.total / UNIT).label("score"))
+        .join_from(best, names, same)
+        .order_by(best.c.total.desc(), names.c.id)
+        .limit(depth)
+    )
+
+
+def best_keys(postings: Postings, terms: Sequence[Weighted], saturation: Saturation, average: float, depth: int) -> CTE:
+    """item_key, key and total of the best units, and of all that tie with the last of them."""
+    totals = _totals(postings, terms, saturation, average)
+    return totals.order_by(column("total").desc()).fetch(depth, with_ties=True).cte("best").prefix_with("MATERIALIZED")
+
+
+def _totals(postings: Postings, terms: Sequence[Weighted], saturation: Saturation, average: float) -> Select[Any]:
+    posting = postings.postings
+    wanted = _wanted(terms)
+    gained = _contribution(posting, wanted.c.weight, saturation, average)
+    matching = posting.join(wanted, posting.c.term_key == wanted.c.term)
+    unit = (posting.c.item_key, posting.c.key)
+    if len({each.word for each in terms}) == len(terms):
+        total = func.sum(gained).label("total")
+        return select(*unit, total).select_from(matching).where(postings.where).group_by(*unit)
+    by_word = (
+        select(*unit, func.max(gained).label("gained"))
+        .select_from(matching)
+        .where(postings.where)
+        .group_by(*unit, wanted.c.word)
+        .subquery("by_word")
+    )
+    total = func.sum(by_word.c.gained).label("total")
+    return select(by_word.c.item_key, by_word.c.key, total).group_by(by_word.c.item_key, by_word.c.key)
+
+
+def _wanted(terms: Sequence[Weighted]) -> Any:
+    """The terms as a table: of arrays, whose length the planner sees, as a statement has room for few single values."""
+    return table_of(
+        "wanted",
+        word=literal([each.word for each in terms], ARRAY(Integer)),
+        term=literal([each.term for each in terms], ARRAY(Integer)),
+        weight=literal([each.weight * UNIT for each in terms], ARRAY(Double)),
+    )
+
+
+def table_of(name: str, **arrays: BindParameter[Any]) -> Any:
+    """Arrays of one length, side by side as the columns of a table."""
+    columns = [column(each, cast_to("ARRAY[Any]", array.type).item_type) for each, array in arrays.items()]
+    return func.unnest(*arrays.values()).table_valued(*columns, name=name).render_derived()
+
+
+def _contribution(posting: Any, weight: Any, saturation: Saturation, average: float) -> Any:
+    k1, b = saturation.k1, saturation.b
+    length = literal(k1 * (1 - b), Double) + literal(k1 * b / average, Double) * posting.c.length
+    return func.round(weight * posting.c.frequency / (posting.c.frequency + length), type_=Double)

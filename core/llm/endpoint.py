@@ -1,0 +1,69 @@
+"""Which language model is asked, and within which limits. Opt-in: without an address and a model there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from core.errors import SpecError
+from core.llm.addresses import checked_url, key_for
+from core.llm.spending import Cap, Prices
+
+URL, MODEL, KEY = "RANKBOOK_LLM_URL", "RANKBOOK_LLM_MODEL", "RANKBOOK_LLM_KEY"
+MAX_TOKENS, MAX_COST = "RANKBOOK_LLM_MAX_TOKENS", "RANKBOOK_LLM_MAX_COST"
+PRICE_SENT, PRICE_ANSWERED = "RANKBOOK_LLM_PRICE_IN", "RANKBOOK_LLM_PRICE_OUT"
+DEFAULT_MAX_TOKENS = 1_000_000  # about 60 calls with 50 candidates of 1,200 characters
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An OpenAI-compatible chat endpoint; `url` ends before `/chat/completions`. The key shows in no repr."""
+
+    url: str
+    model: str
+    key: str = field(default="", repr=False)
+    cap: Cap = field(default_factory=lambda: Cap(DEFAULT_MAX_TOKENS))
+    prices: Prices | None = None
+
+
+def endpoint_from(environment: Mapping[str, str], *, url: str | None = None, model: str | None = None) -> Endpoint:
+    """The endpoint that the options name, or else the environment. The key comes from the environment alone."""
+    home = environment.get(URL, "")
+    url, model = url or home, model or environment.get(MODEL, "")
+    if not url or not model:
+        missing = " and ".join(name for name, value in ((URL, url), (MODEL, model)) if not value)
+        raise SpecError(
+            f"No language model is configured: {missing} is not set. Set {URL} to an OpenAI-compatible address such "
+            f"as http://localhost:11434/v1, {MODEL} to a model there and, if it wants one, {KEY} to a key."
+        )
+    url = checked_url(url, URL if url == home else "The language model's url")
+    prices = _prices(environment)
+    return Endpoint(url, model, key_for(url, environment.get(KEY, ""), home, URL), _cap(environment, prices), prices)
+
+
+def _cap(environment: Mapping[str, str], prices: Prices | None) -> Cap:
+    tokens, cost = _number(environment, MAX_TOKENS), _number(environment, MAX_COST)
+    if cost is not None and prices is None:
+        raise SpecError(f"{MAX_COST} needs prices per million tokens: set {PRICE_SENT} and {PRICE_ANSWERED} too.")
+    return Cap(DEFAULT_MAX_TOKENS if tokens is None else int(tokens), cost)
+
+
+def _prices(environment: Mapping[str, str]) -> Prices | None:
+    sent, answered = _number(environment, PRICE_SENT), _number(environment, PRICE_ANSWERED)
+    if (sent is None) != (answered is None):
+        raise SpecError(f"A cost is made of both prices: set {PRICE_SENT} and {PRICE_ANSWERED}, or neither.")
+    return None if sent is None or answered is None else Prices(sent, answered)
+
+
+def _number(environment: Mapping[str, str], name: str) -> float | None:
+    given = environment.get(name, "").strip()
+    if not given:
+        return None
+    try:
+        number = float(given.replace("_", ""))
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise SpecError(f"{name} is {given!r}. Give a number that is not negative.")
+    return number

@@ -1,0 +1,138 @@
+"""What a reranker is: options as data, and a new order for the best hits of a ranking.
+
+Owns the order (total: new score, then the rank before, then id), the cut, and how a failure passes results through.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.errors import SpecError, UnknownName
+from core.registry import Registry
+from core.resources import Resources
+from core.types import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A hit that a step left out, and why. It keeps its rank from before, and the score it was left out with."""
+
+    hit: Hit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a language model says of one candidate, in the rubric's own scale."""
+
+    chunk_id: str
+    relevance_score: float
+    answerable: bool | None = None
+    key_evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """Hits in their new order. Those beyond the depth stand last, with the scores they had.
+
+    `notes` are for the trace and the screen: whatever kept the method from doing all that it was asked to.
+    """
+
+    hits: tuple[Hit, ...]
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+    @classmethod
+    def unchanged(cls, hits: Sequence[Hit], *notes: str) -> Reranked:
+        """Results passed through, and why."""
+        return cls(tuple(hits), notes=notes)
+
+
+class Reranker(BaseModel, ABC):
+    """One way to reorder hits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    published_names: ClassVar[Mapping[str, str]] = {}  # other names under which options are published
+
+    depth: int = Field(20, ge=1, le=10_000, description="How many hits it looks at; the others keep their order.")
+    top_k: int | None = Field(None, ge=1, description="How many hits it returns; all, where it is left out.")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _by_our_names(cls, options: Any) -> Any:
+        if not isinstance(options, Mapping):
+            return options
+        named = {cls.published_names.get(name, name): value for name, value in options.items()}
+        if len(named) < len(options):
+            raise ValueError("an option is given under two of its names")
+        return named
+
+    @abstractmethod
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
+        """The hits, best first, in a total order."""
+
+    def reordered(
+        self,
+        hits: Sequence[Hit],
+        scores: Sequence[float],
+        *,
+        becomes_score: bool = True,
+        notes: Sequence[str] = (),
+        marks: Sequence[Mark] = (),
+    ) -> Reranked:
+        """Hits by the scores of the first `depth` of them, the others behind, cut to `top_k`."""
+        marked = [
+            replace(hit, rerank_score=score, score=score if becomes_score else hit.score)
+            for hit, score in zip(hits[: self.depth], scores, strict=True)
+        ]
+        marked.sort(key=lambda hit: (-(hit.rerank_score or 0.0), hit.rank, hit.id))
+        return self.cut([*marked, *hits[self.depth :]], notes=notes, marks=marks)
+
+    def cut(
+        self,
+        hits: Sequence[Hit],
+        *,
+        dropped: Sequence[Dropped] = (),
+        notes: Sequence[str] = (),
+        marks: Sequence[Mark] = (),
+    ) -> Reranked:
+        """Hits in this order, numbered from 1, at most `top_k` of them."""
+        stop = len(hits) if self.top_k is None else self.top_k
+        beyond = [Dropped(hit, f"place {place} is beyond top_k {stop}") for place, hit in _places(hits)[stop:]]
+        kept = tuple(replace(hit, rank=place) for place, hit in _places(hits)[:stop])
+        return Reranked(kept, (*dropped, *beyond), tuple(notes), tuple(marks))
+
+
+def _places(hits: Sequence[Hit]) -> list[tuple[int, Hit]]:
+    return list(enumerate(hits, start=1))
+
+
+rerankers: Registry[type[Reranker]] = Registry("reranker")
+
+
+def reranker_from(spec: Mapping[str, Any]) -> Reranker:
+    """The reranker of a spec such as `{"method": "overlap", "depth": 20}`; options left out take their defaults."""
+    method = spec.get("method")
+    if not isinstance(method, str):
+        raise SpecError(f"A reranker needs a method. There is: {', '.join(sorted(rerankers))}. (Given: {method!r})")
+    reranker = rerankers[method]
+    options = {name: value for name, value in spec.items() if name != "method"}
+    for name in options:
+        if name not in reranker.model_fields and name not in reranker.published_names:
+            raise UnknownName(f"option of the reranker {method!r}", str(name), reranker.model_fields)
+    try:
+        return reranker(**options)
+    except pydantic.ValidationError as error:
+        raise SpecError.from_pydantic(f"The reranker {method!r}", error) from error
+
+
+def spec_of(reranker: Reranker) -> dict[str, Any]:
+    """Method and every option, defaults included, in a fixed order: equal rerankers give equal specs, also as JSON."""
+    return {"method": rerankers.name_of(type(reranker)), **reranker.model_dump(mode="json")}

@@ -1,0 +1,126 @@
+"""A language model marks the candidates, all in one prompt, by one of two published rubrics.
+
+Owns when it is asked, what is kept of its answers, and that its failure is seen. The exchange is core.llm's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from core.errors import LanguageModelError
+from core.llm import Endpoint, Estimate, NoAnswer, Patience, Question, ask, endpoint_from, session
+from core.rerank.base import Mark, Reranked, Reranker, rerankers
+from core.rerank.marking import Candidates, candidates_of, marks_of, material_of, schema_of
+from core.rerank.rubrics import RUBRICS, Rubric
+from core.resources import Resources
+from core.types import Hit
+
+ANSWER_FRAME = 100  # tokens around the marks
+
+
+@rerankers.register("llm")
+class LanguageModelReranker(Reranker):
+    """Orders by a language model's marks, which become scores from 0 to 1. It sees the query and the texts.
+
+    A failure passes results through, or raises; a missing endpoint and a spent budget always raise: a benchmark half
+    of which was not reranked would look like one that was.
+    """
+
+    published_names: ClassVar = {"max_candidates_to_rerank": "depth", "return_top_n": "top_k"}
+
+    depth: int = Field(50, ge=1, le=200, description="How many candidates the one prompt holds.")
+    top_k: int | None = Field(15, ge=1, description="How many hits it returns.")
+    rubric: Literal["ten", "hundred"] = Field(
+        "hundred", description="Marks from 0 to 10, or from 0 to 100 with answerability and key evidence."
+    )
+    max_text_chars_per_candidate: int = Field(1200, ge=1, le=100_000, description="Where each text is cut.")
+    url: str | None = Field(
+        None, description="The endpoint's address before `/chat/completions`; else RANKBOOK_LLM_URL."
+    )
+    model: str | None = Field(None, description="The endpoint's name for the model; else RANKBOOK_LLM_MODEL.")
+    strict_json_output: bool = Field(
+        True, description="Ask for the schema and take JSON alone; otherwise JSON is looked for in the text."
+    )
+    answer_tokens: int | None = Field(
+        None, ge=1, description="The most the answer may take; by default 120 a candidate, 40 with the rubric `ten`."
+    )
+    use_cache: bool = Field(True, description="Whether the same candidates for the same query are marked once only.")
+    on_failure: Literal["pass", "raise"] = Field(
+        "pass", description="Whether results pass through with a note, or the search fails, when the model does."
+    )
+    timeout: float = Field(60.0, gt=0, le=600, description="Seconds that one attempt may take.")
+    attempts: int = Field(4, ge=1, le=10, description="How often it is asked where asking again can help.")
+
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
+        if not hits:
+            return self.cut(hits)
+        endpoint = self._endpoint(resources)
+        try:
+            marks = await self._marks(resources, endpoint, query, self._candidates(query, hits))
+        except LanguageModelError as error:
+            if self.on_failure == "raise":
+                raise
+            return Reranked.unchanged(hits, f"The language model did not mark: results passed through. {error}")
+        scores = [mark.relevance_score / self._rubric.most for mark in marks]
+        return self.reordered(hits, scores, marks=sorted(marks, key=lambda mark: -mark.relevance_score))
+
+    def estimate(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Estimate:
+        """What one attempt may take, before anything is sent. Nothing at all where the answer is kept already."""
+        return self._question(query, self._candidates(query, hits)).estimate(self._endpoint(resources))
+
+    @property
+    def _rubric(self) -> Rubric:
+        return RUBRICS[self.rubric]
+
+    def _endpoint(self, resources: Resources) -> Endpoint:
+        return endpoint_from(resources.environment, url=self.url, model=self.model)
+
+    def _candidates(self, query: str, hits: Sequence[Hit]) -> Candidates:
+        cut = self.max_text_chars_per_candidate
+        return candidates_of(query, [(hit.id, hit.text[:cut]) for hit in hits[: self.depth]])
+
+    def _question(self, query: str, candidates: Candidates) -> Question:
+        return Question(
+            name="marks",
+            instructions=self._rubric.instructions,
+            material=material_of(query, candidates),
+            schema=schema_of(self._rubric, candidates),
+            answer_tokens=self.answer_tokens or ANSWER_FRAME + self._rubric.tokens_a_mark * len(candidates),
+            strict=self.strict_json_output,
+        )
+
+    async def _marks(self, resources: Resources, endpoint: Endpoint, query: str, candidates: Candidates) -> list[Mark]:
+        key = self._key(endpoint, query, candidates)
+        kept = await session().cache.get(key) if self.use_cache else None
+        if kept is not None and (known := self._kept(kept, candidates)) is not None:
+            return known
+
+        def read(answer: Any) -> tuple[Any, list[Mark]]:
+            return answer, marks_of(answer, self._rubric, candidates, strict=self.strict_json_output)
+
+        patience = Patience(timeout=self.timeout, attempts=self.attempts)
+        answer, marks = await ask(resources, endpoint, self._question(query, candidates), read, patience)
+        if self.use_cache:
+            await session().cache.put(key, json.dumps(answer))
+        return marks
+
+    def _kept(self, answer: str, candidates: Candidates) -> list[Mark] | None:
+        """What was kept goes through the same checks; what does not pass them is asked for anew."""
+        try:
+            return marks_of(json.loads(answer), self._rubric, candidates, strict=self.strict_json_output)
+        except (ValueError, NoAnswer):
+            return None
+
+    def _key(self, endpoint: Endpoint, query: str, candidates: Candidates) -> str:
+        """Query, candidates' ids and what their texts say, model and rubric: whatever could change the marks."""
+        texts = [
+            (chunk_id, hashlib.sha256(text.encode(errors="replace")).hexdigest())
+            for chunk_id, text in candidates.values()
+        ]
+        whole = [endpoint.url, endpoint.model, self._rubric.instructions, self.strict_json_output, query, texts]
+        return "rerank:" + hashlib.sha256(json.dumps(whole).encode()).hexdigest()

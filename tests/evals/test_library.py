@@ -1,0 +1,261 @@
+"""A source in."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore"
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+from pydantic import ValidationError
+
+from core import bridge
+from core.embedding import embedder as embedder_of
+from core.errors import StoreError, UnknownName
+from core.store import collections
+from core.types import Flaw, Item, Place, Query, Row
+from evals import library, query_sets
+from evals.labels import Exclusion, Label, Span
+from evals.library import Plan
+from evals.sources import Source
+from tests.fakes import HashingEmbedder
+from tests.store.making import FAMILY, FIXED, fresh, query, wrong
+
+
+class Given(Source):
+    """A source whose rows stand in memory."""
+
+    kind: ClassVar[str] = "given"
+    rows: dict[str, tuple[object, ...]]
+
+    def _of(self, what: str) -> Iterator[Row | Flaw]:
+        for line, value in enumerate(self.rows.get(what, ()), 1):
+            yield value if isinstance(value, Flaw) else Row(value, Place(what, line))
+
+    def items(self):
+        return self._of("items")
+
+    def queries(self):
+        return self._of("queries")
+
+    def labels(self):
+        return self._of("labels")
+
+    def spans(self):
+        return self._of("spans")
+
+    def exclusions(self):
+        return self._of("exclusions")
+
+    def card(self) -> str:
+        return "# Given"
+
+    def spec(self) -> dict[str, object]:
+        return {"kind": self.kind}
+
+
+ITEMS = (
+    Item("cat", "The cat sat on the mat and looked out of the window for an hour.", "Cats", {"kind": "pet"}),
+    Item("dog", "Dogs bark at the postman every single morning of the year.", "Dogs", {"kind": "pet"}),
+    Item("owl", "Owls hunt at night, and sleep through the whole of the day.", "", {"kind": "wild"}),
+)
+SOURCE = Given(
+    rows={
+        "items": ITEMS,
+        "queries": (Query("q1", "what does a cat look at"), Query("q2", "night birds")),
+        "labels": (Label("q1", "cat", 2, "test"), Label("q2", "owl", 1, "train"), Label("q2", "gone", 1, "test")),
+        "spans": (Span("q1", "cat", 4, 7, "cat"),),
+        "exclusions": (Exclusion("q2", "dog"),),
+    }
+)
+PLAN = Plan(chunks={"small": FIXED}, models=("hashing-16",), fields=("kind",))
+
+
+def add(store, name, source=SOURCE, plan=PLAN, **changes):
+    embedders = {"hashing-16": HashingEmbedder(), "hashing-8": HashingEmbedder(8)}
+    return bridge.run(library.add(store, name, source, plan.model_copy(update=changes), embedders=embedders))
+
+
+def test_items_queries_labels_spans_and_exclusions_come_in_together_and_are_checked(store, name):
+    added = add(store, name)
+    assert (added.report.added, added.queries, added.labels, added.splits) == (3, 2, 2, {"test": 1, "train": 1})
+    assert [flaw.message for flaw in added.flaws if flaw.outcome == "quarantined"] == [
+        "The document 'gone' is not in the collection, or was left out itself."
+    ]
+    kept = bridge.run(query_sets.load(store, name))
+    assert {each.id for each in kept.queries} == {"q1", "q2"}
+    assert kept.spans[0].text == "cat"
+    assert kept.exclusions == (Exclusion("q2", "dog"),)
+    view = fresh(store, name)
+    assert (view.row.card, view.row.origin, view.row.fields) == ("# Given", {"kind": "given"}, ["kind"])
+    assert [each.name for each in view.chunk_sets] == ["items", "small"]
+    assert [(each.chunk_set, each.model) for each in view.embedding_sets] == [(0, "hashing-16"), (1, "hashing-16")]
+    assert wrong(store, name) == {}
+
+
+def test_adding_the_same_again_changes_nothing(store, name):
+    add(store, name)
+    version = fresh(store, name).row.version
+    again = add(store, name)
+    assert (again.report.unchanged, again.report.embedded, again.report.touched) == (3, 0, False)
+    assert (again.queries, again.labels) == (2, 2)
+    assert fresh(store, name).row.version == version
+
+
+def test_a_plan_with_more_sets_completes_what_is_there(store, name):
+    add(store, name)
+    more = add(store, name, chunks={"small": FIXED, "family": FAMILY}, models=("hashing-16", "hashing-8"))
+    assert (more.report.unchanged, more.report.added) == (3, 0)
+    view = fresh(store, name)
+    assert [each.name for each in view.chunk_sets] == ["items", "small", "family"]
+    assert len(view.embedding_sets) == 6
+    assert wrong(store, name) == {}
+    less = add(store, name, models=())
+    assert less.report.unchanged == 3
+    assert wrong(store, name) == {}
+
+
+def test_without_models_there_are_texts_and_no_vectors(store, name):
+    add(store, name, models=())
+    assert fresh(store, name).embedding_sets == ()
+    assert wrong(store, name) == {}
+
+
+def test_items_are_embedded_only_where_that_is_wanted(store, name):
+    add(store, name, embed_items=False)
+    assert [each.chunk_set for each in fresh(store, name).embedding_sets] == [1]
+
+
+def test_vanished_items_are_pruned_when_asked_and_their_labels_reported(store, name):
+    add(store, name)
+    smaller = Given(rows={**SOURCE.rows, "items": ITEMS[1:]})
+    assert add(store, name, smaller).report.removed == 0
+    pruned = add(store, name, smaller, prune=True)
+    assert pruned.report.removed == 1
+    assert pruned.labels == 1
+    assert any("'cat' is not in the collection" in flaw.message for flaw in pruned.flaws)
+    assert wrong(store, name) == {}
+
+
+def test_a_query_whose_own_text_stands_in_a_document_is_reported(store, name):
+    leaking = Given(
+        rows={
+            "items": (*ITEMS, Item("per", "It is 100% sure_thing that this leaks.")),
+            "queries": (
+                Query("leak", "  dogs bark AT the postman "),
+                Query("short", "cat"),
+                Query("percent", "is 100% sure_thing that"),
+                Query("wild", "is 100_ sure%thing that"),
+            ),
+        }
+    )
+    flaws = [flaw for flaw in add(store, name, leaking).flaws if "own text stands" in flaw.message]
+    assert [(flaw.subject, flaw.place.line) for flaw in flaws] == [("leak", 1), ("percent", 3)]
+    assert "'dog'" in flaws[0].message
+    assert not [flaw for flaw in add(store, name + "b", leaking, check=False).flaws if "own text" in flaw.message]
+
+
+def test_documents_that_nearly_repeat_others_are_reported(store, name):
+    text = " ".join(f"word{number}" for number in range(200))
+    twins = Given(rows={"items": (*ITEMS, Item("one", text), Item("two", text + " more"))})
+    flaws = [flaw for flaw in add(store, name, twins).flaws if "repeats" in flaw.message]
+    assert [(flaw.subject, flaw.outcome) for flaw in flaws] == [("two", "noted")]
+    assert "'one'" in flaws[0].message
+
+
+def test_queries_and_labels_that_cannot_be_stored_cost_themselves_alone(store, name):
+    broken = Given(
+        rows={
+            "items": ITEMS,
+            "queries": (
+                Query("nul", "what does a \x00cat look at", metadata={"n": float("inf")}),
+                Query("half\ud800", "text"),
+                Query("fine", "half \ud800 of a pair"),
+            ),
+            "labels": (Label("nul", "cat", 1), Label("nul", "d\x00", 1), Label("half\ud800", "cat", 1)),
+            "spans": (Span("nul", "cat", 0, 3, "\x00"),),
+            "exclusions": (Exclusion("nul", "\ud800"),),
+        }
+    )
+    added = add(store, name, broken)
+    assert (added.report.added, added.queries, added.labels) == (3, 2, 1)
+    kept = bridge.run(query_sets.load(store, name))
+    assert [each.text for each in kept.queries] == ["half \ufffd of a pair", "what does a cat look at"]
+    assert len([flaw for flaw in added.flaws if "cannot be stored" in flaw.message]) == 4
+
+
+def test_flaws_of_items_and_of_labels_are_listed_together(store, name):
+    flawed = Given(rows={**SOURCE.rows, "items": (*ITEMS, Item("", "no id"), Flaw(Place("items", 5), "no JSON"))})
+    messages = [flaw.message for flaw in add(store, name, flawed).flaws]
+    assert any("id is missing" in message for message in messages)
+    assert "no JSON" in messages
+
+
+def test_dropping_takes_the_labels_along(store, name):
+    add(store, name)
+    bridge.run(library.drop(store, name))
+    assert bridge.run(collections.find(store, name)) is None
+    assert bridge.run(query_sets.load(store, name)) == query_sets.Labelled()
+    with pytest.raises(UnknownName, match="rankbook data add"):
+        bridge.run(library.drop(store, name))
+
+
+def test_a_plan_that_makes_no_sense_is_refused_before_anything_is_made(store, name):
+    with pytest.raises(ValidationError):
+        Plan(index="ivfflat")
+    with pytest.raises(ValidationError):
+        Plan(no_such_option=1)  # type: ignore[call-arg]
+    with pytest.raises(StoreError, match="another name"):  # noqa: PT012
+        add(store, name)
+        add(store, name, chunks={"small": FAMILY})
+    with pytest.raises(UnknownName, match="language"):
+        add(store, name + "b", language="klingon")
+    assert bridge.run(collections.find(store, name + "b")) is None
+
+
+# -- a model that is served elsewhere ----------------------------------------------------------------------------------
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Vectors of three dimensions from the length of each text."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        rows = [{"index": at, "embedding": [len(text), 1.0, 2.0]} for at, text in enumerate(asked["input"])]
+        content = json.dumps({"data": rows}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Keeps quiet."""
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    embedder_of.cache_clear()
+    yield "openai:elsewhere"
+    embedder_of.cache_clear()
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_after_it(store, name, endpoint):
+    add(store, name, models=())
+    report = bridge.run(library.embed(store, fresh(store, name), endpoint, ("items", "small")))
+    assert report.embedded > 3
+    assert {each.dimension for each in fresh(store, name).embedding_sets} == {3}
+    report = bridge.run(library.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
+    assert report.chunks == 3
+    assert wrong(store, name) == {}
+    vectors = query(store, fresh(store, name), "SELECT id, embedding::text FROM {vectors} ORDER BY id", 2)
+    assert len(vectors) == 3

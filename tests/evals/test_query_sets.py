@@ -1,0 +1,136 @@
+"""Query sets in the store: kept whole, read back equal, replaced only when they differ."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore"
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import func, select
+
+from core import bridge
+from core.types import Flaw, Place, Query, Row
+from evals import query_sets
+from evals.labels import Exclusion, Label, Span, check_labels
+from evals.query_sets import Labelled, admitted
+from evals.store import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
+
+HERE = Place("file", 1)
+
+
+def labelled(queries=(), labels=(), spans=(), exclusions=()) -> Labelled:
+    """As it comes out of the checks, so in a fixed order."""
+    checked = check_labels(
+        *([Row(each, HERE) for each in several] for several in (queries, labels, spans, exclusions)),
+        has_item=lambda _: True,
+    )
+    return Labelled.of(checked)
+
+
+WHOLE = labelled(
+    queries=[
+        Query("q2", "what; DROP TABLE queries; --", "question", ("a", "b"), 2.5, {"n": [1, None, {"x": "ü🦊"}]}),
+        Query("q1", 'it\'s "quoted" %s :x {y}', "keyword"),
+        Query("Q1", "another case"),
+    ],
+    labels=[Label("q2", "d1", 3), Label("q1", "d2", 0, "train"), Label("q1", "d1", 1, "train"), Label("Q1", "d1", 2)],
+    spans=[Span("q2", "d1", 5, 9, "span", "test", 2), Span("q2", "d1", 1, 3, "sp")],
+    exclusions=[Exclusion("q1", "d9"), Exclusion("q1", "d8")],
+)
+
+
+def test_what_is_kept_is_read_back_equal(store, name):
+    assert bridge.run(query_sets.keep(store, name, WHOLE))
+    assert bridge.run(query_sets.load(store, name)) == WHOLE
+    assert bridge.run(query_sets.load(store, name)).digest() == WHOLE.digest()
+    assert WHOLE.splits == {"test": 2, "train": 1}
+
+
+def test_keeping_the_same_again_changes_nothing_and_something_else_replaces_all(store, name):
+    bridge.run(query_sets.keep(store, name, WHOLE))
+    assert not bridge.run(query_sets.keep(store, name, WHOLE))
+    other = labelled([Query("q1", "alone")], [Label("q1", "d1", 1)])
+    assert bridge.run(query_sets.keep(store, name, other))
+    assert bridge.run(query_sets.load(store, name)) == other
+    assert rows_of(store, name) == {"queries": 1, "labels": 1, "spans": 0, "exclusions": 0}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Query("q", "text", weight=2.0),
+        Query("q", "text", kind="k"),
+        Query("q", "text", tags=("t",)),
+        Query("q", "text", metadata={"a": 1}),
+        Query("q", "Text"),
+    ],
+)
+def test_every_part_of_a_query_counts_as_a_difference(other):
+    assert labelled([other]).digest() != labelled([Query("q", "text")]).digest()
+
+
+def test_sets_of_other_names_and_collections_stay_apart(store, name):
+    one, two = labelled([Query("a", "1")]), labelled([Query("b", "2")])
+    bridge.run(query_sets.keep(store, name, one))
+    bridge.run(query_sets.keep(store, name, two, name="other"))
+    bridge.run(query_sets.keep(store, name + "x", two))
+    assert bridge.run(query_sets.load(store, name)) == one
+    assert bridge.run(query_sets.load(store, name, name="other")) == two
+    bridge.run(query_sets.forget(store, name))
+    assert bridge.run(query_sets.load(store, name)) == Labelled()
+    assert bridge.run(query_sets.load(store, name, name="other")) == Labelled()
+    assert bridge.run(query_sets.load(store, name + "x")) == two
+    assert rows_of(store, name) == {"queries": 0, "labels": 0, "spans": 0, "exclusions": 0}
+
+
+def rows_of(store, collection) -> dict[str, int]:
+    async def work():
+        async with store.begin() as connection:
+            keys = select(QuerySet.key).where(QuerySet.collection == collection)
+            counted = {}
+            for table in (StoredQuery, StoredLabel, StoredSpan, StoredExclusion):
+                query = select(func.count()).select_from(table).where(table.set_key.in_(keys))
+                counted[table.__tablename__] = await connection.scalar(query)
+            return counted
+
+    return bridge.run(work())
+
+
+def test_order_of_labels_and_spans_is_the_same_after_reading_as_before(store, name):
+    many = labelled(
+        [Query(f"q{number}", "text") for number in range(20)],
+        [Label(f"q{number % 20}", f"d{number * 7 % 50}", number % 4, f"s{number % 3}") for number in range(300)],
+        [Span(f"q{number % 20}", f"d{number * 7 % 50}", number, number + 2, "xy") for number in range(100)],
+    )
+    bridge.run(query_sets.keep(store, name, many))
+    assert bridge.run(query_sets.load(store, name)) == many
+
+
+def test_flaws_are_kept_beside_the_set_up_to_a_limit_and_whatever_they_hold(store, name):
+    flaws = tuple(Flaw(Place("bad\udcff\x00.tsv", line), "nul\x00 \ud800", "noted", "s\x00") for line in range(1500))
+    bridge.run(query_sets.keep(store, name, WHOLE, flaws))
+
+    async def kept():
+        async with store.begin() as connection:
+            return await connection.scalar(select(QuerySet.flaws).where(QuerySet.collection == name))
+
+    found = bridge.run(kept())
+    assert len(found) == query_sets.FLAWS_KEPT
+    assert found[0] == {"place": "bad\ufffd.tsv, line 0", "message": "nul \ufffd", "outcome": "noted", "subject": "s"}
+
+
+def test_rows_that_cannot_be_stored_are_cleaned_and_broken_ids_left_out():
+    rows = [
+        Row(Query("a", "nul\x00", "k\x00", ("t\x00",), metadata={"n": float("nan")}), HERE),
+        Row(Query("b\x00", "text"), HERE),
+        Row(Query("c", "fine"), HERE),
+        Flaw(HERE, "said before"),
+    ]
+    first, second, third, fourth = admitted(rows)
+    assert first == Row(Query("a", "nul", "k", ("t",), metadata={"n": None}), HERE)
+    assert isinstance(second, Flaw)
+    assert "id 'b\\x00' holds what cannot be stored" in second.message
+    assert third == rows[2]
+    assert fourth is rows[3]
+    (label,) = admitted([Row(Label("q", "d\ud800", 1), HERE)])
+    assert isinstance(label, Flaw)

@@ -1,0 +1,232 @@
+"""Rows that are wrong: cleaned, noted or left out with file and line, and never at the cost of another row."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+
+from __future__ import annotations
+
+import itertools
+import string
+from datetime import UTC, date, datetime
+
+import pytest
+
+from core import bridge
+from core.legs import PreparedQuery, legs
+from core.store.ingest import FLAWS_KEPT
+from core.store.levels import level
+from core.store.reading import ITEMS_A_BATCH
+from core.types import Flaw, Item, Place, Row
+from tests.fakes import rows
+from tests.store.making import documents, fresh, ingest, loader, make, query, wrong
+
+DEEP: dict[str, object] = {}
+for _ in range(30):
+    DEEP = {"in": DEEP}
+
+QUARANTINED = {
+    "blank id": (Item("", "text"), "id is missing or blank"),
+    "id of blanks": (Item(" \t", "text"), "id is missing or blank"),
+    "NUL in the id": (Item("a\x00b", "text"), "id holds a NUL"),
+    "half a pair in the id": (Item("a\ud800", "text"), "id holds a NUL or half"),
+    "endless id": (Item("é" * 501, "text"), "more than 1000 bytes"),
+    "too deep": (Item("deep", "text", metadata=DEEP), "nested deeper than 16"),
+    "endless integer": (Item("int", "text", metadata={"n": 10**5000}), "600 digits"),
+}
+CLEANED = {
+    "NUL in the text": (Item("a", "nul\x00inside"), ("", "nulinside", {})),
+    "half a pair in the text": (Item("a", "half\ud83d pair"), ("", "half\ufffd pair", {})),
+    "NUL in the title": (Item("a", "text", "t\x00t"), ("tt", "text", {})),
+    "NaN": (Item("a", "text", metadata={"n": float("nan")}), ("", "text", {"n": None})),
+    "infinity in a list": (Item("a", "text", metadata={"n": [float("-inf"), 1.5]}), ("", "text", {"n": [None, 1.5]})),
+    "NUL in a field's name": (Item("a", "text", metadata={"n\x00": "v\x00"}), ("", "text", {"n": "v"})),
+    "an object": (Item("a", "text", metadata={"n": 1 + 2j}), ("", "text", {"n": "(1+2j)"})),
+}
+KEPT = {
+    "dates": (
+        Item("a", "t", metadata={"d": date(2024, 2, 29), "t": datetime(2024, 1, 2, tzinfo=UTC)}),
+        {"d": "2024-02-29", "t": "2024-01-02T00:00:00+00:00"},
+    ),
+    "sets": (
+        Item("a", "t", metadata={"s": {"b", "a", "c"}, "f": frozenset({2, 1})}),
+        {"s": ["a", "b", "c"], "f": [1, 2]},
+    ),
+    "numbers": (
+        Item("a", "t", metadata={"b": True, "i": -(10**300), "f": 1e-300}),
+        {"b": True, "i": -(10**300), "f": 1e-300},
+    ),
+    "keys that are no strings": (Item("a", "t", metadata={1: {2: 3}}), {"1": {"2": 3}}),  # type: ignore[dict-item]
+    "sixteen levels": (
+        Item("a", "t", metadata={"a": [[[[[[[[[[[[[[["x"]]]]]]]]]]]]]]]}),
+        {"a": [[[[[[[[[[[[[[["x"]]]]]]]]]]]]]]]},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUARANTINED)
+def test_a_row_that_cannot_be_stored_is_left_out_with_its_place_and_reason(store, name, embedder, case):
+    make(store, name, [embedder])
+    item, reason = QUARANTINED[case]
+    report = ingest(store, name, [Item("before", "text"), item, Item("after", "text")], [embedder])
+    assert report.added == 2
+    (flaw,) = report.flaws
+    assert reason in flaw.message
+    assert (flaw.outcome, str(flaw.place)) == ("quarantined", "corpus.jsonl, line 2")
+    flaw.subject.encode()
+    assert wrong(store, name) == {}
+
+
+@pytest.mark.parametrize("case", CLEANED)
+def test_a_row_that_can_be_mended_is_stored_mended_and_said_to_be(store, name, embedder, case):
+    make(store, name, [embedder])
+    item, (title, text, metadata) = CLEANED[case]
+    report = ingest(store, name, [item, Item("after", "text")], [embedder])
+    assert report.added == 2
+    (flaw,) = report.flaws
+    assert (flaw.outcome, flaw.place.line, flaw.subject) == ("cleaned", 1, "a")
+    stored = query(store, fresh(store, name), "SELECT title, text, metadata FROM {items} WHERE id = 'a'")
+    assert stored == [(title, text, metadata)]
+    assert ingest(store, name, [item, Item("after", "text")], [embedder]).unchanged == 2
+    assert wrong(store, name) == {}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_metadata_of_every_kind_come_back_as_json_has_them(store, name, case):
+    make(store, name)
+    item, metadata = KEPT[case]
+    assert ingest(store, name, [item]).flaws == []
+    assert query(store, fresh(store, name), "SELECT metadata FROM {items}") == [(metadata,)]
+    assert ingest(store, name, [item]).unchanged == 1
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\n\t", "\x00"])
+def test_an_empty_text_is_kept_and_noted(store, name, embedder, empty):
+    make(store, name, [embedder])
+    report = ingest(store, name, [Item("a", empty)], [embedder])
+    assert report.added == 1
+    assert [flaw.outcome for flaw in report.flaws][-1] == "noted"
+    assert wrong(store, name) == {}
+
+
+@pytest.mark.parametrize("apart", [1, ITEMS_A_BATCH - 1, ITEMS_A_BATCH, 3 * ITEMS_A_BATCH])
+def test_a_repeated_id_names_file_and_line_of_the_first_and_the_first_is_kept(store, name, apart):
+    make(store, name, chunks={})
+    items = [*documents(apart), Item("d00000", "an impostor"), Item("after", "text")]
+    for _ in range(2):
+        report = ingest(store, name, items)
+        (flaw,) = report.flaws
+        assert (flaw.outcome, flaw.subject, flaw.place.line) == ("quarantined", "d00000", apart + 1)
+        assert "stands already in corpus.jsonl, line 1: the first one is kept" in flaw.message
+    assert report.unchanged == apart + 1
+    assert query(store, fresh(store, name), "SELECT text FROM {items} WHERE id = 'd00000'") == [(documents(1)[0].text,)]
+
+
+def test_a_repeated_id_of_an_item_that_changed_keeps_the_first_of_the_new(store, name):
+    make(store, name)
+    ingest(store, name, [Item("a", "old")])
+    report = ingest(store, name, [Item("a", "new"), Item("a", "newer")])
+    assert (report.changed, len(report.flaws)) == (1, 1)
+    assert query(store, fresh(store, name), "SELECT text FROM {items}") == [("new",)]
+    assert wrong(store, name) == {}
+
+
+def test_ids_that_only_look_alike_are_different_ids(store, name):
+    make(store, name)
+    alike = ["a", "A", "a ", " a", "é", "e\u0301", "\u200ba", "%61", "a#0000"]
+    assert ingest(store, name, [Item(each, "text") for each in alike]).added == len(alike)
+    assert ingest(store, name, [Item(each, "text") for each in reversed(alike)]).unchanged == len(alike)
+    assert wrong(store, name) == {}
+
+
+def test_a_place_whose_file_name_is_no_text_is_no_obstacle(store, name):
+    make(store, name)
+    place = Place("bad\udcff\x00name.md", 3)
+    report = bridge.run(loader(store, name).run([Row(Item("a", "x"), place), Row(Item("a", "y"), place)]))
+    assert report.added == 1
+    assert "stands already" in report.flaws[0].message
+
+
+def test_a_file_that_is_wrong_in_every_row_does_not_fill_the_memory(store, name):
+    make(store, name)
+    flaws = (Flaw(Place("bad.jsonl", line), "broken") for line in range(FLAWS_KEPT + 500))
+    report = bridge.run(loader(store, name).run(itertools.chain(flaws, rows([Item("good", "text")]))))
+    assert (report.flawed, len(report.flaws), report.added) == (FLAWS_KEPT + 500, FLAWS_KEPT, 1)
+
+
+# -- texts beyond what a tsvector holds --------------------------------------------------------------------------------
+
+WORDS = ["".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=4)]
+
+
+def found_by_words(store, name, asked: str, chunks: str = "items") -> list[str]:
+    async def work():
+        view = await collections_get(store, name)
+        async with store.begin(view.namespace, read_only=True) as connection:
+            where = level(store, view, chunks)
+            return [each.id for each in await legs["fulltext"]().recall(connection, where, PreparedQuery(asked), 10)]
+
+    return bridge.run(work())
+
+
+async def collections_get(store, name):
+    from core.store import collections
+
+    return await collections.get(store, name)
+
+
+def test_a_text_of_more_distinct_words_than_a_tsvector_holds_is_flagged_and_nothing_fails(store, name):
+    make(store, name, chunks={}, language="simple")
+    endless = " ".join(WORDS[:300_000])
+    assert len(endless) > 2**20
+    report = ingest(store, name, [Item("before", "plain"), Item("huge", endless, "Heading"), Item("after", "plain")])
+    assert report.added == 3
+    flagged = dict(query(store, fresh(store, name), "SELECT id, cut FROM {lexemes}"))
+    assert flagged == {"before": 0, "huge": 1, "after": 0}
+    assert found_by_words(store, name, WORDS[0]) == ["huge"]
+    assert found_by_words(store, name, WORDS[40_000]) == ["huge"]
+    assert found_by_words(store, name, WORDS[299_999]) == []
+    assert found_by_words(store, name, "heading") == ["huge"]
+    assert found_by_words(store, name, "plain") == ["after", "before"]
+    assert wrong(store, name) == {}
+
+
+def test_a_long_text_of_few_words_is_not_cut(store, name):
+    make(store, name, chunks={}, language="simple")
+    ingest(store, name, [Item("long", " ".join(WORDS[:500] * 300) + " last")])
+    assert query(store, fresh(store, name), "SELECT cut FROM {lexemes}") == [(0,)]
+    assert found_by_words(store, name, "last") == ["long"]
+    assert wrong(store, name) == {}
+
+
+TREBLED = {
+    "hyphens": " ".join(f"{a}-{b}" for a, b in zip(WORDS[:60_000:2], WORDS[1:60_000:2], strict=True)),
+    "addresses": " ".join(f"{a}.co/{b}" for a, b in zip(WORDS[:50_000:2], WORDS[1:50_000:2], strict=True)),
+    "one endless compound": "-".join(WORDS[:60_000]),
+    "ideographs": " ".join(f"{chr(0x4E00 + at)}-{chr(0x20000 + at)}" for at in range(20_000)),
+}
+
+
+@pytest.mark.parametrize("kind", TREBLED)
+@pytest.mark.parametrize("size", [249_000, 260_000, 395_000])
+def test_texts_whose_lexemes_take_more_room_than_themselves_fail_nothing(store, name, kind, size):
+    make(store, name, chunks={})
+    text = (TREBLED[kind] * 3).encode()[:size].decode(errors="ignore")
+    ingest(store, name, [Item("a", text), Item("b", "plain")])
+    assert found_by_words(store, name, "plain") == ["b"]
+    assert wrong(store, name) == {}
+
+
+def test_an_endless_title_fails_nothing_either(store, name):
+    make(store, name, language="simple")
+    title = " ".join(WORDS[:250_000])
+    report = ingest(store, name, [Item("a", "some text", title), Item("b", "plain")])
+    assert report.added == 2
+    assert query(store, fresh(store, name), "SELECT cut FROM {lexemes} WHERE id = 'a'") == [(1,)]
+    assert found_by_words(store, name, WORDS[0]) == ["a"]
+    assert wrong(store, name) == {}
+
+
+def test_a_word_longer_than_a_lexeme_may_be_is_left_out(store, name):
+    make(store, name)
+    ingest(store, name, [Item("a", f"short {'x' * 3000} words")])
+    assert found_by_words(store, name, "words") == ["a"]
+    assert wrong(store, name) == {}

@@ -1,0 +1,35 @@
+"""A cross-encoder made on the spot: two layers of random weights, the same ones each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def tiny_cross_encoder(folder: Path, labels: int = 1) -> Path:
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
+    words += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(words), encoding="utf-8")
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = BertForSequenceClassification(
+            BertConfig(
+                vocab_size=len(words),
+                hidden_size=16,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=16,
+                max_position_embeddings=64,
+                initializer_range=0.7,
+                id2label={index: str(index) for index in range(labels)},
+            )
+        )
+    model.save_pretrained(folder)
+    BertTokenizer(vocab=str(vocabulary), model_max_length=64).save_pretrained(folder)
+    return folder

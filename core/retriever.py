@@ -1,75 +1,262 @@
-"""From a query to a ranking. One leg at a time so far; several run side by side."""
+"""The pipeline: a query and a variant in, a bundle of candidates, evidence and trace out.
+
+    expand -> route -> legs, at once -> fuse -> roll up or late chunks -> parents -> rerank -> cut -> pack
+
+Each step takes a ranking and gives a ranking, and writes its line in the trace. Cancelling the task, or the context's
+token, cancels the statements on the server. Knows no leg, fusion or reranker by name.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from sqlalchemy import Row
-
-from core.legs import Candidate, Leg, PreparedQuery, legs
+from core import parents, recall
+from core.embedding import DEFAULT_MODEL, Vectors
+from core.errors import Cancelled, DeadlineExceeded
+from core.expansion import Expanded, ExpansionContext
+from core.fusion import Fused
+from core.late_chunks import late_chunks
+from core.legs import Leg, PreparedQuery
+from core.packing import ContextPack, pack, token_counter
+from core.recall import LegRun
+from core.resources import Resources
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import Level, level
-from core.tasks import side_by_side
-from core.types import Hit
+from core.store.schema import ChunkSet
+from core.trace import Trace
+from core.types import EvidenceChunk, Hit
+from core.variant import Variant
+
+T = TypeVar("T")
+
+DEEPER, DEEPEST = 3, 3  # a roll-up that finds too few items asks three times as deep, at most three times
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """What a leg brought up, best first, and how long it took, the query's embedding included."""
+class RequestContext:
+    """What a request runs with. `cancellation` is set to stop it; `deadline` is in seconds from its start."""
 
-    leg: str
+    store: Store
+    view: View
+    resources: Resources = field(default_factory=Resources)
+    cancellation: asyncio.Event | None = None
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalBundle:
+    """What came of a query: the hits, best first; late evidence; a packed context where asked for; and how it went."""
+
+    query: str
+    variant: Variant
     hits: tuple[Hit, ...]
-    milliseconds: float
-    notes: tuple[str, ...] = ()
+    evidence: tuple[EvidenceChunk, ...]
+    trace: Trace
+    expanded: Expanded
+    kind: str = ""
+    pack: ContextPack | None = None
 
 
-async def search(
-    store: Store, view: View, text: str, leg: Leg, *, chunks: str, model: str | None = None, top_k: int = 10
-) -> Ranking:
-    """The best units for a query by one leg."""
-    return await _search(store, level(store, view, chunks, model), PreparedQuery(text), leg, top_k)
+async def search(context: RequestContext, query: str, variant: Variant) -> RetrievalBundle:
+    """Run the whole pipeline."""
+    return await guarded(context, _Search(context, query, variant).run())
 
 
-async def search_each(
-    store: Store,
-    view: View,
-    text: str,
-    several: Sequence[Leg],
-    *,
-    chunks: str,
-    model: str | None = None,
-    top_k: int = 10,
-) -> list[Ranking]:
-    """The same query by several legs at once; it is embedded once."""
-    query, where = PreparedQuery(text), level(store, view, chunks, model)
-    return await side_by_side(*(_search(store, where, query, leg, top_k) for leg in several))
+async def guarded(context: RequestContext, work: Awaitable[T]) -> T:
+    """The work's result, unless its token is set or its deadline passes first: then it is cancelled, and awaited."""
+    task = asyncio.ensure_future(work)
+    token = asyncio.ensure_future(context.cancellation.wait()) if context.cancellation else None
+    try:
+        waiting = {task, token} if token else {task}
+        done, _ = await asyncio.wait(waiting, timeout=context.deadline, return_when=asyncio.FIRST_COMPLETED)
+        if task in done:
+            return task.result()
+        if token in done:
+            raise Cancelled("The search was cancelled.")
+        raise DeadlineExceeded(f"The search did not end within {context.deadline:g} s.")
+    finally:
+        if token:
+            token.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
 
 
-async def _search(store: Store, where: Level, query: PreparedQuery, leg: Leg, top_k: int) -> Ranking:
-    begun = time.perf_counter()
-    async with store.begin(where.namespace, read_only=True) as connection:
-        found = await leg.recall(connection, where, query, leg.depth or top_k)
-        described = {row.id: row for row in await connection.execute(where.described([each.id for each in found]))}
-    # A unit can vanish between the two statements: somebody else's table moves while it is read.
-    there = [each for each in found if each.id in described][:top_k]
-    hits = tuple(_hit(each, rank, described[each.id]) for rank, each in enumerate(there, start=1))
-    return Ranking(legs.name_of(type(leg)), hits, (time.perf_counter() - begun) * 1000, found.notes)
+class _Search:
+    """One run of the pipeline; its methods are the steps, in their order."""
+
+    def __init__(self, context: RequestContext, query: str, variant: Variant) -> None:
+        self.context, self.query, self.variant = context, query, variant
+        self.trace = Trace()
+        self.level: Level = level(context.store, context.view, variant.chunks, variant.model).narrowed(variant.filter)
+
+    @property
+    def chunk_set(self) -> ChunkSet | None:
+        view = self.context.view
+        return None if view.row.attached is not None else view.chunk_set(self.variant.chunks)
+
+    async def run(self) -> RetrievalBundle:
+        variant = self.variant
+        expanded = await self._expand()
+        kind, weights = self._route()
+        hits = await self._found(expanded, weights)
+        evidence = await self._late(expanded, hits)
+        if not variant.parents_after_rerank:
+            hits = await self._parents(hits)
+        hits = await self._rerank(hits)
+        if variant.parents_after_rerank:
+            hits = await self._parents(hits)
+        hits = self._cut(hits)
+        packed = await self._pack(hits)
+        self.trace.close()
+        return RetrievalBundle(self.query, variant, tuple(hits), evidence, self.trace, expanded, kind, packed)
+
+    # -- the query side ----------------------------------------------------------------------------------------------
+
+    async def _expand(self) -> Expanded:
+        if self.variant.expand is None:
+            return Expanded.unchanged(self.query)
+        with self.trace.stage("expand") as record:
+            context = ExpansionContext(self.context.store, self.context.view, self.level, self.context.resources)
+            expanded = await self.variant.expand.expand(context, self.query)
+            record.note(*expanded.notes)
+        return expanded
+
+    def _route(self) -> tuple[str, Mapping[str, float]]:
+        own = {name: leg.weight for name, leg in self._legs().items()}
+        if self.variant.route is None:
+            return "", own
+        with self.trace.stage("route") as record:
+            kind, weights = self.variant.route.weights_for(self.query, own)
+            record.note(f"The query is of the kind {kind!r}.")
+        return kind, weights
+
+    def _legs(self) -> dict[str, Leg]:
+        return dict(zip(self.variant.leg_names, self.variant.legs, strict=True))
+
+    # -- recall and fusion -------------------------------------------------------------------------------------------
+
+    async def _found(self, expanded: Expanded, weights: Mapping[str, float]) -> list[Hit]:
+        """Fused hits; asked deeper where rolling them up leaves too few items."""
+        depths = {name: self.variant.depth_of(leg) for name, leg in self._legs().items()}
+        for attempt in range(DEEPEST):
+            runs = await self._recall(expanded, depths)
+            hits = self._rolled_up(await self._fuse(runs, weights))
+            enough = self.variant.rollup is None or len(hits) >= self.variant.top_k
+            if enough or all(run.exhausted for run in runs) or attempt == DEEPEST - 1:
+                break
+            depths = {name: depth * DEEPER for name, depth in depths.items()}
+        return hits
+
+    async def _recall(self, expanded: Expanded, depths: Mapping[str, int]) -> list[LegRun]:
+        embedder = self.context.resources.embedder
+
+        async def embed(model: str, _: str) -> Vectors:
+            vectors: Vectors = await embedder(model).embed([expanded.meaning], "query")
+            first: Vectors = vectors[0]
+            return first
+
+        query = PreparedQuery(expanded.words, embed)
+        runs = await recall.recall(self.context.store, self.level, query, self._legs(), depths)
+        for run in runs:
+            self.trace.add(
+                f"leg {run.name}",
+                run.milliseconds,
+                tuple((each.id, each.score) for each in run.found),
+                (*run.found.notes, *([f"{run.name} is not available: {run.problem}"] if run.problem else [])),
+            )
+        return runs
+
+    async def _fuse(self, runs: Sequence[LegRun], weights: Mapping[str, float]) -> list[Hit]:
+        with self.trace.stage("fuse") as record:
+            available = [run.ranking(weights[run.name]) for run in runs if run.problem is None]
+            fused: list[Fused] = self.variant.fusion.fuse(available)
+            depth = self.variant.fused_depth or len(fused)
+            record.drop((each.id for each in fused[depth:]), f"its place is beyond fused_depth {depth}")
+            hits = await recall.described(self.context.store, self.level, fused[:depth])
+            record.hand_on(hits)
+        return hits
+
+    def _rolled_up(self, hits: list[Hit]) -> list[Hit]:
+        rollup = self.variant.rollup
+        if rollup is None:
+            return hits
+        with self.trace.stage("roll up") as record:
+            best: dict[str, list[Hit]] = {}
+            for hit in hits:
+                best.setdefault(hit.item_id, []).append(hit)
+            kept = [rollup.of(own) for own in best.values()]
+            for own in best.values():
+                record.drop((hit.id for hit in own[1:]), f"{own[0].id} stands for its item")
+            kept.sort(key=lambda hit: (-hit.score, hit.rank, hit.id.encode()))
+            kept = numbered(kept)
+            record.hand_on(kept)
+        return kept
+
+    async def _late(self, expanded: Expanded, hits: Sequence[Hit]) -> tuple[EvidenceChunk, ...]:
+        if self.variant.late is None:
+            return ()
+        with self.trace.stage("late chunks") as record:
+            model = self.level.model or DEFAULT_MODEL
+            made = await late_chunks(self.context, self.variant.late, model, expanded.meaning, hits)
+            record.note(*made.notes)
+            record.ranking = tuple((chunk.chunk_id, chunk.score) for chunk in made.evidence)
+        return made.evidence
+
+    # -- after fusion ------------------------------------------------------------------------------------------------
+
+    async def _parents(self, hits: list[Hit]) -> list[Hit]:
+        if self.variant.parents == "none":
+            return hits
+        with self.trace.stage("parents") as record:
+            context = self.context
+            made = await parents.with_parents(context.store, context.view, self.chunk_set, hits, self.variant.parents)
+            record.dropped += made.dropped
+            record.note(*made.notes)
+            record.hand_on(made.hits)
+        return list(made.hits)
+
+    async def _rerank(self, hits: list[Hit]) -> list[Hit]:
+        if self.variant.rerank is None or not hits:
+            return hits
+        with self.trace.stage("rerank") as record:
+            made = await self.variant.rerank.rerank(self.context.resources, self.query, hits)
+            for gone in made.dropped:
+                record.drop([gone.hit.id], gone.reason)
+            record.note(*made.notes)
+            record.hand_on(made.hits)
+        return list(made.hits)
+
+    def _cut(self, hits: list[Hit]) -> list[Hit]:
+        with self.trace.stage("cut") as record:
+            least, most = self.variant.min_score, self.variant.top_k
+            if least > 1:
+                record.note(f"min_score is {least:g}, and relative scores end at 1: no hit can reach it.")
+            kept = [hit for hit in hits if hit.score >= least]
+            record.drop((hit.id for hit in hits if hit.score < least), f"its score is below min_score {least:g}")
+            record.drop((hit.id for hit in kept[most:]), f"its place is beyond top_k {most}")
+            kept = numbered(kept[:most])
+            record.hand_on(kept)
+        return kept
+
+    async def _pack(self, hits: Sequence[Hit]) -> ContextPack | None:
+        if self.variant.pack is None:
+            return None
+        with self.trace.stage("pack") as record:
+            model = self.level.model or DEFAULT_MODEL
+            counter = token_counter(self.context.resources.embedder(model))
+            context = self.context
+            packed = await pack(
+                context.store, context.view, self.chunk_set, self.query, hits, self.variant.pack, counter
+            )
+            record.note(*packed.trace.notes)
+        return packed
 
 
-def _hit(candidate: Candidate, rank: int, row: Row[Any]) -> Hit:
-    return Hit(
-        id=candidate.id,
-        item_id=row.item_id,
-        score=candidate.score,
-        rank=rank,
-        title=row.title,
-        text=row.text,
-        metadata=row.metadata,
-        heading_path=tuple(row.heading_path),
-        page_first=row.page_first,
-        page_last=row.page_last,
-    )
+def numbered(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits with ranks from 1 in the order they stand."""
+    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import data, telling
+from workbench.commands import data, telling, variants
+
+if TYPE_CHECKING:
+    from core.retriever import RetrievalBundle
+    from core.types import Hit
 
 app = typer.Typer(
     name="rankbook",
@@ -18,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(data.app, name="data")
+app.add_typer(variants.app, name="variant")
 
 DEMO = "handbook"
 
@@ -80,48 +85,68 @@ def _load_demo() -> None:
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where.")] = DEMO,
-    leg: Annotated[
-        list[str] | None, typer.Option(help="vector, fulltext or trigram; several run side by side.")
+    variant: Annotated[
+        list[str] | None, typer.Option("--variant", "-v", help="A preset or a TOML file; several side by side.")
     ] = None,
+    leg: Annotated[list[str] | None, typer.Option(help="A leg by itself: vector, fulltext, bm25 ...; several.")] = None,
     chunks: Annotated[
-        str | None, typer.Option(help="A chunk set, or 'items' for whole documents; by default the first chunk set.")
+        str | None, typer.Option(help="For --leg: a chunk set, or 'items'; by default the first chunk set.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The embedding model, where there are several.")] = None,
+    model: Annotated[str | None, typer.Option(help="For --leg: the embedding model, where there are several.")] = None,
     top_k: Annotated[int, typer.Option("--top", "-k", min=1, max=1000, help="How many hits.")] = 10,
     *,
     as_json: data.AsJson = False,
 ) -> None:
-    """Search a collection by one leg, or by several side by side.
+    """Search a collection by a variant or a leg, or by several side by side.
 
     \b
     rankbook search "how do I reset a hub 3"
     rankbook search "FL-4021" --leg fulltext --leg trigram -k 5
-    rankbook search "late fee" --chunks items --json
+    rankbook search "late fee" --leg bm25 --chunks items --json
+    rankbook search "late fee" --variant local-rag --variant mine.toml
     """
-    from core import bridge, retriever
+    from core import bridge
     from core.legs import legs
+    from core.retriever import RequestContext
+    from core.retriever import search as run
     from core.store import collections
+    from core.variant import Variant
+    from workbench.commands.variants import found
     from workbench.session import store
 
     opened = store(telling.say)
     view = bridge.run(collections.get(opened, collection))
-    chosen = [legs[name]() for name in leg or ["vector"]]
-    rankings = bridge.run(
-        retriever.search_each(opened, view, query, chosen, chunks=chunks or view.finest, model=model, top_k=top_k)
-    )
+    level = chunks or view.finest
+    chosen = [found(name).model_copy(update={"top_k": top_k}) for name in variant or []]
+    names = leg or ([] if chosen else ["vector"])
+    chosen += [Variant.of_leg(legs[name](), chunks=level, model=model, top_k=top_k) for name in names]
+    bundles = [bridge.run(run(RequestContext(opened, view), query, each)) for each in chosen]
     if as_json:
-        telling.as_json(rankings)
+        telling.as_json([_plain(bundle) for bundle in bundles])
         return
-    for ranking in rankings:
-        rows = [(hit.rank, f"{hit.score:.3f}", hit.item_id, _where(hit), _beginning(hit.text)) for hit in ranking.hits]
-        title = f"{ranking.leg}, {ranking.milliseconds:.0f} ms"
+    for bundle in bundles:
+        rows = [(hit.rank, f"{hit.score:.3f}", hit.item_id, _where(hit), _beginning(hit.text)) for hit in bundle.hits]
+        title = f"{bundle.variant.name}, {bundle.trace.milliseconds:.0f} ms"
         telling.table(title, ("", "score", "document", "where", "text"), rows, right=("", "score"))
+        for note in bundle.trace.notes:
+            telling.say(note)
 
 
-def _where(hit: object) -> str:
-    path = " > ".join(getattr(hit, "heading_path", ())) or getattr(hit, "title", "")
-    page = getattr(hit, "page_first", None)
-    return f"{path} (p. {page})" if page else path
+def _plain(bundle: RetrievalBundle) -> dict[str, object]:
+    return {
+        "variant": bundle.variant.name,
+        "id": bundle.variant.id,
+        "hits": bundle.hits,
+        "evidence": bundle.evidence,
+        "milliseconds": bundle.trace.milliseconds,
+        "stages": bundle.trace.timing_ms,
+        "notes": bundle.trace.notes,
+    }
+
+
+def _where(hit: Hit) -> str:
+    path = " > ".join(hit.heading_path) or hit.title
+    return f"{path} (p. {hit.page_first})" if hit.page_first else path
 
 
 def _beginning(text: str, most: int = 160) -> str:

@@ -131,12 +131,12 @@ class Not(_Composed):
     not_: Filter = Field(alias="not", description="The filter that must not hold.")
 
 
-def depth(given: And | Or | Not | Condition) -> int:
+def depth(given: BaseModel) -> int:
     """How many filters stand inside one another."""
     return 1 + max((depth(each) for each in parts(given)), default=0)
 
 
-def parts(given: And | Or | Not | Condition) -> tuple[And | Or | Not | Condition, ...]:
+def parts(given: BaseModel) -> tuple[And | Or | Not | Condition, ...]:
     """The filters that a filter is made of, if any."""
     if isinstance(given, And):
         return given.and_

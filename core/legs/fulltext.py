@@ -76,12 +76,13 @@ class FulltextLeg(Leg):
         made = self._tsquery(self.config or level.language, text)
         wanted = select(made.label("wanted")).cte("query").prefix_with("MATERIALIZED")
         score = self._rank(lexemes.value, wanted.c.wanted).label("score")
-        source = lexemes.relation.join(wanted, true())
+        source: FromClause = lexemes.relation.join(wanted, true())
+        matches: ColumnElement[bool] = lexemes.value.op("@@")(wanted.c.wanted)
         if pool is not None:
             unit = lexemes.relation.c
             source = source.join(pool, and_(unit.item_key == pool.c.item_key, unit.key == pool.c.key))
-        matching = select(lexemes.id.label("id"), score).select_from(source)
-        matching = matching.where(lexemes.value.op("@@")(wanted.c.wanted), lexemes.where)
+            matches = true()  # each has one of the words; said again, it would be looked up among all that have one
+        matching = select(lexemes.id.label("id"), score).select_from(source).where(matches, lexemes.where)
         return matching.order_by(score.desc(), lexemes.id).limit(depth)
 
     def _rank(self, value: ColumnElement[Any], wanted: ColumnElement[Any]) -> ColumnElement[float]:

@@ -39,7 +39,7 @@ class VectorLeg(Leg):
         None, ge=1, le=LARGEST_EF_SEARCH, description="How many neighbours the HNSW scan keeps in sight; 2 x depth."
     )
     oversample: int = Field(
-        16, ge=1, le=100, description="With an index of bits: how many times the depth are compared by full vector."
+        40, ge=1, le=100, description="With an index of bits: how many times the depth are compared by full vector."
     )
     min_score: float | None = Field(None, description="Drop what scores less: a cosine similarity, or minus the l2.")
 
@@ -56,7 +56,7 @@ class VectorLeg(Leg):
         if level.model is None:
             raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
         embedded = await query.vector(level.model)
-        await self._tune(connection, depth, narrowed=level.filter is not None)
+        await self._tune(connection, level, depth)
         if self.exact:
             found = await self._compared(connection, vectors, embedded, depth)
         elif level.filter is not None and await _are_few(connection, vectors):
@@ -93,7 +93,9 @@ class VectorLeg(Leg):
         tied = len(found) > depth and found[depth].score == found[depth - 1].score
         if (tied or len(found) < depth) and await _are_few(connection, vectors):
             why = "Units tie at the cut" if tied else "The index brought up too few"
-            return await self._compared(connection, vectors, embedded, depth, f"{why}: compared with every vector.")
+            every = await self._compared(connection, vectors, embedded, depth)
+            told = (f"{why}: compared with every vector.",) if tied or len(every) > len(found) else ()
+            return Recalled(every.candidates, (*told, *every.notes))
         notes = ("Units tie at the cut; the index may not have met the first of them by id.",) if tied else ()
         return _with_shortfall(Recalled(found[:depth], notes), depth, "the index brought up no more")
 
@@ -138,10 +140,10 @@ class VectorLeg(Leg):
         """Higher is better: cosine similarity, inner product (pgvector negates it), or the negated distance."""
         return 1 - distance if self.distance == "cosine" else -distance
 
-    async def _tune(self, connection: AsyncConnection, depth: int, *, narrowed: bool) -> None:
+    async def _tune(self, connection: AsyncConnection, level: Level, depth: int) -> None:
         """An HNSW scan finds ef_search rows at a time, and goes on where ties, the depth or a filter want more."""
-        wanted = max(SMALLEST_EF_SEARCH, depth * (8 if narrowed else 2))
-        ef_search = self.ef_search or min(LARGEST_EF_SEARCH, wanted)
+        wanted = self._pool(depth) if level.index == "bit" else depth * (8 if level.filter is not None else 2)
+        ef_search = self.ef_search or min(LARGEST_EF_SEARCH, max(SMALLEST_EF_SEARCH, wanted))
         await settle(connection, hnsw__ef_search=ef_search, hnsw__iterative_scan="strict_order")
 
     def _cut(self, found: Recalled) -> Recalled:

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.errors import SpecError, UnknownName
 from core.registry import Registry
 from core.resources import Resources
+from core.specs import Tagged
 from core.types import Hit
 
 
@@ -117,22 +117,5 @@ def _places(hits: Sequence[Hit]) -> list[tuple[int, Hit]]:
 rerankers: Registry[type[Reranker]] = Registry("reranker")
 
 
-def reranker_from(spec: Mapping[str, Any]) -> Reranker:
-    """The reranker of a spec such as `{"method": "overlap", "depth": 20}`; options left out take their defaults."""
-    method = spec.get("method")
-    if not isinstance(method, str):
-        raise SpecError(f"A reranker needs a method. There is: {', '.join(sorted(rerankers))}. (Given: {method!r})")
-    reranker = rerankers[method]
-    options = {name: value for name, value in spec.items() if name != "method"}
-    for name in options:
-        if name not in reranker.model_fields and name not in reranker.published_names:
-            raise UnknownName(f"option of the reranker {method!r}", str(name), reranker.model_fields)
-    try:
-        return reranker(**options)
-    except pydantic.ValidationError as error:
-        raise SpecError.from_pydantic(f"The reranker {method!r}", error) from error
-
-
-def spec_of(reranker: Reranker) -> dict[str, Any]:
-    """Method and every option, defaults included, in a fixed order: equal rerankers give equal specs, also as JSON."""
-    return {"method": rerankers.name_of(type(reranker)), **reranker.model_dump(mode="json")}
+RERANKERS = Tagged(rerankers, "method")
+reranker_from, spec_of = RERANKERS.read, RERANKERS.write

@@ -50,6 +50,7 @@ def wanted(view: View, *, trigrams: bool = True) -> Iterator[Index]:
         if chunk_set.key:
             yield _btree(units, units.c.item_key, units.c.ordinal)
             yield _btree(units, units.c.key)
+            yield _btree(units, units.c.id)
     yield from _field_indexes(view)
 
 

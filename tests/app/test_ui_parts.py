@@ -17,7 +17,7 @@ from evals.labels import Label
 from evals.query_sets import Labelled
 from workbench import serve
 from workbench.ui import cards, errors, labelling, marking
-from workbench.ui.finding import SHOWN, Column, Found, rolled_up
+from workbench.ui.finding import Column, Found
 from workbench.ui.state import Selection
 from workbench.ui.theme import LEGS
 
@@ -71,12 +71,6 @@ def test_a_snippet_shows_the_stretch_with_most_of_the_keywords():
 @given(st.text(max_size=900), st.lists(st.text(alphabet="abc ", min_size=1, max_size=5), max_size=3))
 def test_a_snippet_is_never_much_longer_than_its_width(text, keywords):
     assert sum(len(piece) for piece, _ in marking.snippet(text, keywords)) <= marking.WIDTH + 4
-
-
-def test_hits_roll_up_to_the_best_of_each_item():
-    hits = [hit("a#1", "a"), hit("a#2", "a"), hit("b#1", "b")]
-    assert [each.id for each in rolled_up(hits)] == ["a#1", "b#1"]
-    assert len(rolled_up([hit(str(n), str(n)) for n in range(30)])) == SHOWN
 
 
 def test_overlap_counts_items_by_the_number_of_legs():

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tests.bench.figures import Figure
 
-MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency")
+MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency", "legs")
 
 
 def main() -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
-from core import bridge, retriever
+from core import bridge
 from core.legs.vector import VectorLeg
+from core.retriever import RequestContext, search
 from core.store import collections
 from core.store.engine import Store
+from core.variant import Variant
 from evals import library, query_sets
 from evals.sources import guess
 from evals.store import chain
@@ -23,13 +25,14 @@ async def _measure() -> list[Figure]:
         source = guess("handbook")
         await library.add(store, "handbook", source)
         view = await collections.get(store, "handbook")
+        variant = Variant.of_leg(VectorLeg(), chunks="default")
         queries = (await query_sets.load(store, "handbook")).queries
         for query in queries[:10]:
-            await retriever.search(store, view, query.text, VectorLeg(), chunks="default")
+            await search(RequestContext(store, view), query.text, variant)
         times = []
         for query in queries:
             begun = time.perf_counter()
-            await retriever.search(store, view, query.text, VectorLeg(), chunks="default")
+            await search(RequestContext(store, view), query.text, variant)
             times.append((time.perf_counter() - begun) * 1000)
     return [
         below("warm vector search, query embedded: p50, ms", percentile(times, 0.5), 60),

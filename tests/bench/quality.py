@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from core import bridge, retriever
+from core import bridge
 from core.legs.vector import VectorLeg
+from core.retriever import RequestContext, search
 from core.store import collections
 from core.store.engine import Store
+from core.variant import Variant
 from evals import library, metrics, query_sets
 from evals.sources import guess
 from evals.store import chain
@@ -28,10 +30,11 @@ async def _measure() -> list[Figure]:
         for label in labelled.labels:
             if label.split == "test":
                 grades.setdefault(label.query_id, {})[label.item_id] = label.grade
+        variant = Variant.of_leg(VectorLeg(exact=True), chunks="items")
         ranked = {}
         for query in labelled.queries:
             if query.id in grades:
-                ranking = await retriever.search(store, view, query.text, VectorLeg(exact=True), chunks="items")
-                ranked[query.id] = [hit.item_id for hit in ranking.hits]
+                bundle = await search(RequestContext(store, view), query.text, variant)
+                ranked[query.id] = [hit.item_id for hit in bundle.hits]
     found = metrics.mean(metrics.scores(grades, ranked))
     return [near("scifact, exact vector search: nDCG@10", found, PUBLISHED, 0.005)]

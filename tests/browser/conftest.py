@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from core import bridge
 from core.store.engine import Store
@@ -34,6 +34,8 @@ FLAGS = (
 )
 SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
 Visit = Callable[..., Page]
+
+expect.set_options(timeout=60_000)  # the model loads once after a start, which takes its time on a busy machine
 
 
 @pytest.fixture(scope="session")

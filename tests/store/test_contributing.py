@@ -9,12 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from core import bridge, retriever
+from core import bridge
 from core.legs import Leg, legs
+from core.retriever import RequestContext, search
 from core.store import collections
 from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.types import Item
+from core.variant import Variant
 from tests.fakes import HashingEmbedder, rows
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -42,6 +44,7 @@ def test_the_leg_of_the_contributors_guide_finds_what_holds_the_query(
     view = bridge.run(collections.create(store, name))
     bridge.run(Ingest(store, view, {}, embedder).run(rows(items)))
 
-    found = bridge.run(retriever.search(store, view, "hold the button", substring(), chunks="items"))
+    variant = Variant.of_leg(substring(), chunks="items")
+    found = bridge.run(search(RequestContext(store, view), "hold the button", variant))
 
     assert [hit.id for hit in found.hits] == ["soon", "late"]

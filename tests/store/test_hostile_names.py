@@ -15,9 +15,10 @@ from core import bridge
 from core.errors import SpecError, StoreError, UnknownName
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
-from core.retriever import search
+from core.retriever import RequestContext, search
 from core.store import collections
 from core.types import Item
+from core.variant import Variant
 from tests.store.making import FIXED, explain, fresh, ingest, make, tables, wrong
 
 HOSTILE = [
@@ -55,7 +56,9 @@ def test_a_hostile_name_goes_through_create_ingest_search_and_drop(store, embedd
     assert wrong(store, name) == {}
     for chunks in ("items", hostile):
         for leg in (FulltextLeg(), TrigramLeg()):
-            found = bridge.run(search(store, fresh(store, name), "cat", leg, chunks=chunks))
+            found = bridge.run(
+                search(RequestContext(store, fresh(store, name)), "cat", Variant.of_leg(leg, chunks=chunks))
+            )
             assert [hit.item_id for hit in found.hits] == ["a"]
     assert name in [row.name for row in bridge.run(collections.listed(store))]
     bridge.run(collections.drop_set(store, fresh(store, name), fresh(store, name).chunk_set(hostile)))

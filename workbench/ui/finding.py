@@ -13,18 +13,20 @@ from concurrent import futures
 from dataclasses import dataclass, field
 from typing import Any
 
-from core import bridge, retriever
+from core import bridge
 from core.embedding import embedder
 from core.legs import Leg, legs
 from core.legs.words import keywords_of
+from core.retriever import RequestContext, search
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import level
+from core.store.names import ITEMS
 from core.types import Hit
+from core.variant import Rollup, Variant
 from workbench.ui.marking import WORD
 
 SHOWN = 10
-DEPTHS = (3 * SHOWN, 12 * SHOWN)  # chunks asked for until there are ten items; the second where few have many
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +112,11 @@ async def _column(store: Store, view: View, text: str, chunks: str, kind: str, m
 
 
 async def _distinct(store: Store, view: View, text: str, chunks: str, leg: Leg) -> Column:
-    """Deeper once, where the first chunks belong to too few items."""
-    kept: tuple[Hit, ...] = ()
-    milliseconds = 0.0
-    for depth in DEPTHS:
-        ranking = await retriever.search(store, view, text, leg, chunks=chunks, top_k=depth)
-        milliseconds += ranking.milliseconds
-        kept = rolled_up(ranking.hits)
-        if len(kept) == SHOWN or len(ranking.hits) < depth:
-            break
-    return Column(legs.name_of(type(leg)), kept, milliseconds)
-
-
-def rolled_up(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The best hit of each item, in their order."""
-    best: dict[str, Hit] = {}
-    for hit in hits:
-        best.setdefault(hit.item_id, hit)
-    return tuple(best.values())[:SHOWN]
+    """Items by their best chunk."""
+    rollup = None if chunks == ITEMS or view.row.attached else Rollup()
+    variant = Variant.of_leg(leg, chunks=chunks, top_k=SHOWN, rollup=rollup).model_copy(update={"overfetch": 3})
+    bundle = await search(RequestContext(store, view), text, variant)
+    return Column(variant.name, bundle.hits, bundle.trace.milliseconds)
 
 
 async def _words(store: Store, view: View, text: str) -> tuple[str, ...]:

@@ -1,0 +1,93 @@
+"""The legs of a variant, asked at once, each on a connection of its own; and what is known of what they found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row
+
+from core.errors import MissingCapability
+from core.fusion import Fused, LegRanking
+from core.legs import Leg, PreparedQuery, Recalled
+from core.store.engine import Store
+from core.store.levels import Level
+from core.tasks import side_by_side
+from core.types import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class LegRun:
+    """What one leg brought up. `problem` is why it could not be asked; the others went on without it."""
+
+    name: str
+    leg: Leg
+    found: Recalled
+    milliseconds: float
+    depth: int
+    problem: MissingCapability | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether asking for more would bring nothing."""
+        return len(self.found) < self.depth
+
+    def ranking(self, weight: float) -> LegRanking:
+        return LegRanking(self.name, weight, self.found.candidates, self.leg.bounds)
+
+
+async def recall(
+    store: Store, level: Level, query: PreparedQuery, legs: Mapping[str, Leg], depths: Mapping[str, int]
+) -> list[LegRun]:
+    """Every leg at its depth, side by side. All of them unavailable is an error, with the first one's reason."""
+    runs: list[LegRun] = await side_by_side(
+        *(_ask(store, level, query, name, leg, depths[name]) for name, leg in legs.items())
+    )
+    if all(run.problem for run in runs) and runs[0].problem:
+        raise runs[0].problem
+    return runs
+
+
+async def _ask(store: Store, level: Level, query: PreparedQuery, name: str, leg: Leg, depth: int) -> LegRun:
+    begun = time.perf_counter()
+    found, problem = Recalled(), None
+    try:
+        await leg.prepare(level, query)  # whatever takes long and needs no connection, such as embedding
+        async with store.begin(level.namespace, read_only=True) as connection:
+            found = await leg.recall(connection, level, query, depth)
+    except MissingCapability as error:
+        problem = error
+    return LegRun(name, leg, found, (time.perf_counter() - begun) * 1000, depth, problem)
+
+
+async def described(store: Store, level: Level, fused: Sequence[Fused]) -> list[Hit]:
+    """Hits with their texts, in the order given. A unit that vanished meanwhile is left out."""
+    async with store.begin(level.namespace, read_only=True) as connection:
+        rows = await connection.execute(level.described([each.id for each in fused]))
+        by_id = {row.id: row for row in rows}
+    there = [each for each in fused if each.id in by_id]
+    return [hit_of(by_id[each.id], each, rank) for rank, each in enumerate(there, start=1)]
+
+
+def hit_of(row: Row[Any], fused: Fused, rank: int) -> Hit:
+    """A row of a level's details as a hit."""
+    return Hit(
+        id=row.id,
+        item_id=row.item_id,
+        score=fused.relative,
+        raw_score=fused.score,
+        rank=rank,
+        title=row.title,
+        text=row.text,
+        metadata=row.metadata,
+        heading_path=tuple(row.heading_path),
+        page_first=row.page_first,
+        page_last=row.page_last,
+        legs=fused.legs,
+        level=row.level,
+        parent_id=row.parent_id,
+        start=row.start_at,
+        end=row.end_at,
+    )

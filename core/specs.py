@@ -1,0 +1,59 @@
+"""Registered specs as plain data and back: `{"method": "rrf", "k": 60}`, by the registry and the tag it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import pydantic
+from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from core.errors import SpecError, UnknownName
+from core.registry import Registry
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Tagged(Generic[M]):
+    """How one kind of spec is written down: `tag` is the key that names the class. Annotates a field of a model."""
+
+    registry: Registry[type[M]]
+    tag: str
+
+    def read(self, given: Any) -> M:
+        """The spec that plain data describes; options left out take their defaults."""
+        if isinstance(given, BaseModel):
+            return given  # type: ignore[return-value]
+        named = given.get(self.tag) if isinstance(given, Mapping) else None
+        if not isinstance(named, str):
+            there = "it has none" if named is None else f"it is {named!r:.80}"
+            raise SpecError(
+                f"The spec of a {self.registry.kind} needs a {self.tag}, and {there}. "
+                f"There is: {', '.join(sorted(self.registry))}."
+            )
+        name, entry = named, self.registry[named]
+        options = {key: value for key, value in given.items() if key != self.tag}
+        for option in options:
+            if option not in _names(entry):
+                raise UnknownName(f"option of the {self.registry.kind} {name!r}", str(option), _names(entry))
+        try:
+            return entry(**options)
+        except pydantic.ValidationError as error:
+            raise SpecError.from_pydantic(f"The {self.registry.kind} {name!r}", error) from error
+
+    def write(self, spec: M) -> dict[str, Any]:
+        """Tag and every option, defaults included, in a fixed order: equal specs give equal data."""
+        return {self.tag: self.registry.name_of(type(spec)), **spec.model_dump(mode="json", by_alias=True)}
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self.read, serialization=core_schema.plain_serializer_function_ser_schema(self.write)
+        )
+
+
+def _names(entry: type[BaseModel]) -> list[str]:
+    published: Mapping[str, str] = getattr(entry, "published_names", {})
+    return [field.alias or name for name, field in entry.model_fields.items()] + list(published)

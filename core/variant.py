@@ -1,0 +1,195 @@
+"""A variant: a whole pipeline as frozen, validated data. TOML in, TOML out, and an id that stands for its content.
+
+It never holds a model or a connection; stages get those from the resources they are run with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from core.errors import InputError, SpecError, UnknownName
+from core.expansion import Expansion, expansions
+from core.filters import Filter
+from core.fusion import Fusion, fusions
+from core.fusion.base import total
+from core.fusion.linear import LinearFusion
+from core.fusion.rrf import RrfFusion
+from core.late import Late
+from core.legs import Leg, legs
+from core.packing import Packing
+from core.rerank import Reranker, rerankers
+from core.routing import Routing
+from core.specs import Tagged
+from core.store.names import ITEMS
+from core.types import Hit
+
+LEGS, FUSIONS = Tagged(legs, "kind"), Tagged(fusions, "method")
+RERANKERS, EXPANSIONS = Tagged(rerankers, "method"), Tagged(expansions, "method")
+
+
+class Rollup(BaseModel):
+    """How chunks become items: the best chunk stands for its item, with its own score or its best n chunks' sum."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: Literal["best", "sum"] = Field("best", description="An item's score: its best chunk's, or a sum.")
+    of_best: int = Field(3, ge=1, description="How many chunks the sum adds, best first.")
+
+    def of(self, hits: Sequence[Hit]) -> Hit:
+        """What stands for an item, of its hits, best first."""
+        if self.method == "best":
+            return hits[0]
+        return replace(hits[0], score=total(hit.score for hit in hits[: self.of_best]))
+
+
+class Variant(BaseModel):
+    """Legs, fusion and all that follows, in the order in which it is done."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    name: str = Field("unnamed", min_length=1, max_length=200, description="What people call it.")
+    description: str = Field("", description="What it is for, in a sentence.")
+    chunks: str = Field("default", description="Which chunk set is searched; 'items' for whole documents.")
+    model: str | None = Field(None, description="Which embedding set of it; by default the first there is.")
+    top_k: int = Field(10, ge=1, le=10_000, description="How many results come out.")
+    overfetch: int = Field(3, ge=1, le=100, description="Each leg fetches top_k x overfetch, unless it says otherwise.")
+    expand: Annotated[Expansion, EXPANSIONS] | None = Field(None, description="What is added to the query.")
+    route: Routing | None = Field(None, description="Weights by the query's kind.")
+    filter: Filter | None = Field(None, description="Which items may be found, by their metadata.")
+    legs: tuple[Annotated[Leg, LEGS], ...] = Field(alias="leg", min_length=1, description="The ways to recall.")
+    fusion: Annotated[Fusion, FUSIONS] = Field(
+        default_factory=RrfFusion, description="How the legs' rankings become one."
+    )
+    fused_depth: int | None = Field(None, ge=1, description="How many fused candidates go on; by default all.")
+    rollup: Rollup | None = Field(None, description="Whether chunks are rolled up to their items.")
+    late: Late | None = Field(None, description="Evidence chunks made of the items found, at query time.")
+    parents: Literal["none", "replace", "annotate"] = Field("none", description="What a child chunk's parent does.")
+    parents_after_rerank: bool = Field(False, description="Whether parents come in after the reranking.")
+    rerank: Annotated[Reranker, RERANKERS] | None = Field(None, description="A second look at the best.")
+    min_score: float = Field(0.0, ge=0, description="Results below it are dropped; scores are relative, at most 1.")
+    pack: Packing | None = Field(None, description="How results become the context of an answer.")
+
+    @property
+    def id(self) -> str:
+        """SHA-256 of what the variant does: its canonical JSON without name and description."""
+        content = self.model_dump(mode="json", by_alias=True, exclude={"name", "description"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    @property
+    def leg_names(self) -> tuple[str, ...]:
+        """Each leg by its label, or by its kind where that is enough."""
+        return tuple(leg.label or legs.name_of(type(leg)) for leg in self.legs)
+
+    def depth_of(self, leg: Leg) -> int:
+        return leg.depth or self.top_k * self.overfetch
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        twice = [name for name, count in Counter(self.leg_names).items() if count > 1]
+        if twice:
+            raise SpecError(f"{self.name!r} has several legs called {twice[0]!r}. Give each a `label` of its own.")
+        whole = self.chunks == ITEMS
+        if self.late and not whole:
+            raise SpecError(
+                f"{self.name!r}: late chunking makes chunks of items. Set chunks = 'items', or drop `late`."
+            )
+        if whole and (self.parents != "none" or self.rollup):
+            which = "rollup" if self.rollup else f"parents = {self.parents!r}"
+            raise SpecError(f"{self.name!r}: {which} needs chunks, and chunks = 'items' has none. Name a chunk set.")
+        if self.route:
+            self.route.check(self.leg_names)
+        return self
+
+    @classmethod
+    def of_leg(cls, leg: Leg, **options: Any) -> Self:
+        """One leg by itself, whose own scores stand."""
+        name = legs.name_of(type(leg))
+        return cls(name=name, legs=(leg,), fusion=LinearFusion(normalize="none"), overfetch=1, **options)
+
+    # -- reading and writing -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """A variant from plain data, refused in a sentence that names the nearest valid key."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in data:
+            if key not in known:
+                raise UnknownName("key of a variant", str(key), known)
+        try:
+            return cls(**data)
+        except pydantic.ValidationError as error:
+            raise SpecError.from_pydantic(f"The variant {data.get('name', '')!r}", error) from error
+
+    @classmethod
+    def from_toml(cls, text: str, *, path: Path | str | None = None) -> Self:
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"This is not TOML: {error}.", path=path) from error
+        return cls.from_data(data)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"The variant cannot be read ({error}).", path=path) from error
+        return cls.from_toml(text, path=path)
+
+    def to_data(self) -> dict[str, Any]:
+        """What differs from the defaults, in the order of the fields, with the legs last, as TOML wants tables."""
+        written = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+        return {key: value for key, value in written.items() if key != "leg"} | {"leg": written["leg"]}
+
+    def to_toml(self) -> str:
+        """TOML that reads back as an equal variant."""
+        import tomlkit
+
+        document = tomlkit.document()
+        for key, value in self.to_data().items():
+            if key == "leg":
+                tables = tomlkit.aot()
+                for leg in value:
+                    tables.append(_table(leg))
+                document.append("leg", tables)
+            else:
+                document.append(key, _inline(value))
+        return tomlkit.dumps(document)
+
+
+def _table(data: Mapping[str, Any]) -> Any:
+    import tomlkit
+
+    table = tomlkit.table()
+    for key, value in data.items():
+        if value is not None:
+            table.append(key, _inline(value))
+    return table
+
+
+def _inline(value: Any) -> Any:
+    """Tables within a line; TOML knows no null, so what is None is left out."""
+    import tomlkit
+
+    if isinstance(value, Mapping):
+        table = tomlkit.inline_table()
+        for key, part in value.items():
+            if part is not None:
+                table.append(key, _inline(part))
+        return table
+    if isinstance(value, list | tuple):
+        array = tomlkit.array()
+        for part in value:
+            array.append(_inline(part))
+        return array
+    return value

@@ -1,0 +1,81 @@
+"""One leg asked on the real server, and the statements it sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core import bridge
+from core.filters import filter_from
+from core.legs import Leg, PreparedQuery, Recalled
+from core.legs.plans import Explain as AskedPlan
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.levels import Level, level
+from tests.fakes import HashingEmbedder
+from tests.store.making import explain
+
+EMBEDDER = HashingEmbedder()
+
+
+async def embed(model: str, text: str) -> Any:
+    return (await EMBEDDER.embed([text], "query"))[0]
+
+
+class Watched:
+    """A connection that keeps the plan of every statement before it runs it."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.plans: list[str] = []
+
+    async def execute(self, statement: Any, *values: Any) -> Any:
+        self.plans.append(await explain(self.connection, statement))
+        return await self.connection.execute(statement, *values)
+
+    async def scalar(self, statement: Any, *values: Any) -> Any:
+        if not isinstance(statement, AskedPlan):
+            self.plans.append(await explain(self.connection, statement))
+        return await self.connection.scalar(statement, *values)
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a leg is asked, and what a test changes about it."""
+
+    chunks: str = "items"
+    where: Any = None
+    settings: tuple[str, ...] = ()
+    change: Callable[[Level], Level] = replace
+
+
+def asked(store: Store, view: View, leg: Leg, text: str, depth: int = 10, **options: Any) -> Recalled:
+    """What the leg brings up, at a level changed by the test, under settings of the server."""
+    return _worked(store, view, leg, text, depth, Where(**options))[0]
+
+
+def plans(store: Store, view: View, leg: Leg, text: str, *settings: str, depth: int = 10, **options: Any) -> str:
+    """The plans of all its statements."""
+    return "\n".join(_worked(store, view, leg, text, depth, Where(settings=settings, **options))[1])
+
+
+def _worked(store: Store, view: View, leg: Leg, text: str, depth: int, at: Where) -> tuple[Recalled, list[str]]:
+    async def work() -> tuple[Recalled, list[str]]:
+        where = at.change(level(store, view, at.chunks))
+        narrowed = where.narrowed(None if at.where is None else filter_from(at.where))
+        async with store.begin(view.namespace, read_only=True) as connection:
+            for each in at.settings:
+                await connection.exec_driver_sql(f"SET LOCAL {each}")
+            watched: Any = Watched(connection)
+            return await leg.recall(watched, narrowed, PreparedQuery(text, embed), depth), watched.plans
+
+    return bridge.run(work())
+
+
+def ids(found: Recalled) -> list[str]:
+    return [each.id for each in found]
+
+
+def said(found: Recalled) -> str:
+    return " ".join(found.notes)

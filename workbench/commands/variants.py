@@ -1,0 +1,87 @@
+"""`rankbook variant`: the well-known systems and your own, listed, shown, checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands import telling
+
+if TYPE_CHECKING:
+    from core.variant import Variant
+
+app = typer.Typer(no_args_is_help=True, help="Variants: whole pipelines as TOML. List, show, check.")
+
+
+def found(name: str) -> Variant:
+    """A variant by the path of its file, or a preset by its name."""
+    from core.presets import preset
+    from core.variant import Variant
+
+    path = Path(name).expanduser()
+    return Variant.from_file(path) if path.suffix == ".toml" or path.is_file() else preset(name)
+
+
+@app.command("list")
+def list_variants(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """The presets: published systems as variants.
+
+    Example: rankbook variant list
+    """
+    from core.presets import names, preset
+
+    variants = [preset(name) for name in names()]
+    if as_json:
+        telling.as_json([{**each.model_dump(mode="json", by_alias=True), "id": each.id} for each in variants])
+        return
+    rows = [(each.name, ", ".join(each.leg_names), each.chunks, each.description) for each in variants]
+    telling.table("Presets", ("name", "legs", "searches", "what it does"), rows)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A preset, or a TOML file.")],
+    every: Annotated[bool, typer.Option("--all", help="Every option, with its description.")] = False,
+) -> None:
+    """A variant as TOML, to begin your own with.
+
+    \b
+    rankbook variant show local-rag > mine.toml
+    rankbook variant show local-rag --all
+    """
+    variant = found(name)
+    if not every:
+        typer.echo(variant.to_toml(), nl=False)
+        return
+    rows = [(field.alias or key, field.description or "") for key, field in type(variant).model_fields.items()]
+    telling.table("Options of a variant", ("option", "what it says"), rows)
+    for leg, leg_name in zip(variant.legs, variant.leg_names, strict=True):
+        options = type(leg).model_fields.items()
+        described = [(key, str(getattr(leg, key)), field.description or "") for key, field in options]
+        telling.table(f"Leg {leg_name}", ("option", "here", "what it says"), described)
+
+
+@app.command()
+def check(
+    names: Annotated[list[str], typer.Argument(metavar="FILE...", help="TOML files, or presets.")],
+) -> None:
+    """Whether variants are valid, and their ids. Exit code 1 where one is not.
+
+    Example: rankbook variant check mine.toml
+    """
+    from core.errors import RankbookError
+
+    wrong = 0
+    for name in names:
+        try:
+            variant = found(name)
+            telling.say(f"{name}: {variant.name}, {variant.id[:12]}")
+        except RankbookError as error:
+            wrong += 1
+            telling.complain(f"{name}: {error}")
+    raise typer.Exit(1 if wrong else 0)

@@ -11,11 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.chunking import Chunker, chunkers
+from core.chunking import Chunker
 from core.chunking.sentences import SentenceChunker
-from core.specs import Tagged
-
-CHUNKERS = Tagged(chunkers, "kind")
+from core.chunking.spec import CHUNKERS
 
 
 class Late(BaseModel):
@@ -34,7 +32,9 @@ class Late(BaseModel):
         "chunk", description="Embed each chunk, or pool the whole text's tokens."
     )
     include_headers: bool = Field(True, description="Whether title and heading path are embedded with a chunk.")
-    text_share: float = Field(0.2, ge=0, le=1, description="What word overlap counts beside vector similarity.")
+    text_share: float = Field(
+        0.2, ge=0, le=1, description="What word overlap counts beside vector similarity; at 1 nothing is embedded."
+    )
     per_item_cap: int = Field(3, ge=1, description="The most chunks of one item.")
     top_k_chunks: int = Field(12, ge=1, description="How many chunks of all items come out.")
     use_cache: bool = Field(True, description="Whether chunks made before may be used again.")

@@ -11,18 +11,21 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlalchemy import any_, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import Integer, Text
 
+from core.chunking.spec import CHUNKERS
 from core.embedding import Embedder, Vectors
 from core.errors import MissingCapability, SpecError
-from core.late import CHUNKERS, Late
+from core.late import Late
 from core.rerank.late_interaction import TokenEmbedder
+from core.rerank.overlap import WORD
 from core.store.deriving import under_title
 from core.store.schema import CachedChunks, chunk_table, vector_table
 from core.store.schema import Item as StoredItem
@@ -53,7 +56,7 @@ async def late_chunks(context: RequestContext, late: Late, model: str, meaning: 
     work = _Late(context, late, model)
     items = await work.items(hits)
     pieces, notes = await work.pieces(items)
-    query = (await work.embedder.embed([meaning], "query"))[0]
+    query = (await work.embedder.embed([meaning], "query"))[0] if work.embeds else None
     scored = [
         chunk for item in items for chunk in work.scored(item, pieces[item.key], query, meaning)[: late.per_item_cap]
     ]
@@ -71,9 +74,19 @@ class _Late:
         self.view, self.store = context.view, context.store
 
     @property
+    def embeds(self) -> bool:
+        """Whether vectors have a say."""
+        return self.late.text_share < 1
+
+    @property
     def recipe(self) -> str:
         """What kept chunks were made by; with the item's content and the model it is their key."""
-        spec = {**CHUNKERS.write(self.late.chunker), "pooling": self.late.pooling, "headers": self.late.include_headers}
+        spec = {
+            **CHUNKERS.write(self.late.chunker),
+            "pooling": self.late.pooling,
+            "headers": self.late.include_headers,
+            "vectors": self.embeds,
+        }
         return hashlib.blake2b(json.dumps(spec, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     async def items(self, hits: Sequence[Hit]) -> list[Any]:
@@ -93,7 +106,7 @@ class _Late:
         if self.late.strategy != "late":
             found = await self._stored(items)
         missing = [item for item in items if item.key not in found]
-        notes = []
+        notes: list[str] = []
         if self.late.strategy == "precomputed":
             if missing:
                 notes.append(f"{len(missing)} of {len(items)} items have no stored chunks in {self.late.stored!r}.")
@@ -101,7 +114,7 @@ class _Late:
         kept = await self._kept(missing) if self.late.use_cache else {}
         made = {item.key: await self._make(item) for item in missing if item.key not in kept}
         if self.late.write_cache:
-            await self._keep([item for item in missing if item.key in made], made)
+            notes += await self._try_to_keep([item for item in missing if item.key in made], made)
         return {**found, **kept, **made}, notes
 
     # -- where chunks come from --------------------------------------------------------------------------------------
@@ -139,11 +152,19 @@ class _Late:
             CachedChunks.model == self.model,
         )
         if self.late.ttl_seconds is not None:
-            query = query.where(CachedChunks.created_at > datetime.now(UTC) - timedelta(seconds=self.late.ttl_seconds))
+            query = query.where(CachedChunks.created_at > func.now() - timedelta(seconds=self.late.ttl_seconds))
         digests = {item.key: bytes(item.digest) for item in items}
         async with self.store.begin(self.view.namespace, read_only=True) as connection:
             rows = (await connection.execute(query)).all()
         return {row.item_key: _unpacked(row) for row in rows if bytes(row.digest) == digests[row.item_key]}
+
+    async def _try_to_keep(self, items: Sequence[Any], made: Mapping[int, Pieces]) -> list[str]:
+        """A cache is a convenience: what cannot be kept is said, and the search goes on."""
+        try:
+            await self._keep(items, made)
+        except DBAPIError as error:
+            return [f"Chunks could not be kept for next time: {str(error.orig).strip().splitlines()[0]}"]
+        return []
 
     async def _keep(self, items: Sequence[Any], made: Mapping[int, Pieces]) -> None:
         if not items:
@@ -157,7 +178,7 @@ class _Late:
                 "chunks": [asdict(chunk) for chunk in made[item.key].chunks],
                 "vectors": made[item.key].vectors.astype("<f4").tobytes(),
             }
-            for item in items
+            for item in sorted(items, key=lambda item: item.key)  # else two searches could deadlock
         ]
         statement = insert(CachedChunks)
         fresh = {name: statement.excluded[name] for name in ("digest", "chunks", "vectors")}
@@ -173,6 +194,8 @@ class _Late:
         chunks = [chunk for chunk in chunks if chunk.level != "parent"]
         if not chunks:
             return _NOTHING
+        if not self.embeds:
+            return Pieces(chunks, np.empty((len(chunks), 0), dtype=np.float32))
         if self.late.pooling == "tokens":
             return Pieces(chunks, await self._pooled(item, chunks))
         return Pieces(chunks, await self.embedder.embed([self._embedded(item, chunk) for chunk in chunks]))
@@ -197,15 +220,15 @@ class _Late:
 
     # -- scoring -----------------------------------------------------------------------------------------------------
 
-    def scored(self, item: Any, pieces: Pieces, query: Vectors, asked: str) -> list[EvidenceChunk]:
+    def scored(self, item: Any, pieces: Pieces, query: Vectors | None, asked: str) -> list[EvidenceChunk]:
         """An item's chunks, best first: vector similarity dominant, beside the share of the query's words."""
         if not len(pieces.chunks):
             return []
-        words = set(asked.lower().split())
-        cosines = pieces.vectors @ query / (np.linalg.norm(pieces.vectors, axis=1) * np.linalg.norm(query) + 1e-12)
+        words = set(WORD.findall(asked.lower()))
+        cosines = [0.0] * len(pieces.chunks) if query is None else _cosines(pieces.vectors, query)
         made = []
         for chunk, cosine in zip(pieces.chunks, cosines, strict=True):
-            overlap = len(words & set(chunk.text.lower().split())) / len(words) if words else 0.0
+            overlap = len(words & set(WORD.findall(chunk.text.lower()))) / len(words) if words else 0.0
             made.append(self._evidence(item, chunk, float(cosine), overlap))
         return sorted(made, key=lambda chunk: (-chunk.score, chunk.start_idx))
 
@@ -225,6 +248,11 @@ class _Late:
             heading_path=chunk.heading_path,
             anchors={name: value for name, value in anchors.items() if value is not None},
         )
+
+
+def _cosines(vectors: Vectors, query: Vectors) -> Vectors:
+    cosines: Vectors = vectors @ query / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(query) + 1e-12)
+    return cosines
 
 
 _NOTHING = Pieces((), np.empty((0, 0), dtype=np.float32))

@@ -9,9 +9,9 @@ token, cancels the statements on the server. Knows no leg, fusion or reranker by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from core import parents, recall
 from core.embedding import DEFAULT_MODEL, Vectors
@@ -20,8 +20,9 @@ from core.expansion import Expanded, ExpansionContext
 from core.fusion import Fused
 from core.late_chunks import late_chunks
 from core.legs import Leg, PreparedQuery
-from core.packing import ContextPack, pack, token_counter
+from core.packing import ContextPack, TokenCounter, pack, token_counter
 from core.recall import LegRun
+from core.rerank import Mark
 from core.resources import Resources
 from core.store.collections import View
 from core.store.engine import Store
@@ -38,18 +39,25 @@ DEEPER, DEEPEST = 3, 3  # a roll-up that finds too few items asks three times as
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What a request runs with. `cancellation` is set to stop it; `deadline` is in seconds from its start."""
+    """What a request runs with. `cancellation` is set to stop it; `deadline` is in seconds from its start.
+
+    `count_tokens` counts for the budget of a packed context; by default the embedding model's own tokenizer does.
+    """
 
     store: Store
     view: View
     resources: Resources = field(default_factory=Resources)
     cancellation: asyncio.Event | None = None
     deadline: float | None = None
+    count_tokens: TokenCounter | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalBundle:
-    """What came of a query: the hits, best first; late evidence; a packed context where asked for; and how it went."""
+    """What came of a query: the hits, best first; late evidence; a packed context where asked for; and how it went.
+
+    `marks` are what a language model said of the candidates, best first, where one reranked them.
+    """
 
     query: str
     variant: Variant
@@ -59,6 +67,7 @@ class RetrievalBundle:
     expanded: Expanded
     kind: str = ""
     pack: ContextPack | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 async def search(context: RequestContext, query: str, variant: Variant) -> RetrievalBundle:
@@ -66,8 +75,11 @@ async def search(context: RequestContext, query: str, variant: Variant) -> Retri
     return await guarded(context, _Search(context, query, variant).run())
 
 
-async def guarded(context: RequestContext, work: Awaitable[T]) -> T:
+async def guarded(context: RequestContext, work: Coroutine[Any, Any, T]) -> T:
     """The work's result, unless its token is set or its deadline passes first: then it is cancelled, and awaited."""
+    if context.cancellation and context.cancellation.is_set():
+        work.close()
+        raise Cancelled("The search was cancelled before it began.")
     task = asyncio.ensure_future(work)
     token = asyncio.ensure_future(context.cancellation.wait()) if context.cancellation else None
     try:
@@ -84,6 +96,8 @@ async def guarded(context: RequestContext, work: Awaitable[T]) -> T:
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # it failed while it was being stopped: looked at, so that nobody logs it as forgotten
 
 
 class _Search:
@@ -92,6 +106,7 @@ class _Search:
     def __init__(self, context: RequestContext, query: str, variant: Variant) -> None:
         self.context, self.query, self.variant = context, query, variant
         self.trace = Trace()
+        self.marks: tuple[Mark, ...] = ()
         self.level: Level = level(context.store, context.view, variant.chunks, variant.model).narrowed(variant.filter)
 
     @property
@@ -113,7 +128,9 @@ class _Search:
         hits = self._cut(hits)
         packed = await self._pack(hits)
         self.trace.close()
-        return RetrievalBundle(self.query, variant, tuple(hits), evidence, self.trace, expanded, kind, packed)
+        return RetrievalBundle(
+            self.query, variant, tuple(hits), evidence, self.trace, expanded, kind, packed, self.marks
+        )
 
     # -- the query side ----------------------------------------------------------------------------------------------
 
@@ -225,6 +242,7 @@ class _Search:
             return hits
         with self.trace.stage("rerank") as record:
             made = await self.variant.rerank.rerank(self.context.resources, self.query, hits)
+            self.marks = made.marks
             for gone in made.dropped:
                 record.drop([gone.hit.id], gone.reason)
             record.note(*made.notes)
@@ -234,9 +252,9 @@ class _Search:
     def _cut(self, hits: list[Hit]) -> list[Hit]:
         with self.trace.stage("cut") as record:
             least, most = self.variant.min_score, self.variant.top_k
-            if least > 1:
-                record.note(f"min_score is {least:g}, and relative scores end at 1: no hit can reach it.")
             kept = [hit for hit in hits if hit.score >= least]
+            if not kept:
+                record.note(*_out_of_reach(hits, least))
             record.drop((hit.id for hit in hits if hit.score < least), f"its score is below min_score {least:g}")
             record.drop((hit.id for hit in kept[most:]), f"its place is beyond top_k {most}")
             kept = numbered(kept[:most])
@@ -248,13 +266,23 @@ class _Search:
             return None
         with self.trace.stage("pack") as record:
             model = self.level.model or DEFAULT_MODEL
-            counter = token_counter(self.context.resources.embedder(model))
             context = self.context
+            counter = context.count_tokens or token_counter(context.resources.embedder(model))
             packed = await pack(
                 context.store, context.view, self.chunk_set, self.query, hits, self.variant.pack, counter
             )
             record.note(*packed.trace.notes)
         return packed
+
+
+def _out_of_reach(hits: Sequence[Hit], least: float) -> list[str]:
+    """Why a threshold left nothing. Said of what came: an endpoint's scores, or raw ones, may be above 1."""
+    if least > 1:
+        return [f"min_score is {least:g}, and relative scores end at 1: no hit can reach it. Lower it."]
+    if not hits:
+        return []
+    best = max(hit.score for hit in hits)
+    return [f"No hit reaches min_score {least:g}: the best of {len(hits)} scores {best:.4g}. Lower it."]
 
 
 def numbered(hits: Sequence[Hit]) -> list[Hit]:

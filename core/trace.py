@@ -74,7 +74,11 @@ class Trace:
         self.stages.append(Stage(name, milliseconds, ranking, notes=notes))
 
     def __getitem__(self, name: str) -> Stage:
-        return next(stage for stage in self.stages if stage.name == name)
+        """The stage of that name; where it was done again, deeper, the last time is what counted."""
+        for stage in reversed(self.stages):
+            if stage.name == name:
+                return stage
+        raise KeyError(name)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -83,4 +87,8 @@ class Trace:
 
     @property
     def timing_ms(self) -> dict[str, float]:
-        return {stage.name: stage.milliseconds for stage in self.stages}
+        """By stage; one that was done again counts with all its times."""
+        spent: dict[str, float] = {}
+        for stage in self.stages:
+            spent[stage.name] = spent.get(stage.name, 0.0) + stage.milliseconds
+        return spent

@@ -18,23 +18,25 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from core.errors import InputError, SpecError, UnknownName
-from core.expansion import Expansion, expansions
+from core.expansion import Expansion
+from core.expansion.spec import EXPANSIONS
 from core.filters import Filter
-from core.fusion import Fusion, fusions
+from core.fusion import Fusion
 from core.fusion.base import total
 from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
+from core.fusion.spec import FUSIONS
 from core.late import Late
 from core.legs import Leg, legs
 from core.packing import Packing
-from core.rerank import Reranker, rerankers
+from core.rerank import Reranker
+from core.rerank.base import RERANKERS
 from core.routing import Routing
 from core.specs import Tagged
 from core.store.names import ITEMS
 from core.types import Hit
 
-LEGS, FUSIONS = Tagged(legs, "kind"), Tagged(fusions, "method")
-RERANKERS, EXPANSIONS = Tagged(rerankers, "method"), Tagged(expansions, "method")
+LEGS = Tagged(legs, "kind")
 
 
 class Rollup(BaseModel):
@@ -92,6 +94,13 @@ class Variant(BaseModel):
 
     def depth_of(self, leg: Leg) -> int:
         return leg.depth or self.top_k * self.overfetch
+
+    def but(self, **changes: Any) -> Self:
+        """The same with other options, which are checked as if all had been given anew."""
+        try:
+            return type(self)(**{**dict(self), **changes})
+        except pydantic.ValidationError as error:
+            raise SpecError.from_pydantic(f"The variant {self.name!r}", error) from error
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -152,7 +161,7 @@ class Variant(BaseModel):
         return {key: value for key, value in written.items() if key != "leg"} | {"leg": written["leg"]}
 
     def to_toml(self) -> str:
-        """TOML that reads back as an equal variant."""
+        """TOML that reads back as an equal variant; refused where it cannot, as TOML has no word for "none"."""
         import tomlkit
 
         document = tomlkit.document()
@@ -164,7 +173,13 @@ class Variant(BaseModel):
                 document.append("leg", tables)
             else:
                 document.append(key, _inline(value))
-        return tomlkit.dumps(document)
+        written = tomlkit.dumps(document)
+        if type(self).from_toml(written) != self:
+            raise SpecError(
+                f"{self.name!r} sets an option to none whose default is something else, which TOML cannot say. Give it "
+                "a value, such as a large top_k for all."
+            )
+        return written
 
 
 def _table(data: Mapping[str, Any]) -> Any:

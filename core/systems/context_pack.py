@@ -1,0 +1,159 @@
+"""context-pack: dense candidates, marked by a language model, packed with parents and neighbours into a token budget.
+
+Owns its configuration, from code and from the environment, and what it tells beyond the pipeline's own pack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import pydantic
+from pydantic import Field
+
+from core.embedding import Embedder, Purpose, Vectors
+from core.errors import SpecError
+from core.filters import filter_from
+from core.packing import ContextPack as Packed
+from core.packing import Packing
+from core.packing.context import PackTrace
+from core.packing.spec import PREFIX
+from core.presets import preset
+from core.rerank import LanguageModelReranker, Mark
+from core.retriever import RequestContext, RetrievalBundle, search
+from core.store.levels import level
+from core.tasks import side_by_side
+from core.variant import Variant
+
+
+class Config(Packing):
+    """What may be chosen. Each can also be set by the environment, as RANKBOOK_PACK_ and its name in capitals."""
+
+    chunks: str = Field("parents", description="Which chunk set is searched.")
+    embedding_model: str | None = Field(None, description="Which embedding set of it; by default the first there is.")
+    top_k_dense: int = Field(50, ge=1, le=10_000, description="How many dense candidates are taken.")
+    max_candidates_to_rerank: int = Field(50, ge=1, le=200, description="How many of them the language model marks.")
+    return_top_n: int = Field(15, ge=1, le=10_000, description="How many of the marked ones are packed.")
+    max_text_chars_per_candidate: int = Field(1200, ge=1, le=100_000, description="Where each text is cut for it.")
+    model_name: str | None = Field(None, description="The language model's name; else RANKBOOK_LLM_MODEL.")
+    strict_json_output: bool = Field(True, description="Ask for the schema, and take JSON alone.")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], **options: Any) -> Self:
+        """Options given in code; else those of the environment; else the defaults."""
+        named = {name: environment.get(PREFIX + name.upper(), "").strip() for name in cls.model_fields}
+        given = {name: value for name, value in named.items() if value and name not in options}
+        try:
+            return cls(**{**given, **options})
+        except pydantic.ValidationError as error:
+            names = ", ".join(PREFIX + name.upper() for name in given)
+            where = f"The configuration, with {names} from the environment," if given else "The configuration"
+            raise SpecError.from_pydantic(where, error) from error
+
+    def variant(self, filters: Any = None) -> Variant:
+        base = preset("context-pack")
+        return base.but(
+            chunks=self.chunks,
+            model=self.embedding_model,
+            top_k=self.return_top_n,
+            filter=None if filters is None else filter_from(filters),
+            legs=tuple(leg.model_copy(update={"depth": self.top_k_dense}) for leg in base.legs),
+            rerank=self._reranker(),
+            pack=Packing(**self.model_dump(include=set(Packing.model_fields))),
+        )
+
+    def _reranker(self) -> LanguageModelReranker:
+        return LanguageModelReranker(
+            rubric="hundred",
+            depth=self.max_candidates_to_rerank,
+            top_k=self.return_top_n,
+            max_text_chars_per_candidate=self.max_text_chars_per_candidate,
+            model=self.model_name,
+            strict_json_output=self.strict_json_output,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trace(PackTrace):
+    """Beside what packing tells: every candidate's mark, with answerability and key evidence, best first.
+
+    Here `dense_candidates` are all that the vector search brought up, and `notes` are those of every stage.
+    """
+
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPack(Packed):
+    """Query, selected chunks, citations, trace and the context string."""
+
+    trace: Trace
+
+
+class ContextPackRetriever:
+    """The system. What it is to search, and with what, is the context's; without a config, the environment's counts."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self.context = context
+
+    async def retrieve(self, query: str, filters: Any = None, config: Config | None = None) -> ContextPack:
+        (pack,) = await self.retrieve_all([query], filters, config)
+        return pack
+
+    async def retrieve_all(
+        self, queries: Sequence[str], filters: Any = None, config: Config | None = None
+    ) -> list[ContextPack]:
+        """A pack for each query; all queries are embedded in one batch."""
+        variant = (config or Config.from_environment(self.context.resources.environment)).variant(filters)
+        context = await self._with_batch(queries, variant)
+        found: list[RetrievalBundle] = await side_by_side(*(search(context, query, variant) for query in queries))
+        return [_told(bundle) for bundle in found]
+
+    async def _with_batch(self, queries: Sequence[str], variant: Variant) -> RequestContext:
+        context = self.context
+        if len(queries) < 2:
+            return context
+        model = level(context.store, context.view, variant.chunks, variant.model).model
+        batched = None if model is None else _Batched(context.resources.embedder(model), queries)
+        if batched is None:
+            return context
+        known = batched
+        return replace(context, resources=replace(context.resources, embedder=lambda _: known))
+
+
+class _Batched:
+    """An embedder that embeds the queries it was made with all at once, when the first of them is asked for."""
+
+    def __init__(self, embedder: Embedder, queries: Sequence[str]) -> None:
+        self._embedder, self._queries = embedder, list(dict.fromkeys(queries))
+        self._vectors: asyncio.Future[Vectors] | None = None
+        self.model = embedder.model
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose = "document") -> Vectors:
+        if purpose != "query" or not set(texts) <= set(self._queries):
+            return await self._embedder.embed(texts, purpose)
+        if self._vectors is None:
+            self._vectors = asyncio.ensure_future(self._embedder.embed(self._queries, "query"))
+        made = await asyncio.shield(self._vectors)
+        rows: Vectors = made[[self._queries.index(text) for text in texts]]
+        return rows
+
+    def tokenize(self, text: str) -> Sequence[tuple[int, int]]:
+        return self._embedder.tokenize(text)
+
+
+def _told(bundle: RetrievalBundle) -> ContextPack:
+    """The pipeline's pack with the whole of the trace."""
+    if bundle.pack is None:
+        raise SpecError("This variant packs nothing. Give it `pack`.")
+    told = {field.name: getattr(bundle.pack.trace, field.name) for field in fields(PackTrace)}
+    told["dense_candidates"] = bundle.trace[f"leg {bundle.variant.leg_names[0]}"].ranking
+    told["notes"] = bundle.trace.notes
+    pack = bundle.pack
+    return ContextPack(pack.query, pack.chunks, pack.citations, Trace(**told, marks=bundle.marks), pack.context)

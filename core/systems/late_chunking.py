@@ -1,0 +1,270 @@
+"""late-chunking: whole items recalled by full text and vectors; evidence chunks made of them at query time.
+
+Owns the preferences of a request, what they mean as a variant, and the result types that a screen and an answer need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.chunking import Chunker, chunkers
+from core.errors import SpecError
+from core.filters import filter_from
+from core.fusion import Fusion
+from core.fusion.linear import LinearFusion
+from core.fusion.rrf import RrfFusion
+from core.late import Late
+from core.legs import Leg
+from core.legs.fulltext import FulltextLeg
+from core.legs.vector import VectorLeg
+from core.legs.words import words_of
+from core.presets import preset
+from core.retriever import RequestContext, guarded, search
+from core.retriever import RetrievalBundle as Found
+from core.snippets import Snippets, snippet_of
+from core.types import EvidenceChunk, Hit, Metadata
+from core.variant import Variant
+
+TEXT, VECTOR = "fulltext", "vector"  # the preset's legs
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FtsPrefs(_Part):
+    """Full-text search over whole items."""
+
+    mode: Literal["web", "plain", "strict", "phrase"] = Field("web", description="How the query's text is read.")
+    config: str | None = Field(None, description="A regconfig for the query; by default the collection's own.")
+    rank_func: Literal["ts_rank_cd", "ts_rank"] = Field("ts_rank_cd", description="PostgreSQL's ranking function.")
+    min_rank: float | None = Field(None, ge=0, description="Drop what ranks lower.")
+
+
+class VectorPrefs(_Part):
+    """Vector search over whole items."""
+
+    embed_query: bool = Field(True, description="Off, no model is asked: words alone recall and score.")
+    distance: Literal["cosine", "l2", "ip"] = Field("cosine", description="What orders the neighbours.")
+    min_score: float | None = Field(None, description="Drop what is less similar.")
+
+
+class ScoringPrefs(_Part):
+    """How the two rankings become one. The weights and the normalisation belong to the linear blend."""
+
+    blend: Literal["rrf", "linear"] = Field("rrf", description="By ranks, unweighted, or a weighted sum of scores.")
+    w_text: float = Field(0.35, ge=0, description="The weight of a full-text score.")
+    w_vec: float = Field(0.65, ge=0, description="The weight of a vector score.")
+    normalize: Literal["minmax", "zscore", "sigmoid", "none"] = Field("sigmoid", description="Before the weighting.")
+
+
+class ChunkingPrefs(_Part):
+    """Where evidence comes from."""
+
+    strategy: Literal["late", "precomputed", "mixed"] = Field("late", description="Made now, stored, or either.")
+    chunker_id: str | None = Field(None, description="A chunker by its name in the registry; by default the preset's.")
+    include_headers: bool = Field(True, description="Whether title and heading path are embedded with a chunk.")
+    max_chunk_tokens: int | None = Field(None, ge=1, description="The most tokens of a chunk, where not the chunker's.")
+    overlap_tokens: int | None = Field(None, ge=0, description="What chunks share, for chunkers that can overlap.")
+
+
+class CachePrefs(_Part):
+    """The chunk cache, which never changes a ranking."""
+
+    use_chunk_cache: bool = Field(True, description="Whether chunks made before may be used again.")
+    write_chunk_cache: bool = Field(True, description="Whether chunks made now are kept.")
+    ttl_seconds: float | None = Field(None, gt=0, description="How long kept chunks are believed.")
+
+
+class RetrievalPrefs(_Part):
+    """One request."""
+
+    query_text: str = Field(description="What is asked.")
+    filters: Mapping[str, Any] = Field(default_factory=dict, description="A metadata filter; empty lets all through.")
+    top_k_items: int = Field(20, ge=1, le=10_000, description="How many items are recalled by each search and listed.")
+    top_k_chunks: int = Field(12, ge=1, description="How many evidence chunks come out.")
+    per_item_chunk_cap: int = Field(3, ge=1, description="The most evidence chunks of one item.")
+    fts: FtsPrefs = Field(default_factory=FtsPrefs, description="Full-text search.")
+    vector: VectorPrefs = Field(default_factory=VectorPrefs, description="Vector search.")
+    scoring: ScoringPrefs = Field(default_factory=ScoringPrefs, description="How both become one ranking.")
+    chunking: ChunkingPrefs = Field(default_factory=ChunkingPrefs, description="Where evidence comes from.")
+    cache: CachePrefs = Field(default_factory=CachePrefs, description="The chunk cache.")
+    snippet: Snippets = Field(default_factory=Snippets, description="What is shown of an item.")
+    debug: bool = Field(False, description="Whether the stats are filled.")
+
+    def variant(self, base: Variant | None = None) -> Variant:
+        base = base or preset("late-chunking")
+        return base.but(
+            top_k=self.top_k_items,
+            overfetch=1,
+            fused_depth=self.top_k_items,
+            filter=filter_from(self.filters) if self.filters else None,
+            legs=self._legs(base),
+            fusion=self._fusion(),
+            late=self._late(base.late or Late()),
+        )
+
+    def _legs(self, base: Variant) -> tuple[Leg, ...]:
+        fts, scoring = self.fts, self.scoring
+        words = {"mode": fts.mode, "config": fts.config, "rank": fts.rank_func, "min_rank": fts.min_rank}
+        meaning = {"distance": self.vector.distance, "min_score": self.vector.min_score}
+        legs: list[Leg] = []
+        for leg in base.legs:
+            if isinstance(leg, FulltextLeg):
+                legs.append(leg.model_copy(update={**words, "weight": scoring.w_text}))
+            elif isinstance(leg, VectorLeg) and self.vector.embed_query:
+                legs.append(leg.model_copy(update={**meaning, "weight": scoring.w_vec}))
+        return tuple(legs)
+
+    def _fusion(self) -> Fusion:
+        if self.scoring.blend == "rrf":
+            return RrfFusion(k=60, weighted=False)
+        return LinearFusion(normalize=self.scoring.normalize)
+
+    def _late(self, base: Late) -> Late:
+        changes = {
+            "strategy": self.chunking.strategy,
+            "chunker": self._chunker(base.chunker),
+            "include_headers": self.chunking.include_headers,
+            "per_item_cap": self.per_item_chunk_cap,
+            "top_k_chunks": self.top_k_chunks,
+            "use_cache": self.cache.use_chunk_cache,
+            "write_cache": self.cache.write_chunk_cache,
+            "ttl_seconds": self.cache.ttl_seconds,
+            "text_share": base.text_share if self.vector.embed_query else 1.0,
+        }
+        return base.model_copy(update=changes)
+
+    def _chunker(self, base: Chunker) -> Chunker:
+        kind = chunkers[self.chunking.chunker_id] if self.chunking.chunker_id else type(base)
+        options = {} if self.chunking.chunker_id else dict(base)
+        wanted = {"max_chunk_tokens": self.chunking.max_chunk_tokens, "overlap_tokens": self.chunking.overlap_tokens}
+        for preference, value in wanted.items():
+            if value is not None:
+                options[_option_of(kind, preference)] = value
+        try:
+            return kind(**options)
+        except pydantic.ValidationError as error:
+            raise SpecError.from_pydantic(f"The chunker {chunkers.name_of(kind)!r}", error) from error
+
+
+OPTIONS = {"max_chunk_tokens": ("max_tokens", "child_tokens"), "overlap_tokens": ("overlap",)}
+
+
+def _option_of(kind: type[Chunker], preference: str) -> str:
+    """What the chunker calls it."""
+
+    def own(chunker: type[Chunker]) -> str | None:
+        return next((name for name in OPTIONS[preference] if name in chunker.model_fields), None)
+
+    name = own(kind)
+    if name is None:
+        able = ", ".join(sorted(each for each in chunkers if own(chunkers[each])))
+        raise SpecError(
+            f"The chunker {chunkers.name_of(kind)!r} has no {preference}. Leave it out, or set chunker_id to one that "
+            f"has: {able}."
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateItem:
+    """An item that was found, as a screen lists it. What metadata does not say is empty."""
+
+    item_id: str
+    kind: str
+    source: str
+    source_ref: str
+    title: str
+    summary: str
+    metadata: Metadata
+    score: float
+    score_text: float | None
+    score_vec: float | None
+    rank_text: int | None
+    rank_vec: int | None
+    snippet: str
+    snippet_from: Literal["doc", "chunk", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalStats:
+    """How it went: by stage, in numbers, and with which options. Empty unless debug is on."""
+
+    timing_ms: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalBundle:
+    """Items are what a screen lists; evidence is what an answer stands on. `notes` tell what did not go as asked."""
+
+    candidates: tuple[CandidateItem, ...]
+    evidence: tuple[EvidenceChunk, ...]
+    stats: RetrievalStats
+    notes: tuple[str, ...] = ()
+
+
+class Retriever:
+    """The system. The base says what preferences do not: the embedding set, and where stored chunks are."""
+
+    def __init__(self, base: Variant | None = None) -> None:
+        self.base = base
+
+    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        """Deterministic, without events; stopped by `ctx.cancellation`, by its deadline, or as a task."""
+        return await guarded(ctx, self._search(ctx, prefs))
+
+    async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        found = await search(replace(ctx, cancellation=None, deadline=None), prefs.query_text, prefs.variant(self.base))
+        words = await _words(ctx, prefs)
+        evidence: dict[str, EvidenceChunk] = {}
+        for chunk in found.evidence:
+            evidence.setdefault(chunk.item_id, chunk)
+        candidates = tuple(_candidate(hit, evidence.get(hit.item_id), words, prefs.snippet) for hit in found.hits)
+        stats = _stats(found, prefs) if prefs.debug else RetrievalStats()
+        return RetrievalBundle(candidates, found.evidence, stats, found.trace.notes)
+
+
+async def _words(ctx: RequestContext, prefs: RetrievalPrefs) -> list[str]:
+    """The query's words without those that the language drops: what snippets are cut around."""
+    async with ctx.store.begin(ctx.view.namespace, read_only=True) as connection:
+        language = prefs.fts.config or ctx.view.row.language
+        return [word.text for word in await words_of(connection, language, prefs.query_text)]
+
+
+def _candidate(hit: Hit, chunk: EvidenceChunk | None, words: Sequence[str], options: Snippets) -> CandidateItem:
+    shown = hit if chunk is None else replace(hit, id=chunk.chunk_id, text=chunk.text)
+    snippet = snippet_of(shown, words, options, hit.text)
+    legs = {leg.leg: leg for leg in hit.legs}
+    text, vector = legs.get(TEXT), legs.get(VECTOR)
+    said = {name: str(hit.metadata.get(name) or "") for name in ("kind", "source", "source_ref", "summary")}
+    return CandidateItem(
+        item_id=hit.item_id,
+        kind=said["kind"],
+        source=said["source"],
+        source_ref=said["source_ref"],
+        title=hit.title,
+        summary=said["summary"],
+        metadata=hit.metadata,
+        score=hit.score,
+        score_text=text.raw if text else None,
+        score_vec=vector.raw if vector else None,
+        rank_text=text.rank if text else None,
+        rank_vec=vector.rank if vector else None,
+        snippet=snippet.text,
+        snippet_from=snippet.source,
+    )
+
+
+def _stats(found: Found, prefs: RetrievalPrefs) -> RetrievalStats:
+    counts = {stage.name: len(stage.ranking) for stage in found.trace.stages}
+    counts |= {"candidates": len(found.hits), "evidence": len(found.evidence)}
+    timing = {**found.trace.timing_ms, "total": found.trace.milliseconds}
+    return RetrievalStats(timing, counts, {**prefs.model_dump(mode="json"), "variant": found.variant.id})

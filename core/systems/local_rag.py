@@ -1,0 +1,83 @@
+"""local-rag: MiniLM vectors and trigrams, ten of each, fused by RRF with trigrams at 1.5; weak results are dropped.
+
+Owns its knobs, under the names they are published by, and how they become a variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.expansion import PatternExpansion
+from core.fusion.rrf import RrfFusion
+from core.legs import Leg
+from core.legs.fulltext import FulltextLeg
+from core.presets import preset
+from core.rerank import CrossEncoderReranker
+from core.retriever import RequestContext, RetrievalBundle, search
+from core.routing import Routing
+from core.types import Hit
+from core.variant import Variant
+
+
+class Config(BaseModel):
+    """What may be chosen. The last four were planned there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    chunks: str = Field("default", description="Which chunk set is searched.")
+    model: str | None = Field(None, description="Which embedding set of it; by default the first there is.")
+    limit: int = Field(10, ge=1, le=10_000, description="How many each leg brings up, and how many come out.")
+    rrf_k: float = Field(60, ge=0, alias="RRF_K", description="The larger, the less the first ranks stand out.")
+    similarity_threshold: float = Field(
+        0.3, ge=0, le=1, alias="similarityThreshold", description="The least hybrid score; 1 is the most there is."
+    )
+    vector_weight: float = Field(1.0, ge=0, description="What a vector rank counts.")
+    trigram_weight: float = Field(1.5, ge=0, description="What a trigram rank counts.")
+    trigram_threshold: float = Field(0.3, gt=0, le=1, description="The least word similarity that counts as a find.")
+    expand: bool = Field(False, description="Whether a question is also said as its answer would begin.")
+    cross_encoder: str | None = Field(None, description="A cross-encoder that reorders the results, by folder or name.")
+    weights: Mapping[str, Mapping[str, float]] = Field(
+        default_factory=dict, description="Other weights by the query's kind: identifier, question, keyword ..."
+    )
+    fulltext_weight: float | None = Field(None, ge=0, description="What full-text search counts, as a further signal.")
+
+    def variant(self) -> Variant:
+        return preset("local-rag").but(
+            chunks=self.chunks,
+            model=self.model,
+            top_k=self.limit,
+            min_score=self.similarity_threshold,
+            fusion=RrfFusion(k=self.rrf_k),
+            legs=self._legs(),
+            expand=PatternExpansion() if self.expand else None,
+            route=Routing(weights=self.weights) if self.weights else None,
+            rerank=CrossEncoderReranker(model=self.cross_encoder) if self.cross_encoder else None,
+        )
+
+    def _legs(self) -> tuple[Leg, ...]:
+        vector, trigram = preset("local-rag").legs
+        legs = [
+            vector.model_copy(update={"weight": self.vector_weight, "depth": self.limit}),
+            trigram.model_copy(
+                update={"weight": self.trigram_weight, "depth": self.limit, "threshold": self.trigram_threshold}
+            ),
+        ]
+        if self.fulltext_weight is not None:
+            legs.append(FulltextLeg(weight=self.fulltext_weight, depth=self.limit))
+        return tuple(legs)
+
+
+class LocalRag:
+    """The system."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+
+    async def retrieve(self, ctx: RequestContext, query: str) -> tuple[Hit, ...]:
+        return (await self.search(ctx, query)).hits
+
+    async def search(self, ctx: RequestContext, query: str) -> RetrievalBundle:
+        """The same with its trace."""
+        return await search(ctx, query, self.config.variant())

@@ -1,0 +1,164 @@
+"""rag-module: semantic, keyword or hybrid search of a collection by name, each result with the scores it is made of.
+
+Owns its configuration and result type, and the refusal of being built from too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.embedding import Embedder
+from core.errors import SpecError
+from core.filters import Filter
+from core.fusion import Fusion
+from core.fusion.linear import LinearFusion
+from core.legs import Leg
+from core.presets import preset
+from core.rerank import ApiReranker, OverlapReranker, Reranker
+from core.resources import Resources
+from core.retriever import RequestContext, RetrievalBundle, search
+from core.store import collections
+from core.store.engine import Store
+from core.types import Hit, Metadata
+from core.variant import Variant
+
+SEMANTIC, KEYWORD = "semantic", "keyword"
+
+
+class Rerank(BaseModel):
+    """A second look. `top_k` is also the depth of each leg and of the fusion, whether or not it is enabled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = Field(True, description="Whether the candidates are reordered.")
+    top_k: int = Field(20, ge=1, le=10_000, description="How many candidates are fetched, fused and reordered.")
+    provider: Literal["local", "api"] = Field("local", description="By shared words here, or by a rerank endpoint.")
+    base_url: str | None = Field(None, description="The endpoint's address before `/rerank`.")
+    model: str | None = Field(None, description="The endpoint's name for the model.")
+
+    def reranker(self) -> Reranker | None:
+        if not self.enabled:
+            return None
+        if self.provider == "local":
+            return OverlapReranker(depth=self.top_k)
+        return ApiReranker(depth=self.top_k, base_url=self.base_url, model=self.model)
+
+
+class Config(BaseModel):
+    """What may be chosen for a search."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    top_k: int = Field(10, ge=1, le=10_000, description="How many results come out.")
+    mode: Literal["semantic", "keyword", "hybrid"] = Field("hybrid", description="Which searches are done.")
+    semantic_weight: float = Field(0.7, ge=0, description="What a semantic score counts in the weighted fusion.")
+    keyword_weight: float = Field(0.3, ge=0, description="What a keyword score counts in the weighted fusion.")
+    fusion: Literal["rrf", "weighted"] = Field("rrf", description="By ranks alone, or by raw scores times weights.")
+    rerank: Rerank | None = Field(None, description="A second look at the best.")
+    filter: Filter | None = Field(None, description="Which documents may be found, by their metadata.")
+    include_parent_context: bool = Field(True, description="Whether a child says how its parent begins.")
+    chunks: str = Field("parents", description="Which chunk set is searched.")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A passage that was found, with its breakdown; a score is None where that search did not find it or was not done.
+
+    `section` is how the parent of a child begins.
+    """
+
+    content: str
+    score: float
+    chunk_id: str
+    document_id: str
+    title: str
+    metadata: Metadata
+    semantic_score: float | None
+    keyword_score: float | None
+    rerank_score: float | None
+    section: str | None
+
+
+class RagModule:
+    """The system. The keyword index is the leg that reads it: `Bm25Leg()`, or `FulltextLeg()`."""
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        keyword_index: Leg | None = None,
+        embedder: Embedder | None = None,
+        *,
+        resources: Resources | None = None,
+    ) -> None:
+        if store is None or keyword_index is None or embedder is None:
+            raise SpecError(_missing({"store": store, "keyword_index": keyword_index, "embedder": embedder}))
+        self.store, self.keyword_index, self.embedder = store, keyword_index, embedder
+        self.resources = replace(resources or Resources(), embedder=lambda _: embedder)
+
+    async def retrieve(self, collection: str, query: str, config: Config | None = None) -> list[Result]:
+        return [_result(hit) for hit in (await self.search(collection, query, config)).hits]
+
+    async def search(self, collection: str, query: str, config: Config | None = None) -> RetrievalBundle:
+        """The same with its trace."""
+        view = await collections.get(self.store, collection)
+        return await search(RequestContext(self.store, view, self.resources), query, self.variant(config or Config()))
+
+    def variant(self, config: Config) -> Variant:
+        depth = config.rerank.top_k if config.rerank else config.top_k
+        return preset("rag-module").but(
+            chunks=config.chunks,
+            model=self.embedder.model,
+            top_k=config.top_k,
+            filter=config.filter,
+            legs=self._legs(config, depth),
+            fusion=_fusion(config),
+            fused_depth=depth,
+            parents="annotate" if config.include_parent_context else "none",
+            rerank=config.rerank.reranker() if config.rerank else None,
+        )
+
+    def _legs(self, config: Config, depth: int) -> tuple[Leg, ...]:
+        semantic = preset("rag-module").legs[0]
+        named = {
+            SEMANTIC: semantic.model_copy(update={"weight": config.semantic_weight}),
+            KEYWORD: self.keyword_index.model_copy(update={"weight": config.keyword_weight}),
+        }
+        if config.mode != "hybrid":  # alone, a search has nothing to be weighed against: its scores stand
+            named = {config.mode: named[config.mode].model_copy(update={"weight": 1.0})}
+        return tuple(leg.model_copy(update={"label": name, "depth": depth}) for name, leg in named.items())
+
+
+def _fusion(config: Config) -> Fusion:
+    if config.mode != "hybrid" or config.fusion == "weighted":
+        return LinearFusion(normalize="none")
+    return preset("rag-module").fusion
+
+
+def _missing(parts: Mapping[str, Any]) -> str:
+    ways = {
+        "store": "a store (`await Store.open()`)",
+        "keyword_index": "a keyword index (a leg such as `Bm25Leg()`)",
+        "embedder": "an embedder (`core.embedding.embedder()`)",
+    }
+    absent = [ways[name] for name, part in parts.items() if part is None]
+    return f"A rag module cannot be built without {' and without '.join(absent)}. Pass what is missing."
+
+
+def _result(hit: Hit) -> Result:
+    raw = {leg.leg: leg.raw for leg in hit.legs}
+    return Result(
+        content=hit.text,
+        score=hit.score,
+        chunk_id=hit.id,
+        document_id=hit.item_id,
+        title=hit.title,
+        metadata=hit.metadata,
+        semantic_score=raw.get(SEMANTIC),
+        keyword_score=raw.get(KEYWORD),
+        rerank_score=hit.rerank_score,
+        section=hit.section,
+    )

@@ -1,4 +1,4 @@
-"""Runs the benchmarks named, or all; prints one table of figures with their targets. Exit code 1 where one is missed.
+"""Runs the benchmarks named, or all; prints each one's figures with their targets as they come. Exit code 1 where one is missed.
 
 python -m tests.bench             everything
 python -m tests.bench embedding   one module
@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tests.bench.figures import Figure
 
-MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency", "legs")
+MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency", "legs", "presets")
 
 
 def main() -> int:
@@ -28,16 +28,16 @@ def main() -> int:
     figures: list[Figure] = []
     try:
         for name in chosen:
-            print(f"- {name}", flush=True)
-            figures += import_module(f"tests.bench.{name}").measure()
+            found = import_module(f"tests.bench.{name}").measure()
+            show(name, found)
+            figures += found
     finally:
         shutil.rmtree(Path(os.environ["RANKBOOK_HOME"]), ignore_errors=True)
-    show(figures)
     return 0 if all(figure.met for figure in figures) else 1
 
 
-def show(figures: list[Figure]) -> None:
-    table = Table("what", "measured", "target", "", title="Benchmarks", title_justify="left")
+def show(title: str, figures: list[Figure]) -> None:
+    table = Table("what", "measured", "target", "", title=title, title_justify="left")
     for figure in figures:
         table.add_row(figure.what, figure.measured, figure.target, "met" if figure.met else "MISSED")
     Console(width=120).print(table)

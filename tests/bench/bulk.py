@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from core import bridge
 from core.embedding import Purpose, Vectors
 from core.embedding.cache import EmbeddingCache
 from core.store import collections, loading
-from core.store.deriving import Derived
+from core.store.deriving import Derived, Deriver
 from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.store.progress import Step
@@ -74,12 +75,12 @@ async def _measure() -> list[Figure]:
         ready = ReadyVectors()
         steps = Steps()
         ingest = Ingest(store, view, {ready.model: ready}, ready, steps)
-        ingest.caches = ingest.deriver.caches = {ready.model: Uncached(store, ready)}
-        storing = Storing(ingest)
-        report = await ingest.run(items())
+        ingest.caches = {ready.model: Uncached(store, ready)}
+        with storing() as spent:
+            report = await ingest.run(items())
         grown = peak_memory() - before
         bare = await _bare_copy(store, view)
-    ours = report.chunks * 2 / storing.seconds
+    ours = report.chunks * 2 / spent[0]
     return [
         Figure("bulk: chunks and vectors a second, filled", f"{ours:,.0f}"),
         Figure("bulk: rows a second, bare binary COPY", f"{bare:,.0f}"),
@@ -96,19 +97,22 @@ async def _collection(store: Store) -> Any:
     return await collections.add_embedding_set(store, view, view.chunk_set("pages"), ReadyVectors.model, DIMENSION)
 
 
-class Storing:
+@contextmanager
+def storing() -> Iterator[list[float]]:
     """Times what the ingest spends filling tables, and nothing else."""
+    spent, store = [0.0], Deriver.store
 
-    def __init__(self, ingest: Ingest) -> None:
-        self.seconds = 0.0
-        self._store = ingest.deriver.store
-        ingest.deriver.store = self.store  # type: ignore[method-assign]
-
-    async def store(self, connection: Any, made: Derived, item_keys: Any, last_keys: Any) -> int:
+    async def timed(self: Deriver, connection: Any, made: Derived, item_keys: Any, last_keys: Any) -> int:
         begun = time.perf_counter()
-        stored = await self._store(connection, made, item_keys, last_keys)
-        self.seconds += time.perf_counter() - begun
+        stored = await store(self, connection, made, item_keys, last_keys)
+        spent[0] += time.perf_counter() - begun
         return stored
+
+    Deriver.store = timed  # type: ignore[method-assign]
+    try:
+        yield spent
+    finally:
+        Deriver.store = store  # type: ignore[method-assign]
 
 
 class Steps:

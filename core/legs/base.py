@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import func, select
+from sqlalchemy import BindParameter, SelectBase, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Vectors, embedder
-from core.errors import InputError
+from core.errors import InputError, SpecError
 from core.registry import Registry
 from core.store.gate import cleaned
 from core.store.levels import Level
@@ -47,6 +47,36 @@ class Recalled(Sequence[Candidate]):
 
     def __len__(self) -> int:
         return len(self.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query that is not there yet: the parameters of a statement that stand for its text and its vector.
+
+    The connection is for a look at the collection, not for recalling.
+    """
+
+    connection: AsyncConnection
+    text: BindParameter[str]
+    vector: BindParameter[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LegSql:
+    """A leg as one statement of `id` and `score`, with its own ORDER BY and LIMIT.
+
+    `order` is what its rows are ordered by, before the id. `settings` are the server's, that it relies on. `least` is
+    the score below which rows are dropped afterwards. `single` says that scores are of single precision, which a client
+    reads as their shortest decimal. `indexes` are the ends of the names of those that serve it.
+    """
+
+    statement: SelectBase
+    order: str = "score DESC"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    least: float | None = None
+    single: bool = False
+    indexes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class PreparedQuery:
@@ -98,6 +128,11 @@ class Leg(BaseModel, ABC):
     @abstractmethod
     async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
         """At most `depth` candidates, best first, ties by id. A level narrowed by a filter gives no others."""
+
+    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:  # noqa: ARG002 - what those get that can
+        """The same ranking as one statement over parameters."""
+        name, able = legs.name_of(type(self)), [each for each in legs if legs[each].as_sql is not Leg.as_sql]
+        raise SpecError(f"The leg {name!r} cannot be exported as SQL. What can: {', '.join(sorted(able))}.")
 
 
 legs: Registry[type[Leg]] = Registry("leg")

@@ -5,11 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pydantic import Field
-from sqlalchemy import func, select
+from sqlalchemy import CTE, ColumnElement, Double, FromClause, cast, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Leg, PreparedQuery, Recalled, legs
-from core.legs.postings import Saturation, Statistics, Weighted, lexemes_of, ranked, statistics
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs
+from core.legs.postings import (
+    UNIT,
+    Saturation,
+    Statistics,
+    Weighted,
+    average_length,
+    best_keys,
+    counted_in,
+    inverse_frequency,
+    lexemes_of,
+    ranked,
+    ranking,
+    statistics,
+)
 from core.store.levels import Level
 
 
@@ -65,6 +78,31 @@ class Bm25Leg(Leg):
         terms, known = await self.terms(connection, level, query.text)
         found = await ranked(connection, level.postings, terms, self.saturation, known, depth)
         return Recalled(found.candidates, (*passed_over(level), *found.notes))
+
+    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+        counted = counted_in(level.postings)
+        wanted = self._wanted(level, counted, asked.text)
+        statement = ranking(level.postings, wanted, self.saturation, average_length(counted), depth)
+        return LegSql(statement, indexes=("_term_key",), notes=passed_over(level))
+
+    def best_for(self, level: Level, text: ColumnElement[str], depth: int, language: str | None = None) -> CTE:
+        """The units ranked highest by a text that is not there yet."""
+        counted = counted_in(level.postings)
+        wanted = self._wanted(level, counted, text, language)
+        return best_keys(level.postings, wanted, self.saturation, average_length(counted), depth)
+
+    def _wanted(self, level: Level, counted: CTE, text: ColumnElement[str], language: str | None = None) -> FromClause:
+        """What `terms` finds, in SQL: `word`, `term` and `weight`."""
+        entry, terms = lexemes_of(language or level.language, text), level.postings.terms
+        repeats = cast(func.cardinality(entry.c.positions), Double)
+        weight = repeats * inverse_frequency(counted, terms.c.documents) * literal(UNIT, Double)
+        return (
+            select(terms.c.key.label("word"), terms.c.key.label("term"), weight.label("weight"))
+            .join_from(entry, terms, terms.c.lexeme == entry.c.lexeme)
+            .where(terms.c.documents > 0)
+            .cte("wanted")
+            .prefix_with("MATERIALIZED")
+        )
 
     async def terms(
         self, connection: AsyncConnection, level: Level, text: str, language: str | None = None

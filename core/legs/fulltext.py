@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final, Literal
 
 import psycopg
 from pydantic import Field
-from sqlalchemy import ColumnElement, Executable, FromClause, and_, cast, func, literal, select, true
+from sqlalchemy import ColumnElement, FromClause, Select, and_, cast, func, literal, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, REGCONFIG, TSQUERY
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import InputError, MissingCapability, RankbookError, SpecError
-from core.legs.base import Leg, PreparedQuery, Recalled, legs, recalled
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled
 from core.legs.bm25 import Bm25Leg
 from core.legs.postings import best_keys
 from core.store.levels import Column, Level
@@ -65,14 +65,26 @@ class FulltextLeg(Leg):
             raise MissingCapability(level.missing["unaccent"])
         lexemes = level.column("lexemes")
         pool = await self._pool(connection, level, query, depth)
-        statement = self._statement(level, lexemes, query.text, depth, pool)
+        statement = self._statement(level, lexemes, literal(query.text), depth, pool)
         try:
             found = recalled(await connection.execute(statement))
         except DBAPIError as error:
             raise self._refused(query.text, error) from error
         return self._judged(found, pooled=pool is not None)
 
-    def _statement(self, level: Level, lexemes: Column, text: str, depth: int, pool: FromClause | None) -> Executable:
+    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+        if self.unaccent and "unaccent" in level.missing:
+            raise MissingCapability(level.missing["unaccent"])
+        pool = None
+        if self.pool is not None and self.mode == "any":
+            pool = Bm25Leg().best_for(level, asked.text, max(self.pool, depth), self.config)
+        statement = self._statement(level, level.column("lexemes"), asked.text, depth, pool)
+        indexes = ("_tsv_gin",) if pool is None else ("_term_key", "_lexemes_item_key")
+        return LegSql(statement, least=self.min_rank, single=True, indexes=indexes)
+
+    def _statement(
+        self, level: Level, lexemes: Column, text: ColumnElement[str], depth: int, pool: FromClause | None
+    ) -> Select[str, float]:
         made = self._tsquery(self.config or level.language, text)
         wanted = select(made.label("wanted")).cte("query").prefix_with("MATERIALIZED")
         score = self._rank(lexemes.value, wanted.c.wanted).label("score")
@@ -90,9 +102,9 @@ class FulltextLeg(Leg):
         ranked: ColumnElement[float] = getattr(func, self.rank)(weights, value, wanted, self.normalization)
         return ranked
 
-    def _tsquery(self, language: str, text: str) -> ColumnElement[Any]:
+    def _tsquery(self, language: str, text: ColumnElement[str]) -> ColumnElement[Any]:
         configuration = cast(literal(language), REGCONFIG)
-        as_typed = self._read(configuration, literal(text))
+        as_typed = self._read(configuration, text)
         if not self.unaccent:
             return as_typed
         bare = self._read(configuration, func.unaccent(text))

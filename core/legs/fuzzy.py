@@ -16,13 +16,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Integer, Text, func, literal, select, true
+from sqlalchemy import CTE, ColumnElement, Double, FromClause, Integer, Text, cast, func, literal, select, true
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Leg, PreparedQuery, Recalled, legs, settle
-from core.legs.postings import Saturation, Statistics, Weighted, ranked, statistics, table_of
-from core.legs.words import Word, words_of
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, settle
+from core.legs.postings import (
+    UNIT,
+    Saturation,
+    Statistics,
+    Weighted,
+    average_length,
+    counted_in,
+    inverse_frequency,
+    ranked,
+    ranking,
+    statistics,
+    table_of,
+)
+from core.legs.words import Word, words_asked, words_of
 from core.store.levels import Level, Postings
 
 
@@ -55,12 +67,45 @@ class FuzzyLeg(Leg):
         terms = _weighted(words, meant, known)
         return await ranked(connection, postings, terms, Saturation(self.k1, self.b), known, depth)
 
+    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+        postings = level.postings
+        level.column("text")  # says why, where the server has no trigrams
+        counted = counted_in(postings)
+        wanted = self._wanted(level, counted, asked.text)
+        statement = ranking(postings, wanted, Saturation(self.k1, self.b), average_length(counted), depth)
+        return LegSql(statement, settings=self._settings(), indexes=("_term_key", "_lexeme_gin"))
+
+    def _settings(self) -> dict[str, object]:
+        return {"pg_trgm__similarity_threshold": self.threshold}
+
+    def _wanted(self, level: Level, counted: CTE, text: ColumnElement[str]) -> FromClause:
+        """What `_meant` and `_weighted` find, in SQL: `word`, `term` and `weight`."""
+        words = _numbered(level.language, text)
+        entry = func.unnest(words.c.lexemes).table_valued("lexeme", name="entry").render_derived()
+        lexemes = select(words.c.word, entry.c.lexeme.label("text")).join_from(words, entry, true()).subquery("asked")
+        typed = select(words.c.word, words.c.text).where(func.char_length(words.c.text) >= self.shortest)
+        spelled = _spelled_alike(level.postings, typed.subquery("asked"), self.expansions, self.threshold).subquery()
+        word, term, documents, similarity = spelled.c
+        # A similarity has single precision, and is read as its shortest decimal.
+        alike = select(word, term, documents, cast(cast(similarity, Text), Double).label("similarity"))
+        meant = _as_they_are(level.postings, lexemes).union_all(alike).subquery("meant")
+        rarity = inverse_frequency(counted, meant.c.documents)
+        own = meant.c.similarity * rarity * cast(words.c.repeats, Double) * literal(UNIT, Double)
+        return (
+            select(meant.c.word, meant.c.term, func.max(own, type_=Double).label("weight"))
+            .join_from(meant, words, words.c.word == meant.c.word)
+            .group_by(meant.c.word, meant.c.term)
+            .cte("wanted")
+            .prefix_with("MATERIALIZED")
+        )
+
     async def _meant(self, connection: AsyncConnection, postings: Postings, words: Sequence[Word]) -> list[Meant]:
-        await settle(connection, pg_trgm__similarity_threshold=self.threshold)
-        exact = await connection.execute(_as_they_are(postings, words))
+        await settle(connection, **self._settings())
+        lexemes = [(at, lexeme) for at, each in enumerate(words) for lexeme in each.lexemes]
+        exact = await connection.execute(_as_they_are(postings, _asked(lexemes)))
         meant = [Meant(*row) for row in exact]
         if asked := self._misspellable(words):
-            alike = await connection.execute(_spelled_alike(postings, asked, self.expansions))
+            alike = await connection.execute(_spelled_alike(postings, _asked(asked), self.expansions))
             meant += [Meant(*row) for row in alike]
         return meant
 
@@ -77,25 +122,34 @@ def _weighted(words: Sequence[Word], meant: Sequence[Meant], known: Statistics) 
     return [Weighted(word, term, weight) for (word, term), weight in sorted(best.items())]
 
 
-def _as_they_are(postings: Postings, words: Sequence[Word]) -> Any:
+def _numbered(language: str, text: ColumnElement[str]) -> FromClause:
+    """The words of a text that is not there yet, with a number each."""
+    words = words_asked(language, text).subquery("typed")
+    number = func.row_number().over(order_by=(words.c.word, words.c.lexemes))
+    numbered = select(number.label("word"), words.c.word.label("text"), words.c.lexemes, words.c.repeats)
+    return numbered.cte("words").prefix_with("MATERIALIZED")
+
+
+def _as_they_are(postings: Postings, asked: Any) -> Any:
     terms = postings.terms
-    lexemes = [(at, lexeme) for at, each in enumerate(words) for lexeme in each.lexemes]
-    asked = _asked(lexemes)
     return (
-        select(asked.c.word, terms.c.key, terms.c.documents, literal(1.0))
+        select(asked.c.word, terms.c.key.label("term"), terms.c.documents, literal(1.0, Double).label("similarity"))
         .join_from(asked, terms, terms.c.lexeme == asked.c.text)
         .where(terms.c.documents > 0)
     )
 
 
-def _spelled_alike(postings: Postings, words: Sequence[tuple[int, str]], most: int) -> Any:
-    """For each word the lexemes most like it. The operator, not the function, is what the index answers to."""
+def _spelled_alike(postings: Postings, asked: Any, most: int, least: float | None = None) -> Any:
+    """For each word the lexemes most like it. The operator, not the function, is what the index answers to.
+
+    `least` says the threshold once more, where the setting may be lower for another leg's sake.
+    """
     terms = postings.terms
-    asked = _asked(words)
     similarity = func.similarity(terms.c.lexeme, asked.c.text)
+    enough = true() if least is None else similarity >= literal(least)
     alike = (
         select(terms.c.key, terms.c.documents, similarity.label("similarity"))
-        .where(terms.c.lexeme.op("%", is_comparison=True)(asked.c.text), terms.c.documents > 0)
+        .where(terms.c.lexeme.op("%", is_comparison=True)(asked.c.text), terms.c.documents > 0, enough)
         .order_by(similarity.desc(), terms.c.lexeme)
         .limit(most)
         .lateral("alike")

@@ -19,7 +19,21 @@ from dataclasses import dataclass
 from typing import Any
 from typing import cast as cast_to
 
-from sqlalchemy import CTE, BindParameter, Double, Integer, Select, cast, column, func, literal, select
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Double,
+    FromClause,
+    Integer,
+    Select,
+    cast,
+    column,
+    func,
+    literal,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -71,13 +85,43 @@ class Saturation:
     b: float
 
 
+Terms = Sequence[Weighted] | FromClause  # a table of `word`, `term` and `weight` x UNIT, where the query is to come
+Average = float | ColumnElement[float]
+
+
 async def statistics(connection: AsyncConnection, postings: Postings) -> Statistics:
     behind = ChunkSet.last_key - ChunkSet.posted_to
     asked = select(ChunkSet.units, ChunkSet.length, behind).where(ChunkSet.key == postings.chunk_set)
     return Statistics(*(await connection.execute(asked)).one())
 
 
-def lexemes_of(language: str, text: str) -> Any:
+def inverse_frequency(counted: CTE, documents: ColumnElement[int]) -> ColumnElement[float]:
+    """`Statistics.idf` in SQL."""
+    units = func.greatest(select(counted.c.units).scalar_subquery(), documents, type_=BigInteger)
+    without = cast(units - documents, Double) + literal(0.5, Double)
+    found: ColumnElement[float] = func.ln(
+        literal(1.0, Double) + without / (cast(documents, Double) + 0.5), type_=Double
+    )
+    return found
+
+
+def average_length(counted: CTE) -> ColumnElement[float]:
+    """`Statistics.average` in SQL."""
+    return select(counted.c.average).scalar_subquery()
+
+
+def counted_in(postings: Postings) -> CTE:
+    """`Statistics` in SQL: `units` and `average`."""
+    units, length = (
+        func.nullif(cast(each, Double), literal(0.0, Double), type_=Double)
+        for each in (ChunkSet.units, ChunkSet.length)
+    )
+    average = func.coalesce(length / units, literal(1.0, Double), type_=Double).label("average")
+    counted = select(ChunkSet.units, average).where(ChunkSet.key == postings.chunk_set)
+    return counted.cte("known").prefix_with("MATERIALIZED")
+
+
+def lexemes_of(language: str, text: str | ColumnElement[str]) -> Any:
     """The query's lexemes by the collection's own configuration, and how often each stands in it."""
     entry = func.unnest(func.to_tsvector(cast(literal(language), REGCONFIG), text))
     return entry.table_valued("lexeme", "positions", "weights", name="entry").render_derived()
@@ -98,9 +142,7 @@ async def ranked(
     return recalled(rows, *known.notes)
 
 
-def ranking(
-    postings: Postings, terms: Sequence[Weighted], saturation: Saturation, average: float, depth: int
-) -> Select[Any]:
+def ranking(postings: Postings, terms: Terms, saturation: Saturation, average: Average, depth: int) -> Select[Any]:
     """Keys are ranked first, and only the best, with all that tie with the last of them, are joined to their ids."""
     best = best_keys(postings, terms, saturation, average, depth)
     names = postings.names
@@ -115,19 +157,19 @@ def ranking(
     )
 
 
-def best_keys(postings: Postings, terms: Sequence[Weighted], saturation: Saturation, average: float, depth: int) -> CTE:
+def best_keys(postings: Postings, terms: Terms, saturation: Saturation, average: Average, depth: int) -> CTE:
     """item_key, key and total of the best units, and of all that tie with the last of them."""
     totals = _totals(postings, terms, saturation, average)
     return totals.order_by(column("total").desc()).fetch(depth, with_ties=True).cte("best").prefix_with("MATERIALIZED")
 
 
-def _totals(postings: Postings, terms: Sequence[Weighted], saturation: Saturation, average: float) -> Select[Any]:
+def _totals(postings: Postings, terms: Terms, saturation: Saturation, average: Average) -> Select[Any]:
     posting = postings.postings
-    wanted = _wanted(terms)
+    wanted = terms if isinstance(terms, FromClause) else _wanted(terms)
     gained = _contribution(posting, wanted.c.weight, saturation, average)
     matching = posting.join(wanted, posting.c.term_key == wanted.c.term)
     unit = (posting.c.item_key, posting.c.key)
-    if len({each.word for each in terms}) == len(terms):
+    if not isinstance(terms, FromClause) and len({each.word for each in terms}) == len(terms):
         total = func.sum(gained).label("total")
         return select(*unit, total).select_from(matching).where(postings.where).group_by(*unit)
     by_word = (
@@ -157,7 +199,9 @@ def table_of(name: str, **arrays: BindParameter[Any]) -> Any:
     return func.unnest(*arrays.values()).table_valued(*columns, name=name).render_derived()
 
 
-def _contribution(posting: Any, weight: Any, saturation: Saturation, average: float) -> Any:
+def _contribution(posting: Any, weight: Any, saturation: Saturation, average: Average) -> Any:
     k1, b = saturation.k1, saturation.b
-    length = literal(k1 * (1 - b), Double) + literal(k1 * b / average, Double) * posting.c.length
+    known = not isinstance(average, ColumnElement)
+    share = literal(k1 * b / average, Double) if known else literal(k1 * b, Double) / average
+    length = literal(k1 * (1 - b), Double) + share * posting.c.length
     return func.round(weight * posting.c.frequency / (posting.c.frequency + length), type_=Double)

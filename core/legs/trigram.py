@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
-from sqlalchemy import func, literal, select
+from sqlalchemy import ColumnElement, Select, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Leg, PreparedQuery, Recalled, legs, recalled, settle
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled, settle
 from core.legs.words import keywords_of
-from core.store.levels import Level
+from core.store.levels import Column, Level
 
 # Each function has an operator that an index answers to; the function in a condition would scan every text.
 OPERATORS: Final = {"word_similarity": "<%", "strict_word_similarity": "<<%", "similarity": "%"}
@@ -35,12 +35,25 @@ class TrigramLeg(Leg):
         keywords = await connection.scalar(keywords_of(level.language, query.text))
         if not keywords:
             return Recalled(notes=("The query has no words but stop words.",))
-        await settle(connection, **{f"pg_trgm__{self.function}_threshold": self.threshold})
+        await settle(connection, **self._settings())
+        return recalled(await connection.execute(self._statement(texts, literal(keywords), depth)))
+
+    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+        """The threshold is said beside the setting: another leg of the statement may have need of a lower one."""
+        words = keywords_of(level.language, asked.text).cte("keywords").prefix_with("MATERIALIZED")
+        texts, keywords = level.column("text"), select(words).scalar_subquery()
+        alike = getattr(func, self.function)(keywords, texts.value) >= literal(self.threshold)
+        statement = self._statement(texts, keywords, depth).where(alike)
+        return LegSql(statement, settings=self._settings(), single=True, indexes=("_text_gin",))
+
+    def _settings(self) -> dict[str, object]:
+        return {f"pg_trgm__{self.function}_threshold": self.threshold}
+
+    def _statement(self, texts: Column, keywords: ColumnElement[Any], depth: int) -> Select[Any]:
         score = getattr(func, self.function)(keywords, texts.value).label("score")
-        rows = await connection.execute(
+        return (
             select(texts.id.label("id"), score)
-            .where(literal(keywords).op(OPERATORS[self.function])(texts.value), texts.where)
+            .where(keywords.op(OPERATORS[self.function])(texts.value), texts.where)
             .order_by(score.desc(), texts.id)
             .limit(depth)
         )
-        return recalled(rows)

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from pgvector.sqlalchemy import BIT
 from pydantic import Field
-from sqlalchemy import Select, func, select, type_coerce
+from sqlalchemy import BindParameter, Boolean, Select, case, false, func, not_, or_, select, type_coerce
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Float
 
 from core.embedding import Vectors
 from core.errors import MissingCapability
-from core.legs.base import Leg, PreparedQuery, Recalled, legs, recalled, settle
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled, settle
 from core.legs.plans import ordered_by_index
 from core.store.levels import Column, Level
 
@@ -56,7 +56,7 @@ class VectorLeg(Leg):
         if level.model is None:
             raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
         embedded = await query.vector(level.model)
-        await self._tune(connection, level, depth)
+        await settle(connection, **self._settings(level, depth))
         if self.exact:
             found = await self._compared(connection, vectors, embedded, depth)
         elif level.filter is not None and await _are_few(connection, vectors):
@@ -65,6 +65,29 @@ class VectorLeg(Leg):
         else:
             found = await self._by_index(connection, level, embedded, depth)
         return self._cut(found)
+
+    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+        """By the index, or by every vector where that is asked for or a filter leaves few, as it is today."""
+        vectors = level.column("vectors")
+        if level.model is None:
+            raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
+        few = await _are_few(asked.connection, vectors)
+        every = self._nearest(vectors, self._distance(vectors.value, asked.vector) + 0.0, depth)
+        if self.exact or (few and level.filter is not None):
+            why = "." if self.exact else ": the filter leaves few."
+            note = f"It compares with every vector{why}"
+            return LegSql(every, order="distance", least=self.min_score, notes=(note,))
+        by_index, note = self._statement(vectors, level.index, asked.vector, depth + 1), "It asks the index alone."
+        if few:
+            note = "Where units tie at the cut, or the index brings up too few, it compares with every vector."
+        return LegSql(
+            _or_every(by_index, every, depth) if few else by_index.limit(depth),
+            order="distance",
+            settings=self._settings(level, depth),
+            least=self.min_score,
+            indexes=("_hnsw",),
+            notes=(note,),
+        )
 
     async def measured_recall(
         self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int = 10
@@ -99,7 +122,9 @@ class VectorLeg(Leg):
         notes = ("Units tie at the cut; the index may not have met the first of them by id.",) if tied else ()
         return _with_shortfall(Recalled(found[:depth], notes), depth, "the index brought up no more")
 
-    def _statement(self, vectors: Column, index: str, embedded: Vectors, depth: int) -> Select[Any]:
+    def _statement(
+        self, vectors: Column, index: str, embedded: Vectors | BindParameter[Any], depth: int
+    ) -> Select[Any]:
         if self.distance == "cosine" and index == "bit" and vectors.indexed is not None:
             return self._among_alike_bits(vectors, embedded, depth)
         as_indexed = self.distance == "cosine" and vectors.indexed is not None
@@ -109,13 +134,13 @@ class VectorLeg(Leg):
 
     def _nearest(self, vectors: Column, distance: Any, depth: int) -> Select[Any]:
         return (
-            select(vectors.id.label("id"), self._score(distance).label("score"))
+            select(vectors.id.label("id"), self._score(distance).label("score"), distance.label("distance"))
             .where(vectors.where)
             .order_by(distance, vectors.id)
             .limit(depth)
         )
 
-    def _among_alike_bits(self, vectors: Column, embedded: Vectors, depth: int) -> Select[Any]:
+    def _among_alike_bits(self, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int) -> Select[Any]:
         """The nearest by the signs of their numbers, ordered by the numbers themselves."""
         indexed: Any = vectors.indexed
         signs = sql_cast(func.binary_quantize(sql_cast(embedded, vectors.value.type)), BIT(indexed.type.length))
@@ -128,23 +153,24 @@ class VectorLeg(Leg):
             .prefix_with("MATERIALIZED")
         )
         distance = self._distance(alike.c.value, embedded)
-        return select(alike.c.id, self._score(distance).label("score")).order_by(distance, alike.c.id).limit(depth)
+        found = select(alike.c.id, self._score(distance).label("score"), distance.label("distance"))
+        return found.order_by(distance, alike.c.id).limit(depth)
 
     def _pool(self, depth: int) -> int:
         return max(SMALLEST_EF_SEARCH, depth * self.oversample)
 
-    def _distance(self, value: Any, embedded: Vectors) -> Any:
+    def _distance(self, value: Any, embedded: Vectors | BindParameter[Any]) -> Any:
         return type_coerce(value.op(OPERATORS[self.distance])(embedded), Float)
 
     def _score(self, distance: Any) -> Any:
         """Higher is better: cosine similarity, inner product (pgvector negates it), or the negated distance."""
         return 1 - distance if self.distance == "cosine" else -distance
 
-    async def _tune(self, connection: AsyncConnection, level: Level, depth: int) -> None:
+    def _settings(self, level: Level, depth: int) -> dict[str, object]:
         """An HNSW scan finds ef_search rows at a time, and goes on where ties, the depth or a filter want more."""
         wanted = self._pool(depth) if level.index == "bit" else depth * (8 if level.filter is not None else 2)
         ef_search = self.ef_search or min(LARGEST_EF_SEARCH, max(SMALLEST_EF_SEARCH, wanted))
-        await settle(connection, hnsw__ef_search=ef_search, hnsw__iterative_scan="strict_order")
+        return {"hnsw__ef_search": ef_search, "hnsw__iterative_scan": "strict_order"}
 
     def _cut(self, found: Recalled) -> Recalled:
         if self.min_score is None:
@@ -153,6 +179,22 @@ class VectorLeg(Leg):
         dropped = len(found) - len(kept)
         notes = (f"{dropped} scored less than {self.min_score:g} and were dropped.",) if dropped else ()
         return Recalled(kept, (*found.notes, *notes))
+
+
+def _or_every(by_index: Select[Any], every: Select[Any], depth: int) -> Select[Any]:
+    """What `_by_index` does, as one statement: all there is, where the index brought too little or cut ties short."""
+    met = by_index.cte("by_index").prefix_with("MATERIALIZED")
+    scores = select(met.c.score).order_by(met.c.distance, met.c.id).limit(1)
+    last, beyond = scores.offset(depth - 1).scalar_subquery(), scores.offset(depth).scalar_subquery()
+    short = select(func.count()).select_from(met).scalar_subquery() < depth
+    again = func.coalesce(or_(short, last == beyond), false(), type_=Boolean)
+    asked = select(again.label("again")).cte("asked").prefix_with("MATERIALIZED")
+    anew = select(asked.c.again).scalar_subquery()
+    compared = every.limit(case((anew, depth), else_=0)).cte("compared").prefix_with("MATERIALIZED")
+    found = (
+        select(met.c.id, met.c.score, met.c.distance).where(not_(anew)).union_all(select(compared)).subquery("found")
+    )
+    return select(found).order_by(found.c.distance, found.c.id).limit(depth)
 
 
 async def _are_few(connection: AsyncConnection, vectors: Column) -> bool:

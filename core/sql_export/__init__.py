@@ -1,0 +1,6 @@
+"""A variant as one SQL statement, with the same ranking as the pipeline's. What SQL cannot say is listed."""
+
+from core.sql_export.export import Exported, export
+from core.sql_export.parameters import Parameter
+
+__all__ = ["Exported", "Parameter", "export"]

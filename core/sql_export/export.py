@@ -1,0 +1,264 @@
+"""A variant over a collection, exported: the statement, its parameters, and what it needs and leaves to be done.
+
+It looks at the collection (is a filter narrow, is an extension there) and recalls nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from psycopg import sql
+from sqlalchemy import BindParameter
+from sqlalchemy.schema import CreateIndex
+from sqlalchemy.sql.visitors import iterate
+
+from core.errors import MissingCapability, SpecError
+from core.fusion import LegRanking
+from core.legs.base import Asked, Leg, LegSql, checked_text
+from core.sql_export.fusing import part
+from core.sql_export.parameters import TEXT, VECTOR_OF_QUERY, Parameter, Parameters, compiled
+from core.sql_export.writing import Piece, Plan, comment, statement, verbatim
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.indexes import wanted
+from core.store.levels import Level, level
+from core.variant import Variant
+
+NAME: Final = "rankbook_search"  # of the prepared statement
+# A generic plan cannot match an index on a metadata field, nor judge a filter: both are parameters to it.
+CUSTOM_PLANS: Final = {"plan_cache_mode": "force_custom_plan"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """One statement with numbered parameters ($1, $2, ...) and all that somebody must know to run it.
+
+    It gives, best first: rank, id, score (relative), raw_score, and each leg's rank, score and part. `outside` is what
+    the variant does beside: in the order of the pipeline, each a sentence.
+    """
+
+    variant: Variant
+    collection: str
+    statement: str
+    parameters: tuple[Parameter, ...]
+    settings: Mapping[str, str]
+    indexes: tuple[str, ...]
+    outside: tuple[str, ...]
+    notes: tuple[str, ...]
+    model: str | None
+
+    def values(self, text: str, vector: Sequence[float] | None = None) -> list[Any]:
+        """What to give psycopg for $1, $2, ..."""
+        of_query = {TEXT.key: checked_text(text), VECTOR_OF_QUERY.key: None if vector is None else _written(vector)}
+        return [of_query[each.name] if each.of_query else each.value for each in self.parameters]
+
+    @property
+    def needs_vector(self) -> bool:
+        return any(each.name == VECTOR_OF_QUERY.key for each in self.parameters)
+
+    @property
+    def setting_statements(self) -> tuple[str, ...]:
+        """For the beginning of the statement's transaction, each sent by itself."""
+        return tuple(f"SET LOCAL {name} = {_literal(value)};" for name, value in self.settings.items())
+
+    @property
+    def header(self) -> str:
+        """Everything about it, as comments."""
+        about = f"{self.variant.name} ({self.variant.id[:12]}) over the collection {self.collection}"
+        parts = [comment(f"Rankbook: {about}"), *(comment(note) for note in self.notes)]
+        told = [f"${each.number} {each.type}, {each.name}: {each.meaning}" for each in self.parameters]
+        parts += _listed("Parameters", told)
+        if self.model and self.needs_vector:
+            parts.append(comment(f"The query's vector is made by the model {self.model}."))
+        parts += _listed("Settings, in the transaction of the statement", self.setting_statements)
+        parts += _listed("Indexes that it uses", self.indexes or ["those of the attached table, or none"])
+        parts += _listed("Done outside this statement", self.outside)
+        return "\n".join(parts)
+
+    @property
+    def script(self) -> str:
+        """The statement under its header, for a service that sends parameters by number."""
+        return f"{self.header}\n\n{self.statement};\n"
+
+    def filled(self, text: str, vector: Sequence[float] | None = None) -> str:
+        """Ready for psql: the same statement, prepared and run with this query. Values are quoted by the library."""
+        types = ", ".join(each.type for each in self.parameters)
+        values = ", ".join(_literal(value) for value in self.values(text, vector))
+        given, types = (f"({values})", f" ({types})") if self.parameters else ("", "")
+        lines = [self.header, "", "BEGIN;", *self.setting_statements, f"PREPARE {NAME}{types} AS", f"{self.statement};"]
+        return "\n".join([*lines, "", f"EXECUTE {NAME}{given};", f"DEALLOCATE {NAME};", "COMMIT;", ""])
+
+
+async def export(
+    store: Store, view: View, variant: Variant, *, query: str | None = None, strict: bool = False
+) -> Exported:
+    """The variant as SQL. `query` decides the weights of a routed variant; strict refuses what is left to be done."""
+    whole = level(store, view, variant.chunks, variant.model)
+    narrowed = whole.narrowed(variant.filter)
+    weights, told = _weights(variant, query)
+    outside = _outside(variant, query)
+    legs, missing = await _asked(store, narrowed, variant)
+    if strict and (left := [*missing, *outside]):
+        raise SpecError(f"{variant.name!r} is not one statement: {' '.join(left)}")
+    write = _Writer(view, variant, narrowed, legs, weights)
+    first = Parameters(_filtering(whole, narrowed))
+    write.statement(first)
+    parameters = first.in_order()
+    text = write.statement(parameters)
+    found = [leg for _, leg, _ in legs]
+    return Exported(
+        variant,
+        view.name,
+        text,
+        parameters.all,
+        _settings(found) | (CUSTOM_PLANS if variant.filter else {}),
+        _indexes(store, view, found, parameters.tables, filtered=variant.filter is not None),
+        outside,
+        (*told, *missing),
+        narrowed.model,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """All that the statement is made of, to be written as often as parameters want to be numbered."""
+
+    view: View
+    variant: Variant
+    level: Level
+    legs: Sequence[tuple[str, LegSql, Leg]]
+    weights: Mapping[str, float]
+
+    def statement(self, parameters: Parameters) -> str:
+        variant = self.variant
+        pieces = [self._piece(at, name, leg, parameters) for at, (name, leg, _) in enumerate(self.legs, start=1)]
+        later = variant.rerank is not None
+        replaced = variant.parents == "replace" and not (later and variant.parents_after_rerank)
+        replaced = replaced and self.view.row.attached is None
+        # The columns of an attached table are its owner's to join, in ways that its indexes serve.
+        shown = self.level.among is None
+        needed = shown or replaced or variant.rollup is not None
+        return statement(
+            Plan(
+                variant.fusion,
+                pieces,
+                compiled(self.level.details, self.level.namespace, parameters) if needed else "",
+                shown,
+                variant.fused_depth,
+                variant.rollup,
+                replaced,
+                variant.min_score,
+                None if later else variant.top_k,
+            )
+        )
+
+    def _piece(self, at: int, name: str, leg: LegSql, parameters: Parameters) -> Piece:
+        of = dict(zip(self.variant.leg_names, self.variant.legs, strict=True))[name]
+        ranking = LegRanking(name, self.weights[name], (), of.bounds)
+        text = compiled(leg.statement, self.level.namespace, parameters)
+        return Piece(ranking, leg, text, part(self.variant.fusion, ranking, at), self.variant.depth_of(of))
+
+
+async def _asked(store: Store, where: Level, variant: Variant) -> tuple[list[tuple[str, LegSql, Leg]], tuple[str, ...]]:
+    """Each leg's statement; one that is not available here is left out and told, as the pipeline does."""
+    found, problems = [], []
+    async with store.begin(where.namespace, read_only=True) as connection:
+        asked = Asked(connection, TEXT, VECTOR_OF_QUERY)
+        for name, leg in zip(variant.leg_names, variant.legs, strict=True):
+            try:
+                found.append((name, await leg.as_sql(where, asked, variant.depth_of(leg)), leg))
+            except MissingCapability as error:
+                problems.append(error)
+    if not found:
+        raise problems[0]
+    return found, tuple(f"A leg is not available here, and left out. {problem}" for problem in problems)
+
+
+def _weights(variant: Variant, query: str | None) -> tuple[Mapping[str, float], tuple[str, ...]]:
+    own = {name: leg.weight for name, leg in zip(variant.leg_names, variant.legs, strict=True)}
+    if variant.route is None or query is None:
+        return own, ()
+    kind, weights = variant.route.weights_for(query, own)
+    return weights, (f"The weights are those for queries of the kind {kind!r}, as the one that was given.",)
+
+
+def _outside(variant: Variant, query: str | None) -> tuple[str, ...]:
+    """What the statement does not do."""
+    said = []
+    if variant.expand:
+        said.append(f"Expansion of the query: {TEXT.key} and {VECTOR_OF_QUERY.key} are what comes of it.")
+    if variant.route and query is None:
+        said.append("Routing: these are the variant's own weights; export with a query for those of its kind.")
+    if variant.rollup:
+        said.append("Asking the legs three times as deep where the roll-up leaves fewer than top_k items.")
+    if variant.late:
+        said.append("Late chunks, made of the items that come out.")
+    said += _after(variant)
+    if variant.pack:
+        said.append("Packing of the results into a context.")
+    return tuple(said)
+
+
+def _after(variant: Variant) -> Iterable[str]:
+    """What follows the fusion and is not in the statement."""
+    if variant.parents == "annotate":
+        yield "Annotation of children with the beginning of their parents; it changes no order."
+    if variant.rerank is None:
+        return
+    yield "Reranking: the statement gives everything that was fused."
+    if variant.parents == "replace" and variant.parents_after_rerank:
+        yield "Replacing children by their parents, after the reranking."
+    yield f"The cut by min_score {variant.min_score:g} and top_k {variant.top_k}, after the reranking."
+
+
+def _filtering(whole: Level, narrowed: Level) -> set[str]:
+    """The keys of the values that came in with the filter."""
+    return _keys(narrowed) - _keys(whole)
+
+
+def _keys(of: Level) -> set[str]:
+    conditions = [each.where for each in of.columns.values()] + ([of.lexicon.where] if of.lexicon else [])
+    return {each.key for where in conditions for each in iterate(where) if isinstance(each, BindParameter)}
+
+
+def _settings(legs: Iterable[LegSql]) -> dict[str, str]:
+    """One value for all legs: the lowest threshold, as each says its own beside, and the widest sight of an index."""
+    gathered: dict[str, list[Any]] = {}
+    for leg in legs:
+        for name, value in leg.settings.items():
+            gathered.setdefault(name.replace("__", "."), []).append(value)
+    return {name: str(min(values) if "threshold" in name else max(values)) for name, values in gathered.items()}
+
+
+def _indexes(store: Store, view: View, legs: Iterable[LegSql], tables: set[str], *, filtered: bool) -> tuple[str, ...]:
+    """The statements that make the indexes it uses. Those of an attached table are its owner's."""
+    trigrams = "pg_trgm" not in store.capabilities.missing
+    ends = tuple(end for leg in legs for end in leg.indexes)
+    of_chunks = any(table.startswith("chunks_") for table in tables)
+    made = []
+    for index in wanted(view, trigrams=trigrams):
+        name, table = str(index.name), index.table.name if index.table is not None else ""
+        serves = filtered and name.startswith(("items_field_", "items_metadata_"))
+        serves = serves or (name.endswith(ends) and not (table == "items" and of_chunks))
+        if table in tables and serves:
+            made.append(compiled(CreateIndex(index), view.namespace, Parameters()) + ";")
+    return tuple(made)
+
+
+def _listed(title: str, lines: Iterable[str]) -> list[str]:
+    """Lines under a title, as comments; none where there are none. Code stays on a line of its own."""
+    shown = [f"--   {verbatim(' '.join(line.split()))}" for line in lines]
+    return [f"--\n-- {title}:", *shown] if shown else []
+
+
+def _written(vector: Sequence[float]) -> str:
+    """A vector as PostgreSQL reads it: each number as the float32 that it is."""
+    from pgvector import Vector
+
+    return str(Vector(list(vector)).to_text())
+
+
+def _literal(value: Any) -> str:
+    return sql.Literal(value).as_string(None)

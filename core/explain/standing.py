@@ -1,0 +1,155 @@
+"""How every leg stands to a document, however deep: its score, asked of the leg over the document alone, then its rank.
+
+A leg's own thresholds and approximations are opened for that. Which options those are is data about the legs there are
+(`Opening`); a leg that is not in it is asked as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Text, any_, literal, select, tuple_
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from core.errors import MissingCapability
+from core.explain.account import Standing
+from core.explain.target import Target
+from core.legs import Leg, PreparedQuery, Recalled, legs
+from core.retriever import RequestContext, RetrievalBundle
+from core.store.levels import Level, Postings
+from core.store.schema import lexeme_table
+
+DEPTHS: Final = (1_000, 100_000)  # how far down a rank is looked for: near first, then as far as is affordable
+LEAST: Final = 1e-6  # a threshold that lets everything through that shares anything at all
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What of a leg's options keeps units out: a threshold, and shortcuts that may miss; and why else none comes up."""
+
+    threshold: str | None = None
+    open_at: float | None = None
+    shortcuts: Mapping[str, object] = field(default_factory=dict)  # with the values by which nothing is missed
+    nothing: str = "it does not match"
+
+
+OPENINGS: Final[Mapping[str, Opening]] = {
+    "vector": Opening("min_score", None, {"exact": True}, "it has no vector of the model to compare with"),
+    "fulltext": Opening("min_rank", None, {"pool": None}, "it does not hold the words of the query that are asked for"),
+    "bm25": Opening(nothing="it shares no word with the query"),
+    "trigram": Opening("threshold", LEAST, nothing="nothing in it is spelled like the query's keywords"),
+    "fuzzy": Opening(nothing="it has no word that is one of the query's, or spelled like one"),
+}
+
+
+def opening(leg: Leg) -> Opening:
+    return OPENINGS.get(legs.name_of(type(leg)), Opening())
+
+
+async def standings(
+    context: RequestContext, where: Level, bundle: RetrievalBundle, target: Target
+) -> tuple[Standing, ...]:
+    """Every leg of the variant, in its order. `where` is without the filter where that leaves the document out."""
+    asked = _Asked(context, where, _prepared(context, bundle), bundle, target)
+    named = zip(bundle.variant.leg_names, bundle.variant.legs, strict=True)
+    return tuple([await asked.standing(name, leg) for name, leg in named])
+
+
+def _prepared(context: RequestContext, bundle: RetrievalBundle) -> PreparedQuery:
+    async def embed(model: str, _: str) -> Any:
+        return (await context.resources.embedder(model).embed([bundle.expanded.meaning], "query"))[0]
+
+    return PreparedQuery(bundle.expanded.words, embed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One document, asked about leg by leg."""
+
+    context: RequestContext
+    level: Level
+    query: PreparedQuery
+    bundle: RetrievalBundle
+    target: Target
+
+    async def standing(self, name: str, leg: Leg) -> Standing:
+        runs = [stage for stage in self.bundle.trace.stages if stage.name == f"leg {name}"]
+        depth = self.bundle.variant.depth_of(leg) * 3 ** (len(runs) - 1)  # a roll-up asked again, deeper
+        places = [place for place, (unit, _) in enumerate(runs[-1].ranking, 1) if unit in self.target.units]
+        fetched = min(places, default=None)
+        try:
+            best = await self._ask(_opened(leg), only(self.level, self.target.units), len(self.target.units))
+        except MissingCapability as error:
+            return Standing(name, depth, reason=f"it is not available: {str(error).rstrip('.')}")
+        if not best:
+            return Standing(name, depth, fetched=fetched, reason=opening(leg).nothing)
+        unit, score = best[0].id, best[0].score
+        rank = await self._rank(leg, score)
+        found = Standing(name, depth, unit, score, rank, fetched)
+        filtered = self.level.filter != self.bundle.variant.filter
+        return found if fetched else replace(found, reason=_why(leg, found, filtered=filtered))
+
+    async def _rank(self, leg: Leg, score: float) -> int | None:
+        """Its place among all that score no less, whatever the leg's threshold."""
+        asked = _opened(leg, score)
+        for depth in DEPTHS:
+            found = await self._ask(asked, self.level, depth)
+            for place, each in enumerate(found, start=1):
+                if each.id in self.target.units:
+                    return place
+            if len(found) < depth:
+                break
+        return None
+
+    async def _ask(self, leg: Leg, where: Level, depth: int) -> Recalled:
+        if not depth:
+            return Recalled()
+        await leg.prepare(where, self.query)
+        async with self.context.store.begin(where.namespace, read_only=True) as connection:
+            return await leg.recall(connection, where, self.query, depth)
+
+
+def _opened(leg: Leg, score: float | None = None) -> Leg:
+    """The leg without its shortcuts, and with its threshold off, or no higher than a score."""
+    known = opening(leg)
+    update = dict(known.shortcuts)
+    if known.threshold:
+        update[known.threshold] = known.open_at
+        if score is not None and known.open_at is not None:
+            own = getattr(leg, known.threshold)
+            update[known.threshold] = min(own, max(score * 0.999, known.open_at))
+    return leg.model_copy(update=update)
+
+
+def _why(leg: Leg, found: Standing, *, filtered: bool) -> str:
+    """Why a leg that matches the document did not bring it up."""
+    known, score = opening(leg), found.score or 0.0
+    limit = getattr(leg, known.threshold) if known.threshold else None
+    if limit is not None and score < limit:
+        return f"That is below its {known.threshold} of {limit:g}"
+    if found.rank is None:
+        return f"It is beyond the first {DEPTHS[-1]:,}, and only {found.depth:,} are taken"
+    if found.rank > found.depth:
+        return f"Only the first {found.depth:,} are taken"
+    if filtered:
+        return ""
+    taken = [f"{name} = {getattr(leg, name)}" for name, value in known.shortcuts.items() if getattr(leg, name) != value]
+    return f"It is within the depth, and a shortcut missed it: {', '.join(taken)}" if taken else "It was missed"
+
+
+def only(level: Level, ids: tuple[str, ...]) -> Level:
+    """The level with these units alone; what is known of the collection as a whole, such as IDF, stays."""
+    wanted = any_(literal(list(ids), ARRAY(Text(collation="C"))))
+    columns = {name: replace(each, where=each.where & (each.id == wanted)) for name, each in level.columns.items()}
+    lexicon = (
+        replace(level.lexicon, where=level.lexicon.where & _posted(level.lexicon, wanted)) if level.lexicon else None
+    )
+    return replace(level, columns=columns, lexicon=lexicon)
+
+
+def _posted(postings: Postings, wanted: Any) -> ColumnElement[bool]:
+    units, posting = lexeme_table(postings.chunk_set), postings.postings
+    chosen = select(units.c.item_key, units.c.key).where(units.c.id == wanted)
+    return tuple_(posting.c.item_key, posting.c.key).in_(chosen)

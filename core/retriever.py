@@ -177,7 +177,7 @@ class _Search:
             first: Vectors = vectors[0]
             return first
 
-        query = PreparedQuery(expanded.words, embed)
+        query = PreparedQuery(expanded.words, embed, original=expanded.original)
         runs = await recall.recall(self.context.store, self.level, query, self._legs(), depths)
         for run in runs:
             self.trace.add(

@@ -80,10 +80,20 @@ class LegSql:
 
 
 class PreparedQuery:
-    """A query's text, and its vector, which is made once however many legs ask for it."""
+    """A query's text, and its vector, which is made once however many legs ask for it.
 
-    def __init__(self, text: str, embed: Callable[[str, str], Awaitable[Vectors]] | None = None) -> None:
+    `original` is the query before words were added to it: what a leg asks with that wants every word.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        embed: Callable[[str, str], Awaitable[Vectors]] | None = None,
+        *,
+        original: str | None = None,
+    ) -> None:
         self.text = checked_text(text)
+        self.original = self.text if original is None else checked_text(original)
         self._embed = embed or _embed_query
         self._vectors: dict[str, asyncio.Future[Vectors]] = {}
 

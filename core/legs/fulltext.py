@@ -65,11 +65,12 @@ class FulltextLeg(Leg):
             raise MissingCapability(level.missing["unaccent"])
         lexemes = level.column("lexemes")
         pool = await self._pool(connection, level, query, depth)
-        statement = self._statement(level, lexemes, literal(query.text), depth, pool)
+        text = query.text if self.mode == "any" else query.original
+        statement = self._statement(level, lexemes, literal(text), depth, pool)
         try:
             found = recalled(await connection.execute(statement))
         except DBAPIError as error:
-            raise self._refused(query.text, error) from error
+            raise self._refused(text, error) from error
         return self._judged(found, pooled=pool is not None)
 
     async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:

@@ -472,3 +472,10 @@ def test_every_chunker_is_known_to_late_chunking():
     for name in chunkers:
         made = Variant.from_data({"chunks": "items", "late": {"chunker": {"kind": name}}, "leg": [{"kind": "vector"}]})
         assert Variant.from_toml(made.to_toml()) == made
+
+
+def test_a_leg_that_wants_every_word_is_asked_without_the_added_ones(ask):
+    synonyms = expansions["synonyms"](lines=("button => switch",))
+    every, some = FulltextLeg(mode="web"), FulltextLeg(mode="any")
+    for leg in (every, some):
+        assert ask("red button", legs=(leg,), expand=synonyms).hits[0].item_id == "loud"

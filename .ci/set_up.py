@@ -65,7 +65,7 @@ def make_environment() -> None:
 def install_torch() -> None:
     """A wheel at hand, else PyTorch's own index of CPU builds, else the registry, whose Linux build brings CUDA."""
     wanted = next(line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("torch=="))
-    if subprocess.run([str(PYTHON), "-c", "import torch"], check=False, capture_output=True).returncode == 0:
+    if installed_torch() == wanted.partition("==")[2]:
         return
     say(f"Installing {wanted} for the CPU")
     dependencies = ("--constraint", str(CONSTRAINTS))
@@ -80,6 +80,13 @@ def install_torch() -> None:
         say("Starting that in 5 s. Press Ctrl-C to stop, and put a CPU wheel where pip's find-links looks.")
         time.sleep(5)
     pip(wanted, *dependencies)
+
+
+def installed_torch() -> str | None:
+    """Its version without what tells the builds apart, such as +cpu; None where it cannot be imported."""
+    question = "import torch; print(torch.__version__)"
+    found = subprocess.run([str(PYTHON), "-c", question], check=False, capture_output=True, text=True)
+    return found.stdout.strip().partition("+")[0] if found.returncode == 0 else None
 
 
 def find_browser() -> None:
@@ -106,11 +113,12 @@ def installed_by_apt() -> bool:
     return chromium() is not None
 
 
-def installed_by_playwright() -> bool:
-    found = subprocess.run(
-        [str(PYTHON), "-m", "playwright", "install", "chromium"], check=False, capture_output=True, timeout=300
-    )
-    return found.returncode == 0
+def installed_by_playwright(patience: float = 300) -> bool:
+    command = [str(PYTHON), "-m", "playwright", "install", "chromium"]
+    try:
+        return subprocess.run(command, check=False, capture_output=True, timeout=patience).returncode == 0
+    except subprocess.TimeoutExpired:  # a download that hangs
+        return False
 
 
 def pip(*arguments: str) -> None:

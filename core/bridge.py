@@ -7,6 +7,7 @@ because Jupyter has a loop running already.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Coroutine
 from functools import lru_cache
@@ -17,9 +18,14 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=1)
 def loop() -> asyncio.AbstractEventLoop:
-    made = asyncio.new_event_loop()
+    made = new_loop()
     threading.Thread(target=made.run_forever, name="rankbook", daemon=True).start()
     return made
+
+
+def new_loop(platform: str = sys.platform) -> asyncio.AbstractEventLoop:
+    """The platform's own, but for Windows: psycopg cannot wait on the proactor, which is the usual one there."""
+    return asyncio.SelectorEventLoop() if platform == "win32" else asyncio.new_event_loop()
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -21,8 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, get_args
 
 import pydantic
+from pydantic_core import ErrorDetails
 
 
 class RankbookError(Exception):
@@ -54,11 +56,8 @@ class SpecError(RankbookError):
     @classmethod
     def from_pydantic(cls, what: str, error: pydantic.ValidationError) -> SpecError:
         """One line a field: where, what was given, what is wanted."""
-        lines = [
-            f"{'.'.join(map(str, problem['loc'])) or what}: {problem['msg']} (given: {problem['input']!r:.80})"
-            for problem in error.errors(include_url=False)
-        ]
-        return cls(f"{what} is not valid. " + "; ".join(lines))
+        problems = error.errors(include_url=False)
+        return cls(f"{what} is not valid. " + "; ".join(_in_words(each, what, error.title) for each in problems))
 
 
 class UnknownName(SpecError):
@@ -110,3 +109,88 @@ class ConnectionFailed(StoreError):
 
 class MissingCapability(StoreError):
     """The server lacks an extension or a privilege; only what needs it is unavailable."""
+
+
+# What pydantic calls the commonest mistakes, and what is said of them. Everything else keeps the library's words.
+_WORDS = {
+    "missing": "is missing",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": "must be a text",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a table of options",
+    "model_type": "must be a table of options",
+    "none_required": "must be left out",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be {le} or less",
+    "string_too_short": "must have {min_length} characters or more",
+    "string_too_long": "must have {max_length} characters or fewer",
+    "too_short": "must have {min_length} entries or more",
+    "too_long": "must have {max_length} entries or fewer",
+    "string_pattern_mismatch": "must have the form {pattern}",
+    "value_error": "{error}",
+    "assertion_error": "{error}",
+}
+
+
+def _in_words(problem: ErrorDetails, what: str, title: str) -> str:
+    """One problem: where, what is wanted, and what was given, where something was."""
+    where = ".".join(map(str, problem["loc"])) or what
+    if problem["type"] == "extra_forbidden":
+        wanted = _no_such_field(title, problem["loc"])
+    elif problem["type"] in _WORDS:
+        bounds = {name: _plain(value) for name, value in problem.get("ctx", {}).items()}
+        short = bounds.get("min_length") == "1"
+        wanted = "must not be empty" if short else _WORDS[problem["type"]].format(**bounds)
+    else:
+        wanted = problem["msg"]
+    given = "" if problem["type"] == "missing" else f" (given: {problem['input']!r:.80})"
+    return f"{where}: {wanted}{given}"
+
+
+def _plain(bound: Any) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
+
+
+def _no_such_field(title: str, place: tuple[int | str, ...]) -> str:
+    known = _fields(title, place[:-1])
+    near = get_close_matches(str(place[-1]), known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there is: {', '.join(known)}" if known else ""
+    return f"is not known here{hint}"
+
+
+def _fields(title: str, path: tuple[int | str, ...]) -> list[str]:
+    """The fields of the model that was being filled; none where its name, which is all that we have, does not tell."""
+    found = {each for each in _descendants(pydantic.BaseModel) if each.__name__ == title}
+    for part in path:
+        if isinstance(part, str):
+            fields = [each.model_fields.get(part) or _aliased(each, part) for each in found]
+            found = {inner for field in fields if field is not None for inner in _models(field.annotation)}
+    if len(found) != 1:
+        return []
+    return sorted(field.alias or name for name, field in found.pop().model_fields.items())
+
+
+def _aliased(model: type[pydantic.BaseModel], alias: str) -> pydantic.fields.FieldInfo | None:
+    return next((field for field in model.model_fields.values() if field.alias == alias), None)
+
+
+def _models(annotation: Any) -> set[type[pydantic.BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        return {annotation}
+    return {found for part in get_args(annotation) for found in _models(part)}
+
+
+def _descendants(model: type[pydantic.BaseModel]) -> set[type[pydantic.BaseModel]]:
+    return {found for each in model.__subclasses__() for found in (each, *_descendants(each))}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import data, telling, variants
+from workbench.commands import data, sql, telling, variants, why
 
 if TYPE_CHECKING:
     from core.retriever import RetrievalBundle
@@ -16,22 +16,28 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="rankbook",
-    help="Which retrieval set-up should we ship, and how sure are we? Without a command, opens the workbench.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 app.add_typer(data.app, name="data")
 app.add_typer(variants.app, name="variant")
+app.command()(why.why)
+app.command("sql")(sql.export)
 
 DEMO = "handbook"
+LEGS = "bm25, fulltext, fuzzy, trigram, vector"  # named here, because the registry takes its time to load
 
 
 def version(*, wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import PackageNotFoundError
         from importlib.metadata import version as installed
 
-        typer.echo(f"rankbook {installed('rankbook')}")
+        try:
+            typer.echo(f"rankbook {installed('rankbook')}")
+        except PackageNotFoundError:
+            typer.echo("rankbook, run from a checkout that is not installed")
         raise typer.Exit
 
 
@@ -44,9 +50,17 @@ def workbench(
     ),
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
     demo: Annotated[bool, typer.Option(help="Load the demo collection where there is no collection yet.")] = True,
-    _version: Annotated[bool, typer.Option("--version", callback=lambda wanted: version(wanted=wanted))] = False,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=lambda wanted: version(wanted=wanted),
+            is_eager=True,
+            help="Say which version this is.",
+        ),
+    ] = False,
 ) -> None:
-    """Open the workbench in a browser.
+    """Which retrieval set-up should we ship, and how sure are we? Without a command, opens the workbench in a browser.
 
     \b
     rankbook                       the workbench; the first time, with the demo collection
@@ -56,8 +70,9 @@ def workbench(
     """
     if context.invoked_subcommand is not None:
         return
-    from workbench.serve import serve
+    from workbench.serve import check_port, serve
 
+    check_port(port)  # before the demo is loaded, which takes its time
     if demo:
         _load_demo()
     code = serve(port=port, host=host, open_browser=browser)
@@ -67,13 +82,12 @@ def workbench(
 
 def _load_demo() -> None:
     from core import bridge
-    from core.store import collections
     from evals import library
     from evals.sources import guess
     from workbench.session import store
 
     opened = store(telling.say)
-    if bridge.run(collections.listed(opened)):
+    if not bridge.run(library.needs_demo(opened, DEMO)):
         return
     telling.say("Loading the demo collection, which happens once.")
     source = guess(DEMO)
@@ -88,12 +102,15 @@ def search(
     variant: Annotated[
         list[str] | None, typer.Option("--variant", "-v", help="A preset or a TOML file; several side by side.")
     ] = None,
-    leg: Annotated[list[str] | None, typer.Option(help="A leg by itself: vector, fulltext, bm25 ...; several.")] = None,
+    leg: Annotated[list[str] | None, typer.Option(help=f"A leg by itself, or several: {LEGS}.")] = None,
     chunks: Annotated[
         str | None, typer.Option(help="For --leg: a chunk set, or 'items'; by default the first chunk set.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="For --leg: the embedding model, where there are several.")] = None,
-    top_k: Annotated[int, typer.Option("--top", "-k", min=1, max=1000, help="How many hits.")] = 10,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top", "-k", min=1, max=1000, help="How many hits; by default the variant's own, or 10."),
+    ] = None,
     *,
     as_json: data.AsJson = False,
 ) -> None:
@@ -106,6 +123,7 @@ def search(
     rankbook search "late fee" --variant local-rag --variant mine.toml
     """
     from core import bridge
+    from core.errors import InputError
     from core.legs import legs
     from core.retriever import RequestContext
     from core.retriever import search as run
@@ -114,12 +132,16 @@ def search(
     from workbench.commands.variants import found
     from workbench.session import store
 
+    if not query.strip():
+        raise InputError('The query is empty. Say what to look for: rankbook search "reset hub 3"')
     opened = store(telling.say)
     view = bridge.run(collections.get(opened, collection))
     level = chunks or view.finest
-    chosen = [found(name).model_copy(update={"top_k": top_k}) for name in variant or []]
+    chosen = [found(name) for name in variant or []]
+    if top_k:
+        chosen = [each.model_copy(update={"top_k": top_k}) for each in chosen]
     names = leg or ([] if chosen else ["vector"])
-    chosen += [Variant.of_leg(legs[name](), chunks=level, model=model, top_k=top_k) for name in names]
+    chosen += [Variant.of_leg(legs[name](), chunks=level, model=model, top_k=top_k or 10) for name in names]
     bundles = [bridge.run(run(RequestContext(opened, view), query, each)) for each in chosen]
     if as_json:
         telling.as_json([_plain(bundle) for bundle in bundles])
@@ -177,20 +199,37 @@ def doctor(*, as_json: data.AsJson = False) -> None:
 
 
 def main() -> None:
-    """The entry point: a person's mistake is a sentence and exit code 1, never a traceback."""
-    from core.errors import RankbookError
-
+    """The entry point: a mistake or a mishap is a sentence and exit code 1, or with RANKBOOK_DEBUG=1 a traceback."""
     try:
-        app()
-    except RankbookError as error:
-        telling.complain(str(error))
+        _run()
+    except BrokenPipeError:  # who was reading has enough: nothing is wrong, and nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
         telling.say("Stopped.")
         sys.exit(130)
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None or telling.debugging():
+            raise
+        telling.complain(sentence)
+        sys.exit(1)
     finally:
         if session := sys.modules.get("workbench.session"):
             session.close()
+
+
+def _run() -> None:
+    try:
+        app()
+    finally:
+        sys.stdout.flush()  # a pipe that is closed shows here, and not when the interpreter has gone
+
+
+def _sentence(error: Exception) -> str | None:
+    from core.errors import RankbookError
+
+    return str(error) if isinstance(error, RankbookError) else telling.mishap(error)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from workbench.ui.theme import OPTIONS
 
 APP = Path(__file__).with_name("app.py")
 FIRST_PORT, PORTS_TRIED = 8501, 50
+LAST_PORT = 65535
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 PATIENCE = 60
 
@@ -27,6 +28,7 @@ def serve(port: int | None = None, host: str = "127.0.0.1", open_browser: bool =
     """Serve until Ctrl-C or SIGTERM. Call it in the main thread: signals arrive there. Gives the exit code."""
     from streamlit.web import cli
 
+    check_port(port)
     chosen = _port(host, port)
     if host in LOOPBACK:
         # Another site must not reach a page on loopback by pointing its own name at it. Older releases ignore this.
@@ -39,6 +41,12 @@ def serve(port: int | None = None, host: str = "127.0.0.1", open_browser: bool =
     finally:
         session.close()
     return 0
+
+
+def check_port(wanted: int | None) -> None:
+    """Refuse a number that no port has; 0 stands for any that is free."""
+    if wanted is not None and not 0 <= wanted <= LAST_PORT:
+        raise InputError(f"There is no port {wanted}: ports are numbered from 1 to {LAST_PORT}.")
 
 
 def flags(host: str, port: int) -> list[str]:
@@ -81,7 +89,7 @@ def _free(host: str, port: int) -> bool:
             return True
     except socket.gaierror:
         raise InputError(f"{host!r} is not an address of this machine. Try 127.0.0.1, or 0.0.0.0 for all.") from None
-    except (OSError, OverflowError):
+    except OSError:
         return False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from core.embedding import minilm, openai_backend, sentence_transformers_backend
+from core.embedding import local, minilm, openai_backend, sentence_transformers_backend
 from core.embedding.base import Embedder, Purpose, Vectors, backends
 
 __all__ = ["DEFAULT_MODEL", "Embedder", "Purpose", "Vectors", "backends", "embedder"]
@@ -17,11 +17,14 @@ _BACKENDS = (sentence_transformers_backend, openai_backend)  # importing them re
 def embedder(model: str = DEFAULT_MODEL) -> Embedder:
     """The embedder of a model id: `[backend:]name[@precision]`.
 
-    Without a backend it is a sentence-transformers name or folder, without a precision the best of this processor.
+    Without a backend it is a sentence-transformers name or folder, without a precision the best of this processor. Its
+    own id says more: `/models/mine#1a2b3c4d@bf16` tells the folder's state, `openai:m[host]` who serves the model.
     """
     backend, separator, rest = model.partition(":")
     if not separator or backend not in backends:
         backend, rest = "sentence-transformers", model
-    name, _, number_format = rest.partition("@")
+    name, _, number_format = rest.rpartition("@")
+    if not name or set("/\\") & set(number_format) or local.folder_of(rest):  # no precision: the @ is in the name
+        name, number_format = rest, ""
     made: Embedder = backends[backend](name, number_format)
     return made

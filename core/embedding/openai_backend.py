@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -19,11 +20,16 @@ TEXTS_A_REQUEST = 64
 ATTEMPTS = 5
 WORTH_RETRYING = {408, 409, 425, 429, 500, 502, 503, 504}
 LONGEST_WAIT = 30.0
+OPENAI = "api.openai.com"
 
 
 @backends.register("openai")
 class OpenAIEmbedder:
-    """`name` is the endpoint's name for the model. URL: `RANKBOOK_EMBEDDING_URL`; key: `RANKBOOK_EMBEDDING_KEY`."""
+    """`name` is the endpoint's name for the model. URL: `RANKBOOK_EMBEDDING_URL`; key: `RANKBOOK_EMBEDDING_KEY`.
+
+    Models of one name on two servers are two models, so the id says the server where that is not OpenAI's own, as
+    `openai:bge-m3[localhost:8080]`. A name that says one is asked of that server only.
+    """
 
     def __init__(
         self,
@@ -38,14 +44,15 @@ class OpenAIEmbedder:
             raise EmbeddingError(
                 f"{name!r} is served elsewhere, which decides its precision. Leave '@{number_format}' out."
             )
-        self.name = name
-        self.base_url = (base_url or os.environ.get("RANKBOOK_EMBEDDING_URL", "https://api.openai.com/v1")).rstrip("/")
+        self.base_url = (base_url or os.environ.get("RANKBOOK_EMBEDDING_URL") or f"https://{OPENAI}/v1").rstrip("/")
+        self.where = re.sub(r"(?<=//)[^/@]*@", "", self.base_url)  # the address without the password that it may hold
+        self.name, self.host = _split(name) or (name, _host(self.base_url))
         self._transport, self._pause = transport, pause
         self._dimension = 0
 
     @property
     def model(self) -> str:
-        return f"openai:{self.name}"
+        return f"openai:{self.name}" + (f"[{self.host}]" if self.host not in {"", OPENAI} else "")
 
     @property
     def dimension(self) -> int:
@@ -64,6 +71,11 @@ class OpenAIEmbedder:
         return np.concatenate(vectors) if vectors else np.empty((0, self._dimension), dtype=np.float32)
 
     def _client(self) -> httpx.AsyncClient:
+        if self.host != _host(self.base_url):
+            raise EmbeddingError(
+                f"The model {self.model!r} is served by {self.host}, and RANKBOOK_EMBEDDING_URL points at "
+                f"{_host(self.base_url) or 'no server'}. Set it to the address at {self.host}, as http://{self.host}/v1."
+            )
         key = os.environ.get("RANKBOOK_EMBEDDING_KEY") or os.environ.get("OPENAI_API_KEY")
         if key and not (key.isascii() and key.isprintable()):
             raise EmbeddingError("The key in RANKBOOK_EMBEDDING_KEY holds what no header can. Copy it anew.")
@@ -75,7 +87,7 @@ class OpenAIEmbedder:
         vectors = self._vectors(answer, len(texts))
         if self._dimension and vectors.shape[1] != self._dimension:
             raise EmbeddingError(
-                f"{self.base_url} gave vectors of {vectors.shape[1]} dimensions after ones of {self._dimension}."
+                f"{self.where} gave vectors of {vectors.shape[1]} dimensions after ones of {self._dimension}."
             )
         self._dimension = vectors.shape[1]
         return vectors
@@ -98,7 +110,7 @@ class OpenAIEmbedder:
             if response.status_code not in WORTH_RETRYING:
                 break
         raise EmbeddingError(
-            f"{self.base_url}/embeddings did not embed with {self.name!r}: {problem}. Check RANKBOOK_EMBEDDING_URL, "
+            f"{self.where}/embeddings did not embed with {self.name!r}: {problem}. Check RANKBOOK_EMBEDDING_URL, "
             "the model's name and RANKBOOK_EMBEDDING_KEY; what was embedded so far is kept."
         )
 
@@ -106,7 +118,7 @@ class OpenAIEmbedder:
         try:
             return response.json()
         except (ValueError, RecursionError) as error:
-            raise EmbeddingError(f"{self.base_url}/embeddings answered with something that is not JSON.") from error
+            raise EmbeddingError(f"{self.where}/embeddings answered with something that is not JSON.") from error
 
     def _vectors(self, answer: Any, expected: int) -> Vectors:
         """The answer's vectors by their index, or a refusal: a shifted vector would poison the index in silence."""
@@ -116,10 +128,27 @@ class OpenAIEmbedder:
                 vectors = np.array([by_index[index] for index in range(expected)], dtype=np.float32)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise EmbeddingError(
-                f"{self.base_url}/embeddings answered without one vector for each of the {expected} texts."
+                f"{self.where}/embeddings answered without one vector for each of the {expected} texts."
             ) from error
         if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
             raise EmbeddingError(
-                f"{self.base_url}/embeddings gave vectors that are empty, of unequal length or with infinite parts."
+                f"{self.where}/embeddings gave vectors that are empty, of unequal length or with infinite parts."
             )
         return vectors
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """`bge-m3[localhost:8080]` as the model and the server; None where the name says no server."""
+    found = re.fullmatch(r"([^\[]+)\[(.+)\]", name)
+    return (found[1], found[2]) if found else None
+
+
+def _host(url: str) -> str:
+    """Host and port alone: an address may hold a password as well. Empty where it is no address."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{shown}:{port}" if port else shown

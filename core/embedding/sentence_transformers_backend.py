@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.embedding import minilm, precision, tokens
+from core.embedding import hub, local, minilm, precision, tokens
 from core.embedding.base import Purpose, Vectors, backends
 from core.errors import EmbeddingError
 
@@ -25,10 +26,13 @@ TOKENS_A_BATCH = 2048  # enough to keep the matrix units busy, little enough to 
 
 @backends.register("sentence-transformers")
 class SentenceTransformersEmbedder:
-    """`name` is the default model, another model's name, or a folder; `number_format` is bf16 or fp32."""
+    """`name` is the default model, another model's name, or a folder; `number_format` is bf16 or fp32.
+
+    A folder's state is part of the id. Where the name says a state, the folder must be in it once vectors are wanted.
+    """
 
     def __init__(self, name: str, number_format: str = "") -> None:
-        self.name = name
+        self.name, self._state = local.split(name)
         self.number_format = number_format or precision.best()
         if self.number_format not in {"bf16", "fp32"}:
             raise EmbeddingError(f"The precision {number_format!r} of model {name!r} is unknown. Choose bf16 or fp32.")
@@ -36,7 +40,19 @@ class SentenceTransformersEmbedder:
 
     @property
     def model(self) -> str:
-        return f"{self.name}@{self.number_format}"
+        return f"{self._identity}@{self.number_format}"
+
+    @cached_property
+    def _identity(self) -> str:
+        """Taken once: what is loaded is in the state that the id says."""
+        if self._state:
+            return f"{self.name}#{self._state}"
+        folder = self._local
+        return f"{folder}#{local.state(folder)}" if folder else self.name
+
+    @cached_property
+    def _local(self) -> Path | None:
+        return None if self.name == minilm.NAME else local.folder_of(self.name)
 
     @property
     def dimension(self) -> int:
@@ -94,19 +110,35 @@ class SentenceTransformersEmbedder:
         return [np.concatenate(rows) if rows else none for rows in by_text]
 
     @cached_property
-    def _folder(self) -> str:
-        return str(minilm.checked_folder()) if self.name == minilm.NAME else self.name
+    def _folder(self) -> Path | None:
+        """Where the model lies, in the state that is asked for; None where the hub is to be asked."""
+        if self.name == minilm.NAME:
+            return minilm.checked_folder()
+        if self._state:
+            return local.check(self._local, self.name, self._state)
+        if self._local is None and local.looks_like_a_path(self.name):
+            raise EmbeddingError(f"There is no folder {self.name!r}. {hub.WAY_OUT}")
+        return self._local
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         """Read beside the weights where that is possible, so that chunking need not load them."""
-        beside = (minilm.folder() if self.name == minilm.NAME else Path(self.name)) / "tokenizer.json"
-        if beside.exists():
-            return tokens.from_file(beside)
+        folder = minilm.folder() if self.name == minilm.NAME else self._folder
+        if folder and (folder / "tokenizer.json").exists():
+            return tokens.from_file(folder / "tokenizer.json")
         return tokens.from_json(self._network.tokenizer.backend_tokenizer.to_str())
 
     @cached_property
     def _network(self) -> SentenceTransformer:
+        if self._folder:
+            return self._loaded(str(self._folder), here=True)
+        if hub.is_here(self.name):
+            with contextlib.suppress(EmbeddingError):  # a download that was broken off: the hub has the rest
+                return self._loaded(self.name, here=True)
+        hub.check(self.name)
+        return self._loaded(self.name, here=False)
+
+    def _loaded(self, name: str, *, here: bool) -> SentenceTransformer:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
         # Threads that spin while they wait halve the speed as soon as anything else, such as PostgreSQL, wants a core.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -115,19 +147,13 @@ class SentenceTransformersEmbedder:
         from transformers.utils import logging
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        hub.quieten()
         number = torch.bfloat16 if self.number_format == "bf16" else torch.float32
         try:
-            return SentenceTransformer(
-                self._folder,
-                device="cpu",
-                local_files_only=self.name == minilm.NAME or Path(self.name).is_dir(),
-                model_kwargs={"dtype": number},
-            )
-        except (OSError, ValueError) as error:
-            raise EmbeddingError(
-                f"The model {self.name!r} cannot be loaded: {str(error).splitlines()[0]} "
-                f"Give a folder that holds it, or use the default, {minilm.NAME}, which needs no download."
-            ) from error
+            return SentenceTransformer(name, device="cpu", local_files_only=here, model_kwargs={"dtype": number})
+        except Exception as error:  # a broken folder or a cut line raises whatever the reading library raises
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise EmbeddingError(f"The model {self.name!r} cannot be loaded: {said} {hub.WAY_OUT}") from error
 
 
 def _alike(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import URL, Connection, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy import URL, Connection, text
+from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from core.errors import ConnectionFailed, MissingCapability, ServerError
 from core.store import home as homes
 from core.store.migrations import Chain, catalog
 from core.store.schema import HERE
-from core.store.server import EmbeddedServer, Progress
+
+if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's own does without it
+    from core.store.server import EmbeddedServer, Progress
 
 OLDEST_SERVER = 150000
 OLDEST_PGVECTOR = (0, 8)
@@ -109,6 +112,8 @@ class Store:
 def _embedded(home: Path | None, progress: Progress) -> EmbeddedServer:
     if not homes.supported():
         raise ServerError("The embedded server runs on Linux and macOS. Set RANKBOOK_DSN to a PostgreSQL of yours.")
+    from core.store.server import EmbeddedServer
+
     return EmbeddedServer(home).acquire(progress)
 
 
@@ -158,12 +163,8 @@ async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
 
 
 def _libpq_form(dsn: str) -> str:
-    """Accept SQLAlchemy's form of a URL as well as libpq's own."""
-    try:
-        plain = make_url(dsn).set(drivername="postgresql").render_as_string(hide_password=False)
-    except (ArgumentError, ValueError):
-        return _checked(dsn)
-    return _checked(plain)
+    """SQLAlchemy's form of a URL names a driver too. What else it holds is for libpq to read: escapes mean a byte."""
+    return _checked(re.sub(r"^(postgres(?:ql)?)\+\w+(?=://)", r"\1", dsn.strip()))
 
 
 def _checked(conninfo: str) -> str:
@@ -172,7 +173,8 @@ def _checked(conninfo: str) -> str:
         conninfo.encode()
     except (psycopg.Error, UnicodeError, ValueError):
         raise ConnectionFailed(
-            "RANKBOOK_DSN is not a connection string. Write it as postgresql://user:password@host:5432/database."
+            "RANKBOOK_DSN is not a connection string. Write it as postgresql://user:password@host:5432/database, "
+            "and in a password @ as %40, / as %2F and % as %25."
         ) from None  # the cause would repeat the string, password included
     return conninfo
 

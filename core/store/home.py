@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import pwd
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,9 @@ from pathlib import Path
 import platformdirs
 
 from core.errors import ServerError
+
+with contextlib.suppress(ImportError):  # Windows has none; nor has it the embedded server, which alone needs it
+    import pwd
 
 SERVER_USERS = ("rankbook", "nobody")  # PostgreSQL refuses to run as root; the first of these that exists serves
 

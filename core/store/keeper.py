@@ -11,7 +11,6 @@ Run by path, with the standard library only, so that it starts at once. All agre
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -21,6 +20,9 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+
+with contextlib.suppress(ImportError):  # Windows has none; the embedded server is not for there, importing it must be
+    import fcntl
 
 LEASE, SERVER, KEEPER = "lease.lock", "server.lock", "keeper.lock"
 
@@ -36,6 +38,11 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def lock(descriptor: int) -> None:
+    """Wait until it is ours alone."""
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def is_held(path: Path) -> bool:
@@ -80,7 +87,7 @@ def stop_server_when_unused(cluster: Path, lease: int) -> None:
 
     Asked again and again: a server that was starting has not written its process id yet.
     """
-    fcntl.flock(lease, fcntl.LOCK_EX)
+    lock(lease)
     while True:
         request_stop(cluster)
         time.sleep(0.2)
@@ -118,7 +125,7 @@ def main() -> None:
     order = json.loads(sys.argv[1])
     cluster = Path(order["cluster"])
     keeper_lock = open_lock(cluster / KEEPER)
-    fcntl.flock(keeper_lock, fcntl.LOCK_EX)
+    lock(keeper_lock)
     server_lock = open_lock(cluster / SERVER)
     starting = took_over(server_lock)  # else there is a server whose keeper was killed: adopt it
     detach()
@@ -128,7 +135,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: request_stop(cluster))
     lease = open_lock(cluster / LEASE)
     threading.Thread(target=stop_server_when_unused, args=(cluster, lease), daemon=True).start()
-    fcntl.flock(open_lock(cluster / SERVER), fcntl.LOCK_EX)  # returns when the server's last process is gone
+    lock(open_lock(cluster / SERVER))  # returns when the server's last process is gone
     os._exit(0)
 
 

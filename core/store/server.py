@@ -7,9 +7,9 @@ Holding an `EmbeddedServer` open holds a lease; `keeper.py` says how the process
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -45,6 +45,7 @@ NOT_FROM_THE_ENVIRONMENT = {
 }
 
 Progress = Callable[[str], None]
+SPACE = 3.0  # seconds between two sentences of one who waits
 
 
 class EmbeddedServer:
@@ -114,7 +115,7 @@ class EmbeddedServer:
         """Start what is not there, adopt a server whose keeper was killed, wait for recovery; one process at a time."""
         start = keeper.open_lock(self.cluster / "start.lock")
         try:
-            fcntl.flock(start, fcntl.LOCK_EX)
+            keeper.lock(start)
             if not (self.data / "PG_VERSION").exists():
                 progress("Creating the database")
                 self._initialise(start)
@@ -168,8 +169,9 @@ class EmbeddedServer:
     def _take_lease(self, progress: Progress) -> int:
         lease = keeper.open_lock(self.cluster / keeper.LEASE)
         deadline = time.monotonic() + LEASE_PATIENCE
+        say = spaced(progress)
         while not keeper.try_lock(lease, shared=True):
-            progress("Waiting for the server to finish shutting down")
+            say("Waiting for the server to finish shutting down")
             if time.monotonic() > deadline:
                 os.close(lease)
                 raise ServerError(f"The server in {self.cluster} has been shutting down for too long; see {self.log}.")
@@ -324,7 +326,7 @@ class EmbeddedServer:
             if not self.running and not keeper.is_held(self.cluster / keeper.KEEPER):
                 raise ServerError(f"PostgreSQL did not start: {self._last_words()} The whole log: {self.log}")
             waited = time.monotonic() - begun
-            if waited - said > 3:
+            if waited - said > SPACE:
                 progress(f"Waiting for PostgreSQL ({waited:.0f} s): {problem}")
                 said = waited
             time.sleep(0.02)
@@ -347,6 +349,19 @@ class EmbeddedServer:
             fatal = [line for line in lines[-40:] if "FATAL" in line or "PANIC" in line]
             return (fatal or lines[-1:] or ["it left no word."])[-1]
         return "it left no log."
+
+
+def spaced(progress: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """Passes the first sentence on at once, and then one in a while."""
+    said = -math.inf
+
+    def say(text: str) -> None:
+        nonlocal said
+        if clock() - said >= SPACE:
+            said = clock()
+            progress(text)
+
+    return say
 
 
 def _environment() -> dict[str, str]:

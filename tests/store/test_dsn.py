@@ -4,11 +4,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import socket
+import subprocess
+import sys
 import threading
 import traceback
 import uuid
+from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -17,15 +23,17 @@ from psycopg import conninfo, sql
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability, StoreError
 from core.legs import PreparedQuery, legs
-from core.store import collections
+from core.store import collections, engine
 from core.store.engine import Store
 from core.store.levels import level
+from core.store.server import spaced
 from core.store.verify import verify
 from evals.store import chain as evals_chain
 from tests.fakes import HashingEmbedder, rows
 from tests.store.making import documents, ingest, make
 
 SECRET = "s3cr3t-p4ss"
+ROOT = Path(__file__).parents[2]
 
 
 def everything_said(error: BaseException) -> str:
@@ -91,6 +99,56 @@ def test_a_password_among_the_options_is_not_shown_either(store, owner, elsewher
     string = dsn(store, database, role, "postgresql").replace(f":{SECRET}", "") + f"&password={SECRET}"
     where, _ = bridge.run(opened(string))
     assert SECRET not in where
+
+
+PASSWORDS = ["a b", "a%b", "p@ss/w:rd?#[x]", "100%25", "ümlaut", "a+b"]
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_what_is_escaped_in_a_password_reaches_the_server_as_it_was_meant(scheme, password):
+    string = engine._libpq_form(f"{scheme}://someone:{quote(password, safe='')}@host:5433/some%20db")
+    parts = conninfo.conninfo_to_dict(string)
+    assert (parts["password"], parts["dbname"], parts["port"]) == (password, "some db", "5433")
+
+
+ELSEWHERE = """
+import sys
+sys.modules["fcntl"] = sys.modules["pwd"] = None  # as on Windows, where neither can be imported
+from core import bridge
+from core.errors import ConnectionFailed
+from core.store.engine import Store
+assert "core.store.server" not in sys.modules
+import core.store.doctor, workbench.session, workbench.cli
+try:
+    bridge.run(Store.open())
+except ConnectionFailed as error:
+    print(error)
+"""
+
+
+def test_without_what_windows_lacks_a_server_of_ones_own_is_still_asked():
+    environment = {**os.environ, "RANKBOOK_DSN": f"postgresql://user:{SECRET}@127.0.0.1:1/db"}
+    command = [sys.executable, "-c", ELSEWHERE]
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, cwd=ROOT)
+    assert "No PostgreSQL answers" in answer.stdout
+    assert SECRET not in answer.stdout
+
+
+def test_on_windows_the_loop_is_one_that_the_driver_can_wait_on():
+    for platform in ("win32", "linux"):
+        with contextlib.closing(bridge.new_loop(platform)) as made:
+            assert isinstance(made, asyncio.SelectorEventLoop)
+
+
+def test_who_waits_is_told_at_once_and_then_once_in_a_while():
+    told: list[str] = []
+    now = [100.0]
+    say = spaced(told.append, lambda: now[0])
+    for _ in range(200):
+        say(f"{now[0]:.0f}")
+        now[0] += 0.05
+    assert told == ["100", "103", "106", "109"]
 
 
 GARBAGE = [

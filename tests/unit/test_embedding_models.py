@@ -20,7 +20,7 @@ def test_the_default_model_is_known_by_name_precision_and_dimension_without_load
     assert embedder(DEFAULT_MODEL) is embedder(DEFAULT_MODEL)
     assert embedder(f"{DEFAULT_MODEL}@fp32").model == "all-MiniLM-L6-v2@fp32"
     assert embedder(f"sentence-transformers:{DEFAULT_MODEL}@fp32").model == "all-MiniLM-L6-v2@fp32"
-    assert sorted(backends) == ["openai", "sentence-transformers"]
+    assert set(backends) >= {"openai", "sentence-transformers"}
 
 
 def test_a_colon_or_a_slash_in_a_models_name_is_no_backend() -> None:

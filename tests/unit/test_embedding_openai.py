@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -106,7 +106,51 @@ def test_the_dimension_is_known_after_the_first_text() -> None:
         _ = made.dimension
     asyncio.run(made.embed(["a"]))
     assert made.dimension == 3
-    assert made.model == "openai:m"
+    assert made.model == "openai:m[endpoint.test]"
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the endpoint's address, as a person does."""
+
+    def set_url(url: str) -> None:
+        monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", url)
+        embedder.cache_clear()
+
+    yield set_url
+    embedder.cache_clear()
+
+
+def test_the_id_says_who_serves_the_model_unless_openai_does(at: Callable[[str], None]) -> None:
+    at("")
+    assert embedder("openai:text-embedding-3-small").model == "openai:text-embedding-3-small"
+    for url, model in {
+        "https://api.openai.com/v1/": "openai:bge-m3",
+        "http://localhost:8080/v1": "openai:bge-m3[localhost:8080]",
+        "http://[::1]:8080/v1": "openai:bge-m3[[::1]:8080]",
+        f"https://user:{SECRET}@Some.Host/v1": "openai:bge-m3[some.host]",
+        "http://[bad": "openai:bge-m3",
+    }.items():
+        at(url)
+        assert embedder("openai:bge-m3").model == model
+        assert embedder(model).model == model
+        assert SECRET not in model
+    assert embedder("openai:@cf/baai/bge").model == "openai:@cf/baai/bge"
+
+
+def test_a_model_of_one_server_is_not_asked_of_another(at: Callable[[str], None]) -> None:
+    at(f"http://user:{SECRET}@localhost:9090/v1")
+    made = embedder("openai:bge-m3[localhost:8080]")
+    with pytest.raises(EmbeddingError, match=r"served by localhost:8080, and .* points at localhost:9090") as caught:
+        asyncio.run(made.embed(["a"]))
+    assert SECRET not in str(caught.value)
+
+
+def test_a_password_in_the_address_stands_in_no_message() -> None:
+    endpoint = Endpoint(status(401))
+    with pytest.raises(EmbeddingError, match=r"https://endpoint\.test/v1/embeddings did not embed") as caught:
+        asyncio.run(endpoint.embedder(f"https://user:{SECRET}@endpoint.test/v1").embed(["a"]))
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])

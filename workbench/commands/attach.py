@@ -11,6 +11,7 @@ from workbench.commands import telling
 if TYPE_CHECKING:
     from core.store.attached import AttachedTable
     from core.store.collections import View
+    from evals.library import Added
 
 Name = Annotated[str, typer.Argument(help="The name the collection will have here.")]
 
@@ -34,6 +35,8 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     aside: Annotated[
         bool, typer.Option("--aside", help="Build lexemes, postings and vocabulary in our own schema.")
     ] = (False),
+    *,
+    as_json: telling.AsJson = False,
 ) -> None:
     """Search a table or view that exists on the server of RANKBOOK_DSN. It is read, and never altered.
 
@@ -65,18 +68,41 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     made = bridge.run(_like(like, table, given)) if like else _mapped(table, given)
     view = bridge.run(attached.attach(opened, name, made))
     if aside:
-        view = _build_aside(view)
-    if labels:
-        _label(view, labels)
+        view = _build_aside(view, quiet=as_json)
+    added = _labelled(view, labels) if labels else None
+    advice = bridge.run(attached.advice(opened, view))
+    if as_json:
+        telling.as_json({"name": name, "table": made.full_name, "advice": advice, "labels": added})
+        return
+    if added:
+        _tell_labels(added)
     telling.say(f"{name} is attached to {made.full_name}.")
-    _advise(view)
+    for each in advice:
+        telling.say(f"\n{each.subject}: {each.why}")
+        if each.statement:
+            telling.say(f"    {each.statement}")
 
 
 def _mapped(table: str, given: dict[str, Any]) -> AttachedTable:
     from core.store import attached
 
     namespace, relation = attached.relation_name(table)
-    return attached.mapped(table=relation, namespace=namespace, **given)
+    made = attached.mapped(table=relation, namespace=namespace, **given)
+    return _with_plain_metadata(made) if isinstance(made.metadata, str) else made
+
+
+def _with_plain_metadata(made: AttachedTable) -> AttachedTable:
+    """A single column of metadata may be JSON, or a plain one like those of a longer list: the table decides."""
+    from core import bridge
+    from core.errors import SpecError
+    from core.store import attached
+    from workbench.session import store
+
+    try:
+        bridge.run(attached.inspect(store(), made))
+    except SpecError:
+        return made.model_copy(update={"metadata": (made.metadata,)})
+    return made
 
 
 async def _like(library: str, which: str, given: dict[str, Any]) -> AttachedTable:
@@ -108,40 +134,34 @@ def _conditions(conditions: list[str]) -> dict[str, str]:
     return made
 
 
-def _advise(view: View) -> None:
+def _build_aside(view: View, *, quiet: bool) -> View:
     from core import bridge
     from core.store import attached
     from workbench.session import store
 
-    for each in bridge.run(attached.advice(store(), view)):
-        telling.say(f"\n{each.subject}: {each.why}")
-        if each.statement:
-            telling.say(f"    {each.statement}")
-
-
-def _build_aside(view: View) -> View:
-    from core import bridge
-    from core.store import attached
-    from workbench.session import store
-
-    with telling.progress() as listener:
+    with telling.progress(quiet=quiet) as listener:
         return bridge.run(attached.build_aside(store(), view, listener))
 
 
-def _label(view: View, origin: str) -> None:
+def _labelled(view: View, origin: str) -> Added:
     from core import bridge
     from evals import library
     from evals.sources import guess
     from workbench.session import store
 
-    added = bridge.run(library.label(store(), view, guess(origin)))
+    return bridge.run(library.label(store(), view, guess(origin)))
+
+
+def _tell_labels(added: Added) -> None:
     telling.flaws(added.flaws, len(added.flaws))
-    telling.say(f"{view.name}: {added.queries:,} queries, {added.labels:,} labels.")
+    telling.say(f"{added.name}: {added.queries:,} queries, {added.labels:,} labels.")
 
 
 def aside(
     name: Name,
     drop: Annotated[bool, typer.Option("--drop", help="Remove what was built aside.")] = False,
+    *,
+    as_json: telling.AsJson = False,
 ) -> None:
     """Build lexemes, postings and vocabulary of an attached table in our own schema; again after its rows changed.
 
@@ -154,15 +174,18 @@ def aside(
     view = bridge.run(collections.get(store(telling.say), name))
     if drop:
         bridge.run(attached.drop_aside(store(), view))
-        telling.say(f"{name} has nothing aside any more.")
+        telling.done({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
         return
-    _build_aside(view)
-    telling.say(f"{name} has its lexemes, postings and vocabulary aside.")
+    _build_aside(view, quiet=as_json)
+    sentence = f"{name} has its lexemes, postings and vocabulary aside."
+    telling.done({"name": name, "aside": True}, sentence, json=as_json)
 
 
 def label(
     name: Annotated[str, typer.Argument(help="The collection's name.")],
     origin: Annotated[str, typer.Argument(metavar="FROM", help="A source that has queries and labels.")],
+    *,
+    as_json: telling.AsJson = False,
 ) -> None:
     """Put queries and labels from files in the place of those a collection has.
 
@@ -172,4 +195,5 @@ def label(
     from core.store import collections
     from workbench.session import store
 
-    _label(bridge.run(collections.get(store(telling.say), name)), origin)
+    added = _labelled(bridge.run(collections.get(store(telling.say), name)), origin)
+    telling.as_json(added) if as_json else _tell_labels(added)

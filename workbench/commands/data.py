@@ -18,7 +18,7 @@ app.command()(attach.attach)
 app.command()(attach.aside)
 app.command()(attach.label)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+AsJson = telling.AsJson
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
 
 
@@ -129,6 +129,8 @@ def _nested(options: list[str]) -> dict[str, Any]:
         inside = made
         for parent in parents:
             inside = inside.setdefault(parent, {})
+            if not isinstance(inside, dict):
+                raise SpecError(f"The option {option!r} needs {parent!r} to hold options, and it was given a value.")
         inside[last] = value
     return made
 
@@ -197,6 +199,8 @@ def verify(name: Name, *, as_json: AsJson = False) -> None:
 def drop(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Remove a collection with its labels. Asks first. Its embeddings stay cached: adding it again is quick.
 
@@ -209,15 +213,17 @@ def drop(
     view = _view(name)
     if not yes:
         what = "the mapping; the table itself stays" if view.row.attached else "its documents, vectors and labels"
-        typer.confirm(f"Drop {telling.printable(name)!r}, {what}?", abort=True)
+        typer.confirm(f"Drop {telling.printable(name)!r}, {what}?", abort=True, err=True)
     bridge.run(library.drop(store(), name))
-    telling.say(f"{name} is gone.")
+    telling.done({"name": name, "dropped": True}, f"{name} is gone.", json=as_json)
 
 
 @app.command()
 def chunk(
     name: Name,
     chunks: Annotated[str, typer.Argument(metavar="SET", help="NAME=CHUNKER[,option=value...]")],
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Chunk a collection once more, beside the chunkings it has, and embed the chunks with its models.
 
@@ -228,9 +234,10 @@ def chunk(
     from workbench.session import store
 
     chunk_set, chunker = _chunk_set(chunks)
-    with telling.progress() as listener:
+    with telling.progress(quiet=as_json) as listener:
         report = bridge.run(library.chunk(store(), _view(name), chunk_set, chunker, listener=listener))
-    telling.say(f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded.")
+    sentence = f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded."
+    telling.done({"name": name, "report": report}, sentence, json=as_json)
 
 
 @app.command()
@@ -238,6 +245,8 @@ def embed(
     name: Name,
     model: Annotated[str, typer.Argument(help="A name, a folder, or openai:NAME for an endpoint.")],
     over: Annotated[list[str] | None, typer.Option(help="A chunk set, or 'items'; all of them by default.")] = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Embed a collection with one more model, beside those it has.
 
@@ -251,14 +260,17 @@ def embed(
 
     view = _view(name)
     chosen = tuple(over or [each.name for each in view.chunk_sets])
-    with telling.progress() as listener:
+    with telling.progress(quiet=as_json) as listener:
         report = bridge.run(library.embed(store(), view, model, chosen, listener=listener))
-    telling.say(f"{name}: {report.embedded:,} texts embedded.")
+    telling.done({"name": name, "report": report}, f"{name}: {report.embedded:,} texts embedded.", json=as_json)
 
 
 @app.command()
 def catalog(*, as_json: AsJson = False) -> None:
-    """Well-known public collections that `rankbook data add NAME` downloads, with size and licence."""
+    """Well-known public collections that `rankbook data add NAME` downloads, with size and licence.
+
+    Example: rankbook data catalog --json
+    """
     from evals.sources import catalog as entries
 
     if as_json:
@@ -273,15 +285,21 @@ def catalog(*, as_json: AsJson = False) -> None:
 def forget(
     model: Annotated[str | None, typer.Argument(help="Only the embeddings of this model.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: AsJson = False,
 ) -> None:
-    """Empty the cache of embeddings. Collections keep their vectors; adding texts again will take longer."""
+    """Empty the cache of embeddings. Asks first. Collections keep their vectors; adding texts again will take longer.
+
+    Example: rankbook data forget all-MiniLM-L6-v2@fp32 --yes
+    """
     from core import bridge
     from core.embedding.cache import forget as forget_embeddings
     from workbench.session import store
 
     if not yes:
-        typer.confirm("Forget the cached embeddings?", abort=True)
-    telling.say(f"{bridge.run(forget_embeddings(store(), model)):,} embeddings forgotten.")
+        typer.confirm("Forget the cached embeddings?", abort=True, err=True)
+    forgotten = bridge.run(forget_embeddings(store(), model))
+    telling.done({"model": model, "forgotten": forgotten}, f"{forgotten:,} embeddings forgotten.", json=as_json)
 
 
 def _view(name: str) -> View:

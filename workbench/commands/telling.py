@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -18,14 +21,26 @@ if TYPE_CHECKING:
     from core.store.progress import Listener, Step
     from core.types import Flaw
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
+
 console = Console()
+piped = Console(width=10_000)  # what reads a pipe wants a row on one line
 notices = Console(stderr=True)
 FLAWS_SHOWN = 20
+JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and the joiners of scripts and emoji: invisible, and harmless
 
 
 def as_json(value: Any) -> None:
-    """The value as JSON on standard output, and nothing else there."""
-    sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False, indent=2) + "\n")
+    """The value as JSON on standard output, and nothing else there. What is not printable is escaped."""
+    written = json.dumps(value, default=_plain, ensure_ascii=False, indent=2)
+    sys.stdout.write(
+        "".join(letter if letter == "\n" or letter.isprintable() else _escaped(letter) for letter in written)
+    )
+    sys.stdout.write("\n")
+
+
+def _escaped(letter: str) -> str:
+    return json.dumps(letter)[1:-1] if not letter.isascii() else f"\\u{ord(letter):04x}"
 
 
 def _plain(value: Any) -> Any:
@@ -38,27 +53,60 @@ def _plain(value: Any) -> Any:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
     """A table whose cells are text, whatever they hold."""
-    made = Table(title=escape(title), title_justify="left", header_style="bold")
+    made = Table(title=escape(printable(title)), title_justify="left", header_style="bold")
     for column in columns:
-        made.add_column(escape(column), justify="right" if column in right else "left", overflow="fold")
+        made.add_column(escape(printable(column)), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         made.add_row(*(escape(printable(str(cell))) for cell in row))
-    console.print(made)
+    (console if console.is_terminal else piped).print(made)
 
 
 def say(text: str) -> None:
     notices.print(escape(printable(text)), soft_wrap=True)
 
 
+def done(value: Any, sentence: str, *, json: bool) -> None:
+    """What a command did, for whoever asked: the value for a machine, the sentence for a person."""
+    as_json(value) if json else say(sentence)
+
+
 def complain(sentence: str) -> None:
     notices.print(escape(f"Error: {printable(sentence)}"), style="red", soft_wrap=True)
 
 
+def mishap(error: Exception) -> str | None:
+    """One sentence for what the database or this machine refused. None for what is our own mistake.
+
+    The driver's texts may repeat an address or a statement, so only the server's own first line is passed on.
+    """
+    if isinstance(error, OSError):
+        said = error.strerror or str(error) or type(error).__name__
+        return f"{error.filename}: {said}." if error.filename else f"The system refused: {said}."
+    import psycopg
+    from sqlalchemy.exc import DBAPIError
+
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(cause, psycopg.Error):
+        return "The database driver failed." if isinstance(error, DBAPIError) else None
+    if cause.diag.message_primary:
+        return f"The database refused: {cause.diag.message_primary} ({cause.sqlstate})."
+    return f"The database does not answer ({type(cause).__name__}). See `rankbook doctor`."
+
+
+def debugging() -> bool:
+    """Whether a full traceback is wanted in place of a sentence."""
+    return os.environ.get("RANKBOOK_DEBUG") == "1"
+
+
 def printable(text: str) -> str:
     """Without the control characters by which a document could take over the terminal."""
-    return "".join(
-        letter if letter in "\n\t" or letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
+    return "".join(letter if letter in "\n\t" or letter.isprintable() else _harmless(letter) for letter in text)
+
+
+def _harmless(letter: str) -> str:
+    if unicodedata.category(letter) == "Zs":  # no-break spaces and their like, which documents are full of
+        return " "
+    return letter if letter in JOINERS else "\N{REPLACEMENT CHARACTER}"
 
 
 def flaws(found: Sequence[Flaw], total: int) -> None:

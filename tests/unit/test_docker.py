@@ -1,0 +1,242 @@
+"""The container files by every static means: no engine is here to build or run them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+from typer.testing import CliRunner
+
+from workbench.cli import app
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "docker" / "Dockerfile"
+COMPOSE = ROOT / "docker" / "compose.yaml"
+PINNED = re.compile(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?")
+KNOWN = {
+    *("FROM", "WORKDIR", "ENV", "RUN", "COPY", "LABEL", "USER", "VOLUME", "EXPOSE"),
+    *("HEALTHCHECK", "ENTRYPOINT", "CMD"),
+}
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile as instructions with their arguments, comments and continued lines put away."""
+    lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
+    split = (line.split(None, 1) for line in joined.splitlines() if line.strip())
+    return [(name, rest) for name, rest in split]
+
+
+def arguments(wanted: str) -> list[str]:
+    return [rest for name, rest in instructions() if name == wanted]
+
+
+def last_stage() -> list[tuple[str, str]]:
+    every = instructions()
+    return every[max(at for at, (name, _) in enumerate(every) if name == "FROM") :]
+
+
+def copied() -> list[str]:
+    """What is copied out of the checkout."""
+    parts = [shlex.split(rest) for rest in arguments("COPY") if "--from=" not in rest]
+    return [source for words in parts for source in [word for word in words if not word.startswith("--")][:-1]]
+
+
+def let_through(source: str) -> bool:
+    """What .dockerignore says of a path: the last line that fits decides."""
+    through = True
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        pattern = line.strip().lstrip("!").rstrip("/")
+        tops = [source, *map(str, Path(source).parents)]
+        if pattern and not line.startswith("#") and any(fnmatch(top, pattern) for top in tops if top != "."):
+            through = line.startswith("!")
+    return through
+
+
+def test_every_line_of_the_dockerfile_is_an_instruction_that_there_is() -> None:
+    assert {name for name, _ in instructions()} <= KNOWN
+    assert instructions()[0][0] == "FROM"
+
+
+def test_what_is_copied_exists_is_let_through_and_is_all_that_the_wheel_is_made_of() -> None:
+    assert [source for source in copied() if not (ROOT / source).exists()] == []
+    assert [source for source in copied() if not let_through(source)] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    assert needed | {*wheel["packages"], *wheel["force-include"]} <= set(copied())
+
+
+@pytest.mark.parametrize("kept_out", [".git", ".venv", "tests", "docker", "shared", ".env"])
+def test_what_has_no_business_in_an_image_is_kept_out(kept_out: str) -> None:
+    assert not let_through(kept_out)
+
+
+def test_images_are_pinned() -> None:
+    images = [rest.split()[0] for rest in arguments("FROM")] + [written().services["db"].image or ""]
+    assert [image for image in images if not PINNED.fullmatch(image)] == []
+
+
+def test_what_pip_installs_is_pinned_and_torch_comes_from_the_index_of_cpu_builds_first() -> None:
+    installs = [part for rest in arguments("RUN") for part in rest.split("&&") if "pip install" in part]
+    assert all("--constraint constraints.txt" in part for part in installs)
+    assert re.search(r"--index-url https://download\.pytorch\.org/whl/cpu torch\s*$", installs[0])
+    assert re.search(r"^torch==\d+\.\d+\.\d+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+
+
+def test_the_python_is_one_that_the_project_runs_on() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    for rest in arguments("FROM"):
+        found = re.search(r"python:(\d+)\.(\d+)", rest)
+        assert found
+        assert tuple(map(int, found.groups())) >= tuple(map(int, needed.removeprefix(">=").split(".")))
+
+
+def test_the_last_word_on_who_runs_it_is_not_root() -> None:
+    users = [rest for name, rest in last_stage() if name == "USER"]
+    assert users
+    assert users[-1].split(":")[0] not in {"root", "0"}
+    (creation,) = [rest for name, rest in last_stage() if name == "RUN" and "useradd" in rest]
+    assert f"--uid {users[-1]}" in creation
+
+
+def test_it_tells_whether_it_is_healthy_on_the_port_that_it_serves() -> None:
+    (check,) = [rest for name, rest in last_stage() if name == "HEALTHCHECK"]
+    port = dict(last_stage())["EXPOSE"]
+    assert f":{port}/_stcore/health" in check
+    command = json.loads(check.split("CMD", 1)[1])
+    compile(command[-1], "healthcheck", "exec")
+    assert json.loads(dict(last_stage())["CMD"])[-3:-1] == ["--port", port]
+
+
+def test_it_starts_a_program_that_there_is_with_flags_that_it_has() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    (program,) = json.loads(dict(last_stage())["ENTRYPOINT"])
+    assert program in scripts
+    help_text = CliRunner().invoke(app, ["--help"]).stdout
+    flags = [word for word in json.loads(dict(last_stage())["CMD"]) if word.startswith("--")]
+    assert flags
+    assert [flag for flag in flags if not re.search(rf"(?<![\w-]){flag}(?![\w-])", help_text)] == []
+
+
+# -- compose ---------------------------------------------------------------------------------------------------------
+
+
+class Strict(BaseModel):
+    """What is not named here cannot stand there: `privileged`, `network_mode: host` and their like."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Build(Strict):
+    context: str
+    dockerfile: str
+
+
+class Healthcheck(Strict):
+    test: list[str] = Field(min_length=2)
+    interval: str = Field(pattern=r"^\d+s$")
+    timeout: str = Field(pattern=r"^\d+s$")
+    retries: int = Field(ge=1)
+
+
+class Condition(Strict):
+    condition: Literal["service_healthy"]
+
+
+class Service(Strict):
+    build: Build | None = None
+    image: str | None = None
+    environment: dict[str, str]
+    ports: list[str] = []
+    volumes: list[str]
+    depends_on: dict[str, Condition] = {}
+    command: str = ""
+    shm_size: str = ""
+    healthcheck: Healthcheck | None = None
+    restart: Literal["unless-stopped"]
+    read_only: bool = False
+    tmpfs: list[str] = []
+    cap_drop: list[str] = []
+    security_opt: list[str] = []
+
+
+class Compose(Strict):
+    name: str
+    services: dict[str, Service]
+    volumes: dict[str, None]
+
+
+def written() -> Compose:
+    loaded: Any = yaml.safe_load(COMPOSE.read_text())
+    return Compose.model_validate(loaded)
+
+
+def test_the_compose_file_holds_what_we_rely_on_and_nothing_else() -> None:
+    services = written().services
+    assert set(services) == {"app", "db"}
+    assert services["app"].build == Build(context="..", dockerfile="docker/Dockerfile")
+    assert services["app"].cap_drop == ["ALL"]
+    assert services["app"].read_only
+    assert set(services["app"].depends_on) == {"db"}
+
+
+def test_the_port_is_published_on_loopback_only_and_the_servers_not_at_all() -> None:
+    services = written().services
+    assert services["app"].ports
+    for port in services["app"].ports:
+        host, _, inside = port.rsplit(":", 2)
+        assert host == "127.0.0.1"
+        assert inside == dict(last_stage())["EXPOSE"]
+    assert services["db"].ports == []
+
+
+def test_the_password_must_be_given_and_is_nowhere_written() -> None:
+    required = re.compile(r"\$\{RANKBOOK_DB_PASSWORD:\?[^}]+\}")
+    services = written().services
+    assert required.fullmatch(services["db"].environment["POSTGRES_PASSWORD"])
+    dsn, found = required.subn("PASSWORD", services["app"].environment["RANKBOOK_DSN"])
+    assert found == 1
+    user, database = (services["db"].environment[name] for name in ("POSTGRES_USER", "POSTGRES_DB"))
+    assert dsn == f"postgresql://{user}:PASSWORD@db:5432/{database}"
+
+
+def test_the_server_tells_when_it_is_ready_and_has_memory_to_share_for_index_builds() -> None:
+    server = written().services["db"]
+    assert server.healthcheck is not None
+    assert server.healthcheck.test[0] == "CMD-SHELL"
+    assert "pg_isready" in server.healthcheck.test[1]
+    size = re.fullmatch(r"(\d+)gb", server.shm_size)
+    maintenance = re.search(r"maintenance_work_mem=(\d+)MB", server.command)
+    assert size
+    assert maintenance
+    assert int(size[1]) * 1024 > int(maintenance[1])
+
+
+def test_volumes_are_declared_and_data_stands_where_the_images_keep_it() -> None:
+    compose = written()
+    mounts = {mount for service in compose.services.values() for mount in service.volumes}
+    assert {mount.split(":")[0] for mount in mounts} == set(compose.volumes)
+    assert f"home:{dict(last_stage())['VOLUME']}" in mounts
+    assert "database:/var/lib/postgresql" in mounts  # where the images from PostgreSQL 18 on keep it
+
+
+def test_both_files_say_that_they_were_checked_statically() -> None:
+    for file in (DOCKERFILE, COMPOSE):
+        assert "Checked statically only (tests/unit/test_docker.py)" in file.read_text()
+
+
+@pytest.mark.skipif(not shutil.which("hadolint"), reason="hadolint is not on the PATH")
+def test_hadolint_has_nothing_to_say() -> None:
+    found = subprocess.run(["hadolint", str(DOCKERFILE)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
 
 from core.chunking import chunker_from, spec_of
 from core.embedding import DEFAULT_MODEL, Embedder, embedder
-from core.errors import EmbeddingError, SpecError
-from core.store import attached, collections
+from core.errors import EmbeddingError, InputError, RankbookError, SpecError, StoreError
+from core.store import attached, collections, names
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest, Report
@@ -25,9 +29,10 @@ from core.store.schema import Item
 from core.types import Flaw
 from evals import checks, query_sets
 from evals.labels import CheckedLabels, check_labels
-from evals.sources import Source
+from evals.sources import BundledSource, Source
 
 IDS_A_STATEMENT = 2000
+INTERRUPTED = "loading was interrupted"
 DEFAULT_CHUNKS = {"default": {"kind": "headings"}}
 
 
@@ -53,9 +58,11 @@ class Plan(BaseModel):
 def plan_for(source: Source, **given: Any) -> Plan:
     """What was given, over what the source itself asks for, over the defaults."""
     try:
-        return Plan(**{**source.wishes(), **given})
+        plan = Plan(**{**source.wishes(), **given})
     except ValidationError as error:
         raise SpecError.from_pydantic("The plan", error) from error
+    # A wish is no request: a collection that was made otherwise need not refuse it.
+    return Plan.model_construct(_fields_set=set(given), **dict(plan))
 
 
 @dataclass(slots=True)
@@ -81,33 +88,113 @@ async def add(
 ) -> Added:
     """Bring a source's items, queries and labels into a collection, new or there already."""
     plan = plan or plan_for(source)
-    known = dict(embedders or {})
+    parts = await _parts(store, plan, dict(embedders or {}))
+    view = await collections.find(store, name)
+    some = await asyncio.to_thread(_begins, source)
+    if view is not None:
+        _refuse_otherwise(view, plan, parts)
+        return await _load(store, view, source, plan, parts, listener)
+    if not some:
+        raise InputError(f"The source holds no documents, so {name!r} was not made. Check the path and its options.")
+    view = await collections.create(
+        store, name, language=plan.language, card=source.card(), origin=source.spec(), fields=plan.fields
+    )
+    try:
+        return await _load(store, view, source, plan, parts, listener)
+    except Exception:
+        await _drop_if_empty(store, view.name)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a plan names, made: whatever cannot be made is told before anything is stored."""
+
+    chunkers: dict[str, dict[str, Any]]
+    models: list[Embedder]
+    dimensions: list[int]
+    known: dict[str, Embedder]
+
+    def embedded(self, plan: Plan) -> tuple[str, ...]:
+        """The chunk sets that get vectors."""
+        return (*([ITEMS] if plan.embed_items or not self.chunkers else []), *self.chunkers)
+
+
+async def _parts(store: Store, plan: Plan, known: dict[str, Embedder]) -> _Parts:
+    chunkers = {
+        names.checked(name, what="The chunk set's name"): spec_of(chunker_from(chunker))
+        for name, chunker in plan.chunks.items()
+    }
+    if plan.models:
+        store.capabilities.need("vector")
     models = [known.get(model) or embedder(model) for model in plan.models]
-    view = await _prepared(store, name, source, plan, models)
-    by_id = {each.model: each for each in models}
+    return _Parts(chunkers, models, [await _dimension(model) for model in models], known)
+
+
+def _begins(source: Source) -> bool:
+    """Open all that the source reads, up to the first row of each: a wrong column or path is told here."""
+    parts = (source.items, source.queries, source.labels, source.spans, source.exclusions)
+    first: list[object] = [next(rows(), None) for rows in parts]
+    return first[0] is not None
+
+
+async def _load(store: Store, view: View, source: Source, plan: Plan, parts: _Parts, listener: Listener) -> Added:
+    view = await _prepared(store, view, plan, parts)
+    by_id = {each.model: each for each in parts.models}
     for each in view.embedding_sets:
-        by_id.setdefault(each.model, known.get(each.model) or embedder(each.model))
-    tokenizer = models[0] if models else embedder()
+        by_id.setdefault(each.model, parts.known.get(each.model) or embedder(each.model))
+    tokenizer = parts.models[0] if parts.models else embedder()
     ingest = Ingest(store, view, by_id, tokenizer, listener)
     report = await ingest.run(source.items(), prune=plan.prune, total=source.size())
-    added = Added(name, report, flaws=list(report.flaws))
-    await _label(store, view, source, added, listener, check=plan.check)
+    added = Added(view.name, report, flaws=list(report.flaws))
+    await _label(store, view, source, added, listener, check=plan.check, documents=report.flaws)
+    async with store.begin() as connection:
+        await collections.mark_loaded(connection, view.name)
     return added
 
 
-async def _prepared(store: Store, name: str, source: Source, plan: Plan, models: list[Embedder]) -> View:
-    """The collection with the sets that the plan asks for."""
-    view = await collections.find(store, name) or await collections.create(
-        store, name, language=plan.language, card=source.card(), origin=source.spec(), fields=plan.fields
-    )
-    for chunks, chunker in plan.chunks.items():
-        view = await collections.add_chunk_set(store, view, chunks, spec_of(chunker_from(chunker)))
-    for model in models:
-        dimension = await _dimension(model)
-        for chunks in (*([ITEMS] if plan.embed_items or not plan.chunks else []), *plan.chunks):
+async def _prepared(store: Store, view: View, plan: Plan, parts: _Parts) -> View:
+    """The collection with the fields and sets that the plan asks for."""
+    view = await collections.add_fields(store, view, plan.fields)
+    for chunks, chunker in parts.chunkers.items():
+        view = await collections.add_chunk_set(store, view, chunks, chunker)
+    for model, dimension in zip(parts.models, parts.dimensions, strict=True):
+        for chunks in parts.embedded(plan):
             chunk_set = view.chunk_set(chunks)
             view = await collections.add_embedding_set(store, view, chunk_set, model.model, dimension, index=plan.index)
     return view
+
+
+def _refuse_otherwise(view: View, plan: Plan, parts: _Parts) -> None:
+    """What was asked for in so many words and cannot be given to a collection that was made otherwise."""
+    way_out = (
+        f"Leave the option out, take another name, or drop {view.name!r} with `rankbook data drop` and add it again; "
+        "texts that are cached are not embedded anew."
+    )
+    if "language" in plan.model_fields_set and plan.language != view.row.language:
+        raise StoreError(
+            f"{view.name!r} was loaded with the text-search configuration {view.row.language!r}, and "
+            f"{plan.language!r} was asked for. {way_out}"
+        )
+    for each in view.embedding_sets if "index" in plan.model_fields_set else ():
+        asked = {view.chunk_set(name).key for name in parts.embedded(plan) if name in _names(view)}
+        if each.chunk_set in asked and each.model in [m.model for m in parts.models] and each.index != plan.index:
+            raise StoreError(
+                f"The vectors of {each.model!r} in {view.name!r} are indexed as {each.index!r}, and {plan.index!r} was "
+                f"asked for. {way_out}"
+            )
+
+
+def _names(view: View) -> list[str]:
+    return [each.name for each in view.chunk_sets]
+
+
+async def _drop_if_empty(store: Store, name: str) -> None:
+    """A collection whose first load failed before anything stood in it. What failed is what is told."""
+    with suppress(RankbookError, DBAPIError):
+        view = await collections.find(store, name)
+        if view is not None and view.row.version == 0:
+            await drop(store, name)
 
 
 async def _dimension(model: Embedder) -> int:
@@ -119,15 +206,42 @@ async def _dimension(model: Embedder) -> int:
         return model.dimension
 
 
-async def _label(store: Store, view: View, source: Source, added: Added, listener: Listener, *, check: bool) -> None:
-    checked = await _checked(store, view, source)
-    labelled = query_sets.Labelled.of(checked)
+async def _label(
+    store: Store,
+    view: View,
+    source: Source,
+    added: Added,
+    listener: Listener,
+    *,
+    check: bool,
+    documents: Sequence[Flaw] | None = None,
+) -> None:
+    """Keep queries and labels with the flaws known now, those of the documents where these were read too."""
+    labels = await _checked(store, view, source)
+    labelled = query_sets.Labelled.of(labels)
     added.queries, added.labels, added.splits = len(labelled.queries), len(labelled.labels), labelled.splits
-    added.flaws += checked.flaws
-    if check and added.report.touched:
-        added.flaws += await checks.queries_in_corpus(store, view, checked.queries)
-        added.flaws += await checks.near_duplicates(store, view, listener)
-    await query_sets.keep(store, view.name, labelled, tuple(added.flaws))
+    found: dict[str, Sequence[Flaw]] = {"labels": labels.flaws}
+    version = (await collections.get(store, view.name)).row.version if check else None
+    if version is not None:
+        found |= await _looked_through(store, view, labels, labelled.digest(), version, listener)
+    for flaws in found.values():
+        added.flaws += flaws
+    if documents is not None:
+        found["documents"] = documents
+    await query_sets.keep(store, view.name, labelled, found, checked_version=version)
+
+
+async def _looked_through(
+    store: Store, view: View, labels: CheckedLabels, digest: bytes, version: int, listener: Listener
+) -> dict[str, Sequence[Flaw]]:
+    """The checks that read every text, each where what it compares has changed since it was made."""
+    last = await query_sets.checked(store, view.name)
+    found: dict[str, Sequence[Flaw]] = {}
+    if last is None or (last.digest, last.version) != (digest, version):
+        found["leaks"] = await checks.queries_in_corpus(store, view, labels.queries)
+    if last is None or last.version != version:
+        found["repeats"] = await checks.near_duplicates(store, view, listener)
+    return found
 
 
 async def _checked(store: Store, view: View, source: Source) -> CheckedLabels:
@@ -165,8 +279,8 @@ async def embed(
     """One more model over chunk sets that are there."""
     used = embedder(model)
     dimension = await _dimension(used)
-    for name in chunks:
-        view = await collections.add_embedding_set(store, view, view.chunk_set(name), used.model, dimension)
+    for chunk_set in [view.chunk_set(name) for name in chunks]:
+        view = await collections.add_embedding_set(store, view, chunk_set, used.model, dimension)
     models = {each.model: embedder(each.model) for each in view.embedding_sets}
     return await Ingest(store, view, models, used, listener).complete()
 
@@ -175,11 +289,11 @@ async def chunk(
     store: Store, view: View, name: str, chunker: Mapping[str, Any], *, listener: Listener = nobody
 ) -> Report:
     """One more chunk set, embedded with every model that the collection has."""
-    view = await collections.add_chunk_set(store, view, name, spec_of(chunker_from(chunker)))
     models = {each.model: embedder(each.model) for each in view.embedding_sets}
-    for each in models.values():
-        dimension = await _dimension(each)
-        view = await collections.add_embedding_set(store, view, view.chunk_set(name), each.model, dimension)
+    dimensions = {model: await _dimension(each) for model, each in models.items()}
+    view = await collections.add_chunk_set(store, view, name, spec_of(chunker_from(chunker)))
+    for model, dimension in dimensions.items():
+        view = await collections.add_embedding_set(store, view, view.chunk_set(name), model, dimension)
     tokenizer = next(iter(models.values()), None) or embedder()
     return await Ingest(store, view, models, tokenizer, listener).complete()
 
@@ -193,7 +307,8 @@ class Summary:
     chunk_sets: str
     models: str
     queries: int
-    changed: str
+    changed: datetime
+    state: str = "loaded"
 
 
 async def overview(store: Store) -> list[Summary]:
@@ -216,15 +331,33 @@ async def summary(store: Store, view: View) -> Summary:
         items,
         chunk_sets,
         models,
-        len((await query_sets.load(store, view.name)).queries),
-        f"{view.row.changed_at:%Y-%m-%d %H:%M}",
+        await query_sets.count(store, view.name),
+        view.row.changed_at,
+        await _state(store, view),
     )
+
+
+async def _state(store: Store, view: View) -> str:
+    if not view.interrupted:
+        return "loaded"
+    return "being loaded" if await collections.is_being_loaded(store, view.name) else INTERRUPTED
+
+
+async def needs_demo(store: Store, name: str) -> bool:
+    """Whether the demo is to be loaded, for the first time or to its end. Not into a collection that is no demo."""
+    rows = {row.name: row for row in await collections.listed(store)}
+    demo = rows.get(names.composed(name))
+    if demo is None:
+        return not any(row.loaded_at for row in rows.values())
+    if demo.attached is not None or demo.origin not in ({}, BundledSource(name=name).spec()):
+        return False
+    return await _state(store, await collections.get(store, name)) == INTERRUPTED
 
 
 async def describe(store: Store, name: str) -> dict[str, Any]:
     """Everything about a collection that a person may want to see, as plain data under headings."""
     view = await collections.get(store, name)
-    labelled = await query_sets.load(store, name)
+    labelled = await query_sets.load(store, view.name)
     row = view.row
     facts = asdict(await summary(store, view)) | {
         "language": row.language,
@@ -234,7 +367,7 @@ async def describe(store: Store, name: str) -> dict[str, Any]:
     }
     models = {each.key: each.model for each in view.embedding_sets}
     return {
-        name: facts,
+        view.name: facts,
         "Chunk sets": [
             {
                 "name": each.name,
@@ -254,11 +387,13 @@ async def describe(store: Store, name: str) -> dict[str, Any]:
             {"grade": grade, "labels": count}
             for grade, count in sorted(Counter(label.grade for label in labelled.labels).items())
         ],
-        "Noted at import": await query_sets.flaws(store, name),
+        "Noted at import": await query_sets.flaws(store, view.name),
     }
 
 
 async def drop(store: Store, name: str) -> None:
-    """A collection with its labels."""
-    await collections.drop(store, name)
-    await query_sets.forget(store, name)
+    """A collection with its labels: both or neither."""
+    view = await collections.get(store, name)
+    async with store.begin() as connection:
+        await collections.drop_within(connection, view)
+        await query_sets.forget_within(connection, view.name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.store import gate
@@ -20,7 +20,8 @@ from evals.store import QuerySet, StoredExclusion, StoredLabel, StoredQuery, Sto
 
 T = TypeVar("T")
 DEFAULT = "default"
-FLAWS_KEPT = 1000
+FLAWS_KEPT = 1000  # of each kind
+Found = Mapping[str, Sequence[Flaw]]  # flaws by what was looked at: "documents", "labels", "leaks", "repeats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +87,49 @@ def _span_order(span: Span) -> tuple[str, str, str, int]:
 
 
 async def keep(
-    store: Store, collection: str, labelled: Labelled, flaws: tuple[Flaw, ...] = (), *, name: str = DEFAULT
+    store: Store,
+    collection: str,
+    labelled: Labelled,
+    found: Found | None = None,
+    *,
+    checked_version: int | None = None,
+    name: str = DEFAULT,
 ) -> bool:
-    """Put a query set in the place of the one of that name. False where nothing has changed."""
+    """Put a query set in the place of the one of that name. False where queries and labels are the same.
+
+    `found` takes the place of the flaws of its kinds; what was found by a look that was not taken this time stands.
+    `checked_version` is the collection's, where its texts have been looked through for these queries.
+    """
     digest = labelled.digest()
     async with store.begin() as connection:
         session = AsyncSession(connection)
-        old = await _find(session, collection, name)
-        if old is not None and bytes(old.digest) == digest:
-            return False
-        if old is not None:
-            await session.delete(old)
-            await session.flush()
-        row = QuerySet(
-            collection=collection, name=name, digest=digest, flaws=[_plain(flaw) for flaw in flaws[:FLAWS_KEPT]]
-        )
-        session.add(row)
+        row = await _find(session, collection, name)
+        changed = row is None or bytes(row.digest) != digest
+        if row is None:
+            row = QuerySet(collection=collection, name=name, digest=digest, flaws=[])
+            session.add(row)
+        if changed:
+            row.digest, row.changed_at, row.checked_version = digest, func.now(), None
+        if checked_version is not None:
+            row.checked_version = checked_version
+        row.flaws = _with(row.flaws, found or {})
         await session.flush()
-        await _insert_parts(connection, row.key, labelled)
-    return True
+        if changed:
+            await _replace_parts(connection, row.key, labelled)
+    return changed
+
+
+def _with(kept: Sequence[dict[str, Any]], found: Found) -> list[dict[str, Any]]:
+    """The kept flaws, those of the kinds that were found anew excepted; and the new ones."""
+    standing = [flaw for flaw in kept if flaw.get("of", "documents") not in found]
+    return standing + [_plain(flaw, kind) for kind, flaws in found.items() for flaw in flaws[:FLAWS_KEPT]]
 
 
 async def _find(session: AsyncSession, collection: str, name: str) -> QuerySet | None:
     return await session.scalar(select(QuerySet).where(QuerySet.collection == collection, QuerySet.name == name))
 
 
-async def _insert_parts(connection: AsyncConnection, key: int, labelled: Labelled) -> None:
+async def _replace_parts(connection: AsyncConnection, key: int, labelled: Labelled) -> None:
     parts: list[tuple[Any, list[dict[str, Any]]]] = [
         (StoredQuery, [_query_row(query) for query in labelled.queries]),
         (StoredLabel, [asdict(label) for label in labelled.labels]),
@@ -119,6 +137,7 @@ async def _insert_parts(connection: AsyncConnection, key: int, labelled: Labelle
         (StoredExclusion, [asdict(pair) for pair in labelled.exclusions]),
     ]
     for table, rows in parts:
+        await connection.execute(delete(table).where(table.set_key == key))
         if rows:
             await connection.execute(insert(table.__table__), [{"set_key": key, **row} for row in rows])
 
@@ -133,9 +152,9 @@ def _span_row(span: Span) -> dict[str, Any]:
     return {**row, "start_at": row.pop("start"), "end_at": row.pop("end")}
 
 
-def _plain(flaw: Flaw) -> dict[str, Any]:
+def _plain(flaw: Flaw, kind: str) -> dict[str, Any]:
     plain = {"place": str(flaw.place), "message": flaw.message, "outcome": flaw.outcome, "subject": flaw.subject}
-    return {name: gate.cleaned(value) for name, value in plain.items()}
+    return {"of": kind} | {name: gate.cleaned(value) for name, value in plain.items()}
 
 
 async def load(store: Store, collection: str, *, name: str = DEFAULT) -> Labelled:
@@ -170,6 +189,29 @@ async def flaws(store: Store, collection: str, *, name: str = DEFAULT) -> list[d
         return list(found.flaws) if found else []
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Which queries were held against the texts, and against which version of these."""
+
+    digest: bytes
+    version: int | None
+
+
+async def checked(store: Store, collection: str, *, name: str = DEFAULT) -> Checked | None:
+    """The last time that leaks and repeats were looked for; None where there is no such set."""
+    async with store.begin(read_only=True) as connection:
+        found = await _find(AsyncSession(connection), collection, name)
+        return Checked(bytes(found.digest), found.checked_version) if found else None
+
+
+async def count(store: Store, collection: str, *, name: str = DEFAULT) -> int:
+    """How many queries there are."""
+    of = (QuerySet.collection == collection, QuerySet.name == name)
+    counted = select(func.count()).select_from(StoredQuery).join(QuerySet, StoredQuery.set_key == QuerySet.key)
+    async with store.begin(read_only=True) as connection:
+        return int(await connection.scalar(counted.where(*of)) or 0)
+
+
 def _of(table: Any, query_set: QuerySet) -> Any:
     return select(table).where(table.set_key == query_set.key)
 
@@ -181,4 +223,9 @@ def _query(row: StoredQuery) -> Query:
 async def forget(store: Store, collection: str) -> None:
     """All query sets of a collection that is being dropped."""
     async with store.begin() as connection:
-        await connection.execute(delete(QuerySet).where(QuerySet.collection == collection))
+        await forget_within(connection, collection)
+
+
+async def forget_within(connection: AsyncConnection, collection: str) -> None:
+    """As `forget`, in the transaction that drops the collection."""
+    await connection.execute(delete(QuerySet).where(QuerySet.collection == collection))

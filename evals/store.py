@@ -33,13 +33,19 @@ class QuerySet(Base):
     """The queries of a collection under a name. `digest` covers queries, labels, spans and exclusions."""
 
     __tablename__ = "query_sets"
-    __table_args__ = (UniqueConstraint("collection", "name"), {"schema": CATALOG})
+    __table_args__ = (
+        UniqueConstraint("collection", "name", name="query_sets_collection_name_key"),
+        {"schema": CATALOG},
+    )
 
     key: Mapped[int] = mapped_column(Integer, Identity(), primary_key=True)
     collection: Mapped[str] = mapped_column(Id)
     name: Mapped[str] = mapped_column(Id)
     digest: Mapped[bytes] = mapped_column(LargeBinary)
-    flaws: Mapped[list[Any]] = mapped_column(JSONB, default=list)  # what import found wrong, shown beside the scores
+    # What import found wrong, shown beside the scores; "of" tells which look at the collection found it.
+    flaws: Mapped[list[Any]] = mapped_column(JSONB, default=list)
+    # The collection's version whose texts were searched for leaks and repeats; none where these queries were not.
+    checked_version: Mapped[int | None] = mapped_column(BigInteger)
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 

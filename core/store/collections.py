@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import Text, column, delete, func, literal, select, table, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema, DropTable
@@ -14,13 +14,14 @@ from sqlalchemy.schema import CreateTable, DropSchema, DropTable
 from core.errors import StoreError, UnknownName
 from core.store import names
 from core.store.engine import Store
-from core.store.gate import storable
+from core.store.gate import LARGEST_INDEXED_VALUE, storable
 from core.store.migrations import collection as collection_chain
 from core.store.names import ITEMS
 from core.store.schema import (
     ChunkSet,
     Collection,
     EmbeddingSet,
+    Item,
     chunk_table,
     lexeme_table,
     posting_table,
@@ -29,6 +30,12 @@ from core.store.schema import (
 )
 
 WRITER_LOCK = "hashtextextended(:name, 7)"
+WRITERS = """
+SELECT count(*)
+FROM pg_locks JOIN pg_database AS here ON here.oid = pg_locks.database
+WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND datname = current_database()
+  AND (CAST(classid AS bigint) << 32) | CAST(objid AS bigint) = {lock}
+""".replace("{lock}", WRITER_LOCK)
 LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
 
@@ -53,6 +60,17 @@ class View:
         """The first chunk set, or the items where there is none: what a search means that names neither."""
         return next((each.name for each in self.chunk_sets if each.key), ITEMS)
 
+    @property
+    def behind(self) -> list[str]:
+        """The sets that lack something of what was loaded, told by their watermarks."""
+        sets = [each.name for each in self.chunk_sets if _behind(each)]
+        return sets + [each.model for each in self.embedding_sets if each.embedded_to < each.backfill_to]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a load was begun and not ended. It may be at work still, see `is_being_loaded`."""
+        return self.row.loaded_at is None or bool(self.behind)
+
     def chunk_set(self, name: str) -> ChunkSet:
         for each in self.chunk_sets:
             if each.name == name:
@@ -65,6 +83,11 @@ class View:
             if each.chunk_set == chunk_set.key and model in (None, each.model):
                 return each
         return None
+
+
+def _behind(chunk_set: ChunkSet) -> bool:
+    unfinished = chunk_set.derived_to < chunk_set.backfill_to
+    return unfinished or min(chunk_set.lexed_to, chunk_set.posted_to) < chunk_set.last_key
 
 
 async def listed(store: Store) -> list[Collection]:
@@ -121,12 +144,12 @@ async def create(
         language=language,
         card=card,
         origin=dict(origin or {}),
-        fields=[names.checked(field, what="The metadata field", room=200) for field in fields],
+        fields=_checked_fields(fields),
     )
     async with store.begin(namespace) as connection:
-        await _check_language(connection, language)
+        await check_language(connection, language)
         session = AsyncSession(connection)
-        await _register(session, row)
+        await register(session, row)
         await connection.run_sync(collection_chain.upgrade, namespace)
         session.add(ChunkSet(key=0, name=ITEMS, chunker={"kind": "none"}))
         await session.flush()
@@ -134,29 +157,62 @@ async def create(
     return await get(store, name)
 
 
-async def _register(session: AsyncSession, row: Collection) -> None:
+def _checked_fields(fields: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(names.checked(field, what="The metadata field", room=200) for field in fields))
+
+
+async def register(session: AsyncSession, row: Collection) -> None:
     """Another process that makes the same one at this moment is met by the unique key, after its commit."""
-    taken = f"There is a collection {row.name!r} already. Drop it first, or choose another name."
-    if await session.get(Collection, row.name):
-        raise StoreError(taken)
+    await refuse_taken(session, row.name)
     session.add(row)
     try:
         await session.flush()
     except IntegrityError:
-        raise StoreError(taken) from None
+        raise _taken(row.name) from None
 
 
-async def _check_language(connection: AsyncConnection, language: str) -> None:
-    known = list(await connection.scalars(select(func.unnest(_regconfigs()))))
+async def refuse_taken(session: AsyncSession, name: str) -> None:
+    if await session.get(Collection, name):
+        raise _taken(name)
+
+
+def _taken(name: str) -> StoreError:
+    return StoreError(f"There is a collection {name!r} already. Drop it first, or choose another name.")
+
+
+async def check_language(connection: AsyncConnection, language: str) -> None:
+    """Refuse a text-search configuration that the server has not got."""
+    known = list(await connection.scalars(select(column("cfgname", Text)).select_from(table("pg_ts_config"))))
     if language not in known:
         raise UnknownName("text-search language", language, known)
 
 
-def _regconfigs() -> Any:
-    from sqlalchemy import column, table
+async def add_fields(store: Store, view: View, fields: Sequence[str]) -> View:
+    """More metadata fields that filters use. Their indexes are built with the next load."""
+    _refuse_attached(view)
+    async with store.begin(view.namespace) as connection:
+        there = list(await connection.scalar(select(Collection.fields).where(Collection.name == view.name)) or ())
+        new = [field for field in _checked_fields(fields) if field not in there]
+        if not new:
+            return view
+        await _refuse_beside_a_writer(connection, view.name)
+        for field in new:
+            await _refuse_long_values(connection, view.name, field)
+        await connection.execute(update(Collection).where(Collection.name == view.name).values(fields=[*there, *new]))
+    return await get(store, view.name)
 
-    configurations = table("pg_ts_config", column("cfgname"))
-    return select(func.array_agg(configurations.c.cfgname)).scalar_subquery()
+
+async def _refuse_long_values(connection: AsyncConnection, name: str, field: str) -> None:
+    """Of items that were let in before the field was to be indexed."""
+    size = func.pg_column_size(Item.meta.op("->")(literal(field, Text)))
+    found = select(func.count(), func.min(Item.id), func.max(size)).where(size > LARGEST_INDEXED_VALUE)
+    count, item, largest = (await connection.execute(found)).one()
+    if count:
+        raise StoreError(
+            f"The metadata field {field!r} of {name!r} cannot be indexed: {count:,} documents, {item!r} for one, hold "
+            f"up to {largest:,} bytes there, and an indexed value may take {LARGEST_INDEXED_VALUE:,}. Leave the field "
+            "out, or shorten these values."
+        )
 
 
 async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[str, Any]) -> View:
@@ -170,16 +226,29 @@ async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[st
                     "another name; both can then be compared."
                 )
             return view
-    key = max(each.key for each in view.chunk_sets) + 1
+    _refuse_attached(view)
     async with store.begin(view.namespace) as connection:
         await _refuse_beside_a_writer(connection, view.name)
-        newest = await connection.scalar(select(ChunkSet.last_key).where(ChunkSet.key == 0))
-        session = AsyncSession(connection)
-        session.add(ChunkSet(key=key, name=name, chunker=dict(chunker), backfill_to=newest))
-        await session.flush()
-        await connection.execute(CreateTable(chunk_table(key)))
-        await _create_text_tables(connection, key)
-    return await get(store, view.name)
+        known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
+        if known is None:
+            await _create_chunk_set(connection, name, chunker)
+    fresh = await get(store, view.name)
+    return fresh if known is None else await add_chunk_set(store, fresh, name, chunker)
+
+
+async def _create_chunk_set(connection: AsyncConnection, name: str, chunker: Mapping[str, Any]) -> None:
+    key = await _next_key(connection, ChunkSet)
+    newest = await connection.scalar(select(ChunkSet.last_key).where(ChunkSet.key == 0))
+    session = AsyncSession(connection)
+    session.add(ChunkSet(key=key, name=name, chunker=dict(chunker), backfill_to=newest))
+    await session.flush()
+    await connection.execute(CreateTable(chunk_table(key)))
+    await _create_text_tables(connection, key)
+
+
+async def _next_key(connection: AsyncConnection, of: type[ChunkSet] | type[EmbeddingSet]) -> int:
+    """Asked under the writer lock: what a caller looked at before may be old."""
+    return int(await connection.scalar(select(func.coalesce(func.max(of.key), 0) + 1)) or 1)
 
 
 async def _create_text_tables(connection: AsyncConnection, key: int) -> None:
@@ -194,26 +263,59 @@ async def add_embedding_set(
     store.capabilities.need("vector")
     if view.embedding_set(chunk_set, model):
         return view
-    key = max((each.key for each in view.embedding_sets), default=0) + 1
+    _refuse_attached(view)
     async with store.begin(view.namespace) as connection:
         await _refuse_beside_a_writer(connection, view.name)
-        newest = await connection.scalar(select(ChunkSet.last_key).where(ChunkSet.key == chunk_set.key))
-        session = AsyncSession(connection)
-        session.add(
-            EmbeddingSet(
-                key=key, chunk_set=chunk_set.key, model=model, dimension=dimension, index=index, backfill_to=newest
-            )
-        )
-        await session.flush()
-        await connection.execute(CreateTable(vector_table(key, dimension)))
+        same = (EmbeddingSet.chunk_set == chunk_set.key, EmbeddingSet.model == model)
+        if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
+            made = EmbeddingSet(chunk_set=chunk_set.key, model=model, dimension=dimension, index=index)
+            await _create_embedding_set(connection, made)
     return await get(store, view.name)
+
+
+async def _create_embedding_set(connection: AsyncConnection, made: EmbeddingSet) -> None:
+    made.key = await _next_key(connection, EmbeddingSet)
+    made.backfill_to = await connection.scalar(select(ChunkSet.last_key).where(ChunkSet.key == made.chunk_set)) or 0
+    table = vector_table(made.key, made.dimension)
+    session = AsyncSession(connection)
+    session.add(made)
+    await session.flush()
+    await connection.execute(CreateTable(table))
+
+
+def _refuse_attached(view: View) -> None:
+    if view.row.attached is not None:
+        raise StoreError(
+            f"{view.name!r} is an attached table, which is searched as it is and never loaded. Give the collection "
+            "to be made another name."
+        )
+
+
+def busy(name: str) -> StoreError:
+    """What a second writer is told."""
+    return StoreError(f"Another process is loading the collection {name!r}. Wait until it is done.")
 
 
 async def _refuse_beside_a_writer(connection: AsyncConnection, name: str) -> None:
     """A writer knows the sets it began with: one that came or went meanwhile would be left with holes."""
     taken = await connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({WRITER_LOCK})"), {"name": name})
     if not taken:
-        raise StoreError(f"Another process is loading the collection {name!r}. Wait until it is done.")
+        raise busy(name)
+
+
+async def is_being_loaded(store: Store, name: str) -> bool:
+    """Whether a writer is at work. Looks at the locks and takes none: a writer must not be turned away by a look."""
+    async with store.begin(read_only=True) as connection:
+        return bool(await connection.scalar(text(WRITERS), {"name": name}))
+
+
+async def mark_loading(connection: AsyncConnection, name: str) -> None:
+    """A load begins: until it is marked as ended, the collection is one whose loading was interrupted."""
+    await connection.execute(update(Collection).where(Collection.name == name).values(loaded_at=None))
+
+
+async def mark_loaded(connection: AsyncConnection, name: str) -> None:
+    await connection.execute(update(Collection).where(Collection.name == name).values(loaded_at=func.now()))
 
 
 async def touch(connection: AsyncConnection, name: str) -> None:
@@ -227,9 +329,14 @@ async def drop(store: Store, name: str) -> None:
     """The collection with all that is in its schema. Somebody's attached table is left as it is."""
     view = await get(store, name)
     async with store.begin() as connection:
-        await _refuse_beside_a_writer(connection, view.name)
-        await connection.execute(DropSchema(view.namespace, cascade=True, if_exists=True))
-        await connection.execute(delete(Collection).where(Collection.name == view.name))
+        await drop_within(connection, view)
+
+
+async def drop_within(connection: AsyncConnection, view: View) -> None:
+    """As `drop`, in a transaction of the caller's, who has more to remove."""
+    await _refuse_beside_a_writer(connection, view.name)
+    await connection.execute(DropSchema(view.namespace, cascade=True, if_exists=True))
+    await connection.execute(delete(Collection).where(Collection.name == view.name))
 
 
 async def drop_set(store: Store, view: View, chunk_set: ChunkSet) -> View:

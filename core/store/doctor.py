@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from sqlalchemy import func, select, text
 from core.embedding import DEFAULT_MODEL, embedder, minilm
 from core.errors import RankbookError
 from core.store import collections, home
+from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
-from core.store.schema import CachedEmbedding, ChunkSet
+from core.store.schema import CachedEmbedding
 
 LEAST_FREE = 2 * 2**30  # bytes; an index build fails without room
 
@@ -102,22 +104,19 @@ async def _cache(store: Store) -> Finding:
 
 
 async def _collections(store: Store) -> list[Finding]:
-    """Each collection; one whose ingest was interrupted is told apart by its watermarks."""
-    findings = []
-    for row in await collections.listed(store):
-        view = await collections.get(store, row.name)
-        behind = [each.name for each in view.chunk_sets if _behind(each)]
-        behind += [f"{each.model}" for each in view.embedding_sets if each.embedded_to < each.backfill_to]
-        counted = f"{len(view.chunk_sets)} chunk sets, {len(view.embedding_sets)} embedding sets"
-        if behind:
-            again = f"rankbook data {'aside' if row.attached else 'add'} {row.name}"
-            way_out = f"Loading was interrupted ({', '.join(behind)}). Run `{again}` again."
-            findings.append(Finding(f"Collection {row.name}", counted, ok=False, way_out=way_out))
-        else:
-            findings.append(Finding(f"Collection {row.name}", "attached" if row.attached else counted))
-    return findings
+    return [await _collection(store, await collections.get(store, row.name)) for row in await collections.listed(store)]
 
 
-def _behind(chunk_set: ChunkSet) -> bool:
-    unfinished = chunk_set.derived_to < chunk_set.backfill_to
-    return unfinished or min(chunk_set.lexed_to, chunk_set.posted_to) < chunk_set.last_key
+async def _collection(store: Store, view: View) -> Finding:
+    """One whose load was interrupted is told by its mark and by its watermarks."""
+    what = f"Collection {view.name}"
+    counted = f"{len(view.chunk_sets)} chunk sets, {len(view.embedding_sets)} embedding sets"
+    found = "attached" if view.row.attached and not view.behind else counted
+    if not view.interrupted:
+        return Finding(what, found)
+    if await collections.is_being_loaded(store, view.name):
+        return Finding(what, f"{found}; it is being loaded at this moment")
+    again = f"rankbook data {'aside' if view.row.attached else 'add'} {shlex.quote(view.name)}"
+    behind = f" ({', '.join(view.behind)})" if view.behind else ""
+    way_out = f"Its loading was interrupted{behind}. Run `{again}` with the same source again."
+    return Finding(what, f"{found}; loading was interrupted", ok=False, way_out=way_out)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from pgvector.sqlalchemy import BIT, HALFVEC
-from sqlalchemy import Column, ColumnElement, Index, MetaData, Table, Text, func, inspect, literal
+from sqlalchemy import Column, ColumnElement, Index, MetaData, Table, Text, func, inspect, literal, text
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.schema import CreateIndex
@@ -30,6 +30,14 @@ from core.tasks import side_by_side
 
 OPERATORS = {"vector": "vector_cosine_ops", "halfvec": "halfvec_cosine_ops", "bit": "bit_hamming_ops"}
 HNSW = {"m": 16, "ef_construction": 128}
+MOST_AT_ONCE = 4
+LEAST_MEMORY = 1024  # kB; PostgreSQL 15 and 16 take no less
+# What the server allows one build, for the time of this transaction divided among those at work.
+SHARE = text(
+    "SELECT set_config(name, CAST(greatest(CAST(setting AS integer) / :builds, least) AS text), true)"
+    " FROM pg_settings JOIN (VALUES ('maintenance_work_mem', :memory), ('max_parallel_maintenance_workers', 0))"
+    " AS wanted (name, least) USING (name)"
+)
 
 
 def wanted(view: View, *, trigrams: bool = True) -> Iterator[Index]:
@@ -117,26 +125,31 @@ def _field_indexes(view: View) -> Iterator[Index]:
         yield _gin(items, items.c.metadata, "jsonb_path_ops")
 
 
-async def build(store: Store, view: View, listener: Listener = nobody) -> None:
-    """Create what is missing, as many at once as there are processors, and refresh the planner's statistics."""
+async def build(store: Store, view: View, listener: Listener = nobody, *, loaded: bool = False) -> None:
+    """Create what is missing, a few at once; refresh the planner's statistics if so, or if something was `loaded`."""
     async with store.begin(view.namespace) as connection:
         there = await connection.run_sync(present, view)
     trigrams = "pg_trgm" not in store.capabilities.missing
     missing = [index for index in wanted(view, trigrams=trigrams) if index.name not in there]
-    if not missing:
-        return
-    done = 0
-    workers = asyncio.Semaphore(os.cpu_count() or 1)
+    if missing:
+        await _create(store, view, missing, listener)
+    if missing or loaded:
+        await analyze(store, view)
+
+
+async def _create(store: Store, view: View, missing: list[Index], listener: Listener) -> None:
+    done, at_once = 0, min(MOST_AT_ONCE, os.cpu_count() or 1, len(missing))
+    workers = asyncio.Semaphore(at_once)
 
     async def create(index: Index) -> None:
         nonlocal done
         async with workers, store.begin(view.namespace) as connection:
+            await connection.execute(SHARE, {"builds": at_once, "memory": LEAST_MEMORY})
             await connection.execute(CreateIndex(index, if_not_exists=True))
         done += 1
         listener(Step(f"Index {index.name}", done, len(missing), "indexes"))
 
     await side_by_side(*(create(index) for index in missing))
-    await analyze(store, view)
 
 
 def present(connection: Any, view: View) -> set[str]:

@@ -80,8 +80,13 @@ class Ingest:
         self._take(view)
 
     async def run(self, rows: Iterable[Row[Item] | Flaw], *, prune: bool = False, total: int | None = None) -> Report:
-        """Load the rows, then do what earlier runs or new sets left to do, then texts and indexes."""
+        """Load the rows, then do what earlier runs or new sets left to do, then texts and indexes.
+
+        The collection stays marked as being loaded: whoever brings in more, labels for instance, says when all is done.
+        """
         async with self._alone() as connection:
+            async with self.store.begin() as marking:
+                await collections.mark_loading(marking, self.view.name)
             async with self._timed("load"):
                 await self._load(connection, rows, prune=prune, total=total)
             await self._finish()
@@ -103,8 +108,10 @@ class Ingest:
         view = await collections.get(self.store, self.view.name)
         async with self._timed("texts"):
             await lexicon.update_texts(self.store, view, self.listener)
+        # Where the run before was interrupted, it may have been before the planner was told.
+        loaded = view.row.version != self.view.row.version or self.view.row.loaded_at is None
         async with self._timed("indexes"):
-            await indexes.build(self.store, view, self.listener)
+            await indexes.build(self.store, view, self.listener, loaded=loaded)
 
     def _take(self, view: View) -> None:
         """Work from the collection as it stands: its sets, and the newest keys given in each."""
@@ -119,17 +126,9 @@ class Ingest:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[AsyncConnection]:
-        """A connection that holds the collection's writer lock; a second writer is told so."""
-        async with self.store.connect(self.view.namespace) as connection:
-            if not await loading.take_writer_lock(connection, self.view.name):
-                raise StoreError(
-                    f"Another process is loading the collection {self.view.name!r}. Wait until it is done."
-                )
-            try:
-                self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
-                yield connection
-            finally:
-                await loading.give_writer_lock(connection)
+        async with loading.alone(self.store, self.view.name, self.view.namespace) as connection:
+            self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
+            yield connection
 
     @asynccontextmanager
     async def _timed(self, name: str) -> AsyncIterator[None]:

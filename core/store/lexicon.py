@@ -29,28 +29,35 @@ CHUNK_UNITS = """
     SELECT chunk.item_key, chunk.key, chunk.id, item.title, chunk.text
     FROM {chunks} AS chunk
     JOIN {items} AS item ON item.key = chunk.item_key
-    WHERE chunk.key > :after AND chunk.key <= :upto AND chunk.level <> 'parent'
+    WHERE chunk.level <> 'parent'
 """
-ITEM_UNITS = """
-    SELECT key AS item_key, key, id, title, text
-    FROM {items}
-    WHERE key > :after AND key <= :upto
-"""
-# The document length of BM25 is the number of lexemes, repeats included.
-LENGTH = "(SELECT coalesce(sum(cardinality(positions)), 0) FROM unnest(tsv))"
+ITEM_UNITS = "SELECT key AS item_key, key, id, title, text FROM {items}"
+OF_RANGE = "key > :after AND key <= :upto"
+# The document length of BM25 is the number of lexemes, repeats included, as far as a tsvector tells them: it puts
+# every lexeme beyond position 16,383 there, and keeps no more than 256 positions of one (255 where it is made at once).
+# Frequencies and lengths of such a text are lower than it has them; `capped` says so.
+MEASURED = """(
+    SELECT coalesce(sum(cardinality(positions)), 0) AS length,
+           coalesce(bool_or(cardinality(positions) >= 255 OR positions[cardinality(positions)] >= 16383), false)
+               AS capped
+    FROM unnest(tsv)
+)"""
+CUT_OFF, CAPPED = 1, 2  # values of `cut`
 
 LEX = f"""
 INSERT INTO {{lexemes}} (item_key, key, id, tsv, length, cut)
-SELECT item_key, key, id, tsv, {LENGTH}, 0
+SELECT item_key, key, id, tsv, measured.length, CASE WHEN measured.capped THEN {CAPPED} ELSE 0 END
 FROM (
     SELECT item_key, key, id,
            setweight(to_tsvector(CAST(:language AS regconfig), title), 'A')
            || to_tsvector(CAST(:language AS regconfig), text) AS tsv
     FROM ({{units}}) AS unit
-    WHERE octet_length(title) + octet_length(text) <= {SURELY_FITS}
-) AS made
+    WHERE {OF_RANGE} AND octet_length(title) + octet_length(text) <= {SURELY_FITS}
+) AS made, LATERAL {MEASURED} AS measured
 """
-HUGE = f"SELECT * FROM ({{units}}) AS unit WHERE octet_length(title) + octet_length(text) > {SURELY_FITS}"
+HUGE = f"""
+SELECT * FROM ({{units}}) AS unit WHERE {OF_RANGE} AND octet_length(title) + octet_length(text) > {SURELY_FITS}
+"""
 JOIN_PIECE = """
 SELECT CAST(
     CAST(:tsv AS tsvector) || setweight(to_tsvector(CAST(:language AS regconfig), :piece), CAST(:weight AS "char"))
@@ -58,8 +65,9 @@ SELECT CAST(
 """
 KEEP_HUGE = f"""
 INSERT INTO {{lexemes}} (item_key, key, id, tsv, length, cut)
-SELECT :item_key, :key, :id, tsv, {LENGTH}, :cut
-FROM (SELECT CAST(:tsv AS tsvector) AS tsv) AS made
+SELECT :item_key, :key, :id, tsv, measured.length,
+       CASE WHEN :cut_off THEN {CUT_OFF} WHEN measured.capped THEN {CAPPED} ELSE 0 END
+FROM (SELECT CAST(:tsv AS tsvector) AS tsv) AS made, LATERAL {MEASURED} AS measured
 """
 
 MEET_TERMS = """
@@ -83,6 +91,24 @@ SET units = units + (SELECT count(*) FROM {lexemes} WHERE key > :after AND key <
     length = length + (SELECT coalesce(sum(length), 0) FROM {lexemes} WHERE key > :after AND key <= :upto)
 WHERE key = :chunk_set
 """
+FORGET_TERMS = "DELETE FROM {terms} WHERE documents <= 0"
+
+
+def tables_of(chunk_set: int) -> dict[str, Table]:
+    """The tables of one chunk set's texts, by the words that stand for them in SQL."""
+    return {
+        "lexemes": lexeme_table(chunk_set),
+        "terms": term_table(chunk_set),
+        "postings": posting_table(chunk_set),
+        "chunks": chunk_table(chunk_set),
+        "items": cast("Table", Item.__table__),
+        "chunk_sets": cast("Table", ChunkSet.__table__),
+    }
+
+
+def units_of(chunk_set: int) -> str:
+    """SQL for what is searched for of a chunk set, to be put in parentheses."""
+    return CHUNK_UNITS if chunk_set else ITEM_UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +121,8 @@ class Range:
     upto: int
 
     async def execute(self, connection: AsyncConnection, template: str, **values: Any) -> Any:
-        units = CHUNK_UNITS if self.chunk_set else ITEM_UNITS
-        tables = {
-            "lexemes": lexeme_table(self.chunk_set),
-            "terms": term_table(self.chunk_set),
-            "postings": posting_table(self.chunk_set),
-            "chunks": chunk_table(self.chunk_set),
-            "items": cast("Table", Item.__table__),
-            "chunk_sets": cast("Table", ChunkSet.__table__),
-        }
-        statement = written(template.replace("{units}", units), self.view.namespace, **tables)
+        template = template.replace("{units}", units_of(self.chunk_set))
+        statement = written(template, self.view.namespace, **tables_of(self.chunk_set))
         given = {"after": self.after, "upto": self.upto, "language": self.view.row.language, **values}
         return await connection.execute(statement, given)
 
@@ -128,7 +146,7 @@ async def lex(connection: AsyncConnection, part: Range) -> None:
 
 async def _lex_huge(connection: AsyncConnection, part: Range, unit: Any) -> None:
     """A text beyond a tsvector's limit: as many of its pieces as fit, and a flag that says so."""
-    tsv, cut = "", 0
+    tsv, cut_off = "", False
     for weight, piece in (*_pieces("A", unit.title), *_pieces("D", unit.text)):
         try:
             async with connection.begin_nested():
@@ -137,9 +155,10 @@ async def _lex_huge(connection: AsyncConnection, part: Range, unit: Any) -> None
         except DBAPIError as error:
             if not isinstance(error.orig, psycopg.errors.ProgramLimitExceeded):
                 raise
-            cut = 1
+            cut_off = True
             break
-    await part.execute(connection, KEEP_HUGE, item_key=unit.item_key, key=unit.key, id=unit.id, tsv=tsv, cut=cut)
+    named = {"item_key": unit.item_key, "key": unit.key, "id": unit.id}
+    await part.execute(connection, KEEP_HUGE, **named, tsv=tsv, cut_off=cut_off)
 
 
 def _pieces(weight: str, words: str) -> Iterator[tuple[str, str]]:
@@ -161,10 +180,12 @@ PASSES = (
 
 
 async def update_texts(store: Store, view: View, listener: Listener = nobody) -> None:
-    """Every pass over every chunk set, up to its newest unit."""
+    """Every pass over every chunk set, up to its newest unit; then words that no text holds any more are forgotten."""
     for chunk_set in view.chunk_sets:
         for each in PASSES:
             await _run(store, view, chunk_set, each, listener)
+        async with store.begin(view.namespace) as connection:
+            await Range(view, chunk_set.key, 0, 0).execute(connection, FORGET_TERMS)
 
 
 async def _run(store: Store, view: View, chunk_set: ChunkSet, each: Pass, listener: Listener) -> None:

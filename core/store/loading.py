@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -18,7 +19,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.store.collections import WRITER_LOCK, View
+from core.store.collections import WRITER_LOCK, View, busy
+from core.store.engine import Store
 from core.store.schema import (
     HERE,
     CachedChunks,
@@ -106,6 +108,18 @@ async def _forget_texts(connection: AsyncConnection, chunk_set: int, keys: list[
         .where(ChunkSet.key == chunk_set)
         .values(units=ChunkSet.units - row.units, length=ChunkSet.length - row.length)
     )
+
+
+@asynccontextmanager
+async def alone(store: Store, name: str, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
+    """A connection that holds the collection's writer lock; a second writer is told so."""
+    async with store.connect(namespace) as connection:
+        if not await take_writer_lock(connection, name):
+            raise busy(name)
+        try:
+            yield connection
+        finally:
+            await give_writer_lock(connection)
 
 
 async def take_writer_lock(connection: AsyncConnection, name: str) -> bool:

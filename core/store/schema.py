@@ -3,8 +3,8 @@
 Two kinds of schema: `rankbook` holds what spans collections; each collection has one of its own, written here as
 `HERE` and translated at run time. Keys are integers inside; the user's ids are unique and compare bytewise. Whatever
 is derived from an item carries the item's key, so that it goes when the item goes and can be distributed beside it.
-There are no foreign keys between them: they would double the cost of a bulk load, and `items.remove` is the one place
-that deletes.
+There are no foreign keys between them: they would double the cost of a bulk load, and `loading.remove_items` is the
+one place that deletes.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class Collection(Base):
     version: Mapped[int] = mapped_column(BigInteger, default=0)  # moves on whenever anything in it changes
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+    # When all that came in stood, labels and checks included. Empty while a load is under way, or if it never ended.
+    loaded_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
 
 
 class CachedEmbedding(Base):
@@ -181,7 +183,9 @@ def chunk_table(chunk_set: int) -> Table:
 def lexeme_table(chunk_set: int) -> Table:
     """What full-text search reads. Apart from the texts: it is filled after them, and is smaller to scan.
 
-    `cut` says that the text held more than a tsvector can.
+    `cut` is 0 where all of the text is in `tsv`. At 1 the text held more lexemes than a tsvector can, and its end is
+    not found. At 2 every lexeme is there, but a tsvector tells no positions apart beyond 16,383 and keeps no more than
+    256 of a lexeme: frequencies and `length`, so BM25's too, may be lower than the text's.
     """
     return Table(
         f"lexemes_{chunk_set}",

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
-from sqlalchemy import Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.store import indexes
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.schema import (
-    ChunkSet,
-    EmbeddingSet,
-    Item,
-    chunk_table,
-    lexeme_table,
-    posting_table,
-    term_table,
-    vector_table,
-)
+from core.store.lexicon import tables_of, units_of
+from core.store.schema import ChunkSet, EmbeddingSet, vector_table
 from core.store.statements import written
 
 
@@ -52,7 +42,7 @@ CHUNK_CHECKS = {
 }
 TEXT_CHECKS = {
     "texts without lexemes, or the other way round": """
-        SELECT abs((SELECT count(*) FROM {units}) - (SELECT count(*) FROM {lexemes}))""",
+        SELECT abs((SELECT count(*) FROM ({units}) AS unit) - (SELECT count(*) FROM {lexemes}))""",
     "lexemes that stand twice": """
         SELECT count(*) FROM (SELECT FROM {lexemes} GROUP BY key HAVING count(*) > 1) AS twice""",
     "postings that differ from the lexemes": """
@@ -63,6 +53,7 @@ TEXT_CHECKS = {
         FULL JOIN (SELECT term_key, count(*) AS documents FROM {postings} GROUP BY term_key) AS counted
             ON counted.term_key = term.key
         WHERE coalesce(counted.documents, 0) <> coalesce(term.documents, 0)""",
+    "terms that no text holds": "SELECT count(*) FROM {terms} WHERE documents <= 0",
     "statistics of BM25 that are off": """
         SELECT count(*) FROM {chunk_sets}
         WHERE key = :chunk_set
@@ -70,14 +61,12 @@ TEXT_CHECKS = {
 }
 VECTOR_CHECKS = {
     "texts without a vector, or the other way round": """
-        SELECT count(*) FROM {units} AS unit FULL JOIN {vectors} AS vector USING (item_key, key)
+        SELECT count(*) FROM ({units}) AS unit FULL JOIN {vectors} AS vector USING (item_key, key)
         WHERE unit.id IS DISTINCT FROM vector.id""",
     "vectors that stand twice": """
         SELECT count(*) FROM (SELECT FROM {vectors} GROUP BY key HAVING count(*) > 1) AS twice""",
 }
-ITEM_UNITS = "(SELECT key AS item_key, key, id FROM {items})"
-WRITTEN_ITEM_UNITS = "(SELECT key AS item_key, key, id FROM {items} WHERE title || text ~ :visible)"
-CHUNK_UNITS = "(SELECT item_key, key, id FROM {chunks} WHERE level <> 'parent')"
+WRITTEN = "SELECT * FROM ({units}) AS unit WHERE title || text ~ :visible"
 
 
 async def verify(store: Store, view: View) -> list[Finding]:
@@ -85,13 +74,13 @@ async def verify(store: Store, view: View) -> list[Finding]:
     findings: list[Finding] = []
     async with store.begin(view.namespace, read_only=True) as connection:
         for chunk_set in view.chunk_sets:
-            units = CHUNK_UNITS if chunk_set.key else ITEM_UNITS
+            units = units_of(chunk_set.key)
             if chunk_set.key:
                 findings += await _run(connection, view, chunk_set, CHUNK_CHECKS, units)
             findings += await _run(connection, view, chunk_set, TEXT_CHECKS, units)
             for each in view.embedding_sets:
                 if each.chunk_set == chunk_set.key:
-                    vector_units = units if chunk_set.key else WRITTEN_ITEM_UNITS
+                    vector_units = units if chunk_set.key else WRITTEN.replace("{units}", units)
                     findings += await _run(connection, view, chunk_set, VECTOR_CHECKS, vector_units, each)
     findings.append(await _missing_indexes(store, view))
     return findings
@@ -105,14 +94,7 @@ async def _run(
     units: str,
     embedding_set: EmbeddingSet | None = None,
 ) -> list[Finding]:
-    tables = {
-        "items": cast("Table", Item.__table__),
-        "chunk_sets": cast("Table", ChunkSet.__table__),
-        "chunks": chunk_table(chunk_set.key),
-        "lexemes": lexeme_table(chunk_set.key),
-        "terms": term_table(chunk_set.key),
-        "postings": posting_table(chunk_set.key),
-    }
+    tables = tables_of(chunk_set.key)
     if embedding_set:
         tables["vectors"] = vector_table(embedding_set.key, embedding_set.dimension)
     of = f"{chunk_set.name} ({embedding_set.model})" if embedding_set else chunk_set.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, TypeVar
 
@@ -13,7 +12,7 @@ from core.errors import InputError
 from core.types import Flaw, Item, Query, Row
 from evals.labels import Exclusion, Label, Span
 from evals.sources.base import Source, sources
-from evals.sources.lines import read_json_lines
+from evals.sources.lines import count_lines, read_json_lines
 from evals.sources.qrels import EXCLUSION_FILES, read_exclusions, read_qrels
 from evals.sources.records import item_rows, query_rows, span_row
 from evals.sources.trees import ArchiveLimits, Tree, opened_tree
@@ -64,12 +63,8 @@ class BeirSource(Source):
         return ""
 
     def size(self) -> int | None:
-        """Lines of an unpacked corpus. Unpacking one just to count would take as long as it saves."""
-        corpus = self.path / "corpus.jsonl"
-        if not corpus.is_file():
-            return None
-        with corpus.open("rb") as stream:
-            return sum(block.count(b"\n") for block in iter(partial(stream.read, 2**20), b""))
+        """Lines of an unpacked corpus."""
+        return count_lines(self.path / "corpus.jsonl")
 
     def _rows(
         self, file: str, read: Callable[[Row[dict[str, Any]]], Iterator[Row[T] | Flaw]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,9 @@ def guess(path_or_name: str | Path) -> Source:
     for entry in catalog():
         if entry.name == name:
             return IrDatasetsSource(id=entry.ir_datasets)
-    raise InputError(f"There is nothing at this path, and no collection is called so. {_choices()}", path=name)
+    near = get_close_matches(name, [*bundled_names(), *(entry.name for entry in catalog())], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"There is nothing at this path, and no collection is called so.{hint} {_choices()}", path=name)
 
 
 def _built(what: str, build: Callable[[], Source]) -> Source:

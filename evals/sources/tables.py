@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from core.errors import InputError
 from core.types import Flaw, Place, Row
-from evals.sources.lines import MAX_LINE, read_json_lines, read_lines
+from evals.sources.lines import MAX_LINE, count_lines, read_json_lines, read_lines
 from evals.sources.plain import plain
 from evals.sources.trees import open_file, require_file
 
@@ -63,6 +63,15 @@ def opened_table(path: Path, quote: str = '"') -> Iterator[Table]:
             yield _json_table(stream, str(path))
         else:
             yield _csv_table(stream, str(path), "\t" if name.endswith(".tsv") else ",", quote)
+
+
+def count_rows(path: Path) -> int | None:
+    """About how many rows there are, where that is quick to tell; a line break inside quotes counts as a row."""
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        return _parquet_size(path)
+    lines = count_lines(path) if name.endswith(TABLE_SUFFIXES) and path.is_file() else None
+    return lines if lines is None or name.endswith((".jsonl", ".ndjson")) else max(0, lines - 1)
 
 
 def _json_table(stream: BinaryIO, file: str) -> Table:
@@ -148,6 +157,15 @@ def _parquet(path: Path) -> Iterator[Table]:
     except (lib.ArrowException, OSError) as error:
         reason = str(error).split("\n", maxsplit=1)[0][:200]
         raise InputError(f"This is not a readable Parquet file ({reason}).", path=path) from error
+
+
+def _parquet_size(path: Path) -> int | None:
+    from pyarrow import lib, parquet
+
+    try:
+        return int(parquet.read_metadata(path).num_rows)  # type: ignore[no-untyped-call]
+    except (lib.ArrowException, OSError, ValueError):
+        return None  # said in a sentence when the rows are read
 
 
 def _parquet_rows(file: Any, name: str, arrow_error: type[Exception]) -> Iterator[TableRow | Flaw]:

@@ -12,7 +12,7 @@ from core.types import Flaw, Item, Query, Row
 from evals.labels import Label
 from evals.sources.base import Source, sources
 from evals.sources.records import id_text, item_rows, label_row, query_rows
-from evals.sources.tables import Table, opened_table
+from evals.sources.tables import Table, count_rows, opened_table
 
 _IDS = ("id", "_id", "doc_id", "docid", "docno", "document_id", "item_id", "pid", "uuid", "key")
 _TEXTS = ("text", "body", "content", "contents", "passage", "abstract", "document", "description")
@@ -100,6 +100,9 @@ class TabularSource(Source):
             kept = None if wanted.metadata is None else [table.require(name, "metadata") for name in wanted.metadata]
             for row in table.rows:
                 yield from (row,) if isinstance(row, Flaw) else item_rows(_mapped(row, names, kept))
+
+    def size(self) -> int | None:
+        return count_rows(self.path)
 
     def queries(self) -> Iterator[Row[Query] | Flaw]:
         if self.queries_path is None:

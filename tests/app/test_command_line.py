@@ -358,6 +358,7 @@ def test_chunks_models_and_labels_are_put_beside_what_is_there(store, added, fol
 
 
 def test_what_changes_a_collection_answers_in_json_too(store, added, folder):
+    bridge.run(forget_embeddings(store, "hashing:8"))  # other tests embed the same texts
     assert data("data", "chunk", added, "tiny=fixed,max_tokens=4,overlap=0")["report"]["chunks"] > 3
     assert data("data", "embed", added, "hashing:8", "--over", "items")["report"]["embedded"] == 3
     assert data("data", "label", added, str(folder))

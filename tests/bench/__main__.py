@@ -1,4 +1,6 @@
-"""Runs the benchmarks named, or all; prints each one's figures with their targets as they come. Exit code 1 where one is missed.
+"""Runs the benchmarks named, or all; prints each one's figures with their targets as they come.
+
+The exit code is 1 where a target is missed.
 
 python -m tests.bench             everything
 python -m tests.bench embedding   one module

@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -16,13 +17,14 @@ from pydantic import ValidationError
 
 from core import bridge
 from core.embedding import embedder as embedder_of
-from core.errors import StoreError, UnknownName
+from core.errors import EmbeddingError, InputError, RankbookError, StoreError, UnknownName
 from core.store import collections
+from core.store.ingest import Ingest
 from core.types import Flaw, Item, Place, Query, Row
 from evals import library, query_sets
 from evals.labels import Exclusion, Label, Span
 from evals.library import Plan
-from evals.sources import Source
+from evals.sources import Source, TabularSource
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, fresh, query, wrong
 
@@ -216,6 +218,213 @@ def test_a_plan_that_makes_no_sense_is_refused_before_anything_is_made(store, na
     with pytest.raises(UnknownName, match="language"):
         add(store, name + "b", language="klingon")
     assert bridge.run(collections.find(store, name + "b")) is None
+
+
+# -- loads that failed, or never ended ---------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Ends a load as a kill would: nothing tidies up after it."""
+
+
+def summary_of(store, name):
+    return next(each for each in bridge.run(library.overview(store)) if each.name == name)
+
+
+def begin_and_die(store, name, monkeypatch, where, plan=PLAN):
+    """A load that dies when it comes to that function."""
+
+    async def die(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*where, die)
+        with pytest.raises(Killed):
+            bridge.run(library.add(store, name, SOURCE, plan, embedders={"hashing-16": HashingEmbedder()}))
+
+
+@pytest.mark.parametrize("where", [(library, "_prepared"), (Ingest, "_finish"), (library, "_label")])
+def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name, monkeypatch, where):
+    begin_and_die(store, name, monkeypatch, where)
+    assert summary_of(store, name).state == "loading was interrupted"
+    assert bridge.run(library.describe(store, name))[name]["state"] == "loading was interrupted"
+    add(store, name)
+    assert summary_of(store, name).state == "loaded"
+    assert fresh(store, name).row.loaded_at is not None
+    begin_and_die(store, name, monkeypatch, (library, "_label"))
+    assert summary_of(store, name).state == "loading was interrupted"
+
+
+def test_the_demo_is_needed_until_it_is_loaded_to_its_end(store, name, monkeypatch):
+    async def listed(_):
+        return [row for row in await every(store) if row.name.startswith(name)]
+
+    every = collections.listed
+    monkeypatch.setattr(collections, "listed", listed)
+    assert bridge.run(library.needs_demo(store, name))
+    bridge.run(collections.create(store, name, origin={"kind": "bundled", "name": name}))
+    assert bridge.run(library.needs_demo(store, name))
+    add(store, name)
+    assert not bridge.run(library.needs_demo(store, name))
+    assert not bridge.run(library.needs_demo(store, name + " other"))
+    begin_and_die(store, name + " own", monkeypatch, (library, "_prepared"))
+    assert not bridge.run(library.needs_demo(store, name + " own"))
+    begin_and_die(store, name, monkeypatch, (library, "_label"))
+    assert bridge.run(library.needs_demo(store, name))
+
+
+class Unreachable(HashingEmbedder):
+    async def embed(self, texts, purpose="document"):
+        raise EmbeddingError("nobody answers")
+
+
+def broken_after(rows):
+    def items(self):
+        yield from (Row(item, Place("items", 1)) for item in rows)
+        raise InputError("the network went away")
+
+    return type("Broken", (Given,), {"items": items})(rows={})
+
+
+@pytest.mark.parametrize(
+    ("source", "changes", "error"),
+    [
+        (Given(rows={}), {}, "holds no documents"),
+        (SOURCE, {"chunks": {"small": {"kind": "no such"}}}, "No chunker"),
+        (SOURCE, {"chunks": {"items": FIXED}}, "another name"),
+        (SOURCE, {"models": ("unreachable",)}, "nobody answers"),
+        (SOURCE, {"models": ("no:such",)}, "no:such|such"),
+        (broken_after(()), {}, "went away"),
+        (broken_after(ITEMS), {}, "went away"),
+        (TabularSource(path=Path(__file__), queries_path=Path(__file__)), {}, "ending is not known"),
+    ],
+)
+def test_a_first_load_that_fails_leaves_nothing_behind(store, name, source, changes, error):
+    embedders = {"hashing-16": HashingEmbedder(), "unreachable": Unreachable(name=name)}
+    with pytest.raises(RankbookError, match=error):
+        bridge.run(library.add(store, name, source, PLAN.model_copy(update=changes), embedders=embedders))
+    assert bridge.run(collections.find(store, name)) is None
+
+
+def test_labels_with_a_wrong_column_are_told_before_anything_is_made(store, name, tmp_path):
+    (tmp_path / "d.csv").write_text("id,text\n1,some words\n")
+    (tmp_path / "q.csv").write_text("wrong\n1\n")
+    with pytest.raises(InputError, match="no column"):
+        add(store, name, TabularSource(path=tmp_path / "d.csv", queries_path=tmp_path / "q.csv"))
+    assert bridge.run(collections.find(store, name)) is None
+
+
+def test_a_later_load_that_fails_leaves_what_was_there(store, name):
+    add(store, name)
+    with pytest.raises(InputError, match="went away"):
+        add(store, name, broken_after(ITEMS))
+    assert fresh(store, name).chunk_set("items").units == 3
+
+
+# -- checks and flaws, run after run -----------------------------------------------------------------------------------
+
+TEXT = " ".join(f"word{number}" for number in range(200))
+FLAWED = Given(
+    rows={
+        "items": (*ITEMS, Item("one", TEXT), Item("two", TEXT + " more"), Item("", "no id")),
+        "queries": (Query("leak", "dogs bark at the postman"),),
+        "labels": (Label("leak", "gone", 1),),
+    }
+)
+ALL = {"documents", "labels", "leaks", "repeats"}
+
+
+def kinds(store, name) -> set[str]:
+    return {flaw["of"] for flaw in bridge.run(query_sets.flaws(store, name))}
+
+
+def test_checks_that_a_killed_run_never_made_are_made_by_the_next(store, name, monkeypatch):
+    begin_and_die(store, name, monkeypatch, (library, "_label"))
+    add(store, name, FLAWED)
+    monkeypatch.undo()
+    other = f"{name} b"
+    with monkeypatch.context() as patched:
+        patched.setattr(query_sets, "keep", dies)
+        with pytest.raises(Killed):
+            add(store, other, FLAWED)
+    assert not add(store, other, FLAWED).report.touched
+    assert kinds(store, other) == kinds(store, name) == ALL
+
+
+async def dies(*_, **__):
+    raise Killed
+
+
+def test_neither_an_unchanged_run_nor_one_without_checks_erases_a_flaw_that_holds(store, name):
+    add(store, name, FLAWED)
+    assert kinds(store, name) == ALL
+    again = add(store, name, FLAWED)
+    assert not [flaw for flaw in again.flaws if "repeats" in flaw.message]
+    assert kinds(store, name) == ALL
+    add(store, name, FLAWED, check=False)
+    assert kinds(store, name) == ALL
+    bridge.run(library.label(store, fresh(store, name), FLAWED))
+    assert kinds(store, name) == ALL
+    mended = Given(rows={**FLAWED.rows, "items": FLAWED.rows["items"][:5]})
+    add(store, name, mended)
+    assert kinds(store, name) == ALL - {"documents"}
+
+
+def test_new_queries_are_held_against_texts_that_have_not_changed(store, name):
+    add(store, name, Given(rows={**FLAWED.rows, "queries": (Query("leak", "nothing of the kind is there"),)}))
+    assert kinds(store, name) == ALL - {"leaks"}
+    add(store, name, FLAWED, check=False)
+    assert kinds(store, name) == ALL - {"leaks"}
+    add(store, name, FLAWED)
+    assert kinds(store, name) == ALL
+
+
+# -- options given for a collection that is there ----------------------------------------------------------------------
+
+
+def test_fields_that_come_later_are_indexed(store, name):
+    add(store, name)
+    add(store, name, fields=("kind", "size"))
+    assert fresh(store, name).row.fields == ["kind", "size"]
+    assert wrong(store, name) == {}
+
+
+def test_another_language_or_index_than_there_is_is_refused_and_what_was_not_asked_for_is_not(store, name):
+    add(store, name, language="german")
+    with pytest.raises(StoreError, match=r"configuration 'german', and 'english' was asked for.*rankbook data drop"):
+        add(store, name, language="english")
+    with pytest.raises(StoreError, match=r"indexed as 'vector', and 'halfvec' was asked for.*rankbook data drop"):
+        add(store, name, index="halfvec")
+    assert add(store, name).report.unchanged == 3
+    assert add(store, name, index="vector").report.unchanged == 3
+    added = add(store, name, chunks={"other": FIXED}, index="halfvec", embed_items=False)
+    assert added.report.chunks
+    assert {each.index for each in fresh(store, name).embedding_sets} == {"vector", "halfvec"}
+
+
+def test_what_a_source_wishes_is_no_request():
+    class Wishing(Given):
+        def wishes(self):
+            return {"language": "german", "fields": ["kind"]}
+
+    plan = library.plan_for(Wishing(rows={}), prune=True)
+    assert (plan.language, plan.fields, plan.prune) == ("german", ("kind",), True)
+    assert plan.model_fields_set == {"prune"}
+
+
+def test_a_name_typed_with_its_accent_apart_is_described_and_dropped_with_its_labels(store, name):
+    apart, composed = f"{name} cafe\u0301", f"{name} caf\u00e9"
+    add(store, composed)
+    assert bridge.run(library.describe(store, apart))[composed]["queries"] == 2
+    assert bridge.run(library.describe(store, apart))["Queries by split"]
+    bridge.run(library.drop(store, apart))
+    assert bridge.run(query_sets.load(store, composed)) == query_sets.Labelled()
+
+
+def test_an_overview_counts_queries_and_tells_when_something_changed(store, name):
+    add(store, name)
+    assert summary_of(store, name).queries == 2
+    assert summary_of(store, name).changed == fresh(store, name).row.changed_at
 
 
 # -- a model that is served elsewhere ----------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_order_of_labels_and_spans_is_the_same_after_reading_as_before(store, na
 
 def test_flaws_are_kept_beside_the_set_up_to_a_limit_and_whatever_they_hold(store, name):
     flaws = tuple(Flaw(Place("bad\udcff\x00.tsv", line), "nul\x00 \ud800", "noted", "s\x00") for line in range(1500))
-    bridge.run(query_sets.keep(store, name, WHOLE, flaws))
+    bridge.run(query_sets.keep(store, name, WHOLE, {"labels": flaws}))
 
     async def kept():
         async with store.begin() as connection:
@@ -116,7 +116,32 @@ def test_flaws_are_kept_beside_the_set_up_to_a_limit_and_whatever_they_hold(stor
 
     found = bridge.run(kept())
     assert len(found) == query_sets.FLAWS_KEPT
-    assert found[0] == {"place": "bad\ufffd.tsv, line 0", "message": "nul \ufffd", "outcome": "noted", "subject": "s"}
+    told = {"place": "bad\ufffd.tsv, line 0", "message": "nul \ufffd", "outcome": "noted", "subject": "s"}
+    assert found[0] == {"of": "labels"} | told
+
+
+def test_flaws_of_one_look_are_replaced_by_the_next_of_its_kind_and_by_no_other(store, name):
+    def kept():
+        return sorted((flaw["of"], flaw["message"]) for flaw in bridge.run(query_sets.flaws(store, name)))
+
+    def flaw(message):
+        return (Flaw(HERE, message, "noted"),)
+
+    bridge.run(query_sets.keep(store, name, WHOLE, {"labels": flaw("a"), "leaks": flaw("b"), "documents": flaw("c")}))
+    assert not bridge.run(query_sets.keep(store, name, WHOLE, {"labels": flaw("d")}))
+    assert kept() == [("documents", "c"), ("labels", "d"), ("leaks", "b")]
+    assert bridge.run(query_sets.keep(store, name, labelled([Query("q1", "alone")]), {"leaks": ()}))
+    assert kept() == [("documents", "c"), ("labels", "d")]
+
+
+def test_the_version_checked_stands_as_long_as_the_queries_do(store, name):
+    assert bridge.run(query_sets.checked(store, name)) is None
+    bridge.run(query_sets.keep(store, name, WHOLE, checked_version=7))
+    bridge.run(query_sets.keep(store, name, WHOLE))
+    assert bridge.run(query_sets.checked(store, name)) == query_sets.Checked(WHOLE.digest(), 7)
+    bridge.run(query_sets.keep(store, name, labelled([Query("q1", "alone")])))
+    assert bridge.run(query_sets.checked(store, name)).version is None
+    assert bridge.run(query_sets.count(store, name)) == 1
 
 
 def test_rows_that_cannot_be_stored_are_cleaned_and_broken_ids_left_out():

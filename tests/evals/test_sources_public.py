@@ -124,3 +124,9 @@ def test_importing_sources_loads_nothing_heavy():
     code = "import sys, evals.sources; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert not re.findall(r"\b(?:pandas|pyarrow|ir_datasets|torch|numpy|streamlit|ranx)\b", loaded)
+
+
+@pytest.mark.parametrize(("meant", "written"), [("handbook", "handbok"), ("scifact", "sci-fact")])
+def test_a_name_that_is_nearly_one_of_ours_is_answered_with_that_one(meant, written):
+    with pytest.raises(InputError, match=f"Did you mean '{meant}'"):
+        guess(written)

@@ -154,3 +154,25 @@ def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, name, header
 def test_what_json_writes_is_read_back_exactly(tmp_path, texts):
     lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(texts)]
     assert [row.value.text for row in TabularSource(path=table(tmp_path, "r.jsonl", "\n".join(lines))).items()] == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "size"),
+    [
+        ("d.csv", "id,text\n1,a\n2,b\n", 2),
+        ("d.tsv", "id\ttext\n1\ta\n", 1),
+        ("d.csv", "", 0),
+        ("d.jsonl", '{"id": 1}\n{"id": 2}\n', 2),
+        ("d.csv.gz", gzip.compress(b"id,text\n1,a\n"), None),
+        ("d.parquet", "no parquet", None),
+    ],
+)
+def test_the_number_of_rows_is_told_where_that_is_quick(tmp_path, name, content, size):
+    assert TabularSource(path=table(tmp_path, name, content)).size() == size
+
+
+def test_a_parquet_file_tells_its_rows_and_a_file_that_is_not_there_none(tmp_path):
+    parquet.write_table(pa.table({"id": ["a", "b", "c"], "text": ["1", "2", "3"]}), tmp_path / "d.parquet")
+    assert TabularSource(path=tmp_path / "d.parquet").size() == 3
+    for name in ("gone.parquet", "gone.csv"):
+        assert TabularSource(path=tmp_path / name).size() is None

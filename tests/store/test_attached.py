@@ -476,6 +476,18 @@ def test_a_name_is_taken_once(full, attach):
         attach(full)
 
 
+def test_an_accent_typed_apart_attaches_under_the_same_name(store, name, full):
+    apart = f"{name} cafe\u0301"
+    view = bridge.run(attached.attach(store, apart, full))
+    assert view.name == f"{name} caf\u00e9"
+    assert not view.interrupted
+    with pytest.raises(StoreError, match="already"):
+        bridge.run(attached.attach(store, apart, full))
+    with pytest.raises(StoreError, match="attached table"):
+        bridge.run(collections.add_chunk_set(store, view, "small", {"kind": "sentences"}))
+    bridge.run(collections.drop(store, apart))
+
+
 def test_a_schema_that_dropping_would_take_along_is_refused(server, store, name, full, attach):
     server.run("CREATE SCHEMA {}", f"c_{name}")
     server.drop_later("SCHEMA", f"c_{name}")

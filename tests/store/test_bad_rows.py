@@ -14,6 +14,7 @@ from core import bridge
 from core.legs import PreparedQuery, legs
 from core.store.ingest import FLAWS_KEPT
 from core.store.levels import level
+from core.store.lexicon import CAPPED
 from core.store.reading import ITEMS_A_BATCH
 from core.types import Flaw, Item, Place, Row
 from tests.fakes import rows
@@ -189,12 +190,30 @@ def test_a_text_of_more_distinct_words_than_a_tsvector_holds_is_flagged_and_noth
     assert wrong(store, name) == {}
 
 
-def test_a_long_text_of_few_words_is_not_cut(store, name):
+def test_a_long_text_of_few_words_keeps_them_all_and_is_flagged_as_counted_short(store, name):
     make(store, name, chunks={}, language="simple")
     ingest(store, name, [Item("long", " ".join(WORDS[:500] * 300) + " last")])
-    assert query(store, fresh(store, name), "SELECT cut FROM {lexemes}") == [(0,)]
+    assert query(store, fresh(store, name), "SELECT cut FROM {lexemes}") == [(CAPPED,)]
     assert found_by_words(store, name, "last") == ["long"]
     assert wrong(store, name) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "cut"),
+    [
+        (["again"] * 200, 0),
+        (["again"] * 300, CAPPED),
+        (WORDS[:16_000], 0),
+        (WORDS[:17_000], CAPPED),
+    ],
+)
+def test_a_text_whose_words_a_tsvector_cannot_all_count_is_flagged(store, name, words, cut):
+    make(store, name, chunks={}, language="simple")
+    ingest(store, name, [Item("plain", "words"), Item("counted", " ".join(words))])
+    ((found, length),) = query(store, fresh(store, name), "SELECT cut, length FROM {lexemes} WHERE id = 'counted'")
+    assert found == cut
+    assert cut or length == len(words)
+    assert query(store, fresh(store, name), "SELECT cut FROM {lexemes} WHERE id = 'plain'") == [(0,)]
 
 
 TREBLED = {

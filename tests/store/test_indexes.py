@@ -9,12 +9,13 @@ import re
 
 import numpy as np
 import pytest
-from sqlalchemy import cast, inspect, select, text
+from sqlalchemy import cast, event, inspect, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core import bridge
+from core.errors import StoreError
 from core.legs import PreparedQuery, legs
-from core.store import indexes
+from core.store import collections, indexes
 from core.store.levels import level
 from core.store.schema import Base
 from core.types import Item
@@ -151,6 +152,89 @@ def test_all_wanted_indexes_are_there_after_an_ingest_and_building_again_does_no
     steps = []
     bridge.run(indexes.build(store, collection, steps.append))
     assert steps == []
+
+
+class Watching:
+    """Keeps the statements that the store sends, and how many index builds were at work together at most."""
+
+    def __init__(self, store) -> None:
+        self.engine, self.building, self.most, self.shares, self.analyzed = store.engine.sync_engine, 0, 0, [], 0
+
+    def __enter__(self):
+        event.listen(self.engine, "before_cursor_execute", self.before)
+        event.listen(self.engine, "after_cursor_execute", self.after)
+        return self
+
+    def __exit__(self, *_):
+        event.remove(self.engine, "before_cursor_execute", self.before)
+        event.remove(self.engine, "after_cursor_execute", self.after)
+
+    def before(self, connection, cursor, statement, parameters, *_):
+        self.analyzed += statement.startswith("ANALYZE")
+        if statement.startswith("CREATE INDEX"):
+            self.building += 1
+            self.most = max(self.most, self.building)
+
+    def after(self, connection, cursor, statement, parameters, *_):
+        if statement.startswith("CREATE INDEX"):
+            self.building -= 1
+            wanted = "SELECT name, setting FROM pg_settings WHERE name LIKE 'max%maintenance_workers' OR name = 'maintenance_work_mem'"  # noqa: E501
+            self.shares.append(
+                {name: int(value) for name, value in connection.exec_driver_sql(wanted.replace("%", "%%"))}
+            )
+
+
+def test_a_few_indexes_are_built_at_once_and_share_what_the_server_allows_one(store, name, embedder, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    make(store, name, [embedder])
+    allowed = dict(query(store, fresh(store, name), "SELECT name, setting FROM pg_settings"))
+    with Watching(store) as watched:
+        ingest(store, name, documents(30), [embedder])
+    assert 1 < watched.most <= indexes.MOST_AT_ONCE
+    assert len(watched.shares) > 10
+    for share in watched.shares:
+        assert share["maintenance_work_mem"] == int(allowed["maintenance_work_mem"]) // indexes.MOST_AT_ONCE
+        assert share["max_parallel_maintenance_workers"] == (
+            int(allowed["max_parallel_maintenance_workers"]) // indexes.MOST_AT_ONCE
+        )
+
+
+def test_the_planner_is_told_whenever_something_was_loaded(store, name, embedder):
+    make(store, name, [embedder])
+    ingest(store, name, documents(5), [embedder])
+    mark_loaded(store, name)
+    with Watching(store) as watched:
+        ingest(store, name, documents(9), [embedder])
+    assert watched.shares == []
+    assert watched.analyzed > 5
+    mark_loaded(store, name)
+    with Watching(store) as watched:
+        ingest(store, name, documents(9), [embedder])
+    assert watched.analyzed == 0
+    with Watching(store) as watched:  # the one before is not marked as ended
+        ingest(store, name, documents(9), [embedder])
+    assert watched.analyzed > 5
+
+
+def mark_loaded(store, name):
+    async def work():
+        async with store.begin() as connection:
+            await collections.mark_loaded(connection, name)
+
+    bridge.run(work())
+
+
+def test_a_field_that_comes_later_is_indexed_unless_values_there_are_too_long(store, name):
+    make(store, name, [], fields=["kind"])
+    long = "".join(chr(code) for code in np.random.default_rng(7).integers(0x4E00, 0x9FFF, 3000))
+    ingest(store, name, [*documents(5), Item("long", "text", metadata={"tag": long})])
+    with pytest.raises(StoreError, match=r"'tag' of .* cannot be indexed: 1 documents, 'long' for one.*2,600"):
+        bridge.run(collections.add_fields(store, fresh(store, name), ["number", "tag"]))
+    assert fresh(store, name).row.fields == ["kind"]
+    view = bridge.run(collections.add_fields(store, fresh(store, name), ["number", "kind"]))
+    assert view.row.fields == ["kind", "number"]
+    ingest(store, name, [])
+    assert wrong(store, name) == {}
 
 
 def test_an_index_that_is_missing_is_built_by_the_next_ingest(store, name, embedder):

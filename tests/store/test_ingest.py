@@ -19,7 +19,7 @@ from core import bridge
 from core.errors import StoreError
 from core.legs import legs
 from core.legs.base import PreparedQuery
-from core.store import collections
+from core.store import collections, doctor
 from core.store.ingest import Ingest
 from core.store.levels import level
 from core.store.progress import Step
@@ -85,6 +85,16 @@ def test_a_changed_document_replaces_everything_derived_from_it(store, name, emb
     ingest(store, other, changed, [embedder])
     assert contents(store, name) == contents(store, other)
     assert wrong(store, name) == {}
+
+
+def test_words_that_no_document_holds_any_more_are_forgotten(store, name, embedder):
+    make(store, name, [embedder])
+    ingest(store, name, documents(5), [embedder])
+    ingest(store, name, documents(2), [embedder], prune=True)
+    for chunk_set in (0, 1):
+        lexemes = {row[0] for row in query(store, fresh(store, name), "SELECT lexeme FROM {terms}", chunk_set)}
+        assert "unique1" in lexemes
+        assert "unique4" not in lexemes
 
 
 def test_pruning_leaves_what_a_smaller_source_would_have_made(store, name, embedder):
@@ -314,6 +324,66 @@ def test_the_version_moves_with_every_change_and_with_nothing_else(store, name, 
         ingest(store, name, items, [embedder])
         versions.append(fresh(store, name).row.version)
     assert versions[0] == versions[1] < versions[2] == versions[3]
+
+
+def test_a_load_is_marked_as_begun_and_left_to_its_caller_to_end(store, name, embedder):
+    make(store, name, [embedder])
+    mark(store, name)
+    assert not fresh(store, name).interrupted
+    ingest(store, name, documents(3), [embedder])
+    assert fresh(store, name).interrupted
+    assert fresh(store, name).behind == []
+
+
+def mark(store, name):
+    async def work():
+        async with store.begin() as connection:
+            await collections.mark_loaded(connection, name)
+
+    bridge.run(work())
+
+
+def test_a_writer_at_work_is_seen_and_one_that_is_done_is_not(store, name, embedder, running):
+    assert bridge.run(collections.is_being_loaded(store, name))
+    assert not bridge.run(collections.is_being_loaded(store, some_name()))
+    running.go.set()
+
+
+def test_doctor_tells_a_collection_whose_loading_was_interrupted(store, name, embedder):
+    make(store, name, [embedder])
+    ingest(store, name, documents(3), [embedder])
+
+    def finding():
+        return bridge.run(doctor._collection(store, fresh(store, name)))
+
+    assert not finding().ok
+    assert "loading was interrupted" in finding().found
+    assert f"rankbook data add '{name}'" in finding().way_out
+    mark(store, name)
+    assert finding().ok
+    bridge.run(collections.add_chunk_set(store, fresh(store, name), "late", {"kind": "sentences"}))
+    assert "(late)" in finding().way_out
+
+
+def test_doctor_says_that_a_collection_is_being_loaded_now(store, name, embedder, running):
+    found = bridge.run(doctor._collection(store, fresh(store, name)))
+    assert found.ok
+    assert "at this moment" in found.found
+
+
+@pytest.mark.parametrize("second", ["late", "later"])
+def test_sets_that_are_added_from_the_same_look_at_a_collection_get_keys_of_their_own(store, name, embedder, second):
+    view = make(store, name, [embedder])
+    for chunks in ("late", second):
+        bridge.run(collections.add_chunk_set(store, view, chunks, {"kind": "sentences"}))
+    for model in ("one", f"{second} two"):
+        bridge.run(collections.add_embedding_set(store, view, view.chunk_set("small"), model, 4))
+    bridge.run(collections.add_embedding_set(store, view, view.chunk_set("small"), "one", 4))
+    found = fresh(store, name)
+    assert [each.key for each in found.chunk_sets] == list(range(2 + len({"late", second})))
+    assert [each.key for each in found.embedding_sets] == [1, 2, 3, 4]
+    with pytest.raises(StoreError, match="another name"):
+        bridge.run(collections.add_chunk_set(store, view, "late", {"kind": "none"}))
 
 
 def test_progress_tells_steps_that_end_at_their_total(store, name, embedder):

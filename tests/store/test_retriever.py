@@ -27,7 +27,7 @@ from core.errors import (
     SpecError,
     UnknownName,
 )
-from core.expansion import expansions
+from core.expansion import SynonymExpansion, expansions
 from core.fusion import fusions
 from core.legs import Leg, Recalled, legs
 from core.legs.bm25 import Bm25Leg
@@ -475,7 +475,7 @@ def test_every_chunker_is_known_to_late_chunking():
 
 
 def test_a_leg_that_wants_every_word_is_asked_without_the_added_ones(ask):
-    synonyms = expansions["synonyms"](lines=("button => switch",))
+    synonyms = SynonymExpansion(lines=("button => switch",))
     every, some = FulltextLeg(mode="web"), FulltextLeg(mode="any")
     for leg in (every, some):
         assert ask("red button", legs=(leg,), expand=synonyms).hits[0].item_id == "loud"

@@ -161,6 +161,22 @@ def test_an_upgrade_from_the_first_revision_keeps_what_is_there(store, schema, c
     assert on(store, work)
 
 
+def test_collections_of_before_the_mark_are_loaded_where_they_hold_something_or_are_attached(store, schema):
+    def work(connection):
+        catalog.upgrade(connection, schema, target="c0001")
+        statement = (
+            f'INSERT INTO "{schema}".collections (name, namespace, language, card, origin, fields, attached, version)'
+            " VALUES (:name, :name, '', '', '{}', '[]', CAST(:attached AS jsonb), :version)"
+        )
+        for name, attached, version in (("filled", None, 3), ("killed", None, 0), ("theirs", "{}", 0)):
+            connection.execute(text(statement), {"name": name, "attached": attached, "version": version})
+        catalog.upgrade(connection, schema)
+        found = connection.execute(text(f'SELECT name FROM "{schema}".collections WHERE loaded_at = changed_at'))
+        return sorted(found.scalars())
+
+    assert on(store, work) == ["filled", "theirs"]
+
+
 def test_upgrading_again_does_nothing(store, schema):
     def work(connection):
         for chain in (catalog, evals_chain, collection):

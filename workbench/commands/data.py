@@ -38,10 +38,13 @@ def list_collections(*, as_json: AsJson = False) -> None:
     elif not rows:
         telling.say("There is no collection yet. Add the demo with: rankbook data add handbook")
     else:
-        cells = [(row.name, row.items, row.chunk_sets, row.models, row.queries, row.changed) for row in rows]
+        cells = [
+            (row.name, row.items, row.chunk_sets, row.models, row.queries, f"{row.changed:%Y-%m-%d %H:%M}", row.state)
+            for row in rows
+        ]
         telling.table(
             "Collections",
-            ("name", "documents", "chunk sets", "models", "queries", "changed"),
+            ("name", "documents", "chunk sets", "models", "queries", "changed", "state"),
             cells,
             right=("documents", "queries"),
         )

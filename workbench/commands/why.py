@@ -18,7 +18,7 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     query: Annotated[str, typer.Argument(help="What was looked for.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where.")] = "handbook",
     variant: Annotated[str | None, typer.Option("--variant", "-v", help="A preset or a TOML file.")] = None,
-    leg: Annotated[str | None, typer.Option(help="A leg by itself: vector, fulltext, bm25 ...")] = None,
+    leg: Annotated[str | None, typer.Option(help="A leg by itself: vector, bm25, fulltext, fuzzy, trigram.")] = None,
     chunks: Annotated[
         str | None, typer.Option(help="For --leg: a chunk set, or 'items'; by default the first chunk set.")
     ] = None,

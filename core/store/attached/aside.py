@@ -6,8 +6,6 @@ copies of the texts are let go.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -16,7 +14,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema
 
-from core.errors import StoreError
 from core.store import collections, indexes, lexicon, loading
 from core.store.attached.inspection import inspect
 from core.store.attached.mapping import Aside, Attachment
@@ -35,7 +32,7 @@ ITEM_COLUMNS = ("key", "id", "title", "text", "metadata", "digest")
 
 async def build_aside(store: Store, view: View, listener: Listener = nobody) -> View:
     """Lexemes, postings and vocabulary of the attached rows as they are now. Built anew when asked for again."""
-    async with _only_writer(store, view):
+    async with loading.alone(store, view.name):
         attachment = await _looked_at_again(store, view)
         await _forget(store, view, attachment)  # until all is done, searches do without
         rows = await _copy(store, view, attachment)
@@ -43,7 +40,7 @@ async def build_aside(store: Store, view: View, listener: Listener = nobody) -> 
         copied = await collections.get(store, view.name)
         await lexicon.update_texts(store, copied, listener)
         await _let_texts_go(store, view)
-        await indexes.build(store, copied, listener)
+        await indexes.build(store, copied, listener, loaded=True)
         done = attachment.model_copy(update={"aside": Aside(rows=rows, built_at=datetime.now(UTC))})
         async with store.begin() as connection:
             await _keep(connection, view, done)
@@ -52,20 +49,9 @@ async def build_aside(store: Store, view: View, listener: Listener = nobody) -> 
 
 async def drop_aside(store: Store, view: View) -> View:
     """Without what was built aside; the table stays attached."""
-    async with _only_writer(store, view):
+    async with loading.alone(store, view.name):
         await _forget(store, view, Attachment.of(view))
     return await collections.get(store, view.name)
-
-
-@asynccontextmanager
-async def _only_writer(store: Store, view: View) -> AsyncIterator[None]:
-    async with store.connect() as connection:
-        if not await loading.take_writer_lock(connection, view.name):
-            raise StoreError(f"Another process is writing to {view.name!r}. Wait for it to end, then try again.")
-        try:
-            yield
-        finally:
-            await loading.give_writer_lock(connection)
 
 
 async def _looked_at_again(store: Store, view: View) -> Attachment:

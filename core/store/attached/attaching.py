@@ -20,7 +20,7 @@ async def attach(
     store: Store, name: str, mapping: AttachedTable, *, card: str = "", dimension: int | None = None
 ) -> View:
     """A collection over somebody's table. `dimension` is the model's, where the caller knows it."""
-    namespace = names.schema_of(name)
+    namespace, name = names.schema_of(name), names.composed(name)
     await _check_free(store, name, namespace)
     facts = await inspect_table(store, mapping)
     if mapping.embedding:
@@ -34,8 +34,7 @@ async def attach(
 
 async def _check_free(store: Store, name: str, namespace: str) -> None:
     async with store.begin() as connection:
-        if await AsyncSession(connection).get(Collection, name):
-            raise StoreError(f"There is a collection {name!r} already. Drop it first, or choose another name.")
+        await collections.refuse_taken(AsyncSession(connection), name)
         schemas = await connection.run_sync(lambda sync: inspect(sync).get_schema_names())
     if namespace in schemas:
         # Dropping the collection drops that schema: it must never be one that holds somebody's table.
@@ -44,19 +43,17 @@ async def _check_free(store: Store, name: str, namespace: str) -> None:
 
 async def _remember(connection: AsyncConnection, name: str, namespace: str, attachment: Attachment, card: str) -> None:
     table = attachment.table
-    await collections._check_language(connection, table.language)
-    session = AsyncSession(connection)
-    session.add(
-        Collection(
-            name=name,
-            namespace=namespace,
-            language=table.language,
-            card=card,
-            origin={"attached": table.full_name},
-            attached=attachment.model_dump(mode="json"),
-        )
+    await collections.check_language(connection, table.language)
+    row = Collection(
+        name=name,
+        namespace=namespace,
+        language=table.language,
+        card=card,
+        origin={"attached": table.full_name},
+        attached=attachment.model_dump(mode="json"),
     )
-    await session.flush()
+    await collections.register(AsyncSession(connection), row)
+    await collections.mark_loaded(connection, name)  # there is nothing to load
 
 
 async def _known_dimension(store: Store, mapping: AttachedTable) -> int | None:

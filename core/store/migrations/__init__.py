@@ -16,7 +16,7 @@ from sqlalchemy.schema import CreateSchema
 from core.errors import StoreError
 from core.store.schema import CATALOG
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 ADVISORY_LOCK = 0x72616E6B  # one migration at a time, whoever asks
 
 
@@ -62,12 +62,12 @@ class Chain:
         if not inspect(connection).has_schema(schema):  # IF NOT EXISTS may not see what was made while we waited
             connection.execute(CreateSchema(schema))
         config = Config()
-        config.set_main_option("script_location", str(HERE).replace("%", "%%"))
+        config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
         config.set_main_option("version_locations", str(self.folder).replace("%", "%%"))
         config.set_main_option("path_separator", "newline")  # a path may hold blanks and commas
         config.attributes.update(connection=connection, version_table=self.version_table, schema=schema)
         command.upgrade(config, target)
 
 
-catalog = Chain("catalog", HERE / "catalog")
-collection = Chain("collection", HERE / "collection")
+catalog = Chain("catalog", FOLDER / "catalog")
+collection = Chain("collection", FOLDER / "collection")

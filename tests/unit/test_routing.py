@@ -126,10 +126,13 @@ def test_every_form_of_code_is_one_that_no_other_form_covers():
 # -- on real queries ---------------------------------------------------------------------------------------------------
 
 
+AROUND_A_CODE = {"garbled-code", "error-paste"}  # identifiers or not, as one sees it: neither a find nor a miss
+
+
 def of_the_handbook() -> list[tuple[str, str]]:
     """What each demo query was written as, and what the rules make of it."""
     rows = [json.loads(line) for line in HANDBOOK.read_text(encoding="utf-8").splitlines()]
-    return [(row["kind"], classify(row["text"])) for row in rows]
+    return [(row["kind"], classify(row["text"])) for row in rows if row["kind"] not in AROUND_A_CODE]
 
 
 def recall(found: list[tuple[str, str]], kind: str) -> float:

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from tests.bench.figures import Figure
 
-MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency", "legs", "presets")
+MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency", "legs", "hybrid", "recall", "presets")
 
 
 def main() -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 
 import pytest
 
+from core import bridge
 from core.embedding import embedder, hub, local
 from core.embedding.sentence_transformers_backend import SentenceTransformersEmbedder
 from core.errors import EmbeddingError
@@ -69,16 +69,16 @@ def test_a_folder_that_changed_since_is_refused_when_vectors_are_wanted_and_not_
     made = embedder(stored)
     assert made.model == stored
     with pytest.raises(EmbeddingError, match=r"has changed: it was #\w{8}.*rankbook data embed"):
-        asyncio.run(made.embed(["a"]))
+        bridge.run(made.embed(["a"]))
     with pytest.raises(EmbeddingError, match="has changed"):
         made.tokenize("a")
 
 
 def test_a_folder_that_is_gone_is_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match=r"There is no folder .* any more"):
-        asyncio.run(embedder(f"{tmp_path}/gone#0123abcd@fp32").embed(["a"]))
+        bridge.run(embedder(f"{tmp_path}/gone#0123abcd@fp32").embed(["a"]))
     with pytest.raises(EmbeddingError, match=r"There is no folder .*needs no download"):
-        asyncio.run(embedder(f"{tmp_path}/never@fp32").embed(["a"]))
+        bridge.run(embedder(f"{tmp_path}/never@fp32").embed(["a"]))
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_a_model_in_a_folder_embeds_as_it_does_by_name(tmp_path: Path) -> None:
     by_folder, by_name = embedder(f"{copy}@fp32"), embedder(f"{DEFAULT_MODEL}@fp32")
     assert by_folder.model.startswith(f"{minilm.folder().resolve()}#")
     texts = ["a cat", "a dog"]
-    assert (asyncio.run(by_folder.embed(texts)) == asyncio.run(by_name.embed(texts))).all()
+    assert (bridge.run(by_folder.embed(texts)) == bridge.run(by_name.embed(texts))).all()
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_model_that_is_nowhere_is_told_in_one_sentence_at_once(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     begun = time.monotonic()
     with pytest.raises(EmbeddingError, match="is not on this machine, and the hub cannot be reached") as caught:
-        asyncio.run(embedder(f"{name}@fp32").embed(["a"]))
+        bridge.run(embedder(f"{name}@fp32").embed(["a"]))
     assert time.monotonic() - begun < 2 * hub.PATIENCE
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
@@ -116,4 +116,4 @@ def test_a_model_that_is_nowhere_is_told_in_one_sentence_at_once(name: str, capf
 @pytest.mark.usefixtures("nowhere")
 def test_a_name_that_no_model_can_have_is_told_so() -> None:
     with pytest.raises(EmbeddingError, match="neither a folder here nor a name that a model can have"):
-        asyncio.run(embedder("what is this?@fp32").embed(["a"]))
+        bridge.run(embedder("what is this?@fp32").embed(["a"]))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from core import bridge
 from core.embedding import DEFAULT_MODEL, backends, embedder, minilm, precision, tokens
 from core.embedding.sentence_transformers_backend import TOKENS_A_BATCH, SentenceTransformersEmbedder
 from core.errors import EmbeddingError
@@ -40,7 +40,7 @@ def test_the_weights_are_the_official_ones() -> None:
 
 def test_a_folder_that_holds_no_model_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match=r"cannot be loaded.*needs no download"):
-        asyncio.run(SentenceTransformersEmbedder(str(tmp_path)).embed(["a"]))
+        bridge.run(SentenceTransformersEmbedder(str(tmp_path)).embed(["a"]))
 
 
 def test_tokens_are_counted_without_loading_the_weights() -> None:
@@ -74,14 +74,14 @@ def test_vectors_are_of_unit_length_in_the_order_of_the_texts_and_the_same_alone
     exact: SentenceTransformersEmbedder,
 ) -> None:
     texts = ["a cat", "", "the dog barks " * 60, "a cat", "🦊", "word " * 900, "another cat"]
-    together = asyncio.run(exact.embed(texts))
+    together = bridge.run(exact.embed(texts))
     assert together.shape == (7, 384)
     assert together.dtype == np.float32
     assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
-    alone = np.concatenate([asyncio.run(exact.embed([text])) for text in texts])
+    alone = np.concatenate([bridge.run(exact.embed([text])) for text in texts])
     assert np.allclose(together, alone, atol=1e-5)
     assert together[0] @ together[6] > together[0] @ together[2]
-    assert asyncio.run(exact.embed([])).shape == (0, 384)
+    assert bridge.run(exact.embed([])).shape == (0, 384)
 
 
 @pytest.mark.slow
@@ -97,5 +97,5 @@ def test_batches_hold_each_text_once_and_keep_to_their_size(exact: SentenceTrans
 @pytest.mark.slow
 def test_the_quick_precision_agrees_with_the_exact_one(exact: SentenceTransformersEmbedder) -> None:
     texts = ["How do I reset my password?", "ERR_4711", "Invoices are sent on the first of the month.", "a"]
-    quick = asyncio.run(SentenceTransformersEmbedder(DEFAULT_MODEL, "bf16").embed(texts))
-    assert np.all(np.sum(quick * asyncio.run(exact.embed(texts)), axis=1) > 0.99)
+    quick = bridge.run(SentenceTransformersEmbedder(DEFAULT_MODEL, "bf16").embed(texts))
+    assert np.all(np.sum(quick * bridge.run(exact.embed(texts)), axis=1) > 0.99)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
+from core import bridge
 from core.embedding import Vectors, embedder
 from core.embedding.openai_backend import ATTEMPTS, LONGEST_WAIT, TEXTS_A_REQUEST, OpenAIEmbedder
 from core.errors import EmbeddingError
@@ -54,7 +54,7 @@ class Endpoint:
         return OpenAIEmbedder("m", base_url=url, transport=httpx.MockTransport(self), pause=self.pause)
 
     def embed(self, *texts: str) -> Vectors:
-        return asyncio.run(self.embedder().embed(texts))
+        return bridge.run(self.embedder().embed(texts))
 
 
 def status(code: int) -> Answer:
@@ -104,7 +104,7 @@ def test_the_dimension_is_known_after_the_first_text() -> None:
     made = Endpoint(good).embedder()
     with pytest.raises(EmbeddingError, match="known once it has embedded a text"):
         _ = made.dimension
-    asyncio.run(made.embed(["a"]))
+    bridge.run(made.embed(["a"]))
     assert made.dimension == 3
     assert made.model == "openai:m[endpoint.test]"
 
@@ -142,14 +142,14 @@ def test_a_model_of_one_server_is_not_asked_of_another(at: Callable[[str], None]
     at(f"http://user:{SECRET}@localhost:9090/v1")
     made = embedder("openai:bge-m3[localhost:8080]")
     with pytest.raises(EmbeddingError, match=r"served by localhost:8080, and .* points at localhost:9090") as caught:
-        asyncio.run(made.embed(["a"]))
+        bridge.run(made.embed(["a"]))
     assert SECRET not in str(caught.value)
 
 
 def test_a_password_in_the_address_stands_in_no_message() -> None:
     endpoint = Endpoint(status(401))
     with pytest.raises(EmbeddingError, match=r"https://endpoint\.test/v1/embeddings did not embed") as caught:
-        asyncio.run(endpoint.embedder(f"https://user:{SECRET}@endpoint.test/v1").embed(["a"]))
+        bridge.run(endpoint.embedder(f"https://user:{SECRET}@endpoint.test/v1").embed(["a"]))
     assert SECRET not in str(caught.value)
 
 
@@ -216,9 +216,9 @@ def test_every_wrong_answer_is_an_embedding_error_and_never_a_shifted_vector(kin
 
 def test_vectors_of_another_dimension_than_before_are_refused() -> None:
     made = Endpoint(good, data([{"index": 0, "embedding": [1.0, 2.0]}])).embedder()
-    asyncio.run(made.embed(["a"]))
+    bridge.run(made.embed(["a"]))
     with pytest.raises(EmbeddingError, match="2 dimensions after ones of 3"):
-        asyncio.run(made.embed(["b"]))
+        bridge.run(made.embed(["b"]))
 
 
 @pytest.mark.parametrize("answer", [status(401), status(500), broken(httpx.ConnectError), body(b"x")])
@@ -253,7 +253,7 @@ def test_an_address_that_is_none_is_refused_in_a_sentence(url: str) -> None:
     endpoint = Endpoint(good)
     made = OpenAIEmbedder("m", base_url=url, pause=endpoint.pause)
     with pytest.raises(EmbeddingError, match="Check RANKBOOK_EMBEDDING_URL"):
-        asyncio.run(made.embed(["a"]))
+        bridge.run(made.embed(["a"]))
     assert url.startswith("http://[") or endpoint.pauses == []
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 
+from core import bridge
 from core.errors import BudgetError, LanguageModelError, SpecError
 from core.expansion import Expanded, ExpansionContext, LanguageModelExpansion
 from core.llm import RecentAnswers, Session, using
@@ -24,7 +24,7 @@ ANSWER = completion({"answer": "Band steering moves the hub between bands. Switc
 def expanded(endpoint: Endpoint, query: str = QUERY, session: Session | None = None, **options: Any) -> Expanded:
     context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, language_model(endpoint))
     with using(session or Session()):
-        return asyncio.run(LanguageModelExpansion(**options).expand(context, query))
+        return bridge.run(LanguageModelExpansion(**options).expand(context, query))
 
 
 def test_new_words_of_the_rewrites_go_to_the_keyword_legs_and_the_rewrites_are_embedded_beside_the_query():
@@ -160,12 +160,12 @@ def test_json_among_other_text_is_taken_only_where_that_is_allowed():
 def test_a_missing_endpoint_and_a_spent_budget_raise_and_nothing_is_sent():
     context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, Resources(environment={}, pause=Pauses()))
     with pytest.raises(SpecError, match="RANKBOOK_LLM_URL"):
-        asyncio.run(LanguageModelExpansion().expand(context, QUERY))
+        bridge.run(LanguageModelExpansion().expand(context, QUERY))
     with serving(REWRITES) as endpoint:
         resources = language_model(endpoint, environment={"RANKBOOK_LLM_MAX_TOKENS": "100"})
         context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, resources)
         with using(Session()), pytest.raises(BudgetError):
-            asyncio.run(LanguageModelExpansion().expand(context, QUERY))
+            bridge.run(LanguageModelExpansion().expand(context, QUERY))
         assert endpoint.asked == []
 
 

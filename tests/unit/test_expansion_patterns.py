@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from core import bridge
 from core.expansion import Expanded, ExpansionContext, PatternExpansion, Rule
 from core.expansion.patterns import ENGLISH
 from core.expansion.templates import problem_of
@@ -20,7 +20,7 @@ NOWHERE: Any = None  # patterns look at nothing but the query
 
 def expanded(query: str, **options: Any) -> Expanded:
     context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
-    return asyncio.run(PatternExpansion(**options).expand(context, query))
+    return bridge.run(PatternExpansion(**options).expand(context, query))
 
 
 @pytest.mark.parametrize(

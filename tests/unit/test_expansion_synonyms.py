@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core import bridge
 from core.errors import InputError
 from core.expansion import Expanded, ExpansionContext, SynonymExpansion
 from core.expansion.synonym_files import LARGEST_FILE
@@ -19,7 +19,7 @@ NOWHERE: Any = None  # synonyms look at nothing but the query and their file
 
 def expanded(query: str, *lines: str, **options: Any) -> Expanded:
     context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
-    return asyncio.run(SynonymExpansion(lines=lines, **options).expand(context, query))
+    return bridge.run(SynonymExpansion(lines=lines, **options).expand(context, query))
 
 
 def test_two_way_synonyms_call_for_each_other():

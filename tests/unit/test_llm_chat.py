@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from core import bridge
 from core.errors import BudgetError, LanguageModelError
 from core.llm import NoAnswer, Patience, Question, Session, ask, endpoint_from, using
 from core.resources import Resources
@@ -38,7 +39,7 @@ def asked(
 ) -> str:
     resources = language_model(endpoint, pauses, environment)
     with using(session or Session()):
-        return asyncio.run(ask(resources, endpoint_from(resources.environment), question, colour, patience))
+        return bridge.run(ask(resources, endpoint_from(resources.environment), question, colour, patience))
 
 
 def test_it_sends_instructions_and_material_apart_and_asks_for_the_schema():
@@ -298,7 +299,7 @@ def test_cancelling_the_task_ends_the_exchange():
         return False
 
     with serving(Reply(silent=True)) as endpoint, using(Session()):
-        assert asyncio.run(cancelled(language_model(endpoint)))
+        assert bridge.run(cancelled(language_model(endpoint)))
 
 
 def test_the_exchange_goes_through_the_resources_transport():
@@ -308,4 +309,4 @@ def test_the_exchange_goes_through_the_resources_transport():
     environment = {"RANKBOOK_LLM_URL": "https://models.test/v1", "RANKBOOK_LLM_MODEL": "small"}
     resources = Resources(transport=httpx.MockTransport(answer), environment=environment)
     with using(Session()):
-        assert asyncio.run(ask(resources, endpoint_from(environment), QUESTION, colour)) == "blue"
+        assert bridge.run(ask(resources, endpoint_from(environment), QUESTION, colour)) == "blue"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +103,7 @@ def test_recent_answers_forget_the_least_recently_used():
         await answers.put("c", "3")
         return [await answers.get(key) for key in "abc"]
 
-    assert asyncio.run(kept()) == ["1", None, "3"]
+    assert bridge.run(kept()) == ["1", None, "3"]
 
 
 def test_a_chosen_session_holds_inside_only_and_across_the_bridge():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from core import bridge
 from core.errors import RerankError, SpecError
 from core.rerank import ApiReranker, Reranked
 from core.resources import Resources
@@ -34,7 +34,7 @@ def reranked(
 ) -> Reranked:
     resources = Resources(pause=pauses if pauses is not None else Pauses(), environment=environment or {})
     spec = ApiReranker(**{"base_url": endpoint.url, "model": "ranker"} | options)
-    return asyncio.run(spec.rerank(resources, "which?", found))
+    return bridge.run(spec.rerank(resources, "which?", found))
 
 
 def test_the_endpoints_score_orders_the_hits_and_becomes_theirs():
@@ -108,7 +108,7 @@ def test_a_key_of_another_name_goes_only_where_the_environment_says():
 
 def test_nothing_configured_is_a_sentence():
     with pytest.raises(SpecError, match="set RANKBOOK_RERANK_URL and RANKBOOK_RERANK_MODEL"):
-        asyncio.run(ApiReranker().rerank(Resources(environment={}), "which?", HITS))
+        bridge.run(ApiReranker().rerank(Resources(environment={}), "which?", HITS))
 
 
 def test_a_key_that_no_header_can_hold_is_refused_unseen():

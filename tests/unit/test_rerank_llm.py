@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from core import bridge
 from core.errors import BudgetError, LanguageModelError, SpecError
 from core.llm import Session, using
 from core.rerank import LanguageModelReranker, Mark, Reranked, reranker_from
@@ -60,7 +60,7 @@ def reranked(
     resources = language_model(endpoint, pauses, environment)
     spec = LanguageModelReranker(**options)
     with using(session or Session()):
-        return asyncio.run(spec.rerank(resources, query, hits() if found is None else found))
+        return bridge.run(spec.rerank(resources, query, hits() if found is None else found))
 
 
 def order(result: Reranked) -> list[str]:
@@ -326,7 +326,7 @@ def test_a_kept_answer_that_was_spoilt_is_asked_for_anew():
 
 def test_a_missing_endpoint_and_a_spent_budget_are_never_passed_over():
     with pytest.raises(SpecError, match="No language model is configured"):
-        asyncio.run(LanguageModelReranker().rerank(Resources(environment={}), QUERY, hits()))
+        bridge.run(LanguageModelReranker().rerank(Resources(environment={}), QUERY, hits()))
     with serving(marking(1, 2, 3)) as endpoint, pytest.raises(BudgetError, match="It was not sent"):
         reranked(endpoint, environment={"RANKBOOK_LLM_MAX_TOKENS": "100"})
     assert endpoint.asked == []

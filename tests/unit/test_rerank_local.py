@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from core import bridge
 from core.errors import SpecError, UnknownName
 from core.rerank import OverlapReranker, Reranked, Reranker, ScoreReranker, reranker_from, spec_of
 from core.resources import Resources
@@ -15,7 +15,7 @@ from core.types import Hit
 
 
 def run(reranker: Reranker, query: str, found: list[Hit]) -> Reranked:
-    return asyncio.run(reranker.rerank(Resources(), query, found))
+    return bridge.run(reranker.rerank(Resources(), query, found))
 
 
 def hits(*texts: str, scores: tuple[float, ...] = ()) -> list[Hit]:

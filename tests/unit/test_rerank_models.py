@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from core import bridge
 from core.embedding import Embedder, Vectors, embedder
 from core.errors import EmbeddingError, RerankError
 from core.rerank import CrossEncoderReranker, LateInteractionReranker, Reranked, Reranker, TokenEmbedder
@@ -31,7 +32,7 @@ def hits(texts: Sequence[str] = TEXTS) -> list[Hit]:
 
 
 def run(reranker: Reranker, query: str, found: Sequence[Hit], resources: Resources | None = None) -> Reranked:
-    return asyncio.run(reranker.rerank(resources or Resources(), query, found))
+    return bridge.run(reranker.rerank(resources or Resources(), query, found))
 
 
 def order(result: Reranked) -> list[str]:
@@ -111,7 +112,7 @@ def test_token_vectors_are_one_a_token_of_unit_length_however_long_the_text():
     model = embedder()
     assert isinstance(model, TokenEmbedder)
     texts = ["Hello, world", "", "word " * 700]
-    made = asyncio.run(model.embed_tokens(texts))
+    made = bridge.run(model.embed_tokens(texts))
     assert [len(rows) for rows in made] == [len(model.tokenize(text)) for text in texts] == [3, 0, 700]
     for rows in made:
         assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
@@ -120,7 +121,7 @@ def test_token_vectors_are_one_a_token_of_unit_length_however_long_the_text():
 def test_token_vectors_are_those_of_the_librarys_own_encode():
     model = embedder()
     assert isinstance(model, TokenEmbedder)
-    (ours,) = asyncio.run(model.embed_tokens(["Hello, world"]))
+    (ours,) = bridge.run(model.embed_tokens(["Hello, world"]))
     network = model._network  # type: ignore[attr-defined]
     theirs = network.encode(["Hello, world"], output_value="token_embeddings", show_progress_bar=False)[0]
     theirs = theirs[1:-1].float().numpy()
@@ -156,7 +157,7 @@ def test_two_calls_at_once_share_one_cross_encoder(cross_encoder):
         spec = CrossEncoderReranker(model=cross_encoder)
         return await asyncio.gather(*(spec.rerank(Resources(), "a cat", hits()) for _ in range(2)))
 
-    one, other = asyncio.run(both())
+    one, other = bridge.run(both())
     assert one == other
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from core import bridge
 from core.tasks import side_by_side
 
 
@@ -16,8 +17,8 @@ async def give(value: int, turns: int = 0) -> int:
 
 
 def test_results_come_in_the_order_asked_for() -> None:
-    assert asyncio.run(side_by_side(give(1, 5), give(2), give(3, 2))) == [1, 2, 3]
-    assert asyncio.run(side_by_side()) == []
+    assert bridge.run(side_by_side(give(1, 5), give(2), give(3, 2))) == [1, 2, 3]
+    assert bridge.run(side_by_side()) == []
 
 
 def test_a_failure_comes_out_as_itself_with_its_cause_and_the_others_are_cancelled() -> None:
@@ -35,7 +36,7 @@ def test_a_failure_comes_out_as_itself_with_its_cause_and_the_others_are_cancell
         raise LookupError("what happened") from ZeroDivisionError("why")
 
     with pytest.raises(LookupError, match="what happened") as caught:
-        asyncio.run(side_by_side(wait(), fail(), wait()))
+        bridge.run(side_by_side(wait(), fail(), wait()))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert cancelled == [True, True]
 
@@ -57,5 +58,5 @@ def test_cancelling_the_whole_cancels_each() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(work())
+    bridge.run(work())
     assert sorted(cancelled) == [1, 2]

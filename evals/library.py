@@ -25,7 +25,7 @@ from core.store.ingest import Ingest, Report
 from core.store.levels import level
 from core.store.names import ITEMS
 from core.store.progress import Listener, nobody
-from core.store.schema import Item
+from core.store.schema import Collection, Item
 from core.types import Flaw
 from evals import checks, query_sets
 from evals.labels import CheckedLabels, check_labels
@@ -313,16 +313,28 @@ class Summary:
 
 async def overview(store: Store) -> list[Summary]:
     """Every collection, in the order of their names."""
-    return [await summary(store, await collections.get(store, row.name)) for row in await collections.listed(store)]
+    return [await _glanced_at(store, row) for row in await collections.listed(store)]
+
+
+async def _glanced_at(store: Store, row: Collection) -> Summary:
+    """One that cannot be opened must not hide the others."""
+    try:
+        return await summary(store, await collections.get(store, row.name))
+    except StoreError as error:
+        return Summary(row.name, 0, "", "", 0, row.changed_at, str(error))
 
 
 async def summary(store: Store, view: View) -> Summary:
+    state = await _state(store, view)
     chunk_sets = ", ".join(each.name for each in view.chunk_sets if each.key)
     models = ", ".join(dict.fromkeys(each.model for each in view.embedding_sets))
     if view.row.attached:
         attachment = attached.Attachment.of(view)
-        items = await attached.count(store, attachment.table, attachment.facts)
         chunk_sets, models = f"attached: {attachment.table.full_name}", attachment.table.model or ""
+        try:
+            items = await attached.count(store, attachment.table, attachment.facts)
+        except StoreError as error:  # one lost table must not hide the other collections
+            items, state = 0, str(error)
     else:
         async with store.begin(view.namespace, read_only=True) as connection:
             items = int(await connection.scalar(select(func.count()).select_from(Item)) or 0)
@@ -333,7 +345,7 @@ async def summary(store: Store, view: View) -> Summary:
         models,
         await query_sets.count(store, view.name),
         view.row.changed_at,
-        await _state(store, view),
+        state,
     )
 
 

@@ -104,7 +104,14 @@ async def _cache(store: Store) -> Finding:
 
 
 async def _collections(store: Store) -> list[Finding]:
-    return [await _collection(store, await collections.get(store, row.name)) for row in await collections.listed(store)]
+    return [await _opened(store, row.name) for row in await collections.listed(store)]
+
+
+async def _opened(store: Store, name: str) -> Finding:
+    try:
+        return await _collection(store, await collections.get(store, name))
+    except RankbookError as error:
+        return Finding(f"Collection {name}", "cannot be opened", ok=False, way_out=str(error))
 
 
 async def _collection(store: Store, view: View) -> Finding:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import ClassVar
 
 import pytest
 from pydantic import ValidationError
+from sqlalchemy import text
 
 from core import bridge
 from core.embedding import embedder as embedder_of
 from core.errors import EmbeddingError, InputError, RankbookError, StoreError, UnknownName
-from core.store import collections
+from core.store import attached, collections
 from core.store.ingest import Ingest
 from core.types import Flaw, Item, Place, Query, Row
 from evals import library, query_sets
@@ -468,3 +470,19 @@ def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_afte
     assert wrong(store, name) == {}
     vectors = query(store, fresh(store, name), "SELECT id, embedding::text FROM {vectors} ORDER BY id", 2)
     assert len(vectors) == 3
+
+
+def test_a_table_that_is_gone_hides_no_other_collection(store, name):
+    table = f"gone_{uuid.uuid4().hex[:12]}"
+
+    async def attach_and_lose() -> None:
+        async with store.begin() as connection:
+            await connection.execute(text(f"CREATE TABLE public.{table} (id text, body text)"))
+        await attached.attach(store, name, attached.mapped(table=table, id="id", text="body"))
+        async with store.begin() as connection:
+            await connection.execute(text(f"DROP TABLE public.{table}"))
+
+    bridge.run(attach_and_lose())
+    state = {row.name: row.state for row in bridge.run(library.overview(store))}[name]
+    assert "cannot be read any more" in state
+    bridge.run(library.drop(store, name))

@@ -116,9 +116,13 @@ async def inspect(store: Store, table: AttachedTable) -> Facts:
 
 
 async def count(store: Store, table: AttachedTable, facts: Facts) -> int:
-    """How many rows belong to the collection now."""
-    async with store.begin(read_only=True) as connection:
-        return int(await connection.scalar(reading.Theirs(table, facts).counted()) or 0)
+    """How many rows belong to the collection now. Their table may be gone, or closed to us, since it was attached."""
+    try:
+        async with store.begin(read_only=True) as connection:
+            return int(await connection.scalar(reading.Theirs(table, facts).counted()) or 0)
+    except DBAPIError as error:
+        reason = str(error.orig).strip().partition("\n")[0]
+        raise StoreError(f"The table {table.full_name} cannot be read any more ({reason}).") from error
 
 
 async def _unknown(connection: AsyncConnection, table: AttachedTable) -> StoreError | UnknownName:

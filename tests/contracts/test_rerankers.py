@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core import bridge
 from core.embedding import Vectors
 from core.llm import Session, using
 from core.rerank import Reranked, Reranker, reranker_from, rerankers, spec_of
@@ -94,7 +94,7 @@ def run(reranker: Reranker, query: str, found: Sequence[Hit], network: Network |
         environment=ENVIRONMENT,
     )
     with using(Session()):
-        return asyncio.run(reranker.rerank(resources, query, found))
+        return bridge.run(reranker.rerank(resources, query, found))
 
 
 def hits(texts: Sequence[str]) -> list[Hit]:

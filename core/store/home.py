@@ -74,9 +74,7 @@ def make_private(folder: Path) -> None:
 
     Somebody's own folder keeps its mode, but for that passage.
     """
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        folder.chmod(0o700)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if is_root() and not mode & 0o001:
         folder.chmod(mode | 0o011)

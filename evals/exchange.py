@@ -1,0 +1,245 @@
+"""Runs in and out: TREC's run format, tables (CSV, TSV, JSONL, Parquet), pandas frames and dictionaries.
+
+A run from elsewhere, of another engine say, joins a comparison as an equal. Owns the formats; what is wrong with a file
+is said row by row, and never stops the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from core.errors import InputError
+from core.types import Flaw, Row
+from evals.rankings import Ranked, Rankings
+from evals.runs import Run, Subject
+from evals.sources.lines import read_lines, shown
+from evals.sources.records import id_text
+from evals.sources.tables import TABLE_SUFFIXES, opened_table
+from evals.sources.trees import open_file, require_file
+from evals.splits import Split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUERY, ITEM, SCORE, RANK = (
+    ("query", "query_id", "qid", "topic"),
+    ("item", "item_id", "doc_id", "docno"),
+    "score",
+    "rank",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A line of a run: which item, its score, and the rank it was given, for those that have equal scores."""
+
+    query: str
+    item: str
+    score: float
+    rank: float
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A run that came in, what was wrong with it, and how it meets the labelled queries."""
+
+    run: Run
+    flaws: tuple[Flaw, ...]
+    unasked: tuple[str, ...]  # queries of the file that the split does not have
+    missing: tuple[str, ...]  # queries of the split that the file does not have: they score 0
+
+
+def read_run(path: Path, subject: Subject, split: Split, *, name: str = "") -> Foreign:
+    """A run by the ending of its file's name; TREC's six columns where it is no table's."""
+    require_file(path, "a run")
+    rows = _table_rows(path) if path.name.lower().endswith(TABLE_SUFFIXES) else _trec_rows(path)
+    flaws: list[Flaw] = []
+    rankings = _ranked(_sound(rows, flaws))
+    if not rankings:
+        first = f" The first thing wrong with it: {flaws[0].place}: {flaws[0].message}" if flaws else ""
+        raise InputError(f"There is no ranking in it.{first}", path=path)
+    asked = {query: ranked for query, ranked in rankings.items() if query in split.queries}
+    if not asked:
+        raise InputError(
+            f"None of its {len(rankings):,} queries is one of {split.name!r} of {subject.collection!r}; the first is "
+            f"{next(iter(rankings))!r:.80}. Check that the ids are the collection's own.",
+            path=path,
+        )
+    return Foreign(
+        Run(name or path.name.split(".")[0], subject, asked, environment={"read from": path.name}),
+        tuple(flaws),
+        tuple(query for query in rankings if query not in split.queries),
+        tuple(query for query in split.queries if query not in rankings),
+    )
+
+
+def from_dict(scores: Mapping[str, Mapping[str, float]]) -> Rankings:
+    """`{query: {item: score}}`, as ranx's `Run.to_dict()` and pytrec_eval have it."""
+    return _ranked(
+        _Placed(query, item, float(score), 0) for query, given in scores.items() for item, score in given.items()
+    )
+
+
+def to_dict(rankings: Rankings) -> dict[str, dict[str, float]]:
+    """The same back, for ranx's `Run` or pytrec_eval: each item once, with scores that fall from one to the next."""
+    return {query: dict(zip(ranked.item_ids, _falling(ranked), strict=True)) for query, ranked in rankings.items()}
+
+
+def from_frame(frame: pd.DataFrame) -> Rankings:
+    """A frame with the columns query, item and score; rank too, where scores are equal."""
+    columns = {wanted: _column(frame.columns, names) for wanted, names in (("query", QUERY), ("item", ITEM))}
+    if SCORE not in frame.columns:
+        raise InputError(f"The frame has no column 'score'. It has: {', '.join(map(str, frame.columns))}.")
+    ranks = frame[RANK] if RANK in frame.columns else [0.0] * len(frame)
+    places = zip(frame[columns["query"]], frame[columns["item"]], frame[SCORE], ranks, strict=True)
+    return _ranked(
+        _Placed(id_text(query), id_text(item), float(score), float(rank)) for query, item, score, rank in places
+    )
+
+
+def frame(run: Run) -> pd.DataFrame:
+    """The run's rankings as a frame: query, item, rank, score, and whether the query failed."""
+    import pandas as pd
+
+    rows = [
+        (query, item, rank, score)
+        for query, ranked in run.rankings.items()
+        for rank, (item, score) in enumerate(zip(ranked.item_ids, _scores(ranked), strict=True), 1)
+    ]
+    return pd.DataFrame(rows, columns=["query", "item", "rank", "score"])
+
+
+def write_run(run: Run, path: Path) -> None:
+    """By the ending: Parquet, CSV, TSV, JSONL, or else TREC's run format."""
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        frame(run).to_parquet(path, index=False)
+    elif name.endswith((".csv", ".tsv")):
+        frame(run).to_csv(path, index=False, sep="\t" if name.endswith(".tsv") else ",")
+    elif name.endswith((".jsonl", ".ndjson")):
+        frame(run).to_json(path, orient="records", lines=True, force_ascii=False)
+    else:
+        path.write_text("".join(f"{line}\n" for line in trec_lines(run)), encoding="utf-8")
+
+
+def trec_lines(run: Run) -> Iterator[str]:
+    """query Q0 item rank score tag, with tabs between them: an id may hold a blank.
+
+    trec_eval orders by the score alone, read in single precision, and takes equal scores by id, backwards. So scores
+    fall from line to line, by the least that single precision can tell.
+    """
+    tag = "_".join(run.name.split()) or "rankbook"
+    for query, ranked in run.rankings.items():
+        for rank, (item, score) in enumerate(zip(ranked.item_ids, _falling(ranked), strict=True), 1):
+            yield f"{query}\tQ0\t{item}\t{rank}\t{score!r}\t{tag}"
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _trec_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
+    with open_file(path) as stream:
+        for line in read_lines(stream, str(path)):
+            if isinstance(line, Flaw):
+                yield line
+            elif line.value.strip():
+                text = line.value.strip("\r\n")
+                cells = [cell.strip() for cell in (text.split("\t") if "\t" in text.strip() else text.split())]
+                if len(cells) not in (5, 6):
+                    yield Flaw(
+                        line.place, f"TREC's six columns (query Q0 item rank score tag) were expected: {shown(text)}."
+                    )
+                else:
+                    yield _place(cells[0], cells[2], cells[4], cells[3], line)
+
+
+def _table_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
+    with opened_table(path) as table:
+        query, item = table.pick(None, QUERY, "query's id"), table.pick(None, ITEM, "item's id")
+        score = table.require(SCORE, "score")
+        for row in table.rows:
+            if isinstance(row, Flaw):
+                yield row
+            else:
+                yield _place(
+                    row.value.get(query), row.value.get(item), row.value.get(score), row.value.get(RANK, 0), row
+                )
+
+
+def _place(query: object, item: object, score: object, rank: object, row: Row[Any]) -> Row[_Placed] | Flaw:
+    value = _number(score)
+    if not id_text(query) or not id_text(item):
+        return Flaw(row.place, "The query's or the item's id is empty.")
+    if value is None:
+        return Flaw(row.place, f"The score is {shown(score)}; a finite number was expected.", subject=id_text(query))
+    return Row(_Placed(id_text(query), id_text(item), value, _number(rank) or 0.0), row.place)
+
+
+def _number(given: object) -> float | None:
+    try:
+        number = float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _sound(rows: Iterable[Row[_Placed] | Flaw], flaws: list[Flaw]) -> Iterator[_Placed]:
+    """The rows that can be used. An item that a query has twice is said, and keeps its better place."""
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        if isinstance(row, Flaw):
+            flaws.append(row)
+            continue
+        pair = (row.value.query, row.value.item)
+        if pair in seen:
+            message = f"The item {row.value.item!r:.80} stands here a second time; its better place was kept."
+            flaws.append(Flaw(row.place, message, "cleaned", row.value.query))
+        seen.add(pair)
+        yield row.value
+
+
+def _ranked(places: Iterable[_Placed]) -> dict[str, Ranked]:
+    """By score, then by the rank given, then by id: what is equal has one order wherever it is read."""
+    by_query: dict[str, list[_Placed]] = defaultdict(list)
+    for place in places:
+        by_query[place.query].append(place)
+    rankings = {}
+    for query, found in sorted(by_query.items()):
+        best: dict[str, float] = {}
+        for place in sorted(found, key=lambda each: (-each.score, each.rank, each.item)):
+            best.setdefault(place.item, place.score)
+        rankings[query] = Ranked(tuple(best), tuple(best.values()))
+    return rankings
+
+
+def _column(columns: Iterable[object], names: tuple[str, ...]) -> str:
+    found = next((name for name in names if name in set(columns)), None)
+    if found is None:
+        raise InputError(f"The frame has no column {names[0]!r}. It has: {', '.join(map(str, columns))}.")
+    return found
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _scores(ranked: Ranked) -> list[float]:
+    """Each item's score: that of its best unit."""
+    best: dict[str, float] = {}
+    for item, score in zip(ranked.items or ranked.ids, ranked.scores, strict=True):
+        best.setdefault(item, score)
+    return list(best.values())
+
+
+def _falling(ranked: Ranked) -> Iterator[float]:
+    """The scores in single precision, each below the one before."""
+    before = np.float32(np.inf)
+    for score in _scores(ranked):
+        before = min(np.float32(score), np.nextafter(before, np.float32(-np.inf)))
+        yield float(before)

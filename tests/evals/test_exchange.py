@@ -1,0 +1,112 @@
+"""Runs in and out of files, frames and dictionaries."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from core.types import Query
+from evals import exchange
+from evals.rankings import Ranked
+from evals.runs import Run, Subject
+from evals.splits import Split
+
+SUBJECT = Subject("docs", 3, "default", b"digest", "test")
+SPLIT = Split("test", {each: Query(each, f"text of {each}") for each in ("q1", "q2", "q 3")})
+RUN = Run(
+    "two words",
+    SUBJECT,
+    {
+        "q1": Ranked(("a", "b b", "c"), (3.0, 1.5, 1.5)),
+        "q 3": Ranked(("d#1", "d#2", "e"), (2.0, 1.0, 0.5), ("d", "d", "e")),
+    },
+)
+ITEMS = {"q1": ("a", "b b", "c"), "q 3": ("d", "e")}
+
+
+def items(rankings):
+    return {query: ranked.item_ids for query, ranked in rankings.items()}
+
+
+@pytest.mark.parametrize("ending", ["run", "txt", "trec", "csv", "tsv", "jsonl", "parquet"])
+def test_a_run_comes_back_as_it_was_written(tmp_path, ending):
+    path = tmp_path / f"mine.{ending}"
+    exchange.write_run(RUN, path)
+    back = exchange.read_run(path, SUBJECT, SPLIT)
+    assert items(back.run.rankings) == ITEMS
+    assert (back.run.name, back.flaws, back.unasked, back.missing) == ("mine", (), (), ("q2",))
+
+
+def test_what_trec_eval_reads_has_no_ties_in_single_precision():
+    import numpy as np
+
+    lines = [line.split("\t") for line in exchange.trec_lines(RUN)]
+    scores = [np.float32(cells[4]) for cells in lines if cells[0] == "q1"]
+    assert scores[0] > scores[1] > scores[2]
+    assert scores[2] == pytest.approx(1.5)
+    assert {cells[5] for cells in lines} == {"two_words"}
+
+
+def test_equal_scores_are_taken_by_rank_and_then_by_id(tmp_path):
+    path = tmp_path / "other.run"
+    path.write_text("q1 Q0 z 1 5 t\nq1 Q0 y 2 5 t\nq2 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 best 9 7.5 t\n")
+    assert items(exchange.read_run(path, SUBJECT, SPLIT).run.rankings) == {"q1": ("best", "z", "y"), "q2": ("a", "b")}
+
+
+def test_bad_lines_are_named_and_the_rest_is_read(tmp_path):
+    path = tmp_path / "bad.run.gz"
+    lines = b"q1 Q0 a 1 1.0 t\nq1 Q0 b\nq1 Q0 c 3 nan t\nq1 Q0 \xff 4 1 t\nq1 Q0 a 5 2.0 t\nq9 Q0 a 1 1 t\n"
+    path.write_bytes(gzip.compress(lines))
+    found = exchange.read_run(path, SUBJECT, SPLIT, name="other engine")
+    assert found.run.rankings == {"q1": Ranked(("a",), (2.0,))}
+    assert found.run.name == "other engine"
+    assert [flaw.place.line for flaw in found.flaws] == [2, 3, 4, 5]
+    assert (found.unasked, found.missing) == (("q9",), ("q2", "q 3"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("", "no ranking"), ("nothing like a run\n", "line 1"), ("q7 Q0 a 1 1 t\n", "None of its 1 queries.*'q7'")],
+)
+def test_a_file_without_a_usable_ranking_is_refused_with_its_reason(tmp_path, text, says):
+    path = tmp_path / "x.run"
+    path.write_text(text)
+    with pytest.raises(InputError, match=says):
+        exchange.read_run(path, SUBJECT, SPLIT)
+
+
+def test_a_table_without_the_column_says_which_there_are(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("query,document,score\nq1,a,1\n")
+    with pytest.raises(InputError, match=r"no column 'item'.*'document'"):
+        exchange.read_run(path, SUBJECT, SPLIT)
+
+
+def test_a_frame_goes_out_and_in():
+    frame = exchange.frame(RUN)
+    assert list(frame.columns) == ["query", "item", "rank", "score"]
+    assert items(exchange.from_frame(frame)) == items(exchange.from_frame(frame.sample(frac=1, random_state=1))) | ITEMS
+    with pytest.raises(InputError, match="'score'"):
+        exchange.from_frame(frame.drop(columns="score"))
+    with pytest.raises(InputError, match="'query'"):
+        exchange.from_frame(frame.rename(columns={"query": "wer"}))
+
+
+def test_a_run_goes_through_ranx_and_back():
+    from ranx import Run as RanxRun
+
+    there = RanxRun(exchange.to_dict(RUN.rankings)).to_dict()
+    assert items(exchange.from_dict(there)) == ITEMS
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(st.text("ab", min_size=1), st.floats(-1e30, 1e30), min_size=1, max_size=20))
+def test_a_dictionary_keeps_its_order(scores):
+    rankings = exchange.from_dict({"q": scores})
+    there = exchange.to_dict(rankings)
+    assert list(there["q"].values()) == sorted(set(there["q"].values()), reverse=True)
+    assert items(exchange.from_dict(there)) == items(rankings)

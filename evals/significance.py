@@ -1,0 +1,319 @@
+"""How sure one can be of mean scores and of differences between them: intervals, tests, effects, power.
+
+Owns the arithmetic over plain arrays, queries along the last axis; it must not know systems' names, metrics or
+verdicts. Query weights say how often a query is asked: every mean here is the weighted mean. A query of weight 0 counts
+for nothing and is left out. The same seed gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError, SpecError
+
+Floats = NDArray[np.float64]
+
+SAMPLES = 10_000
+SEED = 0
+
+_CELLS = 1 << 20  # of a block of resamples: 8 MB
+_ROWS = 256  # resampled at a time: 20 MB at 10,000 samples
+
+
+def intervals(
+    scores: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    samples: int = SAMPLES,
+    level: float = 0.95,
+    seed: int = SEED,
+) -> tuple[Floats, Floats]:
+    """Low and high ends of a bootstrap interval of each row's mean; NaN where fewer than two queries count.
+
+    Queries are drawn with their weights (Efron & Tibshirani 1993, ch. 14: BCa), and the interval is widened by as much
+    as it is known to be too narrow for few queries (Hesterberg 2015, doi:10.1080/00031305.2015.1089789).
+    Why this one, of percentiles, BCa, each widened or not, Student's t and bootstrap-t: at a stated 95% and 50 to 300
+    queries it covered 94% to 98% of the true means of nDCG, of reciprocal rank, of recall that is mostly 1 and of
+    scores that are mostly 0; percentiles and t fell to 90% on the last two, and bootstrap-t gave intervals that had
+    no bounds there. Many differences of 0 with a few large ones: 90% at 50 queries, by no method more. Few queries
+    that carry most of the weight (log-normal, sigma 1) leave it at 82% to 95%, and Student's t at 79% to 95%.
+    """
+    rows, counts = checked(scores, weights)
+    _check_share("level", level)
+    _check_samples(samples)
+    if rows.shape[1] < 2:
+        return np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    low, high = np.empty(len(rows)), np.empty(len(rows))
+    for begin in range(0, len(rows), _ROWS):
+        part = slice(begin, begin + _ROWS)
+        low[part], high[part] = _bca(rows[part], counts, samples, level, seed)
+    return low, high
+
+
+def difference_intervals(
+    scores: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    baseline: int = 0,
+    samples: int = SAMPLES,
+    level: float = 0.95,
+    seed: int = SEED,
+) -> tuple[Floats, Floats]:
+    """The same of each row's mean difference to the baseline's row, query by query; the baseline's own is 0 to 0."""
+    rows = np.asarray(scores, dtype=np.float64)
+    return intervals(rows - rows[baseline], weights, samples=samples, level=level, seed=seed)
+
+
+def permutation(
+    differences: ArrayLike, weights: ArrayLike | None = None, *, samples: int = SAMPLES, seed: int = SEED
+) -> Floats:
+    """Two-sided p of each row by the paired permutation test: the signs of its differences could as well be others.
+
+    The statistic is the weighted mean. All arrangements are counted where there are no more of them than `samples`;
+    else p is (b + 1) / (samples + 1) (Phipson & Smyth 2010, doi:10.2202/1544-6115.1585), every row under
+    the same signs. On its use in retrieval: Smucker, Allan & Carterette 2007, doi:10.1145/1321440.1321528.
+    What it takes for granted is that equal systems could swap scores; many small gains against a few large losses of
+    the same mean are told apart too often (8% in place of 5% at 50 queries, 4% at 200).
+    """
+    rows, counts = checked(differences, weights)
+    _check_samples(samples)
+    terms = rows * counts
+    found = np.ones(len(terms))
+    moving = np.count_nonzero(terms, axis=1)
+    few = moving < math.log2(samples + 1)
+    for row in np.flatnonzero(few & (moving > 0)):
+        found[row] = _exact(terms[row][terms[row] != 0])
+    if not few.all():
+        found[~few] = _monte_carlo(terms[~few], samples, seed)
+    return found
+
+
+def wilcoxon(differences: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """Two-sided p of each row by Wilcoxon's signed-rank test, which ranks the differences and so knows no weights.
+
+    Differences of zero are left out, as Wilcoxon did; where nothing else is there, p is 1. Exact up to 50 differences
+    without ties (scipy's rule). Differences are rounded to 12 digits first, or equal ones would not tie.
+    """
+    from scipy import stats
+
+    rows, counts = checked(differences, weights)
+    if counts.size and np.ptp(counts) > 1e-12 * counts.max():
+        raise SpecError(
+            "Wilcoxon's test cannot take query weights into account, and these queries have unequal ones. "
+            "Use the permutation test, or leave the weights out."
+        )
+    rounded = (row[row != 0] for row in np.round(rows, 12))
+    return np.array([stats.wilcoxon(row).pvalue if row.size else 1.0 for row in rounded], dtype=np.float64)
+
+
+def means(scores: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """The weighted mean of each row; NaN where no query counts."""
+    rows, counts = checked(scores, weights)
+    return _means(rows, counts) if counts.size else np.full(len(rows), np.nan)
+
+
+def standard_errors(differences: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """Of each row's weighted mean, a ratio of two sums (Cochran 1977, ch. 6); s / sqrt(n) where weights are equal."""
+    rows, counts = checked(differences, weights)
+    if counts.size < 2:
+        return np.full(len(rows), np.nan)
+    worth = _effective(counts)
+    spread = np.sqrt((_influence(rows, counts) ** 2).sum(axis=1)) / counts.sum()
+    return np.asarray(spread * math.sqrt(worth / max(worth - 1, 1e-9)))
+
+
+def effect_sizes(differences: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """Cohen's d of paired differences: their mean over their standard deviation (Cohen 1988, d_z, section 2.3.5).
+
+    NaN where they do not vary. Sakai 2014, doi:10.1145/2641383.2641385, on why a p alone does not do.
+    """
+    rows, counts = checked(differences, weights)
+    if counts.size < 2:
+        return np.full(len(rows), np.nan)
+    centre = _means(rows, counts)
+    total = counts.sum() - (counts**2).sum() / counts.sum()  # n - 1, where weights are equal
+    deviation = np.sqrt((counts * (rows - centre[:, None]) ** 2).sum(axis=1) / total)
+    varies = deviation > 1e-12 * np.abs(rows).max(axis=1)
+    return _divided(centre, deviation, varies, math.nan)
+
+
+def detectable(
+    differences: ArrayLike, weights: ArrayLike | None = None, *, alpha: float = 0.05, power: float = 0.8
+) -> Floats:
+    """The smallest true difference that a two-sided test at `alpha` would find with this power.
+
+    (t[1 - alpha/2] + t[power]) * standard error, n - 1 degrees of freedom (Bloom 1995, doi:10.1177/0193841X9501900504),
+    the error being the pairs' own. NaN where they do not vary, or are fewer than two: then nothing is known of it.
+    """
+    from scipy import special
+
+    _check_share("alpha", alpha)
+    _check_share("power", power)
+    errors = standard_errors(differences, weights)
+    rows, counts = checked(differences, weights)
+    if counts.size < 2:
+        return errors
+    freedom = max(_effective(counts) - 1, 1e-9)
+    found = (special.stdtrit(freedom, 1 - alpha / 2) + special.stdtrit(freedom, power)) * errors
+    return np.where(errors > 1e-12 * np.abs(rows).max(axis=1), found, np.nan)
+
+
+def effective_queries(weights: ArrayLike | None, queries: int) -> float:
+    """As many queries of equal weight would say as much (Kish 1965, section 11.7)."""
+    return _effective(checked(np.empty((0, queries)), weights)[1])
+
+
+def outcomes(differences: ArrayLike, weights: ArrayLike | None = None) -> NDArray[np.int64]:
+    """Queries won, equal and lost by each row: [rows, 3]. They are counted, not weighed."""
+    rows, _ = checked(differences, weights)
+    equal = np.abs(rows) < 1e-12  # what rounding makes of two equal scores
+    return np.stack([((rows > 0) & ~equal).sum(1), equal.sum(1), ((rows < 0) & ~equal).sum(1)], axis=1)
+
+
+def checked(scores: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
+    """Scores and weights of the queries that count. Refuses what is no number and weights that are none."""
+    rows = np.asarray(scores, dtype=np.float64)
+    if rows.ndim != 2:
+        raise InputError(f"Scores must be a table of systems by queries; these have the shape {rows.shape}.")
+    broken = np.argwhere(~np.isfinite(rows))
+    if broken.size:
+        row, query = broken[0]
+        raise InputError(
+            f"{len(broken)} of the scores are not finite numbers, the first in row {row} at query {query}: "
+            f"{rows[row, query]}. A query that failed or found nothing scores 0; one without labels is left out."
+        )
+    if weights is None:
+        return rows, np.ones(rows.shape[1])
+    counts = np.asarray(weights, dtype=np.float64)
+    _check_weights(counts, rows.shape[1])
+    return rows[:, counts > 0], counts[counts > 0]
+
+
+def _check_weights(weights: Floats, queries: int) -> None:
+    if weights.shape != (queries,):
+        raise InputError(f"There must be one weight for each of {queries} queries; these have shape {weights.shape}.")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size:
+        raise InputError(f"A query's weight must be 0 or more; that of query {wrong[0]} is {weights[wrong[0]]}.")
+    if queries and not weights.any():
+        raise InputError("Every query has the weight 0, so that there is no mean. Leave the weights out, or mend them.")
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise SpecError(f"{name} must lie between 0 and 1; it is {value}.")
+
+
+def _check_samples(samples: int) -> None:
+    if samples < 1:
+        raise SpecError(f"samples must be 1 or more; it is {samples}.")
+
+
+def _means(rows: Floats, weights: Floats) -> Floats:
+    return np.asarray((rows * weights).sum(axis=1) / weights.sum())
+
+
+def _influence(rows: Floats, weights: Floats) -> Floats:
+    """What each query adds to its row's mean, but for the sum of weights."""
+    return np.asarray(weights * (rows - _means(rows, weights)[:, None]))
+
+
+def _divided(above: Floats, below: Floats, where: NDArray[np.bool_], otherwise: float) -> Floats:
+    return np.asarray(np.divide(above, below, out=np.full(len(above), otherwise), where=where))
+
+
+def _effective(weights: Floats) -> float:
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
+
+
+def _bca(rows: Floats, weights: Floats, samples: int, level: float, seed: int) -> tuple[Floats, Floats]:
+    from scipy import special
+
+    centre = _means(rows, weights)
+    drawn = np.sort(_resampled(rows, weights, samples, seed), axis=1)
+    slack = 1e-12 * np.abs(rows).max(axis=1, initial=0.0)[:, None]  # equal, but for the order of addition
+    below = (drawn < centre[:, None] - slack).mean(axis=1)
+    above = (drawn > centre[:, None] + slack).mean(axis=1)
+    edge = 0.5 / samples
+    bias = special.ndtri(np.clip((below + 1 - above) / 2, edge, 1 - edge))[:, None]
+    reach = np.array([-1.0, 1.0]) * _widened(level, _effective(weights))
+    scale = 1 - _acceleration(rows, weights)[:, None] * (bias + reach)
+    # At and past the pole of the formula the interval ends where the samples end.
+    shares = np.where(scale > 0, bias + (bias + reach) / np.where(scale > 0, scale, 1), 40 * np.sign(reach))
+    ends = _quantiles(drawn, special.ndtr(shares))
+    return ends[:, 0], ends[:, 1]
+
+
+def _widened(level: float, queries: float) -> float:
+    """Standard deviations each way: Student's quantile, and the variance of n divided by n - 1 in place of n."""
+    from scipy import special
+
+    if queries <= 1 + 1e-9:  # one query has practically all the weight
+        return 40.0
+    return min(40.0, float(special.stdtrit(queries - 1, (1 + level) / 2)) * math.sqrt(queries / (queries - 1)))
+
+
+def _acceleration(rows: Floats, weights: Floats) -> Floats:
+    """The skewness of the mean, a sixth of it (Efron 1987)."""
+    influence = _influence(rows, weights)
+    cubes, squares = (influence**3).sum(axis=1), (influence**2).sum(axis=1)
+    return _divided(cubes, 6 * squares**1.5, squares > 1e-30, 0.0)
+
+
+def _quantiles(ordered: Floats, shares: Floats) -> Floats:
+    """Each row's own quantiles, between neighbours linearly."""
+    places = shares * (ordered.shape[1] - 1)
+    left = np.floor(places).astype(np.int64)
+    right = np.minimum(left + 1, ordered.shape[1] - 1)
+    first, second = np.take_along_axis(ordered, left, axis=1), np.take_along_axis(ordered, right, axis=1)
+    return np.asarray(first + (second - first) * (places - left))
+
+
+def _resampled(rows: Floats, weights: Floats, samples: int, seed: int) -> Floats:
+    """Means of resamples [rows, samples]. How often each query was drawn, times the scores, is all it takes."""
+    drawn = np.empty((len(rows), samples))
+    numerators = np.ascontiguousarray((rows * weights).T)
+    random = np.random.default_rng(seed)
+    for part in _blocks(samples, len(weights)):
+        counts = _draws(random, part.stop - part.start, len(weights))
+        drawn[:, part] = ((counts @ numerators) / (counts @ weights)[:, None]).T
+    return drawn
+
+
+def _draws(random: np.random.Generator, samples: int, queries: int) -> Floats:
+    """Multinomial counts. Counting draws is several times as fast as drawing the counts."""
+    drawn = random.integers(0, queries, (samples, queries), dtype=np.int64)
+    drawn += np.arange(samples)[:, None] * queries
+    return np.bincount(drawn.ravel(), minlength=samples * queries).reshape(samples, queries).astype(np.float64)
+
+
+def _exact(terms: Floats) -> float:
+    """Over all arrangements of signs; by symmetry the first may stay as it is."""
+    arrangements: NDArray[Any] = np.arange(1 << (terms.size - 1))[:, None] >> np.arange(terms.size)
+    reached = np.abs((1 - 2.0 * (arrangements & 1)) @ terms)
+    return float((reached >= abs(terms.sum()) - _slack(terms)).mean())
+
+
+def _monte_carlo(terms: Floats, samples: int, seed: int) -> Floats:
+    random = np.random.default_rng(seed)
+    bound = np.abs(terms.sum(axis=1)) - _slack(terms)
+    beyond = np.zeros(len(terms))
+    for part in _blocks(samples, max(terms.shape)):
+        signs = 1 - 2.0 * random.integers(0, 2, (part.stop - part.start, terms.shape[1]), dtype=np.int8)
+        beyond += (np.abs(signs @ terms.T) >= bound).sum(axis=0)
+    return (beyond + 1) / (samples + 1)
+
+
+def _slack(terms: Floats) -> Any:
+    """Sums of the same terms differ in their last digits by the order of addition."""
+    return 1e-12 * np.abs(terms).sum(axis=-1)
+
+
+def _blocks(samples: int, width: int) -> Iterator[slice]:
+    size = max(1, _CELLS // max(1, width))
+    return (slice(begin, min(begin + size, samples)) for begin in range(0, samples, size))

@@ -50,6 +50,9 @@ class Split:
         excluded: dict[str, frozenset[str]] = defaultdict(frozenset)
         for pair in labelled.exclusions:
             excluded[pair.query_id] |= {pair.item_id}
+        for query, items in excluded.items():
+            for item in items:  # what may not be returned is not missed either
+                grades.get(query, {}).pop(item, None)
         known = {*grades, *spans}
         asked = {query.id: query for query in labelled.queries if query.id in known or (name == ALL and not splits)}
         return cls(name, dict(sorted(asked.items())), dict(grades), dict(spans), dict(excluded), labelled.digest())

@@ -1,0 +1,129 @@
+"""The table of runs and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.errors import InputError, SpecError, UnknownName
+from core.variant import Variant
+from evals.board import Board
+from evals.verdicts import Verdict
+from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
+
+VARIANT = Variant.from_data({"top_k": 5, "leg": [{"kind": "bm25"}]})
+
+
+def test_each_run_has_its_mean_interval_and_share_of_judged_hits():
+    cells = board().cells("mrr@10")
+    assert {name: cell.mean for name, cell in cells.items()} == {"good": 1.0, "poor": 0.5, "bare": 0.5}
+    assert (cells["good"].low, cells["good"].high) == (1.0, 1.0)
+    assert {name: cell.judged for name, cell in cells.items()} == {"good": 1.0, "poor": 1.0, "bare": 0.5}
+
+
+def test_verdicts_are_against_the_baseline_and_the_best_group_is_told():
+    made = board(baseline="poor")
+    assert made.finding("mrr@10", "poor") is None
+    assert made.finding("mrr@10", "good").verdict is Verdict.BETTER
+    assert made.finding("mrr@10", "bare").verdict is Verdict.TIED
+    assert made.best("mrr@10") == ("good",)
+
+
+def test_a_query_counts_as_often_as_its_weight_says():
+    heavy = {each: replace(query, weight=3.0 if query.kind == "odd" else 1.0) for each, query in SPLIT.queries.items()}
+    mixed = replace(
+        run("good"), rankings={**run("poor").rankings, **{q: run("good").rankings[q] for q in QUERIES[1::2]}}
+    )
+    made = Board(replace(SPLIT, queries=heavy), [mixed], ["mrr"])
+    assert made.cells("mrr")["good"].mean == pytest.approx((3 * 1.0 + 0.5) / 4)
+
+
+def test_it_is_broken_down_by_kind_and_tag():
+    made = board("good", "poor")
+    assert set(made.by("mrr@10")) == {"even", "odd"}
+    assert made.by("mrr@10", "tag")["all"]["poor"].mean == 0.5
+
+
+def test_span_metrics_stand_beside_the_others():
+    made = board("good", "bare", wanted=("span_recall@1", "ndcg@10"))
+    assert made.queries("span_recall@1") == tuple(QUERIES[:4])
+    cells = made.cells("span_recall@1")
+    assert (cells["good"].mean, cells["bare"].mean, cells["good"].judged) == (0.8, 0.0, None)
+
+
+def test_the_front_leaves_out_what_is_slower_and_no_better():
+    quick, slow = {"milliseconds": dict.fromkeys(QUERIES, 5.0)}, {"milliseconds": dict.fromkeys(QUERIES, 50.0)}
+    runs = [run("poor", **quick), run("good", **slow), run("bare", **slow)]
+    assert Board(SPLIT, runs, ["mrr"]).front("mrr") == ("poor", "good")
+
+
+def test_bounds_and_condensed_scores_tell_what_labels_are_missing():
+    made = board()
+    assert made.bounds("good", "mrr@10") == (1.0, 1.0)
+    assert made.bounds("bare", "mrr@10") == (0.5, 1.0)
+    assert made.condensed("mrr@10")["bare"] == 1.0
+
+
+def test_runs_of_one_name_are_told_apart():
+    assert Board(SPLIT, [run("good"), run("good")], ["mrr"]).names == ("good", "good (2)")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"version": 4}, "version 4 and 3"),
+        ({"digest": b"other"}, "queries or labels changed"),
+        ({"split": "train"}, "split train and test"),
+        ({"collection": "other"}, "collection other and docs"),
+        ({"content": "moved"}, "content changed"),
+    ],
+)
+def test_runs_over_other_data_are_not_compared(change, says):
+    with pytest.raises(SpecError, match=says):
+        Board(SPLIT, [run("good"), run("poor", subject=replace(SUBJECT, **change))])
+
+
+def test_what_is_not_there_is_named():
+    with pytest.raises(InputError, match="no run"):
+        Board(SPLIT, [])
+    with pytest.raises(UnknownName, match="'poor'"):
+        board("good", "poor", baseline="por")
+    with pytest.raises(UnknownName, match="'good'"):
+        board("good").run("god")
+    with pytest.raises(UnknownName, match="mrr@10"):
+        board("good").values("map")
+    with pytest.raises(InputError, match="relevant"):
+        Board(replace(SPLIT, grades={}), [run("good")])
+    with pytest.raises(InputError, match="answer span"):
+        Board(replace(SPLIT, spans={}), [run("good")], ["span_iou"])
+
+
+def test_doubts_are_told_beside_the_scores():
+    failing = run("poor", failures={"q00": "The server was busy."}, variant=VARIANT, depth=0)
+    flaw = {"of": "leaks", "subject": "q03", "message": "the query stands in a document", "outcome": "noted"}
+    other = {**flaw, "subject": "no query of this split"}
+    made = Board(SPLIT, [run("good"), failing, run("bare")], ["ndcg@10"], flaws=[flaw, other])
+    told = [warned.message for warned in made.warnings]
+    assert any("poor: 1 of 40 queries failed" in each and "busy" in each for each in told)
+    assert any("counts 10 hits" in each and "poor" in each for each in told)
+    assert any("50% are judged for bare" in each for each in told)
+    assert any("(leaks)" in each for each in told)
+    assert [warned.queries for warned in made.warnings if "leaks" in warned.message] == [("q03",)]
+
+
+def test_nothing_is_told_where_there_is_no_doubt():
+    assert board("good", "poor").warnings == ()
+
+
+def test_the_frame_has_a_row_a_run():
+    frame = board(baseline="poor").frame()
+    assert list(frame.index) == ["good", "poor", "bare"]
+    assert frame.loc["good", "mrr@10 verdict"] == "better"
+    assert frame.loc["poor", "mrr@10 verdict"] == ""
+
+
+def test_a_comparison_goes_down_to_queries_and_kinds():
+    found = board().compare("good", "poor", "mrr@10")
+    assert (found.wins, found.ties, found.losses) == (40, 0, 0)
+    assert {(group.by, group.group) for group in found.groups} == {("kind", "even"), ("kind", "odd"), ("tag", "all")}

@@ -5,6 +5,7 @@ RankbookError
 ├── SpecError             options that do not validate or do not fit together
 │   └── UnknownName       a name that no registry or catalogue holds; names the nearest
 ├── EmbeddingError        a model that cannot be loaded, or an endpoint that failed
+│   └── DimensionUnknown  an endpoint that has not embedded a text yet
 ├── LanguageModelError    a language model that did not answer, or not as asked
 ├── BudgetError           a call that would cost more than is allowed; it was not made
 ├── RerankError           a reranker that cannot be loaded, or an endpoint that failed
@@ -73,6 +74,10 @@ class UnknownName(SpecError):
 
 class EmbeddingError(RankbookError):
     """A model that cannot be loaded, or an endpoint that did not give vectors."""
+
+
+class DimensionUnknown(EmbeddingError):
+    """Nothing but an embedded text tells how long this model's vectors are."""
 
 
 class LanguageModelError(RankbookError):

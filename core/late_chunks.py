@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy import any_, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.types import Integer, Text
+from sqlalchemy.types import Integer
 
 from core.chunking.spec import CHUNKERS
 from core.embedding import Embedder, Vectors
@@ -27,7 +27,7 @@ from core.late import Late
 from core.rerank.late_interaction import TokenEmbedder
 from core.rerank.overlap import WORD
 from core.store.deriving import under_title
-from core.store.schema import CachedChunks, chunk_table, vector_table
+from core.store.schema import CachedChunks, any_id, chunk_id, chunk_table, passage_of, vector_table
 from core.store.schema import Item as StoredItem
 from core.types import Chunk, EvidenceChunk, Hit, Item
 
@@ -70,7 +70,7 @@ class _Late:
 
     def __init__(self, context: RequestContext, late: Late, model: str) -> None:
         self.context, self.late, self.model = context, late, model
-        self.embedder: Embedder = context.resources.embedder(model)
+        self.embedder: Embedder = context.embedder(model)
         self.view, self.store = context.view, context.store
 
     @property
@@ -96,7 +96,7 @@ class _Late:
                 "Late chunks are made of our own items; an attached table's texts are not kept here."
             )
         ids = [hit.item_id for hit in hits]
-        wanted = select(StoredItem.__table__).where(StoredItem.id == any_(literal(ids, ARRAY(Text(collation="C")))))
+        wanted = select(StoredItem.__table__).where(StoredItem.id == any_id(ids))
         async with self.store.begin(self.view.namespace, read_only=True) as connection:
             rows = {row.id: row for row in await connection.execute(wanted)}
         return [rows[each] for each in ids if each in rows]
@@ -140,7 +140,10 @@ class _Late:
         for row in rows:
             grouped.setdefault(row.item_key, []).append(row)
         return {
-            key: Pieces([_chunk(row) for row in own], np.array([row.embedding for row in own], dtype=np.float32))
+            key: Pieces(
+                [Chunk(ordinal=row.ordinal, **passage_of(row)) for row in own],
+                np.array([row.embedding for row in own], dtype=np.float32),
+            )
             for key, own in grouped.items()
         }
 
@@ -237,7 +240,7 @@ class _Late:
         anchors = {"page_first": chunk.page_first, "page_last": chunk.page_last, **chunk.metadata}
         return EvidenceChunk(
             item_id=item.id,
-            chunk_id=f"{item.id}#{chunk.ordinal:04d}",
+            chunk_id=chunk_id(item.id, chunk.ordinal),
             text=chunk.text,
             start_idx=chunk.start,
             end_idx=chunk.end,
@@ -256,20 +259,6 @@ def _cosines(vectors: Vectors, query: Vectors) -> Vectors:
 
 
 _NOTHING = Pieces((), np.empty((0, 0), dtype=np.float32))
-
-
-def _chunk(row: Any) -> Chunk:
-    return Chunk(
-        ordinal=row.ordinal,
-        start=row.start_at,
-        end=row.end_at,
-        text=row.text,
-        heading_path=tuple(row.heading_path),
-        page_first=row.page_first,
-        page_last=row.page_last,
-        level=row.level,
-        metadata=row.metadata,
-    )
 
 
 def _unpacked(row: Any) -> Pieces:

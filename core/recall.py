@@ -14,6 +14,7 @@ from core.fusion import Fused, LegRanking
 from core.legs import Leg, PreparedQuery, Recalled
 from core.store.engine import Store
 from core.store.levels import Level
+from core.store.schema import passage_of
 from core.tasks import side_by_side
 from core.types import Hit
 
@@ -80,14 +81,7 @@ def hit_of(row: Row[Any], fused: Fused, rank: int) -> Hit:
         raw_score=fused.score,
         rank=rank,
         title=row.title,
-        text=row.text,
-        metadata=row.metadata,
-        heading_path=tuple(row.heading_path),
-        page_first=row.page_first,
-        page_last=row.page_last,
         legs=fused.legs,
-        level=row.level,
         parent_id=row.parent_id,
-        start=row.start_at,
-        end=row.end_at,
+        **passage_of(row),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from core import parents, recall
-from core.embedding import DEFAULT_MODEL, Vectors
+from core.embedding import DEFAULT_MODEL, Embedder, Vectors, stored_as
 from core.errors import Cancelled, DeadlineExceeded
 from core.expansion import Expanded, ExpansionContext
 from core.fusion import Fused
@@ -50,6 +50,10 @@ class RequestContext:
     cancellation: asyncio.Event | None = None
     deadline: float | None = None
     count_tokens: TokenCounter | None = None
+
+    def embedder(self, model: str) -> Embedder:
+        """What embeds a query for vectors that are there. Ours say what made them; of a table, somebody typed it."""
+        return self.resources.embedder(model if self.view.row.attached is not None else stored_as(model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +162,22 @@ class _Search:
     # -- recall and fusion -------------------------------------------------------------------------------------------
 
     async def _found(self, expanded: Expanded, weights: Mapping[str, float]) -> list[Hit]:
-        """Fused hits; asked deeper where rolling them up leaves too few items."""
+        """Fused hits; asked deeper where rolling them up leaves too few items, and more candidates could go on."""
         depths = {name: self.variant.depth_of(leg) for name, leg in self._legs().items()}
         for attempt in range(DEEPEST):
             runs = await self._recall(expanded, depths)
-            hits = self._rolled_up(await self._fuse(runs, weights))
+            fused = await self._fuse(runs, weights)
+            hits = self._rolled_up(fused)
             enough = self.variant.rollup is None or len(hits) >= self.variant.top_k
-            if enough or all(run.exhausted for run in runs) or attempt == DEEPEST - 1:
+            capped = len(fused) == self.variant.fused_depth
+            if enough or capped or all(run.exhausted for run in runs) or attempt == DEEPEST - 1:
                 break
             depths = {name: depth * DEEPER for name, depth in depths.items()}
         return hits
 
     async def _recall(self, expanded: Expanded, depths: Mapping[str, int]) -> list[LegRun]:
-        embedder = self.context.resources.embedder
-
         async def embed(model: str, _: str) -> Vectors:
-            vectors: Vectors = await embedder(model).embed([expanded.meaning], "query")
+            vectors: Vectors = await self.context.embedder(model).embed([expanded.meaning], "query")
             first: Vectors = vectors[0]
             return first
 
@@ -211,6 +215,8 @@ class _Search:
                 record.drop((hit.id for hit in own[1:]), f"{own[0].id} stands for its item")
             kept.sort(key=lambda hit: (-hit.score, hit.rank, hit.id.encode()))
             kept = numbered(kept)
+            if len(kept) < self.variant.top_k and len(hits) == self.variant.fused_depth:
+                record.note(f"The {len(hits)} chunks that fused_depth lets through are of too few items. Raise it.")
             record.hand_on(kept)
         return kept
 
@@ -243,8 +249,7 @@ class _Search:
         with self.trace.stage("rerank") as record:
             made = await self.variant.rerank.rerank(self.context.resources, self.query, hits)
             self.marks = made.marks
-            for gone in made.dropped:
-                record.drop([gone.hit.id], gone.reason)
+            record.dropped += made.dropped
             record.note(*made.notes)
             record.hand_on(made.hits)
         return list(made.hits)
@@ -267,7 +272,7 @@ class _Search:
         with self.trace.stage("pack") as record:
             model = self.level.model or DEFAULT_MODEL
             context = self.context
-            counter = context.count_tokens or token_counter(context.resources.embedder(model))
+            counter = context.count_tokens or token_counter(context.embedder(model))
             packed = await pack(
                 context.store, context.view, self.chunk_set, self.query, hits, self.variant.pack, counter
             )

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 
 from core.chunking import chunker_from, spec_of
-from core.embedding import DEFAULT_MODEL, Embedder, embedder
-from core.errors import EmbeddingError, InputError, RankbookError, SpecError, StoreError
-from core.store import attached, collections, names
+from core.embedding import DEFAULT_MODEL, Embedder, embedder, stored_as
+from core.errors import DimensionUnknown, InputError, RankbookError, SpecError, StoreError
+from core.store import collections, fields, names
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest, Report
 from core.store.levels import level
 from core.store.names import ITEMS
 from core.store.progress import Listener, nobody
-from core.store.schema import Collection, Item
 from core.types import Flaw
 from evals import checks, query_sets
 from evals.labels import CheckedLabels, check_labels
-from evals.sources import BundledSource, Source
+from evals.sources import Source
 
 IDS_A_STATEMENT = 2000
-INTERRUPTED = "loading was interrupted"
 DEFAULT_CHUNKS = {"default": {"kind": "headings"}}
 
 
@@ -140,11 +134,9 @@ def _begins(source: Source) -> bool:
 
 async def _load(store: Store, view: View, source: Source, plan: Plan, parts: _Parts, listener: Listener) -> Added:
     view = await _prepared(store, view, plan, parts)
-    by_id = {each.model: each for each in parts.models}
-    for each in view.embedding_sets:
-        by_id.setdefault(each.model, parts.known.get(each.model) or embedder(each.model))
+    models = _embedders(view, parts.known | {each.model: each for each in parts.models})
     tokenizer = parts.models[0] if parts.models else embedder()
-    ingest = Ingest(store, view, by_id, tokenizer, listener)
+    ingest = Ingest(store, view, models, tokenizer, listener)
     report = await ingest.run(source.items(), prune=plan.prune, total=source.size())
     added = Added(view.name, report, flaws=list(report.flaws))
     await _label(store, view, source, added, listener, check=plan.check, documents=report.flaws)
@@ -155,7 +147,7 @@ async def _load(store: Store, view: View, source: Source, plan: Plan, parts: _Pa
 
 async def _prepared(store: Store, view: View, plan: Plan, parts: _Parts) -> View:
     """The collection with the fields and sets that the plan asks for."""
-    view = await collections.add_fields(store, view, plan.fields)
+    view = await fields.add(store, view, plan.fields)
     for chunks, chunker in parts.chunkers.items():
         view = await collections.add_chunk_set(store, view, chunks, chunker)
     for model, dimension in zip(parts.models, parts.dimensions, strict=True):
@@ -176,17 +168,13 @@ def _refuse_otherwise(view: View, plan: Plan, parts: _Parts) -> None:
             f"{view.name!r} was loaded with the text-search configuration {view.row.language!r}, and "
             f"{plan.language!r} was asked for. {way_out}"
         )
+    asked = {each.key for each in view.chunk_sets if each.name in parts.embedded(plan)}
     for each in view.embedding_sets if "index" in plan.model_fields_set else ():
-        asked = {view.chunk_set(name).key for name in parts.embedded(plan) if name in _names(view)}
         if each.chunk_set in asked and each.model in [m.model for m in parts.models] and each.index != plan.index:
             raise StoreError(
                 f"The vectors of {each.model!r} in {view.name!r} are indexed as {each.index!r}, and {plan.index!r} was "
                 f"asked for. {way_out}"
             )
-
-
-def _names(view: View) -> list[str]:
-    return [each.name for each in view.chunk_sets]
 
 
 async def _drop_if_empty(store: Store, name: str) -> None:
@@ -201,9 +189,15 @@ async def _dimension(model: Embedder) -> int:
     """Some endpoints tell it only by embedding something."""
     try:
         return model.dimension
-    except EmbeddingError:
+    except DimensionUnknown:
         await model.embed(["dimension"])
         return model.dimension
+
+
+def _embedders(view: View, known: Mapping[str, Embedder]) -> dict[str, Embedder]:
+    """The models by which a collection is embedded, the known ones as they are."""
+    ids = [each.model for each in view.embedding_sets]
+    return {model: known.get(model) or embedder(stored_as(model)) for model in ids}
 
 
 async def _label(
@@ -281,126 +275,20 @@ async def embed(
     dimension = await _dimension(used)
     for chunk_set in [view.chunk_set(name) for name in chunks]:
         view = await collections.add_embedding_set(store, view, chunk_set, used.model, dimension)
-    models = {each.model: embedder(each.model) for each in view.embedding_sets}
-    return await Ingest(store, view, models, used, listener).complete()
+    return await Ingest(store, view, _embedders(view, {used.model: used}), used, listener).complete()
 
 
 async def chunk(
     store: Store, view: View, name: str, chunker: Mapping[str, Any], *, listener: Listener = nobody
 ) -> Report:
     """One more chunk set, embedded with every model that the collection has."""
-    models = {each.model: embedder(each.model) for each in view.embedding_sets}
+    models = _embedders(view, {})
     dimensions = {model: await _dimension(each) for model, each in models.items()}
     view = await collections.add_chunk_set(store, view, name, spec_of(chunker_from(chunker)))
     for model, dimension in dimensions.items():
         view = await collections.add_embedding_set(store, view, view.chunk_set(name), model, dimension)
     tokenizer = next(iter(models.values()), None) or embedder()
     return await Ingest(store, view, models, tokenizer, listener).complete()
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A collection in one line."""
-
-    name: str
-    items: int
-    chunk_sets: str
-    models: str
-    queries: int
-    changed: datetime
-    state: str = "loaded"
-
-
-async def overview(store: Store) -> list[Summary]:
-    """Every collection, in the order of their names."""
-    return [await _glanced_at(store, row) for row in await collections.listed(store)]
-
-
-async def _glanced_at(store: Store, row: Collection) -> Summary:
-    """One that cannot be opened must not hide the others."""
-    try:
-        return await summary(store, await collections.get(store, row.name))
-    except StoreError as error:
-        return Summary(row.name, 0, "", "", 0, row.changed_at, str(error))
-
-
-async def summary(store: Store, view: View) -> Summary:
-    state = await _state(store, view)
-    chunk_sets = ", ".join(each.name for each in view.chunk_sets if each.key)
-    models = ", ".join(dict.fromkeys(each.model for each in view.embedding_sets))
-    if view.row.attached:
-        attachment = attached.Attachment.of(view)
-        chunk_sets, models = f"attached: {attachment.table.full_name}", attachment.table.model or ""
-        try:
-            items = await attached.count(store, attachment.table, attachment.facts)
-        except StoreError as error:  # one lost table must not hide the other collections
-            items, state = 0, str(error)
-    else:
-        async with store.begin(view.namespace, read_only=True) as connection:
-            items = int(await connection.scalar(select(func.count()).select_from(Item)) or 0)
-    return Summary(
-        view.name,
-        items,
-        chunk_sets,
-        models,
-        await query_sets.count(store, view.name),
-        view.row.changed_at,
-        state,
-    )
-
-
-async def _state(store: Store, view: View) -> str:
-    if not view.interrupted:
-        return "loaded"
-    return "being loaded" if await collections.is_being_loaded(store, view.name) else INTERRUPTED
-
-
-async def needs_demo(store: Store, name: str) -> bool:
-    """Whether the demo is to be loaded, for the first time or to its end. Not into a collection that is no demo."""
-    rows = {row.name: row for row in await collections.listed(store)}
-    demo = rows.get(names.composed(name))
-    if demo is None:
-        return not any(row.loaded_at for row in rows.values())
-    if demo.attached is not None or demo.origin not in ({}, BundledSource(name=name).spec()):
-        return False
-    return await _state(store, await collections.get(store, name)) == INTERRUPTED
-
-
-async def describe(store: Store, name: str) -> dict[str, Any]:
-    """Everything about a collection that a person may want to see, as plain data under headings."""
-    view = await collections.get(store, name)
-    labelled = await query_sets.load(store, view.name)
-    row = view.row
-    facts = asdict(await summary(store, view)) | {
-        "language": row.language,
-        "version": row.version,
-        "indexed fields": ", ".join(row.fields),
-        "from": json.dumps(row.attached or row.origin),
-    }
-    models = {each.key: each.model for each in view.embedding_sets}
-    return {
-        view.name: facts,
-        "Chunk sets": [
-            {
-                "name": each.name,
-                "chunker": json.dumps(each.chunker),
-                "texts": each.units,
-                "words": each.length,
-                "models": ", ".join(models[m.key] for m in view.embedding_sets if m.chunk_set == each.key),
-            }
-            for each in view.chunk_sets
-        ],
-        "Queries by split": [{"split": split, "labelled queries": count} for split, count in labelled.splits.items()],
-        "Queries by kind": [
-            {"kind": kind or "(none)", "queries": count}
-            for kind, count in sorted(Counter(query.kind for query in labelled.queries).items())
-        ],
-        "Labels by grade": [
-            {"grade": grade, "labels": count}
-            for grade, count in sorted(Counter(label.grade for label in labelled.labels).items())
-        ],
-        "Noted at import": await query_sets.flaws(store, view.name),
-    }
 
 
 async def drop(store: Store, name: str) -> None:

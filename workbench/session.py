@@ -7,7 +7,7 @@ import threading
 
 from core import bridge
 from core.store.engine import Store
-from core.store.server import Progress
+from core.store.progress import Progress
 from evals.store import chain
 
 _opened: list[Store] = []

@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 
 from core.embedding.base import Purpose, Vectors, backends
-from core.errors import EmbeddingError
+from core.errors import DimensionUnknown, EmbeddingError
 
 TEXTS_A_REQUEST = 64
 ATTEMPTS = 5
@@ -57,7 +57,7 @@ class OpenAIEmbedder:
     @property
     def dimension(self) -> int:
         if not self._dimension:
-            raise EmbeddingError(f"The dimension of {self.model} is known once it has embedded a text.")
+            raise DimensionUnknown(f"The dimension of {self.model} is known once it has embedded a text.")
         return self._dimension
 
     def tokenize(self, text: str) -> Sequence[tuple[int, int]]:
@@ -74,13 +74,17 @@ class OpenAIEmbedder:
         if self.host != _host(self.base_url):
             raise EmbeddingError(
                 f"The model {self.model!r} is served by {self.host}, and RANKBOOK_EMBEDDING_URL points at "
-                f"{_host(self.base_url) or 'no server'}. Set it to the address at {self.host}, as http://{self.host}/v1."
+                f"{_host(self.base_url) or 'no server'}. {self._way_back()}, or embed once more with what is there: "
+                f"rankbook data embed COLLECTION openai:{self.name}"
             )
         key = os.environ.get("RANKBOOK_EMBEDDING_KEY") or os.environ.get("OPENAI_API_KEY")
         if key and not (key.isascii() and key.isprintable()):
             raise EmbeddingError("The key in RANKBOOK_EMBEDDING_KEY holds what no header can. Copy it anew.")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(60, connect=10), transport=self._transport)
+
+    def _way_back(self) -> str:
+        return "Unset it" if self.host == OPENAI else f"Set it to the address at {self.host}, as http://{self.host}/v1"
 
     async def _embed_part(self, client: httpx.AsyncClient, texts: Sequence[str]) -> Vectors:
         answer = await self._post(client, {"model": self.name, "input": [text or " " for text in texts]})
@@ -135,6 +139,11 @@ class OpenAIEmbedder:
                 f"{self.where}/embeddings gave vectors that are empty, of unequal length or with infinite parts."
             )
         return vectors
+
+
+def stored_as(model: str) -> str:
+    """The id of vectors that are stored, with its server: where it says none they are OpenAI's, whatever is set now."""
+    return f"{model}[{OPENAI}]" if model.startswith("openai:") and not _split(model) else model
 
 
 def _split(name: str) -> tuple[str, str] | None:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Text, any_, literal, select, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import ColumnElement, select, tuple_
 
 from core.errors import MissingCapability
 from core.explain.account import Standing
@@ -19,7 +18,7 @@ from core.explain.target import Target
 from core.legs import Leg, PreparedQuery, Recalled, legs
 from core.retriever import RequestContext, RetrievalBundle
 from core.store.levels import Level, Postings
-from core.store.schema import lexeme_table
+from core.store.schema import any_id, lexeme_table
 
 DEPTHS: Final = (1_000, 100_000)  # how far down a rank is looked for: near first, then as far as is affordable
 LEAST: Final = 1e-6  # a threshold that lets everything through that shares anything at all
@@ -59,7 +58,7 @@ async def standings(
 
 def _prepared(context: RequestContext, bundle: RetrievalBundle) -> PreparedQuery:
     async def embed(model: str, _: str) -> Any:
-        return (await context.resources.embedder(model).embed([bundle.expanded.meaning], "query"))[0]
+        return (await context.embedder(model).embed([bundle.expanded.meaning], "query"))[0]
 
     return PreparedQuery(bundle.expanded.words, embed)
 
@@ -141,7 +140,7 @@ def _why(leg: Leg, found: Standing, *, filtered: bool) -> str:
 
 def only(level: Level, ids: tuple[str, ...]) -> Level:
     """The level with these units alone; what is known of the collection as a whole, such as IDF, stays."""
-    wanted = any_(literal(list(ids), ARRAY(Text(collation="C"))))
+    wanted = any_id(ids)
     columns = {name: replace(each, where=each.where & (each.id == wanted)) for name, each in level.columns.items()}
     lexicon = (
         replace(level.lexicon, where=level.lexicon.where & _posted(level.lexicon, wanted)) if level.lexicon else None

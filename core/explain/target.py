@@ -14,8 +14,8 @@ from core.store import passages
 from core.store.gate import storable
 from core.store.levels import level
 from core.store.names import ITEMS
-from core.store.passages import ID_MARK, WholeItem
-from core.store.schema import ChunkSet
+from core.store.passages import WholeItem
+from core.store.schema import ID_MARK, ChunkSet
 from core.types import Metadata
 from core.variant import Variant
 

@@ -1,7 +1,7 @@
 """The rerankers, each one file. Importing this registers them; a new one is a file here and a line below."""
 
 from core.rerank.api import ApiReranker
-from core.rerank.base import Dropped, Mark, Reranked, Reranker, reranker_from, rerankers, spec_of
+from core.rerank.base import Mark, Reranked, Reranker, reranker_from, rerankers, spec_of
 from core.rerank.cross_encoder import CrossEncoderReranker
 from core.rerank.late_interaction import LateInteractionReranker, TokenEmbedder
 from core.rerank.llm import LanguageModelReranker
@@ -11,7 +11,6 @@ from core.rerank.score import ScoreReranker
 __all__ = [
     "ApiReranker",
     "CrossEncoderReranker",
-    "Dropped",
     "LanguageModelReranker",
     "LateInteractionReranker",
     "Mark",

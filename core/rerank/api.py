@@ -13,8 +13,9 @@ from pydantic import Field
 from core.errors import RerankError, SpecError
 from core.llm.addresses import checked_url, key_for
 from core.llm.posting import NoAnswer, Patience, client, insist, post
-from core.rerank.base import Dropped, Reranked, Reranker, rerankers
+from core.rerank.base import Reranked, Reranker, rerankers
 from core.resources import Resources
+from core.trace import Dropped
 from core.types import Hit
 
 URL, MODEL, KEY = "RANKBOOK_RERANK_URL", "RANKBOOK_RERANK_MODEL", "RANKBOOK_RERANK_KEY"
@@ -55,7 +56,7 @@ class ApiReranker(Reranker):
         marked = [replace(hits[index], rerank_score=score, score=score) for index, score in scores.items()]
         marked.sort(key=lambda hit: (-hit.score, hit.rank, hit.id))
         left_out = [
-            Dropped(hit, f"not among the endpoint's best {len(scores)}")
+            Dropped(hit.id, f"not among the endpoint's best {len(scores)}")
             for index, hit in enumerate(hits[: self.depth])
             if index not in scores
         ]

@@ -16,15 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.registry import Registry
 from core.resources import Resources
 from core.specs import Tagged
+from core.trace import Dropped
 from core.types import Hit
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A hit that a step left out, and why. It keeps its rank from before, and the score it was left out with."""
-
-    hit: Hit
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +98,7 @@ class Reranker(BaseModel, ABC):
     ) -> Reranked:
         """Hits in this order, numbered from 1, at most `top_k` of them."""
         stop = len(hits) if self.top_k is None else self.top_k
-        beyond = [Dropped(hit, f"place {place} is beyond top_k {stop}") for place, hit in _places(hits)[stop:]]
+        beyond = [Dropped(hit.id, f"place {place} is beyond top_k {stop}") for place, hit in _places(hits)[stop:]]
         kept = tuple(replace(hit, rank=place) for place, hit in _places(hits)[:stop])
         return Reranked(kept, (*dropped, *beyond), tuple(notes), tuple(marks))
 

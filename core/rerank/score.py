@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from core.rerank.base import Dropped, Reranked, Reranker, rerankers
+from core.rerank.base import Reranked, Reranker, rerankers
 from core.resources import Resources
+from core.trace import Dropped
 from core.types import Hit
 
 
@@ -26,7 +27,7 @@ class ScoreReranker(Reranker):
             (hit for hit in looked_at if hit.score >= self.min_score), key=lambda hit: (-hit.score, hit.rank, hit.id)
         )
         dropped = [
-            Dropped(hit, f"score {hit.score:.4g} is below the minimum {self.min_score:g}")
+            Dropped(hit.id, f"score {hit.score:.4g} is below the minimum {self.min_score:g}")
             for hit in looked_at
             if not hit.score >= self.min_score  # so that a score that is no number goes too
         ]

@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Text, column, delete, func, literal, select, table, text, update
+from sqlalchemy import Text, column, delete, func, select, table, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema, DropTable
 
 from core.errors import StoreError, UnknownName
-from core.store import names
+from core.store import names, writers
 from core.store.engine import Store
-from core.store.gate import LARGEST_INDEXED_VALUE, storable
+from core.store.gate import storable
 from core.store.migrations import collection as collection_chain
 from core.store.names import ITEMS
 from core.store.schema import (
     ChunkSet,
     Collection,
     EmbeddingSet,
-    Item,
     chunk_table,
     lexeme_table,
     posting_table,
@@ -29,13 +28,6 @@ from core.store.schema import (
     vector_table,
 )
 
-WRITER_LOCK = "hashtextextended(:name, 7)"
-WRITERS = """
-SELECT count(*)
-FROM pg_locks JOIN pg_database AS here ON here.oid = pg_locks.database
-WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND datname = current_database()
-  AND (CAST(classid AS bigint) << 32) | CAST(objid AS bigint) = {lock}
-""".replace("{lock}", WRITER_LOCK)
 LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
 
@@ -144,7 +136,7 @@ async def create(
         language=language,
         card=card,
         origin=dict(origin or {}),
-        fields=_checked_fields(fields),
+        fields=names.checked_fields(fields),
     )
     async with store.begin(namespace) as connection:
         await check_language(connection, language)
@@ -155,10 +147,6 @@ async def create(
         await session.flush()
         await _create_text_tables(connection, 0)
     return await get(store, name)
-
-
-def _checked_fields(fields: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(names.checked(field, what="The metadata field", room=200) for field in fields))
 
 
 async def register(session: AsyncSession, row: Collection) -> None:
@@ -187,34 +175,6 @@ async def check_language(connection: AsyncConnection, language: str) -> None:
         raise UnknownName("text-search language", language, known)
 
 
-async def add_fields(store: Store, view: View, fields: Sequence[str]) -> View:
-    """More metadata fields that filters use. Their indexes are built with the next load."""
-    _refuse_attached(view)
-    async with store.begin(view.namespace) as connection:
-        there = list(await connection.scalar(select(Collection.fields).where(Collection.name == view.name)) or ())
-        new = [field for field in _checked_fields(fields) if field not in there]
-        if not new:
-            return view
-        await _refuse_beside_a_writer(connection, view.name)
-        for field in new:
-            await _refuse_long_values(connection, view.name, field)
-        await connection.execute(update(Collection).where(Collection.name == view.name).values(fields=[*there, *new]))
-    return await get(store, view.name)
-
-
-async def _refuse_long_values(connection: AsyncConnection, name: str, field: str) -> None:
-    """Of items that were let in before the field was to be indexed."""
-    size = func.pg_column_size(Item.meta.op("->")(literal(field, Text)))
-    found = select(func.count(), func.min(Item.id), func.max(size)).where(size > LARGEST_INDEXED_VALUE)
-    count, item, largest = (await connection.execute(found)).one()
-    if count:
-        raise StoreError(
-            f"The metadata field {field!r} of {name!r} cannot be indexed: {count:,} documents, {item!r} for one, hold "
-            f"up to {largest:,} bytes there, and an indexed value may take {LARGEST_INDEXED_VALUE:,}. Leave the field "
-            "out, or shorten these values."
-        )
-
-
 async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[str, Any]) -> View:
     """A chunking beside those there are. The same name with the same chunker is what there is already."""
     name = names.checked(name, what="The chunk set's name")
@@ -226,9 +186,9 @@ async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[st
                     "another name; both can then be compared."
                 )
             return view
-    _refuse_attached(view)
+    refuse_attached(view)
     async with store.begin(view.namespace) as connection:
-        await _refuse_beside_a_writer(connection, view.name)
+        await writers.refuse_beside(connection, view.name)
         known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
         if known is None:
             await _create_chunk_set(connection, name, chunker)
@@ -263,9 +223,9 @@ async def add_embedding_set(
     store.capabilities.need("vector")
     if view.embedding_set(chunk_set, model):
         return view
-    _refuse_attached(view)
+    refuse_attached(view)
     async with store.begin(view.namespace) as connection:
-        await _refuse_beside_a_writer(connection, view.name)
+        await writers.refuse_beside(connection, view.name)
         same = (EmbeddingSet.chunk_set == chunk_set.key, EmbeddingSet.model == model)
         if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
             made = EmbeddingSet(chunk_set=chunk_set.key, model=model, dimension=dimension, index=index)
@@ -283,30 +243,12 @@ async def _create_embedding_set(connection: AsyncConnection, made: EmbeddingSet)
     await connection.execute(CreateTable(table))
 
 
-def _refuse_attached(view: View) -> None:
+def refuse_attached(view: View) -> None:
     if view.row.attached is not None:
         raise StoreError(
             f"{view.name!r} is an attached table, which is searched as it is and never loaded. Give the collection "
             "to be made another name."
         )
-
-
-def busy(name: str) -> StoreError:
-    """What a second writer is told."""
-    return StoreError(f"Another process is loading the collection {name!r}. Wait until it is done.")
-
-
-async def _refuse_beside_a_writer(connection: AsyncConnection, name: str) -> None:
-    """A writer knows the sets it began with: one that came or went meanwhile would be left with holes."""
-    taken = await connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({WRITER_LOCK})"), {"name": name})
-    if not taken:
-        raise busy(name)
-
-
-async def is_being_loaded(store: Store, name: str) -> bool:
-    """Whether a writer is at work. Looks at the locks and takes none: a writer must not be turned away by a look."""
-    async with store.begin(read_only=True) as connection:
-        return bool(await connection.scalar(text(WRITERS), {"name": name}))
 
 
 async def mark_loading(connection: AsyncConnection, name: str) -> None:
@@ -334,7 +276,7 @@ async def drop(store: Store, name: str) -> None:
 
 async def drop_within(connection: AsyncConnection, view: View) -> None:
     """As `drop`, in a transaction of the caller's, who has more to remove."""
-    await _refuse_beside_a_writer(connection, view.name)
+    await writers.refuse_beside(connection, view.name)
     await connection.execute(DropSchema(view.namespace, cascade=True, if_exists=True))
     await connection.execute(delete(Collection).where(Collection.name == view.name))
 
@@ -344,7 +286,7 @@ async def drop_set(store: Store, view: View, chunk_set: ChunkSet) -> View:
     if chunk_set.key == 0:
         raise StoreError("The items themselves cannot be dropped apart from their collection.")
     async with store.begin(view.namespace) as connection:
-        await _refuse_beside_a_writer(connection, view.name)
+        await writers.refuse_beside(connection, view.name)
         for each in view.embedding_sets:
             if each.chunk_set == chunk_set.key:
                 await connection.execute(DropTable(vector_table(each.key, each.dimension)))

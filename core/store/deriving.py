@@ -16,7 +16,7 @@ from core.embedding import Embedder, Vectors
 from core.embedding.cache import EmbeddingCache
 from core.store import loading
 from core.store.collections import View
-from core.store.schema import ChunkSet, chunk_table, vector_table
+from core.store.schema import ChunkSet, chunk_id, chunk_table, vector_table
 from core.store.schema import Item as StoredItem
 from core.types import Chunk, Item
 
@@ -118,7 +118,7 @@ def _chunk_rows(
                 (
                     item_key,
                     last_key + 1 + chunk.ordinal,
-                    f"{item.id}#{chunk.ordinal:04d}",
+                    chunk_id(item.id, chunk.ordinal),
                     chunk.ordinal,
                     chunk.start,
                     chunk.end,

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, text
 
 from core.embedding import DEFAULT_MODEL, embedder, minilm
 from core.errors import RankbookError
-from core.store import collections, home
+from core.store import collections, home, writers
 from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
@@ -121,7 +121,7 @@ async def _collection(store: Store, view: View) -> Finding:
     found = "attached" if view.row.attached and not view.behind else counted
     if not view.interrupted:
         return Finding(what, found)
-    if await collections.is_being_loaded(store, view.name):
+    if await writers.is_being_loaded(store, view.name):
         return Finding(what, f"{found}; it is being loaded at this moment")
     again = f"rankbook data {'aside' if view.row.attached else 'add'} {shlex.quote(view.name)}"
     behind = f" ({', '.join(view.behind)})" if view.behind else ""

@@ -22,7 +22,8 @@ from core.store.migrations import Chain, catalog
 from core.store.schema import HERE
 
 if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's own does without it
-    from core.store.server import EmbeddedServer, Progress
+    from core.store.progress import Progress
+    from core.store.server import EmbeddedServer
 
 OLDEST_SERVER = 150000
 OLDEST_PGVECTOR = (0, 8)

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from core.embedding import Embedder
 from core.embedding.cache import EmbeddingCache
 from core.errors import StoreError
-from core.store import collections, indexes, lexicon, loading, reading
+from core.store import collections, indexes, lexicon, loading, reading, writers
 from core.store.collections import View
 from core.store.deriving import ITEM_TABLE, Derived, Deriver, embedded_text, under_title
 from core.store.engine import Store
@@ -75,6 +75,7 @@ class Ingest:
         self.store, self.listener = store, listener
         self.report = Report()
         self._embedded = 0
+        self._to_embed: int | None = None  # unknown while texts are still being read and chunked
         self.caches = {model: EmbeddingCache(store, each, self._count) for model, each in embedders.items()}
         self.tokenizer = tokenizer
         self._take(view)
@@ -104,6 +105,9 @@ class Ingest:
                 await self._backfill_chunks(chunk_set)
             for embedding_set in self.view.embedding_sets:
                 await self._backfill_vectors(embedding_set)
+            if self._to_embed:
+                self._to_embed = self._embedded  # parents and repeats were counted, and are not embedded
+                self._count(0)
         self.report.embedded = sum(cache.computed for cache in self.caches.values())
         view = await collections.get(self.store, self.view.name)
         async with self._timed("texts"):
@@ -126,7 +130,7 @@ class Ingest:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[AsyncConnection]:
-        async with loading.alone(self.store, self.view.name, self.view.namespace) as connection:
+        async with writers.alone(self.store, self.view.name, self.view.namespace) as connection:
             self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
             yield connection
 
@@ -138,7 +142,7 @@ class Ingest:
 
     def _count(self, texts: int) -> None:
         self._embedded += texts
-        self.listener(Step("Embedding", self._embedded, None, "texts"))
+        self.listener(Step("Embedding", self._embedded, self._to_embed, "texts"))
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -181,7 +185,8 @@ class Ingest:
             change, made = pair
             await self._store_batch(change, made)
             done += len(change.items) + change.unchanged
-            self.listener(Step("Loading", done, total, "documents"))
+            self.listener(Step("Loading", done, total and max(total, done), "documents"))
+        self.listener(Step("Loading", done, done, "documents"))  # the total was an estimate
 
     async def _store_batch(self, change: reading.Change, made: Derived) -> None:
         report = self.report
@@ -236,6 +241,8 @@ class Ingest:
     async def _backfill_vectors(self, embedding_set: EmbeddingSet) -> None:
         """Vectors of items or chunks that were there before the embedding set."""
         while embedding_set.embedded_to < embedding_set.backfill_to:
+            lacking = sum(each.backfill_to - each.embedded_to for each in self.view.embedding_sets)
+            self._to_embed = self._embedded + lacking
             async with self.store.begin(self.view.namespace, read_only=True) as connection:
                 units = await self._units_after(connection, embedding_set)
             reached = units[-1][1] if len(units) == UNITS_A_BACKFILL else embedding_set.backfill_to

@@ -15,16 +15,13 @@ from sqlalchemy import (
     FromClause,
     Select,
     Table,
-    Text,
     and_,
-    any_,
     literal,
     literal_column,
     null,
     select,
     true,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from core.errors import MissingCapability
 from core.filters import And, Condition, JsonField, MetadataField, Not, Or, compiled
@@ -35,6 +32,7 @@ from core.store.schema import (
     ChunkSet,
     EmbeddingSet,
     Item,
+    any_id,
     chunk_table,
     lexeme_table,
     posting_table,
@@ -150,7 +148,7 @@ class Level:
     def described(self, ids: Sequence[str]) -> Select[Any]:
         if self.among is not None:
             return self.details.where(self.among(ids))
-        return self.details.where(self.detail_id == any_(literal(list(ids), ARRAY(Text(collation="C")))))
+        return self.details.where(self.detail_id == any_id(ids))
 
 
 def level(store: Store, view: View, chunks: str, model: str | None = None) -> Level:
@@ -231,6 +229,16 @@ def _text_column(chunk_set: ChunkSet) -> Column:
     return Column(chunks, chunks.c.id, chunks.c.text, chunks.c.level != "parent", narrowing=_of_items(chunks))
 
 
+def placeless() -> list[ColumnElement[Any]]:
+    """What details say of the place of a unit that is a whole: nothing."""
+    nothing = ("page_first", "page_last", "parent_id", "start_at", "end_at")
+    return [
+        literal_column("ARRAY[]::text[]").label("heading_path"),
+        literal("passage").label("level"),
+        *(null().label(name) for name in nothing),
+    ]
+
+
 def _item_details() -> tuple[Select[Any], ColumnElement[str]]:
     items = _ITEMS
     return (
@@ -240,13 +248,7 @@ def _item_details() -> tuple[Select[Any], ColumnElement[str]]:
             items.c.title,
             items.c.text,
             items.c.metadata,
-            literal_column("ARRAY[]::text[]").label("heading_path"),
-            null().label("page_first"),
-            null().label("page_last"),
-            literal("passage").label("level"),
-            null().label("parent_id"),
-            null().label("start_at"),
-            null().label("end_at"),
+            *placeless(),
         ),
         items.c.id,
     )

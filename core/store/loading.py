@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
-import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import psycopg
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
-from sqlalchemy import Table, delete, func, select, text, update
+from sqlalchemy import Table, delete, func, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.store.collections import WRITER_LOCK, View, busy
-from core.store.engine import Store
+from core.store.collections import View
 from core.store.schema import (
     HERE,
     CachedChunks,
@@ -33,7 +27,6 @@ from core.store.schema import (
     vector_table,
 )
 
-LOCK_PATIENCE = 2.0  # the server takes a moment to notice that a writer was killed
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
@@ -108,33 +101,3 @@ async def _forget_texts(connection: AsyncConnection, chunk_set: int, keys: list[
         .where(ChunkSet.key == chunk_set)
         .values(units=ChunkSet.units - row.units, length=ChunkSet.length - row.length)
     )
-
-
-@asynccontextmanager
-async def alone(store: Store, name: str, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
-    """A connection that holds the collection's writer lock; a second writer is told so."""
-    async with store.connect(namespace) as connection:
-        if not await take_writer_lock(connection, name):
-            raise busy(name)
-        try:
-            yield connection
-        finally:
-            await give_writer_lock(connection)
-
-
-async def take_writer_lock(connection: AsyncConnection, name: str) -> bool:
-    """One writer a collection. The lock belongs to the connection and goes with it, however that ends."""
-    give_up = time.monotonic() + LOCK_PATIENCE
-    while True:
-        async with connection.begin():
-            taken = await connection.scalar(text(f"SELECT pg_try_advisory_lock({WRITER_LOCK})"), {"name": name})
-        if taken or time.monotonic() > give_up:
-            return bool(taken)
-        await asyncio.sleep(0.05)
-
-
-async def give_writer_lock(connection: AsyncConnection) -> None:
-    """Before the connection goes back to the pool. A broken one has lost its locks already."""
-    with contextlib.suppress(DBAPIError):
-        async with connection.begin():
-            await connection.execute(text("SELECT pg_advisory_unlock_all()"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 from core.errors import SpecError
 
@@ -34,3 +35,7 @@ def checked(name: str, *, what: str, room: int = LONGEST_IDENTIFIER) -> str:
 def schema_of(collection: str) -> str:
     room = LONGEST_IDENTIFIER - len(SCHEMA_PREFIX)
     return SCHEMA_PREFIX + checked(collection.translate(BRACKETS), what="The collection name", room=room)
+
+
+def checked_fields(fields: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(checked(field, what="The metadata field", room=200) for field in fields))

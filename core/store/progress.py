@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +19,22 @@ class Step:
 
 
 Listener = Callable[[Step], None]
+Progress = Callable[[str], None]  # of work that is told in sentences
+SPACE = 3.0  # seconds between two sentences of one who waits
 
 
 def nobody(_: Step) -> None:
     """The listener of work that nobody watches."""
+
+
+def spaced(tell: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """Passes the first sentence on at once, and then one in a while."""
+    said = -math.inf
+
+    def say(text: str) -> None:
+        nonlocal said
+        if clock() - said >= SPACE:
+            said = clock()
+            tell(text)
+
+    return say

@@ -9,6 +9,7 @@ one place that deletes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -17,21 +18,26 @@ from pgvector.sqlalchemy import VECTOR
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     DateTime,
     Integer,
     LargeBinary,
     MetaData,
+    Row,
     SmallInteger,
     String,
     Table,
     Text,
+    any_,
     func,
+    literal,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 CATALOG = "rankbook"
 HERE = "collection"
+ID_MARK = "#"  # parts an item's id from the ordinal in the id of its chunk
 
 Id = Text(collation="C")
 
@@ -142,6 +148,29 @@ class CachedChunks(Base):
     chunks: Mapped[list[Any]] = mapped_column(JSONB)
     vectors: Mapped[bytes] = mapped_column(LargeBinary)
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+def any_id(ids: Iterable[str]) -> ColumnElement[Any]:
+    """What equals any of these ids, compared bytewise as ids are."""
+    return any_(literal(list(ids), ARRAY(Id)))
+
+
+def chunk_id(item_id: str, ordinal: int) -> str:
+    return f"{item_id}{ID_MARK}{ordinal:04d}"
+
+
+def passage_of(row: Row[Any]) -> dict[str, Any]:
+    """What a row says of a passage and its place, by the names that `core.types` has for it."""
+    return {
+        "text": row.text,
+        "level": row.level,
+        "start": row.start_at,
+        "end": row.end_at,
+        "heading_path": tuple(row.heading_path),
+        "page_first": row.page_first,
+        "page_last": row.page_last,
+        "metadata": row.metadata,
+    }
 
 
 # -- tables per set: many of one shape, so their number is part of their name --------------------------------------

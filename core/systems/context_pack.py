@@ -116,7 +116,7 @@ class ContextPackRetriever:
         if len(queries) < 2:
             return context
         model = level(context.store, context.view, variant.chunks, variant.model).model
-        batched = None if model is None else _Batched(context.resources.embedder(model), queries)
+        batched = None if model is None else _Batched(context.embedder(model), queries)
         if batched is None:
             return context
         known = batched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, TypeVar
 
@@ -12,7 +13,7 @@ from core.errors import InputError
 from core.types import Flaw, Item, Query, Row
 from evals.labels import Exclusion, Label, Span
 from evals.sources.base import Source, sources
-from evals.sources.lines import count_lines, read_json_lines
+from evals.sources.lines import SAMPLE, extrapolated, read_json_lines
 from evals.sources.qrels import EXCLUSION_FILES, read_exclusions, read_qrels
 from evals.sources.records import item_rows, query_rows, span_row
 from evals.sources.trees import ArchiveLimits, Tree, opened_tree
@@ -63,8 +64,14 @@ class BeirSource(Source):
         return ""
 
     def size(self) -> int | None:
-        """Lines of an unpacked corpus."""
-        return count_lines(self.path / "corpus.jsonl")
+        """As many lines as the beginning of a corpus lets expect; a .gz tells its length only when it is read."""
+        with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
+            name = root_of(tree, self.path) + "corpus.jsonl"
+            if name in tree.names():
+                with tree.open(name) as stream:
+                    sample = stream.read(SAMPLE)
+                return extrapolated(sample.count(b"\n"), len(sample), tree.size(name))
+        return None  # said in a sentence when the rows are read
 
     def _rows(
         self, file: str, read: Callable[[Row[dict[str, Any]]], Iterator[Row[T] | Flaw]]

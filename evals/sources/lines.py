@@ -16,8 +16,14 @@ from core.errors import InputError
 from core.types import Flaw, Place, Row
 
 MAX_LINE = 32 * 2**20
+SAMPLE = 4 * 2**20  # bytes from which a size is judged
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
+
+
+def extrapolated(count: int, read: int, size: int) -> int | None:
+    """About how many there are in a file of that size, if it goes on as it began."""
+    return round(count * max(size, read) / read) if read else None
 
 
 def count_lines(path: Path) -> int | None:

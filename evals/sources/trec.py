@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal
 
@@ -14,7 +15,7 @@ from core.types import Flaw, Item, Query, Row
 from evals.labels import Label
 from evals.sources.base import Source, sources
 from evals.sources.folder import require_folder
-from evals.sources.lines import read_lines, shown
+from evals.sources.lines import SAMPLE, extrapolated, read_lines, shown
 from evals.sources.qrels import read_qrels
 from evals.sources.records import item_rows
 from evals.sources.sgml import fields_of, loose_fields_of, read_blocks
@@ -78,6 +79,30 @@ class TrecSource(Source):
                 read = self._tsv_items if self._is_tsv(stream) else self._sgml_items
                 yield from read(stream, str(path))
 
+    def size(self) -> int | None:
+        """As many as the beginning lets expect, where nothing is packed."""
+        with suppress(InputError, OSError):
+            paths = [path for path in self._files() if isinstance(path, Path)]
+            if not any(path.name.endswith(".gz") for path in paths):
+                return extrapolated(*self._sampled(paths), sum(path.stat().st_size for path in paths))
+        return None  # said in a sentence when the rows are read
+
+    def _sampled(self, paths: Sequence[Path]) -> tuple[int, int]:
+        """Documents begun, and bytes read, of the first files."""
+        begun = read = 0
+        for path in paths:
+            if read >= SAMPLE:
+                break
+            with open_file(path) as stream:
+                mark = rb"\n" if self._is_tsv(stream) else self._opening
+                sample = stream.read(SAMPLE - read)
+            begun, read = begun + len(re.findall(mark, sample, re.IGNORECASE)), read + len(sample)
+        return begun, read
+
+    @property
+    def _opening(self) -> bytes:
+        return rb"<" + re.escape(self.document_tag.encode()) + rb"[\s>]"
+
     def _files(self) -> Iterator[Path | Flaw]:
         if not self.documents.is_dir():
             return iter((self.documents,))
@@ -87,9 +112,10 @@ class TrecSource(Source):
     def _is_tsv(self, stream: BinaryIO) -> bool:
         if self.document_format != "auto":
             return self.document_format == "tsv"
-        opening = rb"^\s*<" + re.escape(self.document_tag.encode()) + rb"[\s>]"
         ahead: bytes = stream.peek(_SNIFF)  # type: ignore[attr-defined]
-        return not starts_with_tag(stream) and not re.search(opening, ahead, re.IGNORECASE | re.MULTILINE)
+        return not starts_with_tag(stream) and not re.search(
+            rb"^\s*" + self._opening, ahead, re.IGNORECASE | re.MULTILINE
+        )
 
     def _tsv_items(self, stream: BinaryIO, file: str) -> Iterator[Row[Item] | Flaw]:
         for row in _tsv(stream, file):

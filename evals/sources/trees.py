@@ -96,6 +96,10 @@ class Tree(ABC):
         """How a complaint names this file."""
 
     @abstractmethod
+    def size(self, name: str) -> int:
+        """How long the file says it is; where its name ends in .gz, still packed."""
+
+    @abstractmethod
     def open(self, name: str) -> io.BufferedReader:
         """The file's bytes, unpacked where its name ends in .gz."""
 
@@ -112,6 +116,9 @@ class FolderTree(Tree):
 
     def place(self, name: str) -> str:
         return str(self._root / name)
+
+    def size(self, name: str) -> int:
+        return (self._root / name).stat().st_size
 
     def open(self, name: str) -> io.BufferedReader:
         return open_file(self._root / name, self._limits)
@@ -130,6 +137,9 @@ class ZipTree(Tree):
 
     def place(self, name: str) -> str:
         return f"{self._path}!{name}"
+
+    def size(self, name: str) -> int:
+        return self._entries[name].file_size
 
     def open(self, name: str) -> io.BufferedReader:
         try:

@@ -318,6 +318,18 @@ def test_checking_tells_every_file_and_ends_with_1_where_one_is_wrong(tmp_path):
     shown = rankbook("variant", "check", "local-rag", str(wrong), code=1)
     assert "local-rag" in shown.stderr
     assert "Did you mean 'top_k'?" in shown.stderr
+    good, bad = json.loads(rankbook("variant", "check", "local-rag", str(wrong), "--json", code=1).stdout)
+    assert (good["file"], good["name"], good["problem"]) == ("local-rag", "local-rag", None)
+    assert good["id"] == data("variant", "show", "local-rag")["id"]
+    assert bad["file"] == str(wrong)
+    assert "Did you mean 'top_k'?" in bad["problem"]
+    assert rankbook("variant", "check", "local-rag", "--json").stderr == ""
+
+
+def test_a_variant_is_shown_as_json_with_every_option_as_the_list_has_it():
+    shown = data("variant", "show", "local-rag")
+    assert shown in data("variant", "list")
+    assert shown["fusion"]["method"]
 
 
 # -- collections -------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from core.types import Flaw, Item, Place, Query, Row
 from evals import library, query_sets
 from evals.labels import Exclusion, Label, Span
 from evals.library import Plan
+from evals.overview import describe, needs_demo, overview
 from evals.sources import Source, TabularSource
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, fresh, query, wrong
@@ -230,7 +231,7 @@ class Killed(BaseException):
 
 
 def summary_of(store, name):
-    return next(each for each in bridge.run(library.overview(store)) if each.name == name)
+    return next(each for each in bridge.run(overview(store)) if each.name == name)
 
 
 def begin_and_die(store, name, monkeypatch, where, plan=PLAN):
@@ -249,7 +250,7 @@ def begin_and_die(store, name, monkeypatch, where, plan=PLAN):
 def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name, monkeypatch, where):
     begin_and_die(store, name, monkeypatch, where)
     assert summary_of(store, name).state == "loading was interrupted"
-    assert bridge.run(library.describe(store, name))[name]["state"] == "loading was interrupted"
+    assert bridge.run(describe(store, name))[name]["state"] == "loading was interrupted"
     add(store, name)
     assert summary_of(store, name).state == "loaded"
     assert fresh(store, name).row.loaded_at is not None
@@ -263,16 +264,16 @@ def test_the_demo_is_needed_until_it_is_loaded_to_its_end(store, name, monkeypat
 
     every = collections.listed
     monkeypatch.setattr(collections, "listed", listed)
-    assert bridge.run(library.needs_demo(store, name))
+    assert bridge.run(needs_demo(store, name))
     bridge.run(collections.create(store, name, origin={"kind": "bundled", "name": name}))
-    assert bridge.run(library.needs_demo(store, name))
+    assert bridge.run(needs_demo(store, name))
     add(store, name)
-    assert not bridge.run(library.needs_demo(store, name))
-    assert not bridge.run(library.needs_demo(store, name + " other"))
+    assert not bridge.run(needs_demo(store, name))
+    assert not bridge.run(needs_demo(store, name + " other"))
     begin_and_die(store, name + " own", monkeypatch, (library, "_prepared"))
-    assert not bridge.run(library.needs_demo(store, name + " own"))
+    assert not bridge.run(needs_demo(store, name + " own"))
     begin_and_die(store, name, monkeypatch, (library, "_label"))
-    assert bridge.run(library.needs_demo(store, name))
+    assert bridge.run(needs_demo(store, name))
 
 
 class Unreachable(HashingEmbedder):
@@ -417,8 +418,8 @@ def test_what_a_source_wishes_is_no_request():
 def test_a_name_typed_with_its_accent_apart_is_described_and_dropped_with_its_labels(store, name):
     apart, composed = f"{name} cafe\u0301", f"{name} caf\u00e9"
     add(store, composed)
-    assert bridge.run(library.describe(store, apart))[composed]["queries"] == 2
-    assert bridge.run(library.describe(store, apart))["Queries by split"]
+    assert bridge.run(describe(store, apart))[composed]["queries"] == 2
+    assert bridge.run(describe(store, apart))["Queries by split"]
     bridge.run(library.drop(store, apart))
     assert bridge.run(query_sets.load(store, composed)) == query_sets.Labelled()
 
@@ -472,6 +473,43 @@ def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_afte
     assert len(vectors) == 3
 
 
+def test_what_openai_embedded_is_not_completed_by_a_model_of_that_name_elsewhere(store, name, endpoint):
+    openai = HashingEmbedder(name=endpoint)
+    plan = PLAN.model_copy(update={"models": (openai.model,)})
+    bridge.run(library.add(store, name, SOURCE, plan, embedders={openai.model: openai}))
+    with pytest.raises(EmbeddingError, match=r"served by api\.openai\.com, and RANKBOOK_EMBEDDING_URL points at 127"):
+        bridge.run(library.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
+    assert [each.name for each in fresh(store, name).chunk_sets] == ["items", "small"]
+    bridge.run(library.embed(store, fresh(store, name), openai.model, ("small",)))  # the way out
+    assert fresh(store, name).embedding_sets[-1].model.startswith(f"{openai.model}[127.0.0.1:")
+    assert wrong(store, name) == {}
+
+
+class Broken(HashingEmbedder):
+    """A model that cannot be loaded, which takes its time to find out."""
+
+    tries = 0
+
+    @property
+    def dimension(self):
+        self.tries += 1
+        raise EmbeddingError("The weights are cut short.")
+
+    @dimension.setter
+    def dimension(self, _):
+        """Known to nobody."""
+
+    async def embed(self, texts, purpose="document"):
+        return self.dimension
+
+
+def test_a_model_that_cannot_be_loaded_is_tried_once(store, name):
+    broken = Broken()
+    with pytest.raises(EmbeddingError, match="cut short"):
+        bridge.run(library.add(store, name, SOURCE, PLAN, embedders={"hashing-16": broken}))
+    assert broken.tries == 1
+
+
 def test_a_table_that_is_gone_hides_no_other_collection(store, name):
     table = f"gone_{uuid.uuid4().hex[:12]}"
 
@@ -483,6 +521,6 @@ def test_a_table_that_is_gone_hides_no_other_collection(store, name):
             await connection.execute(text(f"DROP TABLE public.{table}"))
 
     bridge.run(attach_and_lose())
-    state = {row.name: row.state for row in bridge.run(library.overview(store))}[name]
+    state = {row.name: row.state for row in bridge.run(overview(store))}[name]
     assert "cannot be read any more" in state
     bridge.run(library.drop(store, name))

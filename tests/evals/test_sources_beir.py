@@ -330,3 +330,21 @@ def test_arbitrarily_broken_zips_raise_nothing_but_our_own_errors(tmp_path, cont
         list(chain(source.items(), source.labels()))
     except RankbookError as error:
         assert str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("documents", [1, 300, 40_000])
+def test_a_size_is_judged_by_the_beginning_of_a_folder_or_a_zip(tmp_path, documents):
+    lines = "".join(json.dumps({"_id": str(number), "text": "word " * 30}) + "\n" for number in range(documents))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text(lines)
+    archive = zipped(tmp_path / "set.zip", {"set/corpus.jsonl": lines.encode()})
+    for path in (folder, archive):
+        assert BeirSource(path=path).size() == pytest.approx(documents, rel=0.02)
+
+
+def test_a_size_that_nobody_can_tell_is_left_out(tmp_path):
+    packed = zipped(tmp_path / "packed.zip", {"corpus.jsonl.gz": gzip.compress(b"{}\n")})
+    (tmp_path / "no.zip").write_bytes(b"no zip")
+    for path in (packed, tmp_path / "no.zip", tmp_path / "gone", zipped(tmp_path / "empty.zip", {"corpus.jsonl": b""})):
+        assert BeirSource(path=path).size() is None

@@ -175,3 +175,19 @@ def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, content):
             assert all(isinstance(row, (Row, Flaw)) for row in read())
         except RankbookError as error:
             assert str(error)  # noqa: PT017
+
+
+def test_a_size_is_judged_by_what_the_first_files_hold(tmp_path):
+    for file in range(3):
+        documents = "".join(f"<DOC>\n<DOCNO>{file}-{n}</DOCNO><TEXT>{'word ' * 500}</TEXT></DOC>\n" for n in range(900))
+        (tmp_path / f"{file}.sgml").write_text(documents)
+    assert TrecSource(documents=tmp_path).size() == pytest.approx(2700, rel=0.02)
+    (tmp_path / "lines.tsv").write_text("d1\tone\nd2\ttwo\n")
+    assert TrecSource(documents=tmp_path / "lines.tsv").size() == 2
+
+
+def test_a_size_is_not_told_of_packed_files_or_none(tmp_path):
+    assert TrecSource(documents=tmp_path / "gone").size() is None
+    assert TrecSource(documents=tmp_path).size() is None
+    (tmp_path / "d.sgml.gz").write_bytes(gzip.compress(SGML.encode()))
+    assert TrecSource(documents=tmp_path).size() is None

@@ -191,7 +191,7 @@ def test_a_last_client_that_is_killed_still_stops_the_server(home, client):
 def test_a_client_killed_while_the_server_starts_leaves_none_behind(home):
     """No client at all is the shortest-lived client: the keeper's first look comes before the server has a process id."""  # noqa: E501
     with EmbeddedServer(home) as server:
-        command = [str(server.program("postgres")), "-D", str(server.data), *server._settings()]
+        command = [str(server.programs.path("postgres")), "-D", str(server.data), *server._settings()]
     stopped(home)
     slow = ["/bin/sh", "-c", 'sleep 1; exec "$@"', "sh", *command]
     order = {

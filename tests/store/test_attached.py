@@ -18,7 +18,7 @@ from core.legs import Leg, PreparedQuery
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
-from core.store import attached, collections, loading
+from core.store import attached, collections, writers
 from core.store.attached import AttachedTable, mapped
 from core.store.collections import View
 from core.store.engine import Store
@@ -659,11 +659,11 @@ def test_only_one_builds_at_a_time(store, full, attach):
 
     async def beside_a_writer() -> None:
         async with store.connect(view.namespace) as writer:
-            assert await loading.take_writer_lock(writer, view.name)
+            assert await writers.take_lock(writer, view.name)
             try:
                 await attached.build_aside(store, view)
             finally:
-                await loading.give_writer_lock(writer)
+                await writers.give_lock(writer)
 
     with pytest.raises(RankbookError, match="Another process"):
         bridge.run(beside_a_writer())

@@ -26,7 +26,7 @@ from core.legs import PreparedQuery, legs
 from core.store import collections, engine
 from core.store.engine import Store
 from core.store.levels import level
-from core.store.server import spaced
+from core.store.progress import spaced
 from core.store.verify import verify
 from evals.store import chain as evals_chain
 from tests.fakes import HashingEmbedder, rows

@@ -19,7 +19,7 @@ from core import bridge
 from core.errors import StoreError
 from core.legs import legs
 from core.legs.base import PreparedQuery
-from core.store import collections, doctor
+from core.store import collections, doctor, writers
 from core.store.ingest import Ingest
 from core.store.levels import level
 from core.store.progress import Step
@@ -344,8 +344,8 @@ def mark(store, name):
 
 
 def test_a_writer_at_work_is_seen_and_one_that_is_done_is_not(store, name, embedder, running):
-    assert bridge.run(collections.is_being_loaded(store, name))
-    assert not bridge.run(collections.is_being_loaded(store, some_name()))
+    assert bridge.run(writers.is_being_loaded(store, name))
+    assert not bridge.run(writers.is_being_loaded(store, some_name()))
     running.go.set()
 
 
@@ -399,6 +399,29 @@ def test_progress_tells_steps_that_end_at_their_total(store, name, embedder):
     assert loading[-1] == 300
     assert all(step.total is None or step.done <= step.total for step in steps)
     assert set(report.seconds) == {"load", "backfill", "texts", "indexes"}
+
+
+def test_what_is_embedded_afterwards_is_told_with_what_is_left(store, name, embedder):
+    make(store, name)
+    ingest(store, name, documents(700))
+    view = fresh(store, name)
+    for each in view.chunk_sets:
+        view = bridge.run(collections.add_embedding_set(store, view, each, embedder.model, embedder.dimension))
+    steps: list[Step] = []
+    bridge.run(Ingest(store, view, {embedder.model: embedder}, embedder, steps.append).complete())
+    told = [(step.done, step.total) for step in steps if step.name == "Embedding"]
+    assert all(total is not None and 0 <= done <= total for done, total in told)
+    assert told[0][1] == sum(each.last_key for each in view.chunk_sets)
+    assert told[-1][0] == told[-1][1]
+
+
+def test_a_total_that_was_too_low_is_corrected_on_the_way(store, name, embedder):
+    make(store, name, chunks={})
+    steps: list[Step] = []
+    bridge.run(Ingest(store, fresh(store, name), {}, embedder, steps.append).run(rows(documents(300)), total=7))
+    told = [(step.done, step.total) for step in steps if step.name == "Loading"]
+    assert told[-1] == (300, 300)
+    assert all(total is not None and done <= total for done, total in told)
 
 
 def test_an_empty_source_makes_an_empty_collection_that_can_be_searched(store, name, embedder):

@@ -18,6 +18,7 @@ from sqlalchemy import text
 from core import bridge
 from core.chunking import chunkers
 from core.embedding import Vectors
+from core.embedding import embedder as embedder_of
 from core.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -113,6 +114,15 @@ def test_nothing_is_asked_deeper_where_all_there_is_was_found(ask):
     found = ask("lamp", top_k=10, overfetch=1, rollup=Rollup(), legs=(FulltextLeg(),))
     assert Counter(stage.name for stage in found.trace.stages)["fuse"] == 1
     assert len(found.hits) == 5
+
+
+def test_nothing_is_asked_deeper_where_the_fused_depth_lets_no_more_through(ask):
+    found = ask(top_k=3, overfetch=1, rollup=Rollup(), legs=(TrigramLeg(),), fused_depth=3)
+    assert Counter(stage.name for stage in found.trace.stages)["fuse"] == 1
+    assert [hit.item_id for hit in found.hits] == ["loud"]
+    assert "The 3 chunks that fused_depth lets through are of too few items. Raise it." in found.trace.notes
+    roomy = ask(top_k=3, overfetch=1, rollup=Rollup(), legs=(TrigramLeg(),), fused_depth=20)
+    assert Counter(stage.name for stage in roomy.trace.stages)["fuse"] == 3
 
 
 def test_the_sum_of_the_best_chunks_gives_another_score_than_the_best(ask):
@@ -285,6 +295,20 @@ def test_without_embeddings_words_alone_are_searched(store):
     found = bridge.run(search(RequestContext(store, bare), "lamp", Variant(legs=(VectorLeg(), FulltextLeg()))))
     assert len(found.hits) == 5
     assert any("has no embeddings" in note for note in found.trace.notes)
+
+
+def test_vectors_of_another_server_than_the_address_says_are_not_asked_by_its_model(store, monkeypatch):
+    """`openai:m` without a server was made by OpenAI itself; a model of that name elsewhere is another one."""
+    monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://127.0.0.1:9/v1")
+    embedder_of.cache_clear()
+    context = RequestContext(store, _made(store, QUIET, embedders=(HashingEmbedder(8, "openai:m"),)))
+    refusal = (
+        r"'openai:m-8' is served by api\.openai\.com, and RANKBOOK_EMBEDDING_URL points at 127\.0\.0\.1:9\. Unset it"
+    )
+    with pytest.raises(EmbeddingError, match=refusal):
+        bridge.run(search(context, "lamp", Variant.of_leg(VectorLeg())))
+    assert bridge.run(search(context, "lamp", Variant.of_leg(FulltextLeg()))).hits
+    embedder_of.cache_clear()
 
 
 def test_a_model_that_fails_fails_the_search_as_itself(store, view):

@@ -249,3 +249,46 @@ def test_half_precision_says_so_in_its_own_expression_only(store, indexed):
     for each in found:
         (same,) = [one for one in exact if one.id == each.id] or [each]
         assert each.score == pytest.approx(same.score, abs=tolerance)
+
+
+class Alike:
+    """Every text is in one and the same place."""
+
+    model, dimension = "alike", DIMENSION
+
+    async def embed(self, texts, purpose="document"):
+        return np.tile(POINTS.places[0], (len(texts), 1))
+
+    def tokenize(self, text):
+        return [(0, len(text))]
+
+
+@pytest.fixture(scope="module", params=["vector", "halfvec", "bit"])
+def alike(store, request):
+    name = some_name()
+    make(store, name, [Alike()], {}, index=request.param)
+    shuffled = np.random.default_rng(5).permutation(4000)
+    ingest(store, name, [Item(f"{n:04d}", f"{n}") for n in shuffled], [Alike()])
+    return fresh(store, name)
+
+
+@pytest.mark.parametrize("depth", [10, 1000])
+def test_of_thousands_of_equal_vectors_the_index_gives_the_first_by_id(store, alike, depth):
+    found = near(store, alike, VectorLeg(), 1, depth, settings=("enable_seqscan = off",))
+    assert ids(found) == [f"{n:04d}" for n in range(depth)]
+    assert "compared with every vector" in said(found)
+
+
+@pytest.mark.parametrize("depth", [10, 3900])
+def test_of_more_equal_vectors_than_are_compared_some_come_by_id_and_what_is_missing_is_told(
+    store, alike, depth, monkeypatch
+):
+    monkeypatch.setattr("core.legs.vector.FEW", 100)
+    settings = ("enable_seqscan = off",)
+    found = near(store, alike, VectorLeg(), 1, depth, settings=settings)
+    assert ids(found) == sorted(ids(found))
+    assert near(store, alike, VectorLeg(), 1, depth, settings=settings) == found
+    if len(found) < depth:
+        assert f"{len(found)} of the {depth} asked for came back: the index brought up no more" in said(found)
+    else:
+        assert "the index may not have met the first of them by id" in said(found)

@@ -62,7 +62,7 @@ def test_it_is_asked_for_the_best_few_and_may_return_no_more():
         result = reranked(endpoint, top_k=1)
     assert endpoint.asked[0]["top_n"] == 1
     assert [hit.id for hit in result.hits] == ["d3"]
-    assert [each.hit.id for each in result.dropped] == ["d1", "d2"]
+    assert [each.id for each in result.dropped] == ["d1", "d2"]
 
 
 def test_an_endpoint_that_returns_more_than_asked_is_cut():

@@ -133,7 +133,7 @@ def test_depth_top_k_and_the_cut_of_each_text():
         result = reranked(endpoint, depth=2, top_k=1, max_text_chars_per_candidate=5)
     assert [each["text"] for each in candidates(endpoint.asked[0])] == ["Paris", "Bread"]
     assert order(result) == ["d2"]
-    assert [each.hit.id for each in result.dropped] == ["d1", "d3"]
+    assert [each.id for each in result.dropped] == ["d1", "d3"]
     assert "beyond top_k 1" in result.dropped[0].reason
 
 

@@ -32,7 +32,7 @@ def order(result: Reranked) -> list[str]:
 def test_the_score_filter_drops_below_the_minimum_and_sorts():
     result = run(ScoreReranker(min_score=0.3), "", hits(scores=(0.3, 0.9, 0.1)))
     assert [(hit.id, hit.rank, hit.score) for hit in result.hits] == [("d2", 1, 0.9), ("d1", 2, 0.3)]
-    assert [(each.hit.id, each.reason) for each in result.dropped] == [("d3", "score 0.1 is below the minimum 0.3")]
+    assert [(each.id, each.reason) for each in result.dropped] == [("d3", "score 0.1 is below the minimum 0.3")]
     assert result.notes == ()
     assert order(run(ScoreReranker(min_score=0.05), "", hits(scores=(0.3, 0.9, 0.1)))) == ["d2", "d1", "d3"]
 
@@ -97,7 +97,7 @@ def test_hits_beyond_the_depth_stay_behind():
 def test_what_top_k_cuts_is_said():
     result = run(OverlapReranker(top_k=1), "cat", hits("a", "cat"))
     assert order(result) == ["d2"]
-    assert [(each.hit.id, each.reason) for each in result.dropped] == [("d1", "place 2 is beyond top_k 1")]
+    assert [(each.id, each.reason) for each in result.dropped] == [("d1", "place 2 is beyond top_k 1")]
 
 
 @pytest.mark.parametrize(

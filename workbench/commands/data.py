@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.commands import attach, telling
+from workbench.commands.options import chunk_set_of, source_of
 
 if TYPE_CHECKING:
     from core.store.collections import View
-    from evals.sources import Source
 
 app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, verify, drop.")
 
@@ -29,10 +29,10 @@ def list_collections(*, as_json: AsJson = False) -> None:
     Example: rankbook data list --json | jq '.[].name'
     """
     from core import bridge
-    from evals import library
+    from evals.overview import overview
     from workbench.session import store
 
-    rows = bridge.run(library.overview(store()))
+    rows = bridge.run(overview(store()))
     if as_json:
         telling.as_json(rows)
     elif not rows:
@@ -89,10 +89,10 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     from evals import library
     from workbench.session import store
 
-    found = _source(origin or name, source, option or [])
+    found = source_of(origin or name, source, option or [])
     given: dict[str, Any] = {
         "language": language,
-        "chunks": None if chunks is None else dict(_chunk_set(each) for each in chunks if each != "none"),
+        "chunks": None if chunks is None else dict(chunk_set_of(each) for each in chunks if each != "none"),
         "models": None if model is None else tuple(each for each in model if each != "none"),
         "embed_items": item_vectors,
         "index": "halfvec" if half else None,
@@ -104,45 +104,6 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     with telling.progress(quiet=as_json) as listener:
         added = bridge.run(library.add(store(telling.say), name, found, plan, listener=listener))
     telling.as_json(added) if as_json else _tell(added)
-
-
-def _source(origin: str, kind: str | None, options: list[str]) -> Source:
-    from evals.sources import guess, source_from
-
-    chosen = _nested(options)
-    if kind is not None:
-        from evals.sources import sources
-
-        first = next(iter(sources[kind].model_fields))
-        return source_from({"kind": kind, **({} if first in chosen else {first: origin}), **chosen})
-    guessed = guess(origin)
-    return source_from({**guessed.spec(), **chosen}) if chosen else guessed
-
-
-def _nested(options: list[str]) -> dict[str, Any]:
-    """`a.b=c` as {"a": {"b": "c"}}, so that every option of every source can be given."""
-    from core.errors import SpecError
-
-    made: dict[str, Any] = {}
-    for option in options:
-        path, equals, value = option.partition("=")
-        if not equals:
-            raise SpecError(f"The option {option!r} has no value. Write it as name=value, for instance columns.id=nr.")
-        *parents, last = path.split(".")
-        inside = made
-        for parent in parents:
-            inside = inside.setdefault(parent, {})
-            if not isinstance(inside, dict):
-                raise SpecError(f"The option {option!r} needs {parent!r} to hold options, and it was given a value.")
-        inside[last] = value
-    return made
-
-
-def _chunk_set(text: str) -> tuple[str, dict[str, Any]]:
-    """`small=fixed,max_tokens=100` as a name and a chunker's spec."""
-    name, equals, rest = text.partition("=")
-    kind, *options = (rest if equals else name).split(",")
-    return name.split(",")[0], {"kind": kind, **_nested(options)}
 
 
 def _tell(added: Any) -> None:
@@ -162,10 +123,10 @@ def show(name: Name, *, as_json: AsJson = False) -> None:
     Example: rankbook data show handbook
     """
     from core import bridge
-    from evals import library
+    from evals.overview import describe
     from workbench.session import store
 
-    described = bridge.run(library.describe(store(), name))
+    described = bridge.run(describe(store(), name))
     if as_json:
         telling.as_json(described)
         return
@@ -236,7 +197,7 @@ def chunk(
     from evals import library
     from workbench.session import store
 
-    chunk_set, chunker = _chunk_set(chunks)
+    chunk_set, chunker = chunk_set_of(chunks)
     with telling.progress(quiet=as_json) as listener:
         report = bridge.run(library.chunk(store(), _view(name), chunk_set, chunker, listener=listener))
     sentence = f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded."

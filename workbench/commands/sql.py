@@ -28,8 +28,8 @@ def export(
     rankbook sql mine.toml -c handbook --query "how do I reset a hub 3" | psql "$RANKBOOK_DSN"
     """
     from core import bridge
-    from core.embedding import embedder
     from core.legs.base import checked_text
+    from core.retriever import RequestContext
     from core.sql_export import export as exported
     from core.store import collections
     from workbench.commands.variants import found
@@ -44,5 +44,5 @@ def export(
         return
     vector = None
     if made.needs_vector and made.model is not None:
-        vector = bridge.run(embedder(made.model).embed([checked_text(query)], "query"))[0]
+        vector = bridge.run(RequestContext(opened, view).embedder(made.model).embed([checked_text(query)], "query"))[0]
     typer.echo(made.filled(query, vector), nl=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,11 +24,13 @@ def found(name: str) -> Variant:
     return Variant.from_file(path) if path.suffix == ".toml" or path.is_file() else preset(name)
 
 
+def _told(variant: Variant) -> dict[str, Any]:
+    """Every option, those left at their defaults too."""
+    return {**variant.model_dump(mode="json", by_alias=True), "id": variant.id}
+
+
 @app.command("list")
-def list_variants(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-) -> None:
+def list_variants(*, as_json: telling.AsJson = False) -> None:
     """The presets: published systems as variants.
 
     Example: rankbook variant list
@@ -37,7 +39,7 @@ def list_variants(
 
     variants = [preset(name) for name in names()]
     if as_json:
-        telling.as_json([{**each.model_dump(mode="json", by_alias=True), "id": each.id} for each in variants])
+        telling.as_json([_told(each) for each in variants])
         return
     rows = [(each.name, ", ".join(each.leg_names), each.chunks, each.description) for each in variants]
     telling.table("Presets", ("name", "legs", "searches", "what it does"), rows)
@@ -47,6 +49,8 @@ def list_variants(
 def show(
     name: Annotated[str, typer.Argument(help="A preset, or a TOML file.")],
     every: Annotated[bool, typer.Option("--all", help="Every option, with its description.")] = False,
+    *,
+    as_json: telling.AsJson = False,
 ) -> None:
     """A variant as TOML, to begin your own with.
 
@@ -55,6 +59,9 @@ def show(
     rankbook variant show local-rag --all
     """
     variant = found(name)
+    if as_json:
+        telling.as_json(_told(variant))
+        return
     if not every:
         typer.echo(variant.to_toml(), nl=False)
         return
@@ -69,19 +76,29 @@ def show(
 @app.command()
 def check(
     names: Annotated[list[str], typer.Argument(metavar="FILE...", help="TOML files, or presets.")],
+    *,
+    as_json: telling.AsJson = False,
 ) -> None:
     """Whether variants are valid, and their ids. Exit code 1 where one is not.
 
     Example: rankbook variant check mine.toml
     """
+    checked = [_checked(name) for name in names]
+    if as_json:
+        telling.as_json(checked)
+    for each in [] if as_json else checked:
+        if each["problem"]:
+            telling.complain(f"{each['file']}: {each['problem']}")
+        else:
+            telling.say(f"{each['file']}: {each['name']}, {each['id'][:12]}")
+    raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)
+
+
+def _checked(name: str) -> dict[str, Any]:
     from core.errors import RankbookError
 
-    wrong = 0
-    for name in names:
-        try:
-            variant = found(name)
-            telling.say(f"{name}: {variant.name}, {variant.id[:12]}")
-        except RankbookError as error:
-            wrong += 1
-            telling.complain(f"{name}: {error}")
-    raise typer.Exit(1 if wrong else 0)
+    try:
+        variant = found(name)
+    except RankbookError as error:
+        return {"file": name, "problem": str(error)}
+    return {"file": name, "name": variant.name, "id": variant.id, "problem": None}

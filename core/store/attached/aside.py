@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema
 
-from core.store import collections, indexes, lexicon, loading
+from core.store import collections, indexes, lexicon, writers
 from core.store.attached.inspection import inspect
 from core.store.attached.mapping import Aside, Attachment
 from core.store.attached.reading import Theirs
@@ -32,7 +32,7 @@ ITEM_COLUMNS = ("key", "id", "title", "text", "metadata", "digest")
 
 async def build_aside(store: Store, view: View, listener: Listener = nobody) -> View:
     """Lexemes, postings and vocabulary of the attached rows as they are now. Built anew when asked for again."""
-    async with loading.alone(store, view.name):
+    async with writers.alone(store, view.name):
         attachment = await _looked_at_again(store, view)
         await _forget(store, view, attachment)  # until all is done, searches do without
         rows = await _copy(store, view, attachment)
@@ -49,7 +49,7 @@ async def build_aside(store: Store, view: View, listener: Listener = nobody) -> 
 
 async def drop_aside(store: Store, view: View) -> View:
     """Without what was built aside; the table stays attached."""
-    async with loading.alone(store, view.name):
+    async with writers.alone(store, view.name):
         await _forget(store, view, Attachment.of(view))
     return await collections.get(store, view.name)
 

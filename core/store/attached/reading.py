@@ -29,7 +29,6 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
-    null,
     or_,
     select,
     table,
@@ -43,7 +42,7 @@ from sqlalchemy.types import UserDefinedType
 from core.filters import MetadataField
 from core.store.attached.fields import field_of
 from core.store.attached.mapping import AttachedTable, Facts
-from core.store.levels import Narrowing
+from core.store.levels import Narrowing, placeless
 
 INTEGERS = ("smallint", "integer", "bigint")
 LARGEST_KEY = 2**63 - 1
@@ -199,13 +198,7 @@ class Theirs:
             self.title.label("title"),
             func.coalesce(self.text, "").label("text"),
             self.metadata.label("metadata"),
-            literal_column("ARRAY[]::text[]").label("heading_path"),
-            null().label("page_first"),
-            null().label("page_last"),
-            literal("passage").label("level"),
-            null().label("parent_id"),
-            null().label("start_at"),
-            null().label("end_at"),
+            *placeless(),
         ).select_from(self.relation)
 
     def counted(self) -> Select[Any]:

@@ -1,0 +1,73 @@
+"""One writer a collection at a time, by a lock of the server's. Knows nothing of what is written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.errors import StoreError
+from core.store.engine import Store
+
+LOCK_PATIENCE = 2.0  # the server takes a moment to notice that a writer was killed
+WRITER_LOCK = "hashtextextended(:name, 7)"
+WRITERS = """
+SELECT count(*)
+FROM pg_locks JOIN pg_database AS here ON here.oid = pg_locks.database
+WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND datname = current_database()
+  AND (CAST(classid AS bigint) << 32) | CAST(objid AS bigint) = {lock}
+""".replace("{lock}", WRITER_LOCK)
+
+
+@asynccontextmanager
+async def alone(store: Store, name: str, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
+    """A connection that holds the collection's writer lock; a second writer is told so."""
+    async with store.connect(namespace) as connection:
+        if not await take_lock(connection, name):
+            raise busy(name)
+        try:
+            yield connection
+        finally:
+            await give_lock(connection)
+
+
+async def take_lock(connection: AsyncConnection, name: str) -> bool:
+    """One writer a collection. The lock belongs to the connection and goes with it, however that ends."""
+    give_up = time.monotonic() + LOCK_PATIENCE
+    while True:
+        async with connection.begin():
+            taken = await connection.scalar(text(f"SELECT pg_try_advisory_lock({WRITER_LOCK})"), {"name": name})
+        if taken or time.monotonic() > give_up:
+            return bool(taken)
+        await asyncio.sleep(0.05)
+
+
+async def give_lock(connection: AsyncConnection) -> None:
+    """Before the connection goes back to the pool. A broken one has lost its locks already."""
+    with contextlib.suppress(DBAPIError):
+        async with connection.begin():
+            await connection.execute(text("SELECT pg_advisory_unlock_all()"))
+
+
+def busy(name: str) -> StoreError:
+    """What a second writer is told."""
+    return StoreError(f"Another process is loading the collection {name!r}. Wait until it is done.")
+
+
+async def refuse_beside(connection: AsyncConnection, name: str) -> None:
+    """A writer knows the sets it began with: one that came or went meanwhile would be left with holes."""
+    taken = await connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({WRITER_LOCK})"), {"name": name})
+    if not taken:
+        raise busy(name)
+
+
+async def is_being_loaded(store: Store, name: str) -> bool:
+    """Whether a writer is at work. Looks at the locks and takes none: a writer must not be turned away by a look."""
+    async with store.begin(read_only=True) as connection:
+        return bool(await connection.scalar(text(WRITERS), {"name": name}))

@@ -1,0 +1,129 @@
+"""What stands in the store, told: every collection in a line, one of them at length, and whether the demo is missing.
+
+Reads only; `evals.library` brings collections in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+
+from core.errors import StoreError
+from core.store import attached, collections, names, writers
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.schema import Collection, Item
+from evals import query_sets
+from evals.sources import BundledSource
+
+INTERRUPTED = "loading was interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A collection in one line."""
+
+    name: str
+    items: int
+    chunk_sets: str
+    models: str
+    queries: int
+    changed: datetime
+    state: str = "loaded"
+
+
+async def overview(store: Store) -> list[Summary]:
+    """Every collection, in the order of their names."""
+    return [await _glanced_at(store, row) for row in await collections.listed(store)]
+
+
+async def _glanced_at(store: Store, row: Collection) -> Summary:
+    """One that cannot be opened must not hide the others."""
+    try:
+        return await summary(store, await collections.get(store, row.name))
+    except StoreError as error:
+        return Summary(row.name, 0, "", "", 0, row.changed_at, str(error))
+
+
+async def summary(store: Store, view: View) -> Summary:
+    state = await _state(store, view)
+    chunk_sets = ", ".join(each.name for each in view.chunk_sets if each.key)
+    models = ", ".join(dict.fromkeys(each.model for each in view.embedding_sets))
+    if view.row.attached:
+        attachment = attached.Attachment.of(view)
+        chunk_sets, models = f"attached: {attachment.table.full_name}", attachment.table.model or ""
+        try:
+            items = await attached.count(store, attachment.table, attachment.facts)
+        except StoreError as error:  # one lost table must not hide the other collections
+            items, state = 0, str(error)
+    else:
+        async with store.begin(view.namespace, read_only=True) as connection:
+            items = int(await connection.scalar(select(func.count()).select_from(Item)) or 0)
+    return Summary(
+        view.name,
+        items,
+        chunk_sets,
+        models,
+        await query_sets.count(store, view.name),
+        view.row.changed_at,
+        state,
+    )
+
+
+async def _state(store: Store, view: View) -> str:
+    if not view.interrupted:
+        return "loaded"
+    return "being loaded" if await writers.is_being_loaded(store, view.name) else INTERRUPTED
+
+
+async def needs_demo(store: Store, name: str) -> bool:
+    """Whether the demo is to be loaded, for the first time or to its end. Not into a collection that is no demo."""
+    rows = {row.name: row for row in await collections.listed(store)}
+    demo = rows.get(names.composed(name))
+    if demo is None:
+        return not any(row.loaded_at for row in rows.values())
+    if demo.attached is not None or demo.origin not in ({}, BundledSource(name=name).spec()):
+        return False
+    return await _state(store, await collections.get(store, name)) == INTERRUPTED
+
+
+async def describe(store: Store, name: str) -> dict[str, Any]:
+    """Everything about a collection that a person may want to see, as plain data under headings."""
+    view = await collections.get(store, name)
+    labelled = await query_sets.load(store, view.name)
+    row = view.row
+    facts = asdict(await summary(store, view)) | {
+        "language": row.language,
+        "version": row.version,
+        "indexed fields": ", ".join(row.fields),
+        "from": json.dumps(row.attached or row.origin),
+    }
+    models = {each.key: each.model for each in view.embedding_sets}
+    return {
+        view.name: facts,
+        "Chunk sets": [
+            {
+                "name": each.name,
+                "chunker": json.dumps(each.chunker),
+                "texts": each.units,
+                "words": each.length,
+                "models": ", ".join(models[m.key] for m in view.embedding_sets if m.chunk_set == each.key),
+            }
+            for each in view.chunk_sets
+        ],
+        "Queries by split": [{"split": split, "labelled queries": count} for split, count in labelled.splits.items()],
+        "Queries by kind": [
+            {"kind": kind or "(none)", "queries": count}
+            for kind, count in sorted(Counter(query.kind for query in labelled.queries).items())
+        ],
+        "Labels by grade": [
+            {"grade": grade, "labels": count}
+            for grade, count in sorted(Counter(label.grade for label in labelled.labels).items())
+        ],
+        "Noted at import": await query_sets.flaws(store, view.name),
+    }

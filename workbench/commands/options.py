@@ -1,0 +1,47 @@
+"""Options as people type them: which source is meant, `a.b=c` for anything inside it, and a chunk set in one word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evals.sources import Source
+
+
+def source_of(origin: str, kind: str | None, options: list[str]) -> Source:
+    from evals.sources import guess, source_from
+
+    chosen = _nested(options)
+    if kind is not None:
+        from evals.sources import sources
+
+        first = next(iter(sources[kind].model_fields))
+        return source_from({"kind": kind, **({} if first in chosen else {first: origin}), **chosen})
+    guessed = guess(origin)
+    return source_from({**guessed.spec(), **chosen}) if chosen else guessed
+
+
+def _nested(options: list[str]) -> dict[str, Any]:
+    """`a.b=c` as {"a": {"b": "c"}}, so that every option of every source can be given."""
+    from core.errors import SpecError
+
+    made: dict[str, Any] = {}
+    for option in options:
+        path, equals, value = option.partition("=")
+        if not equals:
+            raise SpecError(f"The option {option!r} has no value. Write it as name=value, for instance columns.id=nr.")
+        *parents, last = path.split(".")
+        inside = made
+        for parent in parents:
+            inside = inside.setdefault(parent, {})
+            if not isinstance(inside, dict):
+                raise SpecError(f"The option {option!r} needs {parent!r} to hold options, and it was given a value.")
+        inside[last] = value
+    return made
+
+
+def chunk_set_of(text: str) -> tuple[str, dict[str, Any]]:
+    """`small=fixed,max_tokens=100` as a name and a chunker's spec."""
+    name, equals, rest = text.partition("=")
+    kind, *options = (rest if equals else name).split(",")
+    return name.split(",")[0], {"kind": kind, **_nested(options)}

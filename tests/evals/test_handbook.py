@@ -1,4 +1,4 @@
-"""The demo collection: its card's counts, and which leg wins which kind of query."""
+"""The demo collection: its card's counts, and which family of legs wins which kind of query."""
 
 from __future__ import annotations
 
@@ -21,17 +21,44 @@ FOLDER = Path(__file__).parents[2] / "datasets" / "handbook"
 DEPTH = 10
 MARGIN = 0.05
 
-# Each leg at the level at which it is better over all queries.
-LEVELS = {"vector": "chunks", "fulltext": "items", "trigram": "items", "fuzzy": "chunks", "bm25": "items"}
-
-# The kinds that one leg wins by the margin over the four others. Fulltext and bm25 win none by that much.
-WINNERS = {
-    "misspelling": "fuzzy",
-    "time-bound": "vector",
-    "typo-keyword": "trigram",
-    "garbled-code": "fuzzy",
-    "ticket": "vector",
+LEGS = ("vector", "fulltext", "trigram", "fuzzy", "bm25")
+FAMILIES = {
+    "vector": ("vector",),
+    "fulltext": ("fulltext",),
+    "trigram or fuzzy": ("trigram", "fuzzy"),
+    "bm25": ("bm25",),
 }
+
+# A leg has no level of its own: a variant names it. So all over chunks, all over whole documents, and each leg at
+# whichever is better for it over all queries. The kinds that a family wins by the margin over the three others, but
+# for those so close to it that another processor's embeddings might decide.
+BETTER = "each at its better level"
+WINNERS = {
+    "chunks": {
+        "paraphrase": "vector",
+        "time-bound": "vector",
+        "typo-keyword": "trigram or fuzzy",
+        "garbled-code": "trigram or fuzzy",
+        "ticket": "vector",
+    },
+    "items": {
+        "misspelling": "trigram or fuzzy",
+        "typo-keyword": "trigram or fuzzy",
+        "garbled-code": "trigram or fuzzy",
+        "word-variants": "fulltext",
+    },
+    BETTER: {
+        "time-bound": "vector",
+        "typo-keyword": "trigram or fuzzy",
+        "garbled-code": "trigram or fuzzy",
+        "ticket": "vector",
+        "page-name": "vector",
+    },
+}
+# What the card admits: at their better levels these two win no kind. Fuzzy is why, for bm25: words that are spelled
+# right it weighs much as bm25 does. With trigrams alone as the third family, bm25 wins these.
+WITHOUT_A_WIN = {"fulltext", "bm25"}
+OF_BM25_BUT_FOR_FUZZY = ("identifier", "error-paste", "release")
 
 KINDS = {
     "paraphrase": 17,
@@ -48,12 +75,20 @@ KINDS = {
     "word-variants": 15,
     "quoted": 16,
     "ticket": 15,
+    "page-name": 15,
+    "excerpt": 15,
+    "part-or-lot": 15,
+    "clause": 15,
+    "menu-path": 15,
+    "release": 15,
 }
-LABELS = {"train": {3: 105, 2: 85, 1: 246, 0: 2261}, "test": {3: 158, 2: 166, 1: 422, 0: 3565}}
-WITH_THREE_RELEVANT = 163
+LABELS = {"train": {3: 144, 2: 114, 1: 313, 0: 3381}, "test": {3: 220, 2: 193, 1: 536, 0: 5304}}
+DOCUMENTS = 215
+WITH_THREE_RELEVANT = 216
 
 Grades = dict[str, dict[str, int]]
 Ranked = dict[str, list[str]]
+Row = dict[str, float]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +130,7 @@ def test_there_are_as_many_labels_of_each_grade_as_the_card_says(grades):
     found = {split: Counter(g for given in of_split(split).values() for g in given.values()) for split in LABELS}
     assert found == LABELS
     documents = {path.stem for path in (FOLDER / "documents").glob("*/*.md")}
-    assert len(documents) == 200
+    assert len(documents) == DOCUMENTS
     assert {item for given in grades.values() for item in given} <= documents
 
 
@@ -119,7 +154,7 @@ async def _ranked(store: Store, asked: dict[str, str]) -> dict[str, Ranked]:
     await library.add(store, name, source, library.plan_for(source))
     context = RequestContext(store, await collections.get(store, name))
     found: dict[str, Ranked] = {}
-    for leg in LEVELS:
+    for leg in LEGS:
         over = {
             "items": Variant.of_leg(legs[leg](), chunks="items", top_k=DEPTH),
             # Three chunks a document and more: the ten best documents are all there after the roll-up.
@@ -142,32 +177,61 @@ def test_nearly_all_that_a_leg_finds_has_been_judged(ranked, grades):
         assert judged > 0.95, f"{leg}: {judged:.3f}"
 
 
+@pytest.fixture(scope="module")
+def tables(ranked, grades, queries) -> dict[str, dict[str, Row]]:
+    """For each way to choose the level: mean nDCG@10 by kind and leg."""
+    scored = {run: metrics.scores(grades, found) for run, found in ranked.items()}
+    of_kind = {kind: [query["_id"] for query in queries if query["kind"] == kind] for kind in KINDS}
+
+    def row(ids: list[str], runs: dict[str, str]) -> Row:
+        return {leg: metrics.mean({query: scored[run][query] for query in ids}) for leg, run in runs.items()}
+
+    made = {}
+    for way in WINNERS:
+        runs = {leg: _run(leg, way, scored) for leg in LEGS}
+        made[way] = {kind: row(ids, runs) for kind, ids in of_kind.items()}
+        everything = row([query["_id"] for query in queries], runs)
+        _print(way, list(runs.values()), made[way] | {"all": everything})
+    return made
+
+
+def _run(leg: str, way: str, scored: dict[str, Row]) -> str:
+    over_both = f"{leg}, chunks", f"{leg}, items"
+    return max(over_both, key=lambda run: metrics.mean(scored[run])) if way == BETTER else f"{leg}, {way}"
+
+
 @pytest.mark.slow
-def test_which_leg_wins_which_kind(ranked, grades, queries):
-    scored = {leg: metrics.scores(grades, found) for leg, found in ranked.items()}
-    overall = {leg: metrics.mean(of_leg) for leg, of_leg in scored.items()}
-    for leg, level in LEVELS.items():
-        assert overall[f"{leg}, {level}"] == max(overall[f"{leg}, items"], overall[f"{leg}, chunks"]), leg
-
-    table = {}
-    for kind in KINDS:
-        ids = [query["_id"] for query in queries if query["kind"] == kind]
-        table[kind] = {
-            leg: metrics.mean({query: scored[f"{leg}, {level}"][query] for query in ids})
-            for leg, level in LEVELS.items()
-        }
-    _print(table | {"all": {leg: overall[f"{leg}, {level}"] for leg, level in LEVELS.items()}})
-    won = {kind: winner(row) for kind, row in table.items()}
-    assert {kind: leg for kind, leg in won.items() if leg} == WINNERS
+@pytest.mark.parametrize("way", WINNERS)
+def test_which_family_of_legs_wins_which_kind(tables, way):
+    for kind, family in WINNERS[way].items():
+        first, lead = winner(tables[way][kind])
+        assert (first, lead >= MARGIN) == (family, True), f"{kind}: {first} leads by {lead:.3f}"
 
 
-def winner(row: dict[str, float]) -> str | None:
-    first, second = sorted(row, key=lambda leg: row[leg], reverse=True)[:2]
-    return first if row[first] - row[second] >= MARGIN else None
+@pytest.mark.slow
+def test_the_families_that_the_card_says_win_no_kind_at_their_better_levels_win_none(tables):
+    won = [winner(row) for row in tables[BETTER].values()]
+    assert WITHOUT_A_WIN.isdisjoint(first for first, lead in won if lead >= MARGIN)
 
 
-def _print(table: dict[str, dict[str, float]]) -> None:
-    head = "".join(f"{leg + ', ' + level:>18}" for leg, level in LEVELS.items())
-    print(f"\n{'nDCG@10':14}{head}  wins by {MARGIN}")
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OF_BM25_BUT_FOR_FUZZY)
+def test_but_for_fuzzy_bm25_wins(tables, kind):
+    first, lead = winner({leg: score for leg, score in tables[BETTER][kind].items() if leg != "fuzzy"})
+    assert first == "bm25"
+    assert lead >= MARGIN
+
+
+def winner(row: Row) -> tuple[str, float]:
+    """The family whose best leg leads, and by how much over the next family's."""
+    best = {family: max(row[leg] for leg in members if leg in row) for family, members in FAMILIES.items()}
+    first, second = sorted(best, key=lambda family: best[family], reverse=True)[:2]
+    return first, best[first] - best[second]
+
+
+def _print(way: str, heads: list[str], table: dict[str, Row]) -> None:
+    print(f"\n\n{way}\n{'nDCG@10':14}" + "".join(f"{head:>18}" for head in heads) + "  leads by")
     for kind, row in table.items():
-        print(f"{kind:14}" + "".join(f"{score:18.3f}" for score in row.values()) + f"  {winner(row) or ''}")
+        first, lead = winner(row)
+        mark = " *" if lead >= MARGIN else ""
+        print(f"{kind:14}" + "".join(f"{score:18.3f}" for score in row.values()) + f"  {first} {lead:.3f}{mark}")

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import make_home
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = 200
+DOCUMENTS = 215
 
 
 @pytest.fixture(scope="module")

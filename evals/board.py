@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from core.errors import InputError, SpecError, UnknownName
 from evals import coverage, metrics, spans
 from evals.comparison import Comparison, Pairs, all_pairs, compare
+from evals.lab_tables import Shown, Table, board_table
 from evals.metrics import MEASURES, Metric, Scores
 from evals.runs import Run
 from evals.significance import intervals
-from evals.splits import Split
+from evals.splits import Grades, Split
 from evals.verdicts import Finding, Rules
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ class Warned:
     queries: tuple[str, ...] = ()
 
 
-class Board:
-    """The table. Runs must be over the same subject; equal names are told apart by a number."""
+class Board(Shown):
+    """The table. Runs must be over the same subject; equal names are told apart by a number.
+
+    `chunk_labels` are for metrics at the level of chunks: by variant, as `evals.chunk_labels` finds them.
+    """
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class Board:
         baseline: str | None = None,
         rules: Rules = DEFAULT_RULES,
         flaws: Sequence[Mapping[str, Any]] = (),
+        chunk_labels: Mapping[str, Grades] | None = None,
     ) -> None:
         _refuse_others(runs)
         self.split, self.rules, self.flaws = split, rules, tuple(flaws)
@@ -75,7 +80,7 @@ class Board:
         self.baseline = self.names[0] if baseline is None else baseline
         if self.baseline not in self.names:
             raise UnknownName("run to compare with", self.baseline, self.names)
-        self._scores = [_scored(split, run, self.metrics) for run in self.runs]
+        self._scores = [_scored(split, run, self.metrics, chunk_labels or {}) for run in self.runs]
         self._pairs: dict[str, Pairs] = {}
         self._cells: dict[str, dict[str, Cell]] = {}
 
@@ -133,7 +138,7 @@ class Board:
 
     def _judged(self, run: Run, metric: str, ids: Sequence[str]) -> float | None:
         parsed = Metric.parse(metric)
-        if not MEASURES[parsed.measure].function:
+        if parsed.level == "units" or not MEASURES[parsed.measure].function:
             return None
         found = coverage.judged(self.split.grades, run.rankings, parsed.cutoff)
         return metrics.mean({query: found[query] for query in ids})
@@ -251,6 +256,11 @@ class Board:
             for kind, found in by_kind.items()
         ]
 
+    # -- what is shown -----------------------------------------------------------------------------------------------
+
+    def tables(self) -> tuple[Table, ...]:
+        return (board_table(self),)
+
     def frame(self) -> pd.DataFrame:
         """One row a run: mean, interval and verdict of every metric, and latency."""
         import pandas as pd
@@ -273,24 +283,43 @@ class Board:
         return self.names.index(name)
 
 
-def _scored(split: Split, run: Run, wanted: Sequence[str]) -> dict[str, Scores]:
-    """The run's scores by metric; those over spans come from elsewhere than those over labels."""
-    over_spans = [each for each in wanted if not MEASURES[Metric.parse(each).measure].function]
-    over_labels = [each for each in wanted if each not in over_spans]
+def _scored(split: Split, run: Run, wanted: Sequence[str], chunk_labels: Mapping[str, Grades]) -> dict[str, Scores]:
+    """The run's scores by metric: over labels of items, over labels of chunks, or over spans."""
+    parsed = [Metric.parse(each) for each in wanted]
+    over_spans = [str(each) for each in parsed if not MEASURES[each.measure].function]
+    over_chunks = [str(each) for each in parsed if each.level == "units"]
+    over_labels = [each for each in wanted if each not in over_spans and each not in over_chunks]
     grades = {query: split.grades[query] for query in split.queries if query in split.grades}
+    answers = {query: split.spans[query] for query in split.queries if query in split.spans}
     found: dict[str, Scores] = {}
     if over_labels:
         scores = metrics.evaluate(grades, run.rankings, over_labels)
         if not scores.queries:
             raise InputError(f"No query of the split {split.name!r} has a relevant item, so nothing can be scored.")
         found |= dict.fromkeys(over_labels, scores)
+    for names in filter(None, (over_spans, over_chunks)):
+        if not any(span.grade > 0 for spans_of in answers.values() for span in spans_of):
+            raise InputError(f"No query of the split {split.name!r} has an answer span: {names[0]} needs them.")
     if over_spans:
-        answers = {query: split.spans[query] for query in split.queries if query in split.spans}
-        scores = spans.evaluate(answers, run.rankings, over_spans)
-        if not scores.queries:
-            raise InputError(f"No query of the split {split.name!r} has an answer span: {over_spans[0]} needs them.")
-        found |= dict.fromkeys(over_spans, scores)
+        found |= dict.fromkeys(over_spans, spans.evaluate(answers, run.rankings, over_spans))
+    if over_chunks:
+        found |= dict.fromkeys(over_chunks, _chunk_scores(answers, run, over_chunks, chunk_labels))
     return found
+
+
+def _chunk_scores(
+    answers: spans.Answers, run: Run, wanted: Sequence[str], chunk_labels: Mapping[str, Grades]
+) -> Scores:
+    """Over every query with an answer, so that chunk sets can be compared: one that no chunk answers scores 0."""
+    labels = chunk_labels.get(run.variant.id) if run.variant else None
+    if labels is None:
+        raise InputError(
+            f"{wanted[0]} scores chunks, and {run.name!r} ranks none of a chunk set here. Rank the chunks of a chunk "
+            "set, or score items: leave out 'chunk_'."
+        )
+    return metrics.evaluate(labels, run.rankings, wanted, level="units").over(
+        sorted(query for query, given in answers.items() if any(span.grade > 0 for span in given))
+    )
 
 
 def _refuse_others(runs: Sequence[Run]) -> None:

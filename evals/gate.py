@@ -79,14 +79,11 @@ def passed(found: list[Check]) -> bool:
     return all(check.outcome == "passed" for check in found)
 
 
-def _baseline(gate: Gate, board: Board, pinned: Run | None) -> str:
-    """The name in the board of what drops are measured against."""
-    return _place_of(pinned, board) if pinned is not None else gate.against or board.baseline
-
-
-def _place_of(pinned: Run, board: Board) -> str:
-    """A pinned run joined the board last, under its own name or one made of it."""
-    return next((run.name for run in reversed(board.runs) if run.id == pinned.id), pinned.name)
+def _baseline(gate: Gate, board: Board, pinned: Run | None) -> str | None:
+    """The name in the board of what drops are measured against; None of a pinned run that could not join it."""
+    if pinned is None:
+        return gate.against or board.baseline
+    return next((run.name for run in reversed(board.runs) if run.id == pinned.id), None)
 
 
 def _minimum(board: Board, name: str, metric: str, least: float) -> Check:
@@ -95,13 +92,14 @@ def _minimum(board: Board, name: str, metric: str, least: float) -> Check:
     return _check(board, name, f"{metric} at least", f"{found:.4f}", f"{least:g}", good, f"{found - least:+.4f}")
 
 
-def _drops(gate: Gate, board: Board, name: str, against: str, pinned: Run | None) -> list[Check]:
+def _drops(gate: Gate, board: Board, name: str, against: str | None, pinned: Run | None) -> list[Check]:
     if not gate.largest_drop or name == against:
         return []
-    if against not in board.names:
-        why = _unlike(board, pinned) if pinned is not None else f"there is no run called {against!r} to compare with"
+    if against is None or against not in board.names:
+        told = against or gate.against
+        why = _unlike(board, pinned) if pinned is not None else f"There is no run called {told!r} to compare with."
         return [
-            Check(board.runs[0].subject.collection, name, f"{metric} against {against}", "-", f"{drop:g}", "error", why)
+            Check(board.runs[0].subject.collection, name, f"{metric} against {told}", "-", f"{drop:g}", "error", why)
             for metric, drop in gate.largest_drop.items()
         ]
     return [_drop(gate, board, name, against, metric, drop) for metric, drop in gate.largest_drop.items()]

@@ -10,27 +10,46 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from core.variant import Variant
 from evals.rankings import Rankings
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a run was made over. Two runs are comparable where these are equal."""
+    """What a run was made over. Two runs are comparable where these are equal.
+
+    `content` is a digest of what stood in the collection; a version alone may come again, in a collection made anew.
+    """
 
     collection: str
     version: int
     query_set: str
     digest: bytes
     split: str
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds a query. `live` says that whole searches were timed, one at a time; else it is an estimate."""
+
+    p50: float
+    p95: float
+    queries: int
+    live: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """What came of it. A query that failed has a reason in `failures`, an empty ranking, and a score of 0.
 
-    `milliseconds` are whole searches by query; `stages` the same by stage and query, where they were seen one by one.
-    `environment` is the code's version, the machine, the server and the like.
+    `depth` is the cut-off that it was asked for, 0 where the variant was left as it ships. `milliseconds` are whole
+    searches by query; `stages` the same by stage and query, where they were seen one by one. Those of the queries in
+    `timed` are of live searches, one at a time, of the variant as it ships; all others are estimates, made while
+    several queries were under way: of a variant computed from leg runs its slowest leg and the fusing.
+    `environment` is the code's version, the machine, the server and the like; `notes` what a reader should know.
     """
 
     name: str
@@ -43,3 +62,26 @@ class Run:
     environment: Mapping[str, Any] = field(default_factory=dict)
     made_at: datetime | None = None
     id: str = ""
+    depth: int = 0
+    timed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def latency(self) -> Latency | None:
+        """Of the queries that were timed, or else of all; None where nobody looked at a clock."""
+        return _latency(self.milliseconds, self.timed)
+
+    @property
+    def stage_latencies(self) -> dict[str, Latency]:
+        """The same of every stage."""
+        found = {stage: _latency(spent, self.timed) for stage, spent in self.stages.items()}
+        return {stage: latency for stage, latency in found.items() if latency is not None}
+
+
+def _latency(milliseconds: Mapping[str, float], timed: tuple[str, ...]) -> Latency | None:
+    live = [milliseconds[query] for query in timed if query in milliseconds]
+    times = live or list(milliseconds.values())
+    if not times:
+        return None
+    p50, p95 = np.percentile(times, [50, 95]).tolist()
+    return Latency(p50, p95, len(times), bool(live))

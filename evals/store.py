@@ -105,22 +105,59 @@ class StoredExclusion(Base):
     item_id: Mapped[str] = mapped_column(Id, primary_key=True)
 
 
-class Run(Base):
-    """One variant over one query set, with everything needed to repeat it."""
+class StoredRun(Base):
+    """One variant over one split, with everything needed to repeat it; without a variant, a run of another engine."""
 
     __tablename__ = "runs"
     __table_args__ = ({"schema": CATALOG},)
 
     id: Mapped[str] = mapped_column(Id, primary_key=True)
+    name: Mapped[str] = mapped_column(Id, default="")
     collection: Mapped[str] = mapped_column(Id, index=True)
     collection_version: Mapped[int] = mapped_column(BigInteger)
+    content: Mapped[str] = mapped_column(Text, default="")  # what stood in the collection, as a digest
+    query_set: Mapped[str] = mapped_column(Id, default="")
     query_set_digest: Mapped[bytes] = mapped_column(LargeBinary)
     split: Mapped[str] = mapped_column(Id)
-    variant: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    depth: Mapped[int] = mapped_column(Integer, default=0)  # how deep was asked; 0 as the variant says itself
+    variant: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     environment: Mapped[dict[str, Any]] = mapped_column(JSONB)  # code version, machine, server
     scores: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    rankings: Mapped[bytes] = mapped_column(LargeBinary)  # compressed
+    queries: Mapped[int] = mapped_column(Integer, default=0)
+    failed: Mapped[int] = mapped_column(Integer, default=0)
+    latency: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)
+    rankings: Mapped[bytes] = mapped_column(LargeBinary)  # compressed, with failures and times: see `packed`
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class Pin(Base):
+    """A run under a name that later ones are held against: it is not pruned."""
+
+    __tablename__ = "pins"
+    __table_args__ = ({"schema": CATALOG},)
+
+    name: Mapped[str] = mapped_column(Id, primary_key=True)
+    run: Mapped[str] = mapped_column(ForeignKey(f"{CATALOG}.runs.id"), index=True)
+    pinned_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class RankingBatch(Base):
+    """What a leg, or a variant that is not done yet, found for some queries. Derived: may be emptied at any time.
+
+    `digest` says which leg or variant over which queries, `state` in which collection, as it stood.
+    """
+
+    __tablename__ = "ranking_batches"
+    __table_args__ = ({"schema": CATALOG},)
+
+    key: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    digest: Mapped[str] = mapped_column(Id, index=True)
+    depth: Mapped[int] = mapped_column(Integer)
+    collection: Mapped[str] = mapped_column(Id, index=True)
+    state: Mapped[str] = mapped_column(Text)
+    queries: Mapped[int] = mapped_column(Integer)
+    rankings: Mapped[bytes] = mapped_column(LargeBinary)
+    made_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 
 class Judgement(Base):

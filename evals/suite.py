@@ -19,11 +19,14 @@ from core.fusion import Fusion
 from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS
-from core.presets import preset
 from core.variant import Variant
 from evals.gate import Gate
 from evals.grids import varied
 from evals.metrics import Metric
+from evals.references import variant_of
+from evals.splits import ALL
+from evals.tuned import Procedure
+from evals.verdicts import Rules
 
 METRICS = ("ndcg@10", "recall@100", "mrr@10")
 
@@ -61,6 +64,17 @@ class Tune(BaseModel):
         (RrfFusion(), LinearFusion()), min_length=1, description="Among which fusions the choice is made."
     )
     per_kind: bool = Field(False, description="Whether each kind of query gets weights of its own.")
+    even_so: bool = Field(False, description="Whether the weights are taken although labels are too few to trust them.")
+    procedure: Procedure = Field(Procedure(), description="Folds, repeats, and how few labels are too few.")
+
+
+class Foreign(BaseModel):
+    """A run of another engine, that joins the table as an equal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str = Field(min_length=1, description="TREC's run format, CSV, TSV, JSONL or Parquet.")
+    collection: str = Field(min_length=1, description="Of which collection of this suite.")
 
 
 class Suite(BaseModel):
@@ -72,17 +86,23 @@ class Suite(BaseModel):
     description: str = Field("", description="What it is to answer, in a sentence.")
     targets: tuple[Target, ...] = Field(alias="collection", min_length=1, description="The collections.")
     variants: tuple[dict[str, Any], ...] = Field(
-        (), alias="variant", description="Each a preset, a file, or a variant as it stands, with changes."
+        (),
+        alias="variant",
+        description="Each a preset, a file or a leg with what is changed of it, or a variant as it stands.",
     )
     grids: tuple[Grid, ...] = Field((), alias="grid", description="Variants that differ in some fields.")
     tune: tuple[Tune, ...] = Field((), description="Variants whose weights are looked for.")
+    runs: tuple[Foreign, ...] = Field((), alias="run", description="Runs of other engines, from files.")
     metrics: tuple[str, ...] = Field(METRICS, min_length=1, description="The first is the one that decides.")
-    baseline: str | None = Field(None, description="The variant that all others are compared with; else the first.")
+    baseline: str | None = Field(
+        None, description="What all others are compared with, a variant or a kept run; else the first variant."
+    )
     as_shipped: bool = Field(
         False, description="Ask for no more results than a variant gives; else as many as the deepest metric needs."
     )
     time_live: int = Field(50, ge=0, description="How many queries are timed through the whole pipeline, one by one.")
     seed: int = Field(0, ge=0, description="For every interval, permutation and fold.")
+    rules: Rules = Field(Rules(), description="How differences are judged: the test, its correction, what is a tie.")
     gate: Gate | None = Field(None, description="What must hold, or the suite fails.")
 
     _folder: Path = PrivateAttr(default=Path())
@@ -92,11 +112,16 @@ class Suite(BaseModel):
         for name in (*self.metrics, *(tune.metric for tune in self.tune)):
             Metric.parse(name)
         for tune in self.tune:
-            if tune.split in {target.split for target in self.targets}:
-                raise SpecError(
-                    f"{tune.name!r} would be tuned on {tune.split!r}, which is reported too: such a score says "
-                    "nothing. Tune on another split."
-                )
+            for target in self.targets:
+                if ALL in (tune.split, target.split) or tune.split == target.split:
+                    raise SpecError(
+                        f"{tune.name!r} would be tuned on {tune.split!r}, and {target.split!r} of {target.name!r} is "
+                        "reported: a score over queries that weights were chosen by says nothing. Take two splits "
+                        "that share no query."
+                    )
+        for run in self.runs:
+            if run.collection not in {target.name for target in self.targets}:
+                raise UnknownName("collection of this suite", run.collection, [each.name for each in self.targets])
         return self
 
     @classmethod
@@ -124,12 +149,29 @@ class Suite(BaseModel):
             raise InputError(f"The suite cannot be read ({error}).", path=path) from error
         return cls.from_toml(text, path=path)
 
+    @property
+    def judged_by(self) -> Rules:
+        """The rules, by the suite's seed unless they have one of their own."""
+        return (
+            self.rules if "seed" in self.rules.model_fields_set else self.rules.model_copy(update={"seed": self.seed})
+        )
+
+    def procedure_of(self, tune: Tune) -> Procedure:
+        """The same of a tuning's folds."""
+        given = tune.procedure
+        return given if "seed" in given.model_fields_set else given.model_copy(update={"seed": self.seed})
+
+    def files_of(self, target: Target) -> list[Path]:
+        """The runs of other engines over that collection; a path is from the suite's own folder."""
+        return [self._folder / Path(run.file).expanduser() for run in self.runs if run.collection == target.name]
+
     def all_variants(self) -> list[Variant]:
         """Every variant that is there before tuning, in the order of the file, each name once."""
-        given = [self._variant(entry) for entry in self.variants]
+        given = [variant_of(entry, folder=self._folder) for entry in self.variants]
         by_name = {variant.name: variant for variant in given}
         given += [made for grid in self.grids for made in varied(self._named(grid.base, by_name), grid.vary)]
-        twice = [name for name, count in Counter(variant.name for variant in given).items() if count > 1]
+        named = [*(variant.name for variant in given), *(tune.name for tune in self.tune)]
+        twice = [name for name, count in Counter(named).items() if count > 1]
         if twice:
             raise SpecError(f"{self.name!r} has several variants called {twice[0]!r}. Give each a name of its own.")
         if not given and not self.tune:
@@ -139,23 +181,10 @@ class Suite(BaseModel):
     def base_of(self, tune: Tune) -> Variant:
         return self._named(tune.base, {variant.name: variant for variant in self.all_variants()})
 
-    def _variant(self, entry: Mapping[str, Any]) -> Variant:
-        """A preset or a file with what is changed of it, or a variant as it stands."""
-        changes = {key: value for key, value in entry.items() if key not in ("preset", "file")}
-        if "preset" in entry and "file" in entry:
-            raise SpecError(f"A variant of {self.name!r} names a preset and a file. Keep one of them.")
-        if "preset" in entry:
-            base = preset(str(entry["preset"]))
-        elif "file" in entry:
-            base = Variant.from_file(self._folder / str(entry["file"]))
-        else:
-            return Variant.from_data(changes)
-        return Variant.from_data({**base.to_data(), **changes}) if changes else base
-
     def _named(self, name: str, known: Mapping[str, Variant]) -> Variant:
         if name in known:
             return known[name]
         try:
-            return preset(name)
+            return variant_of(name, folder=self._folder)
         except UnknownName as error:
-            raise UnknownName("variant of this suite, and no preset,", name, [*known, *error.known]) from None
+            raise UnknownName("variant of this suite, preset or leg", name, [*known, *error.known]) from None

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import data, sql, telling, variants, why
+from workbench.commands import compare, contexts, data, evaluate, runs, sql, suites, sweeping, telling, variants, why
+from workbench.commands import judge as judging
+from workbench.commands import queries as asking
 
 if TYPE_CHECKING:
     from core.retriever import RetrievalBundle
@@ -24,6 +26,15 @@ app.add_typer(data.app, name="data")
 app.add_typer(variants.app, name="variant")
 app.command()(why.why)
 app.command("sql")(sql.export)
+app.command("eval")(evaluate.evaluate)
+app.command()(sweeping.sweep)
+app.command()(compare.compare)
+app.command("context")(contexts.context)
+app.add_typer(runs.app, name="runs")
+app.add_typer(suites.app, name="suite")
+app.command()(suites.gate)
+app.add_typer(asking.app, name="queries")
+app.add_typer(judging.app, name="judge")
 
 DEMO = "handbook"
 LEGS = "bm25, fulltext, fuzzy, trigram, vector"  # named here, because the registry takes its time to load
@@ -65,6 +76,7 @@ def workbench(
     \b
     rankbook                       the workbench; the first time, with the demo collection
     rankbook search "reset hub 3"  one query on the command line
+    rankbook eval handbook bm25 vector hybrid-retriever    which is better, and how sure is that
     rankbook data add --help       bring in your own documents, queries and labels
     rankbook doctor                what is running, and how to mend what is wrong
     """
@@ -83,11 +95,12 @@ def workbench(
 def _load_demo() -> None:
     from core import bridge
     from evals import library
+    from evals.overview import needs_demo
     from evals.sources import guess
     from workbench.session import store
 
     opened = store(telling.say)
-    if not bridge.run(library.needs_demo(opened, DEMO)):
+    if not bridge.run(needs_demo(opened, DEMO)):
         return
     telling.say("Loading the demo collection, which happens once.")
     source = guess(DEMO)

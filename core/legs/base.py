@@ -6,13 +6,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import BindParameter, SelectBase, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.embedding import Vectors, embedder
+from core.embedding import Vectors, embedder, stored_as
 from core.errors import InputError, SpecError
 from core.registry import Registry
 from core.store.gate import cleaned
@@ -111,7 +111,8 @@ def checked_text(text: str) -> str:
 
 
 async def _embed_query(model: str, text: str) -> Vectors:
-    vectors = await embedder(model).embed([text], "query")
+    """As what made our own vectors does. A request's context knows what an attached table's were made by."""
+    vectors = await embedder(stored_as(model)).embed([text], "query")
     first: Vectors = vectors[0]
     return first
 
@@ -127,10 +128,17 @@ class Leg(BaseModel, ABC):
         None, ge=1, le=10_000, description="How many candidates to recall; by default top_k x overfetch."
     )
 
+    uses_model: ClassVar[bool] = True  # whether what it finds may depend on the embedding model
+
     @property
     def bounds(self) -> tuple[float, float] | None:
         """The least and the greatest score that it can give, where that is known without looking."""
         return None
+
+    @property
+    def deepens(self) -> bool:
+        """Whether asking deeper only adds at the end, so that one deep ranking serves whoever asks less deep."""
+        return True
 
     async def prepare(self, level: Level, query: PreparedQuery) -> None:
         """What takes long and needs no connection, such as embedding: done before one is taken from the pool."""

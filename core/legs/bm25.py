@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 from sqlalchemy import CTE, ColumnElement, Double, FromClause, cast, func, literal, select
@@ -63,6 +64,8 @@ def passed_over(level: Level) -> tuple[str, ...]:
 @legs.register("bm25")
 class Bm25Leg(Leg):
     """Units that hold the query's words: rare words count more, repeats ever less, and long units are not favoured."""
+
+    uses_model: ClassVar[bool] = False
 
     k1: float = Field(1.2, ge=0, le=1000, description="How much repeats of a word add; 0 counts its presence alone.")
     b: float = Field(0.75, ge=0, le=1, description="How far a unit's length is held against it; 0 not at all.")

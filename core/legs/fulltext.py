@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import cast as cast_to
 
 import psycopg
 from pydantic import Field
-from sqlalchemy import ColumnElement, FromClause, Select, and_, cast, func, literal, select, true
+from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, cast, func, literal, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, REGCONFIG, TSQUERY
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,8 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from core.errors import InputError, MissingCapability, RankbookError, SpecError
 from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled
 from core.legs.bm25 import Bm25Leg
-from core.legs.postings import best_keys
+from core.legs.postings import TOLD_BY_POSTINGS, Contest, best_keys, contenders, lexemes_of
+from core.store.indexes import TITLES, titled
 from core.store.levels import Column, Level
+from core.store.schema import ChunkSet
+from core.store.statements import quoted
 
 PARSERS: Final = {
     "web": func.websearch_to_tsquery,
@@ -24,11 +28,14 @@ PARSERS: Final = {
     "strict": func.to_tsquery,
 }
 Share = Annotated[float, Field(ge=0, le=1)]
+MANY = 3_000  # postings of the query's words; fewer units are ranked sooner than they are chosen from
 
 
 @legs.register("fulltext")
 class FulltextLeg(Leg):
     """Units that hold the query's words: `any` one of them, the other modes all, which few texts do of a question."""
+
+    uses_model: ClassVar[bool] = False
 
     mode: Literal["any", "web", "plain", "phrase", "strict"] = Field("any", description="How the query's text is read.")
     config: str | None = Field(
@@ -60,18 +67,26 @@ class FulltextLeg(Leg):
         """ts_rank is a mean over the query's words of at most 1 each; ts_rank_cd adds up without end."""
         return (0.0, 1.0) if self.rank == "ts_rank" else None
 
+    @property
+    def deepens(self) -> bool:
+        """A pool grows with a depth beyond it, and what comes in may rank above what was there."""
+        return self.pool is None or self.mode != "any"
+
     async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
         if self.unaccent and "unaccent" in level.missing:
             raise MissingCapability(level.missing["unaccent"])
         lexemes = level.column("lexemes")
-        pool = await self._pool(connection, level, query, depth)
         text = query.text if self.mode == "any" else query.original
-        statement = self._statement(level, lexemes, literal(text), depth, pool)
         try:
+            pool = await self._pool(connection, level, query, depth)
+            pooled = pool is not None
+            if not pooled:
+                pool = await self._contenders(connection, level, text, depth)
+            statement = self._statement(level, lexemes, literal(text), depth, pool)
             found = recalled(await connection.execute(statement))
         except DBAPIError as error:
             raise self._refused(text, error) from error
-        return self._judged(found, pooled=pool is not None)
+        return self._judged(found, pooled=pooled)
 
     async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
         if self.unaccent and "unaccent" in level.missing:
@@ -79,8 +94,9 @@ class FulltextLeg(Leg):
         pool = None
         if self.pool is not None and self.mode == "any":
             pool = Bm25Leg().best_for(level, asked.text, max(self.pool, depth), self.config)
-        statement = self._statement(level, level.column("lexemes"), asked.text, depth, pool)
-        indexes = ("_tsv_gin",) if pool is None else ("_term_key", "_lexemes_item_key")
+        lexemes = level.column("lexemes")
+        statement = self._statement(level, lexemes, asked.text, depth, pool)
+        indexes = ("_tsv_gin",) if pool is None else ("_term_key", f"{_name(lexemes)}_item_key_key")
         return LegSql(statement, least=self.min_rank, single=True, indexes=indexes)
 
     def _statement(
@@ -128,6 +144,48 @@ class FulltextLeg(Leg):
         terms, known = await bm25.terms(connection, level, query.text, self.config)
         return best_keys(level.postings, terms, bm25.saturation, known.average, max(self.pool, depth))
 
+    async def _contenders(self, connection: AsyncConnection, level: Level, text: str, depth: int) -> FromClause | None:
+        """The units that can be among the first, where many match: to rank these alone changes nothing but the time."""
+        if not self._told_by_postings or level.lexicon is None:
+            return None
+        found = (await connection.execute(self._known(level, text))).one()
+        if found.behind or not found.indexed or (found.documents or 0) < MANY:
+            return None
+        text_counts, _, _, title_counts = self.weights
+        contest = Contest(found.terms, self.normalization, title_counts / text_counts, depth)
+        lexemes = level.column("lexemes")
+        asked = self._tsquery(self.config or level.language, literal(text))
+        with_title = select(lexemes.relation.c.key).where(
+            titled(lexemes.value).op("@@")(select(asked).scalar_subquery())
+        )
+        return contenders(level.lexicon, contest, with_title.cte("titled").prefix_with("MATERIALIZED"))
+
+    @property
+    def _told_by_postings(self) -> bool:
+        """Whether a word's places and a unit's length say what it can score at most."""
+        text_counts, _, _, title_counts = self.weights
+        return (
+            self.mode == "any"
+            and self.pool is None
+            and self.rank == "ts_rank"
+            and not self.unaccent
+            and not self.normalization & ~TOLD_BY_POSTINGS
+            and 0 < text_counts <= title_counts
+        )
+
+    def _known(self, level: Level, text: str) -> Select[Any]:
+        """The query's words that the collection has, and in how many units; whether postings and titles can tell."""
+        postings = level.postings
+        entry, terms = lexemes_of(self.config or level.language, text), postings.terms
+        lagging = select(ChunkSet.last_key - ChunkSet.posted_to).where(ChunkSet.key == postings.chunk_set)
+        index = quoted(level.namespace or "", f"{_name(level.column('lexemes'))}_{TITLES}")
+        return select(
+            func.array_agg(terms.c.key).label("terms"),
+            func.sum(terms.c.documents).label("documents"),
+            lagging.scalar_subquery().label("behind"),
+            func.to_regclass(literal(index)).is_not(None).label("indexed"),
+        ).join_from(entry, terms, terms.c.lexeme == entry.c.lexeme)
+
     def _judged(self, found: Recalled, *, pooled: bool) -> Recalled:
         kept, notes = found.candidates, list(found.notes)
         if pooled:
@@ -139,7 +197,7 @@ class FulltextLeg(Leg):
         return Recalled(kept, tuple(notes))
 
     def _refused(self, text: str, error: DBAPIError) -> RankbookError | DBAPIError:
-        if isinstance(error.orig, psycopg.errors.SyntaxError):
+        if self.mode == "strict" and isinstance(error.orig, psycopg.errors.SyntaxError):
             return InputError(
                 f"The query {text!r} is not in the syntax of to_tsquery, such as cat & (dog | mouse). "
                 "Mend it, or use the mode web, which takes any text."
@@ -150,6 +208,11 @@ class FulltextLeg(Leg):
                 "german, simple and so on."
             )
         return error
+
+
+def _name(lexemes: Column) -> str:
+    """The table's, where it is one of ours: only these have postings."""
+    return cast_to("Table", lexemes.relation).name
 
 
 def any_word(configuration: ColumnElement[Any], text: ColumnElement[str] | str) -> ColumnElement[Any]:

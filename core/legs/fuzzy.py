@@ -11,9 +11,10 @@ itself: similarity 1. A unit with two spellings of one word gains by the better 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 from sqlalchemy import CTE, ColumnElement, Double, FromClause, Integer, Text, cast, func, literal, select, true
@@ -52,11 +53,18 @@ class Meant:
 class FuzzyLeg(Leg):
     """Units with words spelled like the query's; misspellings on either side are forgiven."""
 
+    uses_model: ClassVar[bool] = False
+
     threshold: float = Field(0.45, gt=0, le=1, description="The least trigram similarity of two words taken for one.")
     expansions: int = Field(8, ge=0, le=100, description="At most how many other spellings a word is looked up by.")
     shortest: int = Field(4, ge=1, description="Words of fewer characters are looked up as they are and no other way.")
     k1: float = Field(1.2, ge=0, le=1000, description="How much repeats of a word add, as in BM25.")
     b: float = Field(0.75, ge=0, le=1, description="How far a unit's length is held against it, as in BM25.")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Similarity, IDF and saturation are never negative, and their sum has no end."""
+        return (0.0, math.inf)
 
     async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
         postings = level.postings

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 from typing import cast as cast_to
 
@@ -36,6 +37,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.elements import Grouping
 
 from core.legs.base import Recalled, recalled
 from core.store.levels import Postings
@@ -205,3 +207,56 @@ def _contribution(posting: Any, weight: Any, saturation: Saturation, average: Av
     share = literal(k1 * b / average, Double) if known else literal(k1 * b, Double) / average
     length = literal(k1 * (1 - b), Double) + share * posting.c.length
     return func.round(weight * posting.c.frequency / (posting.c.frequency + length), type_=Double)
+
+
+# -- what ts_rank can come to ----------------------------------------------------------------------------------------
+
+# ts_rank of words joined by OR adds, for each word in the unit, its label's weight x (1 + 1/4 + 1/9 ...), a term for
+# each of its repeats (calc_rank_or in PostgreSQL's tsrank.c). A tsvector keeps at most 256 of a word's places.
+REPEATS = tuple(accumulate(1 / place**2 for place in range(1, 257)))
+BY_LOGARITHM, BY_LENGTH, TOLD_BY_POSTINGS = 1, 2, 1 | 2 | 4 | 32  # flags of normalisation; 4 and 32 change no order
+ROUNDING = 1 - 1e-4  # ts_rank adds in single precision
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Which words are looked for, and what a unit with a title's word among them may score above its postings."""
+
+    terms: Sequence[int]
+    normalization: int
+    titles_count: float  # times as much as the text
+    depth: int
+
+
+def contenders(postings: Postings, contest: Contest, titled: CTE) -> CTE:
+    """item_key and key of all units that can be among the first by ts_rank, and of few others.
+
+    Postings do not say whether a word stands in the title, which counts more. Taken for the text's, they tell what a
+    unit scores at least; that of the `depth`-th best is the bar. A unit below it comes in where a title's word, one of
+    `titled`, could lift it over the bar.
+    """
+    shares = _shares(postings, contest).cte("shares").prefix_with("MATERIALIZED")
+    last = select(shares.c.share).order_by(shares.c.share.desc()).offset(contest.depth - 1).limit(1)
+    bar = func.coalesce(last.scalar_subquery(), literal(0.0, Double), type_=Double) * ROUNDING
+    lifted = (shares.c.share * contest.titles_count >= bar) & shares.c.key.in_(select(titled.c.key))
+    found = select(shares.c.item_key, shares.c.key).where((shares.c.share >= bar) | lifted)
+    return found.cte("contenders").prefix_with("MATERIALIZED")
+
+
+def _shares(postings: Postings, contest: Contest) -> Select[Any]:
+    """What ts_rank would be, but for a factor that all units share, if every word were the text's."""
+    posting = postings.postings
+    repeats: Any = Grouping(literal(list(REPEATS), ARRAY(Double)))  # PostgreSQL takes no subscript after a cast
+    gained = repeats[func.least(posting.c.frequency, len(REPEATS), type_=Integer)]
+    if contest.normalization & BY_LOGARITHM:
+        gained = gained / func.ln(cast(posting.c.length + 1, Double), type_=Double)
+    if contest.normalization & BY_LENGTH:
+        gained = gained / posting.c.length
+    wanted = table_of("wanted", term=literal(list(contest.terms), ARRAY(Integer)))
+    unit = (posting.c.item_key, posting.c.key)
+    return (
+        select(*unit, func.sum(gained, type_=Double).label("share"))
+        .select_from(posting.join(wanted, posting.c.term_key == wanted.c.term))
+        .where(postings.where)
+        .group_by(*unit)
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 from sqlalchemy import ColumnElement, Select, func, literal, select
@@ -14,11 +14,15 @@ from core.store.levels import Column, Level
 
 # Each function has an operator that an index answers to; the function in a condition would scan every text.
 OPERATORS: Final = {"word_similarity": "<%", "strict_word_similarity": "<<%", "similarity": "%"}
+READ: Final = 1_000  # characters of keywords, some 120 words: twenty times that take 15 s on 2,000 texts
+CUT: Final = f"Of the query's keywords the first {READ:,} characters were compared, and the rest was left out."
 
 
 @legs.register("trigram")
 class TrigramLeg(Leg):
     """Units in which some stretch of words resembles the query's keywords; stop words of the language are left out."""
+
+    uses_model: ClassVar[bool] = False
 
     function: Literal["word_similarity", "strict_word_similarity", "similarity"] = Field(
         "word_similarity",
@@ -36,12 +40,13 @@ class TrigramLeg(Leg):
         if not keywords:
             return Recalled(notes=("The query has no words but stop words.",))
         await settle(connection, **self._settings())
-        return recalled(await connection.execute(self._statement(texts, literal(keywords), depth)))
+        notes = (CUT,) if len(keywords) > READ else ()
+        return recalled(await connection.execute(self._statement(texts, literal(keywords[:READ]), depth)), *notes)
 
     async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
         """The threshold is said beside the setting: another leg of the statement may have need of a lower one."""
         words = keywords_of(level.language, asked.text).cte("keywords").prefix_with("MATERIALIZED")
-        texts, keywords = level.column("text"), select(words).scalar_subquery()
+        texts, keywords = level.column("text"), select(func.left(words.c.keywords, READ)).scalar_subquery()
         alike = getattr(func, self.function)(keywords, texts.value) >= literal(self.threshold)
         statement = self._statement(texts, keywords, depth).where(alike)
         return LegSql(statement, settings=self._settings(), single=True, indexes=("_text_gin",))

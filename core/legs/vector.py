@@ -47,6 +47,11 @@ class VectorLeg(Leg):
     def bounds(self) -> tuple[float, float] | None:
         return (-1.0, 1.0) if self.distance == "cosine" else None
 
+    @property
+    def deepens(self) -> bool:
+        """An HNSW scan that keeps more in sight may find nearer ones; so may whoever compares with all, for want."""
+        return self.exact
+
     async def prepare(self, level: Level, query: PreparedQuery) -> None:
         if level.model is not None and "vectors" in level.columns:
             await query.vector(level.model)

@@ -38,8 +38,9 @@ def test_a_drop_that_may_be_chance_passes_where_only_significant_ones_count():
     assert any("chance" in check.says for check in checks(lenient, made))
 
 
-def test_a_pinned_baseline_over_other_data_is_an_error_that_says_so():
-    pinned = run("main", ("right",), subject=replace(SUBJECT, version=2, digest=b"old"), id="pinned")
+@pytest.mark.parametrize("name", ["main", "good"])
+def test_a_pinned_baseline_over_other_data_is_an_error_that_says_so(name):
+    pinned = run(name, ("right",), subject=replace(SUBJECT, version=2, digest=b"old"), id="pinned")
     gate = Gate(largest_drop={"mrr@10": 0.1}, against="main")
     (check,) = (each for each in checks(gate, board("good"), pinned) if "against" in each.what)
     assert check.outcome == "error"

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from core import bridge
 from core.legs import legs
-from core.retriever import RequestContext, search
+from core.retriever import RequestContext
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Rollup, Variant
-from evals import library, metrics
+from evals import library, query_sets, runner
+from evals.board import Board
 from evals.sources import guess
+from evals.splits import ALL, Split
 
 FOLDER = Path(__file__).parents[2] / "datasets" / "handbook"
-DEPTH = 10
+METRIC, DEPTH = "ndcg@10", 10
 MARGIN = 0.05
 
 LEGS = ("vector", "fulltext", "trigram", "fuzzy", "bm25")
@@ -87,7 +90,6 @@ DOCUMENTS = 215
 WITH_THREE_RELEVANT = 216
 
 Grades = dict[str, dict[str, int]]
-Ranked = dict[str, list[str]]
 Row = dict[str, float]
 
 
@@ -144,60 +146,51 @@ def test_most_queries_have_three_relevant_documents_and_each_has_one_that_answer
 
 
 @pytest.fixture(scope="module")
-def ranked(store, queries) -> dict[str, Ranked]:
-    """What each leg finds over chunks (rolled up to their documents) and over whole documents, ten deep."""
-    return bridge.run(_ranked(store, {query["_id"]: query["text"] for query in queries}))
+def board(store) -> Board:
+    """Each leg over chunks (rolled up to their documents) and over whole documents, as the harness scores them."""
+    return bridge.run(_board(store))
 
 
-async def _ranked(store: Store, asked: dict[str, str]) -> dict[str, Ranked]:
+async def _board(store: Store) -> Board:
     source, name = guess("handbook"), "the handbook, for its table"
     await library.add(store, name, source, library.plan_for(source))
     context = RequestContext(store, await collections.get(store, name))
-    found: dict[str, Ranked] = {}
+    split = Split.of(await query_sets.load(store, name), ALL)
+    runs = await runner.run(context, [*_variants()], split, options=runner.Options(as_shipped=True))
+    await library.drop(store, name)
+    return Board(split, runs, [METRIC])
+
+
+def _variants() -> Iterator[Variant]:
     for leg in LEGS:
-        over = {
-            "items": Variant.of_leg(legs[leg](), chunks="items", top_k=DEPTH),
-            # Three chunks a document and more: the ten best documents are all there after the roll-up.
-            "chunks": Variant.of_leg(legs[leg](), top_k=100, rollup=Rollup()).model_copy(update={"overfetch": 3}),
-        }
-        for level, variant in over.items():
-            hits = {query: (await search(context, text, variant)).hits for query, text in asked.items()}
-            found[f"{leg}, {level}"] = {
-                query: list(dict.fromkeys(hit.item_id for hit in of_one))[:DEPTH] for query, of_one in hits.items()
-            }
-    await collections.drop(store, name)
-    return found
+        yield Variant.of_leg(legs[leg](), chunks="items", top_k=DEPTH).but(name=f"{leg}, items")
+        # Three chunks a document and more: the ten best documents are all there after the roll-up.
+        yield Variant.of_leg(legs[leg](), top_k=100, rollup=Rollup()).but(name=f"{leg}, chunks", overfetch=3)
 
 
 @pytest.mark.slow
-def test_nearly_all_that_a_leg_finds_has_been_judged(ranked, grades):
-    for leg, found in ranked.items():
-        pairs = [(query, item) for query, items in found.items() for item in items]
-        judged = sum(item in grades[query] for query, item in pairs) / len(pairs)
-        assert judged > 0.95, f"{leg}: {judged:.3f}"
+def test_nearly_all_that_a_leg_finds_has_been_judged(board):
+    assert not any(run.failures for run in board.runs)
+    judged = {name: cell.judged for name, cell in board.cells(METRIC).items()}
+    assert min(judged.values()) > 0.95, judged
 
 
 @pytest.fixture(scope="module")
-def tables(ranked, grades, queries) -> dict[str, dict[str, Row]]:
+def tables(board) -> dict[str, dict[str, Row]]:
     """For each way to choose the level: mean nDCG@10 by kind and leg."""
-    scored = {run: metrics.scores(grades, found) for run, found in ranked.items()}
-    of_kind = {kind: [query["_id"] for query in queries if query["kind"] == kind] for kind in KINDS}
-
-    def row(ids: list[str], runs: dict[str, str]) -> Row:
-        return {leg: metrics.mean({query: scored[run][query] for query in ids}) for leg, run in runs.items()}
-
+    overall = {name: cell.mean for name, cell in board.cells(METRIC).items()}
+    by_kind = {kind: {name: cell.mean for name, cell in row.items()} for kind, row in board.by(METRIC).items()}
     made = {}
     for way in WINNERS:
-        runs = {leg: _run(leg, way, scored) for leg in LEGS}
-        made[way] = {kind: row(ids, runs) for kind, ids in of_kind.items()}
-        everything = row([query["_id"] for query in queries], runs)
-        _print(way, list(runs.values()), made[way] | {"all": everything})
+        runs = {leg: _run(leg, way, overall) for leg in LEGS}
+        rows = {kind: {leg: row[run] for leg, run in runs.items()} for kind, row in by_kind.items()}
+        made[way] = rows
+        _print(way, list(runs.values()), rows | {"all": {leg: overall[run] for leg, run in runs.items()}})
     return made
 
 
-def _run(leg: str, way: str, scored: dict[str, Row]) -> str:
-    over_both = f"{leg}, chunks", f"{leg}, items"
-    return max(over_both, key=lambda run: metrics.mean(scored[run])) if way == BETTER else f"{leg}, {way}"
+def _run(leg: str, way: str, overall: Row) -> str:
+    return max(f"{leg}, chunks", f"{leg}, items", key=overall.__getitem__) if way == BETTER else f"{leg}, {way}"
 
 
 @pytest.mark.slow

@@ -88,7 +88,8 @@ def check(
         telling.as_json(checked)
     for each in [] if as_json else checked:
         if each["problem"]:
-            telling.complain(f"{each['file']}: {each['problem']}")
+            named = each["problem"].startswith(each["file"])
+            telling.complain(each["problem"] if named else f"{each['file']}: {each['problem']}")
         else:
             telling.say(f"{each['file']}: {each['name']}, {each['id'][:12]}")
     raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)

@@ -1,0 +1,219 @@
+"""Variants over one split, carried out and scored: what a suite does for each collection, and `rankbook eval` for one.
+
+Owns the way from names to a board: collection, query set and split found or refused, runs made, runs from elsewhere
+joined, scores kept. Runs are made by `evals.runner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError, UnknownName
+from core.resources import Resources
+from core.retriever import RequestContext
+from core.store import collections
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.progress import Listener, nobody
+from core.variant import Variant
+from evals import query_sets, run_store, runner
+from evals.board import DEFAULT_RULES, METRICS, Board
+from evals.chunk_labels import chunk_labels
+from evals.environment import content_of
+from evals.exchange import Foreign, read_run
+from evals.metrics import Metric, relevant_queries
+from evals.query_sets import DEFAULT, Labelled
+from evals.runner import DEPTH, Options
+from evals.runs import Run, Subject
+from evals.splits import ALL, Split
+from evals.verdicts import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A collection with one of its query sets, ready to be asked."""
+
+    context: RequestContext
+    labelled: Labelled
+    query_set: str = DEFAULT
+
+    @property
+    def store(self) -> Store:
+        return self.context.store
+
+    @property
+    def view(self) -> View:
+        return self.context.view
+
+    def split(self, name: str) -> Split:
+        """The queries of that split; refused where none can be scored."""
+        split = self.any_split(name)
+        if not relevant_queries(split.grades) and not split.spans:
+            raise InputError(
+                f"No query of {self.view.name!r}, split {name!r}, has a relevant document or an answer span, so "
+                "nothing can be scored. Judge what runs find (`rankbook judge`), or compare runs without labels "
+                "(`rankbook compare A B --overlap`)."
+            )
+        return split
+
+    def any_split(self, name: str) -> Split:
+        """The same, labelled or not."""
+        split = Split.of(self.labelled, name)
+        if not split.queries:
+            raise InputError(
+                f"The query set {self.query_set!r} of {self.view.name!r} has no query. Add some with "
+                f"`rankbook queries add {self.view.name}`, or make some with `rankbook queries generate`."
+            )
+        return split
+
+    async def subject(self, split: Split) -> Subject:
+        """What a run over it now would be over."""
+        content = await content_of(self.store, self.view)
+        return Subject(self.view.name, self.view.row.version, self.query_set, split.digest, split.name, content)
+
+
+async def opened(
+    store: Store,
+    collection: str,
+    query_set: str = DEFAULT,
+    *,
+    resources: Resources | None = None,
+    cancellation: asyncio.Event | None = None,
+) -> Opened:
+    """The collection and its queries, or a sentence that says how to come by them."""
+    view = await _view(store, collection)
+    labelled = await query_sets.load(store, view.name, name=query_set)
+    return Opened(RequestContext(store, view, resources or Resources(), cancellation), labelled, query_set)
+
+
+async def _view(store: Store, name: str) -> View:
+    found = await collections.find(store, name)
+    if found is None:
+        known = [row.name for row in await collections.listed(store)]
+        raise UnknownName("collection", name, known, way_out=await asyncio.to_thread(_way_out, name))
+    return found
+
+
+def _way_out(name: str) -> str:
+    from evals.sources import bundled_names, catalog
+
+    if name in bundled_names() or name in {entry.name for entry in catalog()}:
+        return f"Load it with `rankbook data add {name}`."
+    return "Add one with `rankbook data add`."
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How variants are run and scored. `also` are metrics to run deep enough for that the table does not show."""
+
+    metrics: tuple[str, ...] = METRICS
+    baseline: str | None = None
+    as_shipped: bool = False
+    again: bool = False
+    time_live: int = 0
+    rules: Rules = DEFAULT_RULES
+    also: tuple[str, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """The deepest cut-off, and never less than is usual: chunks are of fewer documents, and a metric's value must
+        not hang on what else was asked for. So a kept run serves whatever metrics are wanted next.
+        """
+        return max(DEPTH, *(Metric.parse(each).cutoff or DEPTH for each in (*self.metrics, *self.also)))
+
+    @property
+    def options(self) -> Options:
+        return Options(self.depth, self.as_shipped, self.again, self.time_live)
+
+
+async def made(
+    ground: Opened, variants: Sequence[Variant], split: Split, wanted: Wanted, progress: Listener = nobody
+) -> list[Run]:
+    """One run a variant, made or kept from before."""
+    return await runner.run(
+        ground.context, variants, split, query_set=ground.query_set, options=wanted.options, progress=progress
+    )
+
+
+async def scored(ground: Opened, split: Split, runs: Sequence[Run], wanted: Wanted, baseline: str | None) -> Board:
+    """The table, with what import found wrong; its scores are kept beside the runs."""
+    flaws = await query_sets.flaws(ground.store, ground.view.name, name=ground.query_set)
+    metrics = tuple(dict.fromkeys((*wanted.metrics, *wanted.also)))
+    of_chunks = any(Metric.parse(each).level == "units" for each in metrics)
+    labels = await chunk_labels(ground.store, ground.view, runs, split) if of_chunks else None
+    board = await asyncio.to_thread(
+        Board, split, runs, metrics, baseline=baseline, rules=wanted.rules, flaws=flaws, chunk_labels=labels
+    )
+    for run in board.runs:
+        if run.id:
+            await run_store.keep_scores(ground.store, run.id, await asyncio.to_thread(scores_of, board, run.name))
+    return board
+
+
+def scores_of(board: Board, name: str) -> dict[str, Any]:
+    """What is kept of a run's scores: by metric the mean, under "METRIC interval" and "METRIC by query" the rest."""
+    kept: dict[str, Any] = {}
+    for metric in board.metrics:
+        cell = board.cells(metric).get(name)
+        if cell is not None:
+            kept[metric] = cell.mean
+            kept[f"{metric} interval"] = [cell.low, cell.high]
+            kept[f"{metric} by query"] = board.of(name, metric)
+    return kept
+
+
+async def evaluated(
+    ground: Opened,
+    variants: Sequence[Variant],
+    split: Split,
+    wanted: Wanted,
+    *,
+    files: Sequence[Path] = (),
+    progress: Listener = nobody,
+) -> tuple[Board, list[Foreign]]:
+    """Variants, and runs of other engines from files, in one table. The baseline may be any kept run over the same."""
+    foreign = await foreign_runs(ground, split, files)
+    runs = await made(ground, variants, split, wanted, progress) if variants else []
+    runs += [each.run for each in foreign]
+    runs, baseline = await with_baseline(ground.store, runs, wanted.baseline)
+    return await scored(ground, split, runs, wanted, baseline), foreign
+
+
+async def foreign_runs(ground: Opened, split: Split, files: Sequence[Path]) -> list[Foreign]:
+    """Runs out of files, kept like any other."""
+    if not files:
+        return []
+    subject, found = await ground.subject(split), []
+    for path in files:
+        read = await asyncio.to_thread(read_run, path, subject, split)
+        found.append(replace(read, run=await run_store.save(ground.store, read.run)))
+    return found
+
+
+async def with_baseline(store: Store, runs: list[Run], name: str | None) -> tuple[list[Run], str | None]:
+    """The runs, with a kept one that is the baseline at their end; and what the baseline is called among them."""
+    if name is None or name in {run.name for run in runs}:
+        return runs, name
+    try:
+        kept = await run_store.load(store, name)
+    except UnknownName as error:
+        raise UnknownName("variant here, and no kept run,", name, [*(run.name for run in runs), *error.known]) from None
+    return joined(runs, kept, name)
+
+
+def joined(runs: list[Run], kept: Run, name: str) -> tuple[list[Run], str]:
+    """The kept run among the others, under that name; where it is one of them, its name there."""
+    for run in runs:
+        if run.id == kept.id:
+            return runs, run.name
+    return [*runs, replace(kept, name=name)], name
+
+
+def every(labelled: Labelled) -> str:
+    """The split to take where none is named: test, or what there is."""
+    splits = list(labelled.splits)
+    return "test" if "test" in splits else splits[0] if len(splits) == 1 else ALL

@@ -1,0 +1,180 @@
+"""Queries where there are none: out of a file, and made of the collection's own documents."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore"
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core import bridge
+from core.errors import InputError, SpecError
+from core.store.lexicon import update_texts
+from core.types import Item, Query
+from evals import authoring, query_sets
+from evals.authoring import KnownItems, known_items, read_queries
+from evals.labels import Label
+from evals.query_sets import Labelled
+from tests.store.making import complete, fresh, ingest, make
+
+ITEMS = [
+    Item("kettle", "Descale the kettle with vinegar once a month. Rinse it twice. It is so.", "Kettle care"),
+    Item("teapot", "Warm the teapot before you brew the leaves with boiling vinegar.", "Teapot"),
+    Item("toaster", "The toaster browns bread. Empty the crumbs from the kettle month.", "Toaster"),
+    Item("bread", "Knead the dark-brown bread and brew nothing.", ""),
+    Item("empty", "the and of", "Kettle care"),
+]
+
+
+@pytest.fixture
+def view(store, name):
+    make(store, name, chunks={})
+    ingest(store, name, ITEMS)
+    complete(store, name)
+    bridge.run(update_texts(store, fresh(store, name)))
+    return fresh(store, name)
+
+
+def made(store, view, **wishes):
+    return bridge.run(authoring.generated(store, view, KnownItems(**wishes)))
+
+
+def texts(found):
+    return {query.metadata["item"]: query.text for query in found.labelled.queries}
+
+
+def test_titles_make_queries_but_not_those_that_several_documents_bear(store, view):
+    found = made(store, view, style="title")
+    assert texts(found) == {"teapot": "Teapot", "toaster": "Toaster"}
+    assert (found.unfit, found.repeated) == (1, 2)
+
+
+def test_each_query_has_its_own_item_as_the_single_relevant_one_and_says_its_style(store, view):
+    found = made(store, view, style="terms").labelled
+    assert {(label.query_id, label.item_id, label.grade) for label in found.labels} == {
+        (query.id, query.metadata["item"], 1) for query in found.queries
+    }
+    assert {query.kind for query in found.queries} == {"known-item:terms"}
+    assert list(found.queries) == sorted(found.queries, key=lambda query: query.id)
+
+
+def test_key_terms_are_the_rarest_words_that_more_than_one_document_holds(store, view):
+    found = texts(made(store, view, style="terms", terms=2))
+    assert found["kettle"] == "care month", "two documents hold these, titles included; three the kettle, one the rinse"
+    assert found["teapot"].split()[0] in {"brew", "vinegar"}
+    assert found["empty"] == "care kettle", "of its text nothing is left, of its title two words"
+
+
+def test_a_sentence_comes_without_the_words_that_the_language_drops(store, view):
+    found = texts(made(store, view, style="sentence"))
+    assert found["bread"] == "knead dark-brown bread brew nothing", "a compound once, and not its parts too"
+    assert found["kettle"] == "descale kettle vinegar month"
+
+
+def test_misspelled_terms_differ_from_the_words_by_one_slip_each(store, view):
+    right, wrong = texts(made(store, view, style="terms")), texts(made(store, view, style="misspelled"))
+    assert right.keys() == wrong.keys()
+    for item, query in wrong.items():
+        assert query != right[item]
+        for word, slip in zip(right[item].split(), query.split(), strict=True):
+            assert abs(len(word) - len(slip)) <= 1
+            assert slip[0] == word[0]
+
+
+@pytest.mark.parametrize("style", ["title", "terms", "sentence", "misspelled"])
+def test_the_same_seed_makes_the_same_queries_and_a_smaller_count_makes_no_more(store, view, style):
+    assert made(store, view, style=style, seed=4) == made(store, view, style=style, seed=4)
+    assert len(made(store, view, style=style, seed=4, count=2).labelled.queries) == 2
+
+
+def test_another_seed_chooses_other_documents(store, view):
+    chosen = {tuple(texts(made(store, view, style="terms", count=1, seed=seed))) for seed in range(8)}
+    assert len(chosen) > 1
+
+
+def test_generated_queries_are_kept_apart_and_never_over_what_people_wrote(store, view):
+    first, second = made(store, view, style="terms"), made(store, view, style="title")
+    assert bridge.run(authoring.save(store, view.name, first))
+    assert bridge.run(authoring.save(store, view.name, second))
+    assert bridge.run(query_sets.load(store, view.name, name="known-items")) == second.labelled
+    assert bridge.run(query_sets.load(store, view.name)) == Labelled()
+    bridge.run(query_sets.keep(store, view.name, Labelled((Query("q", "by hand"),)), name="mine"))
+    with pytest.raises(InputError, match="holds queries that were not generated"):
+        bridge.run(authoring.save(store, view.name, first, name="mine"))
+    assert "favour legs that compare words" in first.note
+
+
+def test_a_collection_without_fitting_documents_says_so(store, name):
+    view = make(store, name, chunks={})
+    ingest(store, name, [Item("a", "text without a title")])
+    found = made(store, view, style="title")
+    assert (found.labelled, found.unfit) == (Labelled(), 1)
+    with pytest.raises(InputError, match="Choose another style"):
+        bridge.run(authoring.save(store, name, found))
+
+
+def test_a_wish_that_is_none_is_refused_in_words():
+    with pytest.raises(SpecError, match="must be one of 'title', 'terms'"):
+        known_items({"style": "haiku"})
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    {"text": "how do I descale it", "kind": "question", "tags": "care, vinegar"},
+    {"text": "E-42", "kind": "identifier", "tags": ""},
+]
+
+
+@pytest.fixture(params=["tsv", "jsonl"])
+def file(request, tmp_path):
+    path = tmp_path / f"queries.{request.param}"
+    if request.param == "tsv":
+        path.write_text("\n".join("\t".join(row.values()) for row in [{k: k for k in ROWS[0]}, *ROWS]))
+    else:
+        path.write_text("\n".join(map(json.dumps, ROWS)))
+    return path
+
+
+def add(store, name, path, **more):
+    return bridge.run(authoring.add(store, name, read_queries(path), **more))
+
+
+def test_queries_of_a_file_without_ids_are_named_by_their_text(store, name, file):
+    written = add(store, name, file)
+    assert (written.added, written.queries) == (2, 2)
+    kept = {query.text: query for query in bridge.run(query_sets.load(store, name)).queries}
+    first = kept["how do I descale it"]
+    assert (first.kind, first.tags, first.metadata) == ("question", ("care", "vinegar"), {})
+    assert first.id.startswith("q-")
+
+
+def test_adding_a_file_twice_adds_nothing_and_keeps_what_was_there(store, name, file):
+    there = Labelled((Query("old", "an old query"),), (Label("old", "d", 2),))
+    bridge.run(query_sets.keep(store, name, there))
+    assert add(store, name, file).added == 2
+    again = add(store, name, file)
+    assert (again.added, again.queries) == (0, 3)
+    kept = bridge.run(query_sets.load(store, name))
+    assert kept.labels == there.labels
+    assert Query("old", "an old query") in kept.queries
+
+
+def test_an_id_that_another_text_has_and_an_empty_query_are_left_out_and_told(store, name, tmp_path):
+    bridge.run(query_sets.keep(store, name, Labelled((Query("a", "first"),))))
+    path = tmp_path / "queries.tsv"
+    path.write_text("id\ttext\na\tsecond\nb\t \nc\tthird\n")
+    written = add(store, name, path)
+    assert written.added == 1
+    told = {flaw.subject: flaw.message for flaw in written.flaws if flaw.outcome == "quarantined"}
+    assert "taken by another text" in told["a"]
+    assert "empty" in told["b"]
+
+
+def test_a_file_without_texts_is_refused_with_its_columns(store, name, tmp_path):
+    path = tmp_path / "queries.tsv"
+    path.write_text("wording\tkind\nx\ty\n")
+    with pytest.raises(InputError, match=r"no column 'text'.*'wording', 'kind'"):
+        add(store, name, path)

@@ -1,0 +1,312 @@
+"""Judgements in the store: kept, stale, taken back, settled, merged into labels and written out."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc, operator"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore"
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from core import bridge
+from core.errors import InputError, SpecError
+from core.types import Flaw, Item, Query
+from evals import judging, query_sets
+from evals.judging import Judgement, Resolved, ShownItem, merged, qrels, resolved, with_judgements
+from evals.judging_queue import QueueSpec, agreed, from_file, merge_into, queue
+from evals.labels import Exclusion, Label
+from evals.query_sets import Labelled
+from evals.rankings import Ranked
+from evals.runs import Run, Subject
+from evals.sources.qrels import read_qrels
+from tests.store.making import ingest, make
+
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+ITEMS = [Item(name, f"The text of {name}.", name.title()) for name in ("kettle", "teapot", "toaster", "bill")]
+QUERIES = (Query("q1", "boil water"), Query("q2", "brown bread"))
+LABELLED = Labelled(QUERIES, (Label("q1", "kettle", 2), Label("q2", "bill", 0), Label("q1", "bill", 1, "train")))
+
+
+def version(item):
+    return ShownItem(item.id, item.title, item.text).version
+
+
+def judged(query="q1", item="teapot", grade=2, judge="ada", **more):
+    source = next((each for each in ITEMS if each.id == item), ITEMS[0])
+    return Judgement(query, item, judge, grade, version(source), **more)
+
+
+@pytest.fixture
+def view(store, name):
+    made = make(store, name, chunks={})
+    ingest(store, name, ITEMS)
+    bridge.run(query_sets.keep(store, made.name, LABELLED))
+    return made
+
+
+def give(store, view, *judgements):
+    return bridge.run(judging.give(store, view.name, judgements))
+
+
+def kept(store, view):
+    return {
+        (each.query_id, each.item_id, each.judge): each.grade for each in bridge.run(judging.load(store, view.name))
+    }
+
+
+def test_a_judgement_is_kept_with_who_when_on_which_text_and_why(store, view):
+    given = judged(note="only\x00 for tea", judged_at=LONG_AGO)
+    assert give(store, view, given) == []
+    (read,) = bridge.run(judging.load(store, view.name))
+    assert read == Judgement("q1", "teapot", "ada", 2, version(ITEMS[1]), False, "only for tea", LONG_AGO)
+
+
+def test_the_time_of_a_judgement_is_that_of_the_store_where_none_is_given(store, view):
+    give(store, view, judged(), judged(item="bill"))
+    first, second = bridge.run(judging.load(store, view.name))
+    assert abs(first.judged_at - datetime.now(UTC)) < timedelta(hours=1)
+    assert first.judged_at != second.judged_at
+
+
+def test_judging_again_replaces_ones_own_judgement_alone_and_tells_what_it_was(store, view):
+    give(store, view, judged(grade=1), judged(grade=3, judge="bob"))
+    before = give(store, view, judged(grade=0))
+    assert [(each.judge, each.grade) for each in before] == [("ada", 1)]
+    assert kept(store, view) == {("q1", "teapot", "ada"): 0, ("q1", "teapot", "bob"): 3}
+
+
+def test_undo_takes_back_the_last_of_that_judge_one_by_one(store, view):
+    give(store, view, judged(item="bill", judged_at=LONG_AGO))
+    give(store, view, judged(item="teapot"))
+    give(store, view, judged(item="toaster", judge="bob"))
+    undone = [bridge.run(judging.undo(store, view.name, "ada")) for _ in range(3)]
+    assert [each.item_id if each else None for each in undone] == ["teapot", "bill", None]
+    assert kept(store, view) == {("q1", "toaster", "bob"): 2}
+
+
+def test_undo_brings_an_earlier_grade_back(store, view):
+    give(store, view, judged(grade=1, judged_at=LONG_AGO, note="at first"))
+    before = give(store, view, judged(grade=3))
+    bridge.run(judging.undo(store, view.name, "ada", before=before))
+    (read,) = bridge.run(judging.load(store, view.name))
+    assert (read.grade, read.note, read.judged_at) == (1, "at first", LONG_AGO)
+
+
+def test_a_judgement_is_stale_once_title_or_text_changes_or_the_document_goes_and_not_for_metadata(store, view):
+    give(store, view, *(judged(item=item.id) for item in ITEMS))
+    assert "all on the texts as they are" in bridge.run(judging.standing(store, view)).sentence()
+    changed = [
+        Item("kettle", "Another text.", "Kettle"),
+        Item("teapot", ITEMS[1].text, "Another title"),
+        Item("toaster", ITEMS[2].text, ITEMS[2].title, {"colour": "red"}),
+    ]
+    ingest(store, view.name, changed, prune=True)
+    stood = bridge.run(judging.standing(store, view))
+    assert [each.item_id for each in stood.current] == ["toaster"]
+    assert [each.item_id for each in stood.stale] == ["bill", "kettle", "teapot"]
+    assert "3 of 4 judgements are stale" in stood.sentence()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (judged(grade=11), InputError, "0 .not relevant. to 10"),
+        (judged(grade=-1), InputError, "The grade -1"),
+        (judged(judge=" "), SpecError, "judge's name"),
+        (judged(judge="llm:small"), InputError, "does not fit"),
+        (judged(judge="small", is_model=True), InputError, "does not fit"),
+        (judged(query="q\x00"), InputError, "cannot be stored"),
+    ],
+)
+def test_what_is_no_judgement_is_refused_and_nothing_of_its_company_kept(store, view, wrong, error, message):
+    with pytest.raises(error, match=message):
+        give(store, view, judged(), wrong)
+    assert kept(store, view) == {}
+
+
+# -- several judges, and models ------------------------------------------------------------------------------------
+
+
+def model(grade, query="q1", item="teapot"):
+    return judged(query, item, grade, "llm:small", is_model=True)
+
+
+def test_people_settle_on_the_median_and_a_model_has_no_say_beside_them():
+    given = [judged(grade=3), judged(grade=1, judge="bob"), model(0)]
+    for models in (False, True):
+        assert resolved(given, models=models) == {("q1", "teapot"): Resolved(1, "human", ("ada", "bob"))}
+
+
+def test_a_model_counts_only_where_that_is_asked_for_and_is_told_apart():
+    given = [model(2), judged(item="bill")]
+    assert set(resolved(given)) == {("q1", "bill")}
+    assert resolved(given, models=True)["q1", "teapot"] == Resolved(2, "model", ("llm:small",))
+
+
+def test_judgements_come_before_labels_where_both_are_scored_together():
+    settled = resolved([judged(item="kettle", grade=0), judged("q2", "toaster", 3)])
+    assert with_judgements({"q1": {"kettle": 2, "bill": 1}}, settled) == {
+        "q1": {"kettle": 0, "bill": 1},
+        "q2": {"toaster": 3},
+    }
+
+
+def test_merging_adds_labels_with_their_origin_and_overrules_only_when_asked():
+    settled = resolved(
+        [judged(item="kettle", grade=0), judged(grade=3), judged("lost", "bill"), model(1, "q2", "teapot")], models=True
+    )
+    made = merged(LABELLED, settled)
+    assert made.left_out == 1
+    assert made.origins == {
+        ("q1", "kettle"): "labels",
+        ("q1", "teapot"): "human",
+        ("q2", "bill"): "labels",
+        ("q2", "teapot"): "model",
+    }
+    assert Label("q1", "kettle", 2) in made.labelled.labels
+    assert Label("q1", "bill", 1, "train") in made.labelled.labels
+    assert made.labelled.digest() != LABELLED.digest()
+    overruled = merged(LABELLED, settled, overrule=True)
+    assert Label("q1", "kettle", 0) in overruled.labelled.labels
+    assert overruled.origins["q1", "kettle"] == "human"
+
+
+def test_merging_into_a_set_of_its_own_leaves_the_other_as_it_came_and_is_read_back_equal(store, view):
+    give(store, view, judged(), model(3, "q2", "toaster"))
+    made, changed = bridge.run(merge_into(store, view, "judged"))
+    assert changed
+    assert bridge.run(query_sets.load(store, view.name)) == LABELLED
+    assert bridge.run(query_sets.load(store, view.name, name="judged")) == made.labelled
+    assert [label.item_id for label in made.labelled.labels if label.query_id == "q2"] == ["bill"]
+    assert not bridge.run(merge_into(store, view, "judged"))[1]
+    with pytest.raises(InputError, match="no query set 'nowhere'"):
+        bridge.run(merge_into(store, view, "judged", name="nowhere"))
+
+
+def test_stale_judgements_are_merged_nowhere(store, view):
+    give(store, view, judged())
+    ingest(store, view.name, [Item("teapot", "Changed.", "Teapot")])
+    made, _ = bridge.run(merge_into(store, view, "judged"))
+    assert made.labelled.labels == LABELLED.labels
+
+
+@pytest.mark.parametrize("form", ["trec", "beir"])
+def test_an_exported_file_reads_back_as_the_same_grades(form):
+    grades = {("q1", "teapot"): 3, ("q1", "bill"): 0, ("q2", "kettle"): 1}
+    read = list(read_qrels(io.BytesIO(qrels(grades, form).encode()), "judged", "test"))
+    assert not any(isinstance(row, Flaw) for row in read)
+    assert {(row.value.query_id, row.value.item_id): row.value.grade for row in read} == grades
+
+
+def test_an_id_with_a_blank_fits_beirs_file_and_is_refused_in_trecs():
+    grades = {("q 1", "a"): 1}
+    assert qrels(grades, "beir") == "query-id\tcorpus-id\tscore\nq 1\ta\t1\n"
+    with pytest.raises(InputError, match="holds a blank"):
+        qrels(grades, "trec")
+
+
+# -- the queue -----------------------------------------------------------------------------------------------------
+
+
+def run(view, name, query_set="default", **rankings):
+    over = Subject(view.name, 1, query_set, b"", "test")
+    return Run(
+        name,
+        over,
+        {q: Ranked(tuple(ids), tuple(map(float, range(len(ids), 0, -1)))) for q, ids in rankings.items()},
+        id=name * 8,
+    )
+
+
+def queued(store, view, runs, judge="ada", **options):
+    return bridge.run(queue(store, view, runs, QueueSpec(**options), judge))
+
+
+def pairs(found):
+    return {(task.query.id, task.item.id) for task in found.tasks}
+
+
+def test_the_queue_holds_what_nobody_has_judged_with_its_text_and_neither_rank_nor_run(store, view):
+    runs = [run(view, each, q1=["kettle", "teapot"], q2=["toaster", "bill"]) for each in "abc"]
+    found = queued(store, view, runs)
+    assert pairs(found) == {("q1", "teapot"), ("q2", "toaster")}
+    assert {task.item.text for task in found.tasks} == {"The text of teapot.", "The text of toaster."}
+    assert set(found.tasks[0].__dataclass_fields__) == {"query", "item"}
+    give(store, view, judged())
+    assert pairs(queued(store, view, runs)) == {("q2", "toaster")}
+    assert pairs(queued(store, view, runs, judge="bob")) == {("q2", "toaster")}
+
+
+def test_what_only_a_model_judged_still_wants_a_person_and_what_is_stale_is_asked_anew(store, view):
+    runs = [run(view, "a", q1=["teapot"], q2=["toaster"])]
+    give(store, view, model(3), judged("q2", "toaster"))
+    ingest(store, view.name, [Item("toaster", "A new toaster.", "Toaster")])
+    found = queued(store, view, runs)
+    assert (pairs(found), found.stale) == ({("q1", "teapot"), ("q2", "toaster")}, 1)
+
+
+def test_for_agreement_the_queue_holds_all_that_this_judge_has_not_graded(store, view):
+    runs = [run(view, "a", q1=["kettle", "teapot"])]
+    give(store, view, judged(), judged(item="kettle", judge="bob"))
+    assert pairs(queued(store, view, runs, again=True)) == {("q1", "kettle")}
+    assert pairs(queued(store, view, runs, judge="bob", again=True)) == {("q1", "teapot")}
+
+
+def test_two_runs_are_settled_and_a_document_that_has_gone_is_counted(store, view):
+    one, other = run(view, "one", q1=["teapot", "toaster"]), run(view, "two", q1=["gone", "bill", "toaster"])
+    found = queued(store, view, [one, other], limit=9)
+    assert found.outlook is not None
+    assert "one" in found.sentence
+    assert found.gone == 1
+    assert ("q1", "gone") not in pairs(found)
+    assert queued(store, view, [one, other], limit=1).outlook == found.outlook
+    assert len(queued(store, view, [one, other], limit=1).tasks) <= 1
+
+
+def test_runs_that_cannot_make_one_queue_are_refused_with_the_reason(store, view):
+    one, other = run(view, "a", q1=["kettle"]), run(view, "b", "elsewhere", q1=["kettle"])
+    with pytest.raises(InputError, match="different queries"):
+        queued(store, view, [one, other])
+    with pytest.raises(InputError, match="Two runs can be settled, and 1"):
+        queued(store, view, [one], order="settle")
+    with pytest.raises(InputError, match="Name one or more"):
+        queued(store, view, [])
+
+
+def test_grades_of_a_file_become_judgements_on_the_texts_as_they_are(store, view, tmp_path):
+    file = tmp_path / "grades.tsv"
+    file.write_text("query-id\tcorpus-id\tscore\nq1\tteapot\t3\nq2\tlost\t1\nq9\tbill\t1\nq1\tbill\tx\n")
+    read = bridge.run(from_file(store, view, file, "ada"))
+    assert [(each.pair, each.grade, each.version) for each in read.judgements] == [
+        (("q1", "teapot"), 3, version(ITEMS[1]))
+    ]
+    assert [flaw.place.line for flaw in read.flaws if flaw.outcome == "quarantined"] == [3, 4, 5]
+
+
+def test_agreement_is_told_of_people_and_each_model_is_held_against_people_and_labels(store, view):
+    give(store, view, judged(grade=3), judged(grade=3, judge="bob"), model(2), model(2, "q1", "kettle"))
+    found = bridge.run(agreed(store, view))
+    assert found.counts == (("ada", 1), ("bob", 1), ("llm:small", 2))
+    assert [(two.one, two.other) for two in found.people.two] == [("ada", "bob")]
+    (calibration,) = found.models
+    assert calibration.compared.shared == 2
+
+
+def test_exclusions_take_no_rank_in_the_queue(store, view):
+    bridge.run(query_sets.keep(store, view.name, Labelled(QUERIES, LABELLED.labels, (), (Exclusion("q1", "toaster"),))))
+    found = queued(store, view, [run(view, "a", q1=["toaster", "teapot"])], depth=1)
+    assert pairs(found) == {("q1", "teapot")}
+
+
+def test_names_that_look_like_sql_are_kept_as_they_are(store, view):
+    give(store, view, judged(judge="a'); DROP TABLE judgements; --"))
+    assert [judge for _, _, judge in kept(store, view)] == ["a'); DROP TABLE judgements; --"]
+
+    async def there():
+        async with store.begin() as connection:
+            return await connection.scalar(text("SELECT count(*) FROM rankbook.judgements"))
+
+    assert bridge.run(there()) >= 1

@@ -1,0 +1,221 @@
+"""The planner: which leg runs variants share, how deep they go, and what is searched query by query."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore"
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.expansion import SynonymExpansion
+from core.filters import filter_from
+from core.fusion.linear import LinearFusion
+from core.fusion.rrf import RrfFusion
+from core.late import Late
+from core.legs.bm25 import Bm25Leg
+from core.legs.fulltext import FulltextLeg
+from core.legs.fuzzy import FuzzyLeg
+from core.legs.trigram import TrigramLeg
+from core.legs.vector import VectorLeg
+from core.packing import Packing
+from core.rerank import OverlapReranker
+from core.routing import Routing
+from core.types import Query
+from core.variant import Rollup, Variant
+from evals.plan import (
+    DEEPEST,
+    Ground,
+    deepened,
+    describe,
+    is_fused,
+    leg_digest,
+    plan,
+    queries_digest,
+    spare_of,
+)
+from evals.splits import Split
+
+GROUND = Ground("books", "state", "queries", {"default": "small", "items": "small"})
+LEGS = (VectorLeg(), VectorLeg(exact=True), FulltextLeg(), TrigramLeg(), Bm25Leg())
+
+
+def variant(*legs, **options) -> Variant:
+    return Variant(legs=legs or (Bm25Leg(), VectorLeg()), **options)
+
+
+def test_many_fusions_share_the_few_legs_that_they_have():
+    fusions = [RrfFusion(k=k) for k in (1, 10, 60)] + [LinearFusion(normalize=how) for how in ("minmax", "zscore")]
+    variants = [
+        variant(
+            *(leg.model_copy(update={"label": f"l{at}", "weight": share}) for at, leg in enumerate(LEGS)), fusion=each
+        )
+        for each in fusions
+        for share in (0.1, 0.5, 2.0)
+    ]
+    made = plan(variants, GROUND)
+    assert len(made.legs) == 5
+    assert [fusing.variant for fusing in made.fused] == variants
+    assert describe(made) == "15 variants -> 5 leg runs"
+
+
+def test_a_plan_tells_what_is_searched_and_what_is_kept():
+    made = plan([variant(), variant(rerank=OverlapReranker()), variant(pack=Packing())], GROUND, [variant(top_k=3)])
+    assert describe(made) == "4 variants -> 2 leg runs, 2 searched query by query, 1 kept from before"
+    assert describe(plan([], GROUND, [variant()])) == "1 variant -> 1 kept from before"
+    assert describe(plan([variant(rerank=OverlapReranker())], GROUND)) == "1 variant -> 1 searched query by query"
+    assert describe(plan([variant(Bm25Leg())], GROUND)) == "1 variant -> 1 leg run"
+    assert describe(plan([], GROUND)) == "0 variants -> nothing to do"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"expand": SynonymExpansion(lines=("a, b",))},
+        {"route": Routing()},
+        {"rerank": OverlapReranker()},
+        {"late": Late(), "chunks": "items"},
+        {"parents": "replace"},
+        {"pack": Packing()},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_needs_a_stage_a_query_is_searched(options):
+    assert not is_fused(variant(**options))
+    made = plan([variant(**options)], GROUND)
+    assert (len(made.legs), len(made.searched)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"parents": "annotate"},
+        {"rollup": Rollup(method="sum")},
+        {"fused_depth": 5},
+        {"min_score": 0.5},
+        {"filter": filter_from({"field": "year", "gt": 2000})},
+        {"model": "other"},
+        {"top_k": 1, "overfetch": 1},
+    ],
+    ids=str,
+)
+def test_what_is_legs_fused_and_cut_is_computed(options):
+    assert is_fused(variant(**options))
+
+
+# -- depth -----------------------------------------------------------------------------------------------------------
+
+
+def depths(made) -> dict[str, list[int]]:
+    found = {}
+    for task in made.legs:
+        found.setdefault(type(task.leg).__name__, []).append(task.depth)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("leg", "deepens"),
+    [
+        (VectorLeg(), False),
+        (VectorLeg(exact=True), True),
+        (VectorLeg(distance="l2"), False),
+        (FulltextLeg(), True),
+        (FulltextLeg(pool=100), False),
+        (FulltextLeg(pool=100, mode="web"), True),
+        (FulltextLeg(min_rank=0.01), True),
+        (TrigramLeg(), True),
+        (FuzzyLeg(), True),
+        (Bm25Leg(), True),
+    ],
+    ids=repr,
+)
+def test_one_run_at_the_greatest_depth_serves_all_where_depth_changes_no_order(leg, deepens):
+    made = plan([variant(leg, top_k=each) for each in (5, 20, 10)], GROUND)
+    assert leg.deepens is deepens
+    assert sorted(task.depth for task in made.legs) == ([60] if deepens else [15, 30, 60])
+    assert [share.depth for fusing in made.fused for share in fusing.shares] == [15, 60, 30]
+    assert all(share.task.depth == share.depth or deepens for fusing in made.fused for share in fusing.shares)
+
+
+def test_a_variant_is_asked_as_deep_as_the_deepest_metric_needs():
+    shipped = variant(Bm25Leg(), VectorLeg(depth=200), top_k=10, chunks="items")
+    deep = deepened(shipped, 100)
+    assert (deep.top_k, [leg.depth for leg in deep.legs]) == (100, [100, 200])
+    assert [leg.depth for leg in deepened(shipped, 5).legs] == [30, 200]
+    assert deepened(shipped, 5).top_k == 10
+    assert deepened(shipped, 100, as_shipped=True) is shipped
+    assert deepened(shipped, 10**9).top_k == DEEPEST
+
+
+def test_rankings_of_chunks_go_deeper_since_several_may_be_of_one_item():
+    assert deepened(variant(), 100).top_k == 300
+    assert deepened(variant(rollup=Rollup()), 100).top_k == 100
+
+
+def test_exclusions_are_made_up_for_by_asking_deeper():
+    split = Split(
+        "test", {"a": Query("a", "x"), "b": Query("b", "y")}, excluded={"a": frozenset("12"), "c": frozenset("123")}
+    )
+    assert spare_of(split) == 2
+    deep = deepened(variant(chunks="items"), 50, spare_of(split))
+    assert (deep.top_k, [leg.depth for leg in deep.legs]) == (52, [52, 52])
+    assert spare_of(Split("test", {})) == 0
+
+
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 300), st.integers(0, 9))
+def test_deepening_never_asks_for_less_and_twice_is_once(top_k, overfetch, k, spare):
+    shipped = variant(top_k=top_k, overfetch=overfetch)
+    deep = deepened(shipped, k, spare)
+    assert deep.top_k >= max(top_k, k) + spare
+    assert all(
+        deep.depth_of(leg) >= max(deep.top_k, shipped.depth_of(own))
+        for leg, own in zip(deep.legs, shipped.legs, strict=True)
+    )
+    assert deepened(deep, k) == deep
+
+
+# -- what tells leg runs apart ---------------------------------------------------------------------------------------
+
+
+def digest(leg, ground=GROUND, **options) -> str:
+    return leg_digest(variant(leg, **options), leg, ground)
+
+
+def test_weight_label_depth_and_all_that_follows_the_legs_make_no_other_leg_run():
+    same = {
+        digest(Bm25Leg()),
+        digest(Bm25Leg(weight=9, label="x", depth=7)),
+        digest(Bm25Leg(), top_k=3, rollup=Rollup(), fusion=LinearFusion(), name="other", min_score=0.5),
+    }
+    assert len(same) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        digest(Bm25Leg(k1=2)),
+        digest(FuzzyLeg()),
+        digest(Bm25Leg(), chunks="items"),
+        digest(Bm25Leg(), filter=filter_from({"field": "year", "gt": 2000})),
+        digest(Bm25Leg(), Ground("films", "state", "queries", GROUND.models)),
+        digest(Bm25Leg(), Ground("books", "changed", "queries", GROUND.models)),
+        digest(Bm25Leg(), Ground("books", "state", "others", GROUND.models)),
+    ],
+)
+def test_whatever_decides_what_is_found_makes_another_leg_run(other):
+    assert other != digest(Bm25Leg())
+
+
+def test_the_model_counts_for_legs_that_use_it_and_for_no_others():
+    assert digest(Bm25Leg(), model="large") == digest(Bm25Leg())
+    assert digest(VectorLeg(), model="large") != digest(VectorLeg())
+    assert digest(VectorLeg(), model="small") == digest(VectorLeg())
+
+
+def test_labels_make_no_other_queries_and_texts_do():
+    split = Split("test", {"a": Query("a", "x")}, {"a": {"d": 1}}, digest=b"1")
+    relabelled = Split("test", {"a": Query("a", "x", "kind", ("tag",), 2.0)}, {"a": {"d": 2}}, digest=b"2")
+    assert queries_digest(split) == queries_digest(relabelled)
+    assert queries_digest(split) != queries_digest(Split("test", {"a": Query("a", "X")}))
+    assert queries_digest(split) != queries_digest(Split("test", {"b": Query("b", "x")}))

@@ -1,0 +1,451 @@
+"""The runner on the real server: what it computes is what searches give; what is kept is not asked again."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore"
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from core import bridge
+from core.errors import Cancelled, EmbeddingError, UnknownName
+from core.filters import filter_from
+from core.fusion import fusions
+from core.fusion.linear import LinearFusion
+from core.legs import legs
+from core.legs.bm25 import Bm25Leg
+from core.legs.fulltext import FulltextLeg
+from core.legs.fuzzy import FuzzyLeg
+from core.legs.trigram import TrigramLeg
+from core.legs.vector import VectorLeg
+from core.rerank import OverlapReranker
+from core.resources import Resources
+from core.retriever import RequestContext, search
+from core.routing import Routing
+from core.store import attached, collections
+from core.store.attached import mapped
+from core.types import Item, Query
+from core.variant import Rollup, Variant
+from evals import run_store, runner
+from evals.plan import deepened, describe
+from evals.rankings import Ranked
+from evals.runner import Options
+from evals.splits import Split
+from tests.fakes import HashingEmbedder
+from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
+
+EMBEDDER = HashingEmbedder(64)
+LOUD = [
+    Item(f"loud{n}", " ".join(f"The red button shines {at}, word{at}." for at in range(40)), metadata={"kind": "loud"})
+    for n in range(2)
+]
+TEXTS = ("red button", "word3 common", "unique7 word12", "Title 9", "the", "word40 word41 word42", "zebra", "it's 100%")
+ALL = (
+    VectorLeg(weight=0.5),
+    VectorLeg(label="exact", exact=True, min_score=0.2, weight=0.2),
+    FulltextLeg(weight=0.3),
+    TrigramLeg(weight=0.2),
+    FuzzyLeg(weight=0.0),
+    Bm25Leg(weight=0.7),
+)
+THREE = (VectorLeg(weight=0.6), FulltextLeg(weight=0.3), Bm25Leg(weight=0.1))
+
+
+def variant(name="variant", legs=THREE, **options) -> Variant:
+    return Variant(name=name, legs=legs, chunks=options.pop("chunks", "small"), **options)
+
+
+COMPUTED = [variant(f"{name} of all", ALL, fusion=fusions[name]()) for name in sorted(fusions)] + [
+    variant("rolled up", top_k=12, rollup=Rollup()),
+    variant("rolled up, too shallow", overfetch=1, top_k=20, rollup=Rollup(method="sum")),
+    variant("rolled up, capped", overfetch=1, top_k=20, rollup=Rollup(), fused_depth=25),
+    variant("shallow lexical, rolled up", (FulltextLeg(depth=3), TrigramLeg(depth=4)), top_k=20, rollup=Rollup()),
+    variant("few fused", fused_depth=4),
+    variant("best alone", min_score=0.6, fusion=LinearFusion()),
+    variant("filtered", filter=filter_from({"field": "kind", "eq": "odd"})),
+    variant("items", chunks="items", fusion=LinearFusion(normalize="zscore")),
+    variant("annotated", parents="annotate", top_k=3),
+    variant("every word", (FulltextLeg(mode="web"), FulltextLeg(label="pooled", pool=5))),
+    Variant.of_leg(Bm25Leg(), chunks="small"),
+]
+
+
+@pytest.fixture(scope="module")
+def view(store):
+    name = some_name()
+    make(store, name, [EMBEDDER], {"small": FIXED}, fields=["kind"])
+    ingest(store, name, [*documents(50), *LOUD], [EMBEDDER])
+    return fresh(store, name)
+
+
+@pytest.fixture
+def context(store, view):
+    return RequestContext(store, view, Resources(embedder=lambda _: EMBEDDER, environment={}))
+
+
+@pytest.fixture
+def split() -> Split:
+    """With a query of its own: what other tests kept is of no use here."""
+    own = some_name()
+    queries = {f"q{at}": Query(f"q{at}", asked) for at, asked in enumerate([*TEXTS[:-1], own])}
+    return Split("test", queries, digest=own.encode())
+
+
+def run(context, variants, split, **options):
+    return bridge.run(runner.run(context, variants, split, options=Options(**({"depth": 10} | options))))
+
+
+def live(context, asked, split) -> dict[str, Ranked]:
+    async def work():
+        return {query.id: await search(context, query.text, asked) for query in split.queries.values()}
+
+    return {
+        query: Ranked(tuple(hit.id for hit in found.hits), tuple(hit.score for hit in found.hits))
+        for query, found in bridge.run(work()).items()
+    }
+
+
+# -- what is computed is what a search gives ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variants", "as_shipped"), [(COMPUTED, False), (COMPUTED[-11:], True)], ids=["deep", "shipped"]
+)
+def test_computed_rankings_are_those_of_live_searches_ids_and_scores(context, split, variants, as_shipped):
+    ready = bridge.run(runner.prepared(context, variants, split, options=Options(depth=15, as_shipped=as_shipped)))
+    assert not ready.plan.searched
+    for each, made in zip(variants, run(context, variants, split, depth=15, as_shipped=as_shipped), strict=True):
+        assert (made.name, made.variant, made.failures) == (each.name, each, {})
+        expected = live(context, deepened(each, 15, as_shipped=as_shipped), split)
+        assert {query: (ranked.ids, ranked.scores) for query, ranked in made.rankings.items()} == {
+            query: (ranked.ids, ranked.scores) for query, ranked in expected.items()
+        }, each.name
+        assert any(ranked.ids for ranked in made.rankings.values()), each.name
+
+
+def test_units_keep_their_items_and_places_computed_or_searched(context, split):
+    async def hits(asked):
+        return (await search(context, TEXTS[0], asked)).hits
+
+    for each in (variant(), variant(rerank=OverlapReranker()), variant(rollup=Rollup())):
+        (made,) = run(context, [each], split)
+        expected = bridge.run(hits(deepened(each, 10)))
+        ranked = made.rankings["q0"]
+        assert ranked.items == tuple(hit.item_id for hit in expected)
+        assert ranked.spans == tuple((hit.start, hit.end) for hit in expected)
+        assert made.rankings["q6"] is not None
+    (whole,) = run(context, [variant(chunks="items")], split)
+    assert (whole.rankings["q0"].items, whole.rankings["q0"].spans) == ((), ())
+    assert whole.rankings["q0"].item_ids == whole.rankings["q0"].ids
+
+
+def test_variants_with_a_stage_a_query_are_searched(context, split):
+    each = [variant("reranked", rerank=OverlapReranker()), variant("routed", route=Routing())]
+    for asked, made in zip(each, run(context, each, split), strict=True):
+        expected = live(context, deepened(asked, 10), split)
+        assert {query: ranked.ids for query, ranked in made.rankings.items()} == {
+            query: ranked.ids for query, ranked in expected.items()
+        }
+        assert set(made.stages) >= {"fuse", "cut"}
+        assert len(made.milliseconds) == len(TEXTS)
+
+
+def test_excluded_items_are_taken_out_everywhere_alike_and_made_up_for(context, split):
+    items = [variant("computed", chunks="items"), variant("searched", chunks="items", route=Routing())]
+    before = run(context, items, split)
+    shut = frozenset(before[0].rankings["q1"].ids[:3])
+    without = replace(split, excluded={"q1": shut}, digest=split.digest + b"-")
+    for was, made in zip(before, run(context, items, without), strict=True):
+        assert len(made.rankings["q1"].ids) == len(was.rankings["q1"].ids) == 10
+        assert not shut & set(made.rankings["q1"].ids)
+        assert made.rankings["q0"].ids == was.rankings["q0"].ids
+    assert [made.rankings for made in run(context, items[:1], without)] == [
+        made.rankings for made in run(context, items[:1], without, again=True)
+    ]
+
+
+# -- each leg once -----------------------------------------------------------------------------------------------------
+
+
+class CountedLegs:
+    """A listener that adds up what each leg was asked."""
+
+    def __init__(self) -> None:
+        self.asked = Counter()
+
+    def __call__(self, step) -> None:
+        if step.unit == "queries" and step.done == step.total:
+            self.asked[step.name] += step.done
+
+
+def counted(context, variants, split, **options):
+    listener = CountedLegs()
+    made = runner.run(context, variants, split, progress=listener, options=Options(**({"depth": 10} | options)))
+    return bridge.run(made), listener.asked
+
+
+def test_many_fusions_ask_each_leg_once_and_a_second_suite_asks_nothing(context, split):
+    variants = [variant(f"k {k}", fusion=fusions["rrf"](k=k)) for k in (1, 10, 60)]
+    first, asked = counted(context, variants, split)
+    assert list(asked.values()) == [len(TEXTS)] * 3
+    again, asked = counted(context, variants, split)
+    assert asked == {}
+    assert again == first
+    others = [
+        variant(f"zscore {weight}", (VectorLeg(weight=weight), *THREE[1:]), fusion=LinearFusion()) for weight in (1, 2)
+    ]
+    _, asked = counted(context, others, split)
+    assert asked == {}, "their legs had been asked"
+
+
+def test_again_asks_anew_and_comes_to_the_same(context, split):
+    first, _ = counted(context, [variant()], split)
+    again, asked = counted(context, [variant()], split, again=True)
+    assert list(asked.values()) == [len(TEXTS)] * 3
+    assert again[0].rankings == first[0].rankings
+    assert again[0].made_at > first[0].made_at
+
+
+def test_a_deep_run_serves_a_shallow_one_where_depth_changes_no_order(context, split):
+    counted(context, [variant()], split, depth=40)
+    _, asked = counted(context, [variant()], split, depth=35)
+    assert list(asked) == ["vector over small, 105 deep"]  # of chunks, three times 35
+
+
+def test_other_queries_and_another_collection_version_make_new_runs(context, split):
+    (first,), _ = counted(context, [variant()], split)
+    other = replace(split, queries={**split.queries, "q0": Query("q0", "blue")}, digest=b"other" + split.digest)
+    (second,), asked = counted(context, [variant()], other)
+    assert list(asked.values()) == [len(TEXTS)] * 3
+    relabelled = replace(split, grades={"q0": {"loud0": 1}}, digest=b"labels" + split.digest)
+    (third,), asked = counted(context, [variant()], relabelled)
+    assert asked == {}
+    assert len({first.id, second.id, third.id}) == 3
+
+
+def test_a_collection_that_moved_on_is_asked_anew_and_what_was_kept_of_it_goes(store, split):
+    name = some_name()
+    make(store, name, [EMBEDDER], {"small": FIXED})
+    ingest(store, name, documents(5), [EMBEDDER])
+    context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: EMBEDDER, environment={}))
+    (first,), _ = counted(context, [variant()], split)
+    ingest(store, name, documents(9), [EMBEDDER])
+    (second,), asked = counted(context, [variant()], split)
+    assert len(asked) == 3
+    assert second.subject.version > first.subject.version
+    assert second.subject.content != first.subject.content
+    assert "d00007" in second.rankings["q2"].item_ids
+    assert "d00007" not in first.rankings["q2"].item_ids
+
+
+def test_a_collection_made_anew_under_its_name_is_another(store, split):
+    name, found = some_name(), []
+    for first in (0, 100):
+        make(store, name, [EMBEDDER], {"small": FIXED})
+        ingest(store, name, documents(5, first=first), [EMBEDDER])
+        context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: EMBEDDER, environment={}))
+        found += run(context, [variant()], split)
+        bridge.run(collections.drop(store, name))
+    assert found[0].subject.version == found[1].subject.version
+    assert found[0].id != found[1].id
+    assert not set(found[0].rankings["q1"].ids) & set(found[1].rankings["q1"].ids)
+
+
+def test_variants_that_are_the_same_but_for_the_name_are_one_run_under_both(context, split):
+    lexical = THREE[1:]
+    both, asked = counted(
+        context, [variant("a", lexical), variant("b", lexical), variant("c", lexical, top_k=9)], split
+    )
+    assert [each.name for each in both] == ["a", "b", "c"]
+    assert both[0].id == both[1].id != both[2].id
+    assert len(asked) == 2
+
+
+def test_the_plan_can_be_seen_before_and_tells_what_is_kept(context, split):
+    variants = [variant("a"), variant("b", fusion=LinearFusion()), variant("c", rerank=OverlapReranker())]
+    plan = bridge.run(runner.prepared(context, variants, split, options=Options(depth=10))).plan
+    assert describe(plan) == "3 variants -> 3 leg runs, 1 searched query by query"
+    run(context, variants[1:], split)
+    plan = bridge.run(runner.prepared(context, variants, split, options=Options(depth=10))).plan
+    assert describe(plan) == "3 variants -> 3 leg runs, 2 kept from before"
+
+
+@pytest.mark.parametrize("kind", sorted(legs))
+def test_a_leg_that_says_so_gives_the_same_first_ones_however_deep_it_is_asked(context, kind):
+    for leg in (legs[kind](), legs[kind](exact=True) if kind == "vector" else legs[kind](weight=2)):
+        found = [
+            live(context, variant(legs=(leg.model_copy(update={"depth": depth}),), top_k=300), deep_split())
+            for depth in (5, 20, 100)
+        ]
+        for query, deepest in found[-1].items():
+            for shallow in found:
+                most = len(shallow[query].ids)
+                assert not leg.deepens or shallow[query].ids == deepest.ids[:most]
+
+
+def deep_split() -> Split:
+    return Split("test", {each: Query(each, each) for each in TEXTS[:4]})
+
+
+def test_somebodys_table_is_asked_anew_when_its_rows_moved(store, split):
+    """Nothing tells us: its collection's version stays."""
+    name = some_name()
+
+    def sql(*statements):
+        async def work():
+            async with store.begin() as connection:
+                for statement in statements:
+                    await connection.execute(text(statement))
+
+        bridge.run(work())
+
+    table = name.replace(" ", "_")
+    try:
+        sql(
+            f"CREATE TABLE public.{table} (id text, body text)",
+            f"INSERT INTO public.{table} VALUES ('a', 'red button')",
+        )
+        view = bridge.run(attached.attach(store, name, mapped(table=table, id="id", text="body")))
+        context = RequestContext(store, view, Resources(environment={}))
+        words = [variant("words", (FulltextLeg(),), chunks="items")]
+        first, asked = counted(context, words, split)
+        assert len(asked) == 1
+        assert counted(context, words, split)[1] == {}
+        sql(f"UPDATE public.{table} SET body = 'blue'", f"INSERT INTO public.{table} VALUES ('b', 'a red button')")
+        second, asked = counted(context, words, split)
+        assert len(asked) == 1
+        assert (first[0].rankings["q0"].ids, second[0].rankings["q0"].ids) == (("a",), ("b",))
+        assert first[0].subject.version == second[0].subject.version
+        assert first[0].subject.content != second[0].subject.content
+    finally:
+        sql(f"DROP TABLE IF EXISTS public.{table}")
+        bridge.run(collections.drop(store, name))
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+class Refusing(HashingEmbedder):
+    """Will not embed one query."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.refuses = True
+
+    async def embed(self, texts, purpose="document"):
+        if self.refuses and "red button" in texts:
+            raise EmbeddingError("The endpoint is tired.")
+        return await super().embed(texts, purpose)
+
+
+@pytest.mark.parametrize("options", [{}, {"rerank": OverlapReranker()}], ids=["computed", "searched"])
+def test_a_query_that_fails_is_recorded_the_others_go_on_and_it_alone_is_asked_again(context, split, options):
+    refusing = Refusing()
+    context = replace(context, resources=Resources(embedder=lambda _: refusing, environment={}))
+    (made,), _ = counted(context, [variant(**options)], split)
+    assert made.failures == {"q0": "The endpoint is tired."}
+    assert made.rankings["q0"] == Ranked()
+    assert list(made.rankings) == list(split.queries)
+    (summary,) = [each for each in bridge.run(run_store.listed(context.store)) if each.id == made.id]
+    assert (summary.queries, summary.failed) == (len(TEXTS), 1)
+    refusing.refuses = False
+    refusing.texts = []
+    (mended,), asked = counted(context, [variant(**options)], split)
+    assert mended.failures == {}
+    assert mended.rankings["q0"].ids
+    assert mended.id == made.id
+    assert set(asked.values()) == {1}
+    assert refusing.texts == ["red button"]
+    assert {query: mended.rankings[query] for query in list(split.queries)[1:]} == {
+        query: made.rankings[query] for query in list(split.queries)[1:]
+    }
+
+
+def test_a_statement_that_the_server_refuses_fails_the_query_with_its_reason(context, split):
+    odd = replace(split, queries={**split.queries, "q9": Query("q9", "cat &")})
+    strict = variant("strict", (FulltextLeg(mode="strict"), Bm25Leg()))
+    (made,) = run(context, [strict], odd)
+    assert "'cat &' is not in the syntax of to_tsquery" in made.failures["q9"]
+    assert "red button" not in made.failures
+    (refused,) = run(context, [variant("config", (FulltextLeg(config="klingon"),))], split)
+    assert set(refused.failures) == set(split.queries)
+    assert "klingon" in refused.failures["q0"]
+
+
+def test_a_leg_that_the_collection_lacks_is_told_and_the_others_are_fused(store, split):
+    name = some_name()
+    make(store, name, [], {"small": FIXED})
+    ingest(store, name, documents(20))
+    context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: EMBEDDER, environment={}))
+    (made,) = run(context, [variant()], split)
+    assert made.failures == {}
+    assert any("vector is not available: " in note for note in made.notes)
+    assert {query: ranked.ids for query, ranked in made.rankings.items()} == {
+        query: ranked.ids for query, ranked in live(context, deepened(variant(), 10), split).items()
+    }
+    (alone,) = run(context, [variant("alone", (VectorLeg(),))], split)
+    assert set(alone.failures) == set(split.queries)
+    assert "has no embeddings" in alone.failures["q0"]
+
+
+def test_what_no_query_could_be_asked_is_refused_before_any_is(context, split):
+    listener = CountedLegs()
+    for wrong in (variant(chunks="smal"), variant(filter=filter_from({"field": "kind", "eq": "a"}), chunks="nowhere")):
+        with pytest.raises(UnknownName):
+            bridge.run(runner.run(context, [variant(), wrong], split, progress=listener))
+    assert listener.asked == {}
+
+
+def test_a_deadline_is_each_querys_own(context, split):
+    hasty = replace(context, deadline=1e-9)
+    (made,) = run(hasty, [variant()], split)
+    assert set(made.failures) == set(split.queries)
+    assert "did not end within" in made.failures["q0"]
+
+
+def test_no_queries_and_no_variants_are_no_trouble(context, split):
+    assert run(context, [], split) == []
+    (made,) = run(context, [variant()], replace(split, queries={}))
+    assert made.rankings == {}
+    assert made.latency is None
+
+
+def test_a_token_that_is_set_ends_it(context, split):
+    async def work():
+        token = asyncio.Event()
+        token.set()
+        await runner.run(replace(context, cancellation=token), [variant()], split)
+
+    with pytest.raises(Cancelled):
+        bridge.run(work())
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def test_estimates_are_told_from_timed_searches_which_a_kept_run_can_be_given_later(context, split):
+    variants = [variant(), variant("reranked", rerank=OverlapReranker())]
+    for made in run(context, variants, split):
+        assert made.timed == ()
+        assert (made.latency.queries, made.latency.live) == (len(TEXTS), False)
+        assert all(spent > 0 for spent in made.milliseconds.values())
+    timed = run(context, variants, split, time_live=3)
+    for made in timed:
+        assert made.timed == ("q0", "q2", "q5")
+        assert (made.latency.queries, made.latency.live) == (3, True)
+        assert made.stage_latencies["fuse"].queries == 3
+        assert len(made.milliseconds) == len(TEXTS)
+    assert run(context, variants, split, time_live=2) == timed
+
+
+def test_an_estimate_is_the_slowest_leg_and_the_fusing(context, split):
+    (made,) = run(context, [variant()], split)
+    legs = {stage: spent for stage, spent in made.stages.items() if stage.startswith("leg ")}
+    assert set(legs) == {"leg vector", "leg fulltext", "leg bm25"}
+    for query, spent in made.milliseconds.items():
+        assert spent == max(each[query] for each in legs.values()) + made.stages["fuse"][query]

@@ -1,0 +1,148 @@
+"""`rankbook compare`: two runs held together, scored where they are over the same, else only how alike they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.commands import meant, scores, telling
+
+if TYPE_CHECKING:
+    from evals.board import Board
+    from evals.run_pairs import Pair
+
+TOP = 10
+
+
+def compare(  # noqa: PLR0913, PLR0917 - a flag each
+    one: Annotated[str, typer.Argument(metavar="A", help="A kept run (its name, pin, or id), or a file of one.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="The run that A is held against.")],
+    metric: meant.Metrics = None,
+    collection: Annotated[
+        str | None, typer.Option("--collection", "-c", help="Over which collection; needed for files.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="For files: over which split; by default test.")] = None,
+    queries: meant.Queries = "default",
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="How alike they are (RBO, Jaccard), which needs no labels.")
+    ] = False,
+    by: Annotated[str, typer.Option(help="Break the difference down by: kind, or tag.")] = "kind",
+    seed: meant.Seed = 0,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Is A better than B, by how much, on which queries? Only runs over the same data are scored against each other.
+
+    \b
+    rankbook compare hybrid-retriever bm25 --collection handbook
+    rankbook compare main 3f9a1c2b --metric mrr@10 --metric recall@50
+    rankbook compare lucene.trec ours.trec --collection handbook --split test
+    rankbook compare before after --overlap
+    """
+    from core import bridge
+    from evals.evaluation import Wanted
+    from evals.run_pairs import Where, pair
+    from evals.verdicts import Rules
+    from workbench.session import store
+
+    wanted = None if overlap else Wanted(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
+    found = bridge.run(pair(store(telling.say), (one, other), Where(collection, queries, split), wanted))
+    if as_json:
+        telling.as_json(_plain_pair(found, by))
+        return
+    scores.show_foreign(found.foreign)
+    if found.board is None:
+        _show_overlap(found)
+        return
+    for name in found.board.metrics:
+        _show_comparison(found.board, name, by)
+    for warned in found.board.warnings:
+        telling.say(f"Note: {warned.message}")
+
+
+def _show_comparison(board: Board, metric: str, by: str) -> None:
+    from evals.run_pairs import compared
+
+    other, one = board.names  # B is the baseline, and stands first
+    made = compared(board, metric, by)
+    telling.say(f"{metric}: {made.finding.sentence}")
+    cells = board.cells(metric)
+    rows = [(name, scores.figure(cells[name])) for name in (one, other) if name in cells]
+    rows += [("won, equal, lost", f"{made.wins}, {made.ties}, {made.losses}")]
+    telling.table(f"{one} against {other}", ("", metric), rows)
+    groups = [
+        (each.group or "(none)", each.finding.difference.queries, scores.verdict(each.finding)) for each in made.groups
+    ]
+    if groups:
+        telling.table(f"By {by} of query", (by, "queries", f"{one} is"), groups, right=("queries",))
+    mine, theirs = board.of(one, metric), board.of(other, metric)
+    deciding = [
+        (
+            each.query,
+            board.split.queries[each.query].text,
+            f"{mine[each.query]:.3f}",
+            f"{theirs[each.query]:.3f}",
+            f"{each.difference:+.3f}",
+        )
+        for each in made.deciding
+    ]
+    if deciding:
+        telling.table("The queries that decide", ("id", "query", one, other, "difference"), deciding)
+
+
+def _show_overlap(found: Pair) -> None:
+    from evals.run_pairs import unlike
+
+    one, other = found.runs
+    if differs := unlike(one, other):
+        telling.say(f"They are not over the same data; these differ: {', '.join(differs)}.")
+    measures = found.overlap()
+    rows = [(name, f"{_mean(values):.3f}", _alike(values)) for name, values in measures.items()]
+    telling.table(
+        f"{one.name} and {other.name}, {len(measures['rbo'])} queries", ("", "mean", "queries that are equal"), rows
+    )
+    apart = sorted(measures["rbo"].items(), key=lambda pair: (pair[1], pair[0]))[:TOP]
+    texts = {query: found.split.queries[query].text if query in found.split.queries else "" for query, _ in apart}
+    shown = [(query, texts[query], f"{value:.3f}") for query, value in apart if value < 1]
+    if shown:
+        telling.table("The queries that differ most", ("id", "query", "rbo"), shown, right=("rbo",))
+    telling.say("1 is the same ranking, 0 nothing in common. Which of the two is better, only labels tell.")
+
+
+def _mean(values: Mapping[str, float]) -> float:
+    return sum(values.values()) / len(values) if values else 0.0
+
+
+def _alike(values: Mapping[str, float]) -> int:
+    return sum(value >= 1 - 1e-12 for value in values.values())
+
+
+def _plain_pair(found: Pair, by: str) -> dict[str, Any]:
+    one, other = found.runs
+    told: dict[str, Any] = {"runs": [{"name": run.name, "id": run.id} for run in (one, other)]}
+    if found.board is None:
+        measures = found.overlap()
+        means = {name: _mean(values) for name, values in measures.items()}
+        return {**told, "overlap": means, "by query": measures}
+    board = found.board
+    return {**told, "metrics": {metric: _plain_comparison(board, metric, by) for metric in board.metrics}}
+
+
+def _plain_comparison(board: Board, metric: str, by: str) -> dict[str, Any]:
+    from evals.run_pairs import compared
+
+    made = compared(board, metric, by)
+    texts = board.split.queries
+    return {
+        "sentence": made.finding.sentence,
+        "verdict": str(made.finding.verdict),
+        "difference": made.finding.difference,
+        "groups": made.groups,
+        "deciding": [
+            {"query": each.query, "text": texts[each.query].text, "difference": each.difference}
+            for each in made.deciding
+        ],
+        "by query": {each.query: each.difference for each in made.queries},
+    }

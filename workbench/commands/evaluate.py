@@ -1,0 +1,99 @@
+"""`rankbook eval`: variants over labelled queries, scored side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands import meant, reports, scores, telling
+
+if TYPE_CHECKING:
+    from core.variant import Variant
+    from evals.evaluation import Opened, Wanted
+    from evals.splits import Split
+
+
+def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
+    collection: meant.Collection,
+    variants: Annotated[
+        list[str],
+        typer.Argument(metavar="VARIANT...", help="Presets, TOML files, legs (bm25, vector ...), or files of runs."),
+    ],
+    split: Annotated[
+        str | None, typer.Option(help="Which labelled queries: test, train ..., or all; by default test.")
+    ] = None,
+    queries: meant.Queries = "default",
+    metric: meant.Metrics = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="What the others are compared with: one of them, or a kept run; else the first.")
+    ] = None,
+    chunks: meant.Chunks = None,
+    model: meant.Model = None,
+    as_shipped: Annotated[
+        bool, typer.Option("--as-shipped", help="Ask for no more results than each variant gives.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Ask anew, also what is kept from before.")] = False,
+    time_live: Annotated[int, typer.Option(min=0, help="Time so many queries one by one; else an estimate.")] = 0,
+    seed: meant.Seed = 0,
+    html: reports.Html = None,
+    markdown: reports.Markdown = None,
+    latex: reports.Latex = None,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Score variants over labelled queries, side by side, and say how sure one can be.
+
+    A bare leg is a variant of that leg alone. A file of another engine's run (TREC, CSV, Parquet) joins as an equal.
+
+    \b
+    rankbook eval handbook bm25 vector hybrid-retriever
+    rankbook eval handbook mine.toml local-rag --metric mrr@10 --metric recall@50 --baseline local-rag
+    rankbook eval handbook bm25 lucene.trec --split all --time-live 50
+    rankbook eval handbook local-rag --baseline main --json
+    """
+    from core import bridge
+    from evals.board import METRICS
+    from evals.evaluation import Wanted, evaluated, every, opened
+    from evals.verdicts import Rules
+    from workbench.commands.stopping import stoppable
+    from workbench.session import store
+
+    reports.check_endings(html, markdown, latex)
+    ground = bridge.run(opened(store(telling.say), collection, queries))
+    files, made = meant.runs_and_variants(ground.view, variants, chunks, model)
+    part = ground.split(split or every(ground.labelled))
+    rules = Rules(seed=seed)
+    wanted = Wanted(tuple(metric or METRICS), baseline, as_shipped, again, time_live, rules)
+    plan = _tell_plan(ground, made, part, wanted, quiet=as_json)
+    with telling.progress(quiet=as_json) as listener:
+        board, foreign = stoppable(
+            lambda token: evaluated(meant.until(ground, token), made, part, wanted, files=files, progress=listener)
+        )
+    if as_json:
+        telling.as_json(scores.plain(board))
+    else:
+        scores.show_foreign(foreign)
+        scores.show(board)
+    heading = reports.Heading(f"{collection}: {', '.join(board.names)}", files=_files(made))
+    reports.write(ground.store, [reports.Told(board, plan=plan)], heading, html, markdown, latex)
+
+
+def _tell_plan(ground: Opened, made: Sequence[Variant], split: Split, wanted: Wanted, *, quiet: bool) -> str:
+    from core import bridge
+    from evals.plan import describe
+    from evals.runner import prepared
+
+    if not made:
+        return ""
+    work = prepared(ground.context, made, split, query_set=ground.query_set, options=wanted.options)
+    line = describe(bridge.run(work).plan)
+    if not quiet:
+        telling.say(line)
+    return line
+
+
+def _files(made: Sequence[Variant]) -> dict[str, str]:
+    """The variants as they were, whatever becomes of the files that they came from."""
+    return {f"{variant.name}.toml": variant.to_toml() for variant in made}

@@ -1,0 +1,221 @@
+"""`rankbook judge`: what to judge next, judging in the terminal or by a language model, agreement, labels out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.commands import judged, telling
+from workbench.commands.judged import Collection, Queries, opened_collection
+
+if TYPE_CHECKING:
+    from core.store.collections import View
+    from core.store.engine import Store
+    from evals.judging_queue import Queue, QueueSpec
+
+app = typer.Typer(no_args_is_help=True, help="Judgements: queue, grade, agreement, into labels, out as qrels.")
+
+Runs = Annotated[
+    list[str], typer.Argument(metavar="RUN...", help="Runs by name or the beginning of their id: rankbook runs list.")
+]
+Judge = Annotated[str | None, typer.Option("--judge", "-j", help="Who judges; by default who is logged in here.")]
+Order = Annotated[str, typer.Option(help="settle (two runs, soonest), depth (round by round), or auto.")]
+Metric = Annotated[str, typer.Option(help="What is to be settled: ndcg@K, precision@K or recall@K.")]
+Depth = Annotated[int, typer.Option(min=1, max=1000, help="How deep the pool by depth goes.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="How many pairs; by default what is enough.")]
+Seed = Annotated[int, typer.Option(help="The order in which equals are shown.")]
+Again = Annotated[bool, typer.Option("--again", help="Also what others judged: for agreement.")]
+
+
+def _spec(order: str, metric: str, depth: int, limit: int | None, seed: int, again: bool) -> QueueSpec:
+    from pydantic import ValidationError
+
+    from core.errors import SpecError
+    from evals.judging_queue import QueueSpec
+
+    given = {"order": order, "metric": metric, "depth": depth, "limit": limit, "seed": seed, "again": again}
+    try:
+        return QueueSpec.model_validate(given)
+    except ValidationError as error:
+        raise SpecError.from_pydantic("The queue", error) from error
+
+
+def _judge(name: str | None) -> str:
+    from getpass import getuser
+
+    from core.errors import InputError
+    from evals.judging import signed
+
+    try:
+        return signed(name or getuser())
+    except (KeyError, OSError) as error:  # a container's user may have no name
+        raise InputError("This machine does not know who you are. Say who judges with --judge NAME.") from error
+
+
+async def _queue(store: Store, view: View, runs: list[str], spec: QueueSpec, judge: str) -> Queue:
+    from evals import run_store
+    from evals.judging_queue import queue
+
+    found = [await run_store.load(store, name, collection=view.name) for name in runs]
+    return await queue(store, view, found, spec, judge)
+
+
+def _tell(found: Queue) -> None:
+    telling.say(found.sentence)
+    if found.stale:
+        telling.say(f"{found.stale} judgements are stale, their documents having changed: those pairs are asked anew.")
+    if found.gone:
+        telling.say(f"{found.gone} documents of the queue are no longer in the collection and were left out.")
+
+
+@app.command()
+def queue(  # noqa: PLR0913, PLR0917 - a flag each
+    collection: Collection,
+    runs: Runs,
+    judge: Judge = None,
+    order: Order = "auto",
+    metric: Metric = "ndcg@10",
+    depth: Depth = 10,
+    limit: Limit = None,
+    seed: Seed = 0,
+    again: Again = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """What to judge next: of two runs what would settle them soonest, of more the top of each, round by round.
+
+    Neither run nor rank is shown, so that a judge is not led by them.
+
+    \b
+    rankbook judge queue handbook bm25 local-rag
+    rankbook judge queue handbook bm25 local-rag --metric recall@20 -n 50
+    rankbook judge queue handbook bm25 vector hybrid --depth 20 --json
+    """
+    from core import bridge
+    from evals.judging_queue import described
+
+    opened, view = opened_collection(collection)
+    spec = _spec(order, metric, depth, limit, seed, again)
+    found = bridge.run(_queue(opened, view, runs, spec, _judge(judge)))
+    pairs = [described(task) for task in found.tasks]
+    if as_json:
+        counts = {"stale": found.stale, "gone": found.gone}
+        telling.as_json({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
+        return
+    telling.table("To judge", ("query", "document", "title"), [(p["query"], p["item_id"], p["title"]) for p in pairs])
+    _tell(found)
+
+
+@app.command()
+def grade(  # noqa: PLR0913, PLR0917 - a flag each
+    collection: Collection,
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN...]", help="Runs whose queue is worked off; none with --file.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Grades from a file: query, document, grade; or TREC's.")] = None,
+    judge: Judge = None,
+    order: Order = "auto",
+    metric: Metric = "ndcg@10",
+    depth: Depth = 10,
+    limit: Limit = None,
+    seed: Seed = 0,
+    again: Again = False,
+    queries: Queries = "default",
+) -> None:
+    """Judge the queue in the terminal, a document at a time, or take grades from a file. Each is kept at once.
+
+    0 not relevant, 1 related, 2 answers in part, 3 answers; s skips, m shows more, u takes the last back, q ends.
+    What follows a grade is its note: 2 only for hub 3
+
+    \b
+    rankbook judge grade handbook bm25 local-rag
+    rankbook judge grade handbook bm25 local-rag --judge ada --again
+    rankbook judge grade handbook --file grades.tsv --judge ada
+    """
+    from core import bridge
+    from core.errors import InputError
+    from workbench.commands.sitting import Sitting
+
+    if (file is None) == (not runs):
+        raise InputError("Name the runs whose queue you want to judge, or a file of grades with --file.")
+    opened, view = opened_collection(collection)
+    name = _judge(judge)
+    if file is not None:
+        _from_file(opened, view, file, name, queries)
+        return
+    spec = _spec(order, metric, depth, limit, seed, again)
+    found = bridge.run(_queue(opened, view, runs or [], spec, name))
+    _tell(found)
+    Sitting(opened, view.name, name, found.tasks).run()
+
+
+def _from_file(store: Store, view: View, file: Path, judge: str, queries: str) -> None:
+    from core import bridge
+    from evals import judging
+    from evals.judging_queue import from_file
+
+    read = bridge.run(from_file(store, view, file, judge, name=queries))
+    replaced = bridge.run(judging.give(store, view.name, read.judgements))
+    telling.flaws(read.flaws, len(read.flaws))
+    telling.say(f"{len(read.judgements)} judgements of {judge} kept; {len(replaced)} took the place of earlier ones.")
+
+
+@app.command()
+def model(  # noqa: PLR0913, PLR0917 - a flag each
+    collection: Collection,
+    runs: Runs,
+    order: Order = "auto",
+    metric: Metric = "ndcg@10",
+    depth: Depth = 10,
+    limit: Limit = None,
+    seed: Seed = 0,
+    again: Again = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without asking.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Have a language model judge the queue. What it may cost is said before anything leaves this machine.
+
+    Its grades are marked as a model's and count for nothing unless --models is given to merge or export. With --again
+    it grades what people have graded too, which tells what its grades are worth: rankbook judge agreement.
+
+    \b
+    RANKBOOK_LLM_URL=http://localhost:11434/v1 RANKBOOK_LLM_MODEL=small rankbook judge model handbook bm25 local-rag
+    rankbook judge model handbook bm25 local-rag --again -n 100 --yes
+    """
+    from core import bridge
+    from core.resources import Resources
+    from evals.judge_llm import ModelJudge
+    from evals.judge_llm import grade as let_judge
+
+    opened, view = opened_collection(collection)
+    resources, judge = Resources(), ModelJudge()
+    spec = _spec(order, metric, depth, limit, seed, again)
+    found = bridge.run(_queue(opened, view, runs, spec, judge.signature(resources)))
+    _announce(judge.signature(resources), found, judge.estimate(resources, found.tasks))
+    if found.tasks and not yes and not typer.confirm("Send it?", err=True):
+        telling.say("Nothing was sent.")
+        return
+    with telling.progress(quiet=as_json) as listener:
+        outcome = bridge.run(let_judge(opened, view.name, judge, resources, found.tasks, listener))
+    failed = f" {len(outcome.failures)} prompts failed: {outcome.failures[0]}" if outcome.failures else ""
+    telling.done(
+        outcome, f"{outcome.kept} judgements of {outcome.judge} kept, marked as a model's.{failed}", json=as_json
+    )
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+def _announce(signature: str, found: Queue, estimate: Any) -> None:
+    cost = f", {estimate.cost:.4f} at your prices" if estimate.cost is not None else ""
+    telling.say(
+        f"{len(found.tasks)} pairs for {signature}: up to {estimate.tokens:,} tokens ({estimate.sent:,} sent, "
+        f"{estimate.answered:,} answered){cost}, more where a prompt has to be sent again."
+    )
+
+
+app.command()(judged.agreement)
+app.command()(judged.merge)
+app.command()(judged.export)

@@ -1,0 +1,132 @@
+"""What judgements come to, for `rankbook judge`: agreement, labels in a query set, qrels files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands import telling
+
+if TYPE_CHECKING:
+    from core.store.collections import View
+    from core.store.engine import Store
+
+Collection = Annotated[str, typer.Argument(help="The collection's name.")]
+Queries = Annotated[str, typer.Option("--queries", help="The query set.")]
+Models = Annotated[bool, typer.Option("--models", help="Language models' grades too, where no person has graded.")]
+
+
+def opened_collection(collection: str) -> tuple[Store, View]:
+    from core import bridge
+    from core.store import collections
+    from workbench.session import store
+
+    opened = store(telling.say)
+    return opened, bridge.run(collections.get(opened, collection))
+
+
+def agreement(collection: Collection, queries: Queries = "default", *, as_json: telling.AsJson = False) -> None:
+    """How far judges agree, and what a language model's grades are worth beside people's.
+
+    \b
+    rankbook judge agreement handbook
+    rankbook judge agreement handbook --json
+    """
+    from core import bridge
+    from evals.judging_queue import agreed
+
+    opened, view = opened_collection(collection)
+    found = bridge.run(agreed(opened, view, name=queries))
+    if as_json:
+        told = [each.plain() for each in found.models]
+        telling.as_json({"standing": found.standing.sentence(), "people": found.people, "models": told})
+        return
+    telling.table("Judges", ("judge", "judgements"), found.counts, right=("judgements",))
+    rows = [
+        (two.one, two.other, two.shared, f"{two.same:.0%}", _figure(two.kappa), _figure(two.weighted))
+        for two in found.people.two
+    ]
+    if rows:
+        figures = ("both graded", "same grade", "kappa", "weighted kappa")
+        telling.table("Two by two", ("judge", "judge", *figures), rows, right=figures)
+    for sentence in (found.standing.sentence(), found.people.sentence(), *(each.sentence() for each in found.models)):
+        telling.say(sentence)
+    for each in found.models:
+        if each.compared is not None:
+            grades = [str(grade) for grade in each.compared.grades]
+            table = [(grade, *row) for grade, row in zip(grades, each.compared.table, strict=True)]
+            telling.table(f"People (rows) and {each.model} (columns)", ("grade", *grades), table, right=grades)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def merge(
+    collection: Collection,
+    into: Annotated[str, typer.Option(help="The query set that gets them; --queries is left as it is, if another.")],
+    queries: Queries = "default",
+    split: Annotated[str, typer.Option(help="The split that they become labels of.")] = "test",
+    models: Models = False,
+    overrule: Annotated[bool, typer.Option("--overrule", help="Judgements take the place of labels there.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Judgements as labels. Several judges' grades become their median, the lower of the middle two.
+
+    A query set with new labels is another one: runs over it are not compared with those made before.
+
+    \b
+    rankbook judge merge handbook --into judged
+    rankbook judge merge handbook --into default --overrule
+    """
+    from collections import Counter
+
+    from core import bridge
+    from core.store import names
+    from evals.judging_queue import merge_into
+
+    opened, view = opened_collection(collection)
+    into = names.checked(into, what="The query set's name")
+    made, changed = bridge.run(
+        merge_into(opened, view, into, name=queries, split=split, models=models, overrule=overrule)
+    )
+    origins = Counter(made.origins.values())
+    told = ", ".join(f"{count} from {origin}" for origin, count in sorted(origins.items())) or "none"
+    left = f" {made.left_out} judgements are of queries that {queries!r} does not have." if made.left_out else ""
+    state = "" if changed else " It was so already."
+    plain = {"query_set": into, "origins": dict(origins), "left_out": made.left_out, "changed": changed}
+    telling.done(plain, f"Labels of {split!r} in {into!r}: {told}.{left}{state}", json=as_json)
+
+
+def export(
+    collection: Collection,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; by default standard output.")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="trec (query 0 document grade) or beir (TSV, header).")
+    ] = "trec",
+    models: Models = False,
+) -> None:
+    """Judgements as a qrels file: one grade a pair, people's only unless --models. Stale ones are left out.
+
+    \b
+    rankbook judge export handbook > judged.qrels
+    rankbook judge export handbook --format beir --models -o judged.tsv
+    """
+    from core import bridge
+    from core.errors import SpecError
+    from evals.judging import qrels, resolved, standing
+
+    if form not in {"trec", "beir"}:
+        raise SpecError(f"The format {form!r} is not known. There is: beir, trec.")
+    opened, view = opened_collection(collection)
+    stood = bridge.run(standing(opened, view))
+    settled = resolved(stood.current, models=models)
+    written = qrels({pair: each.grade for pair, each in settled.items()}, "trec" if form == "trec" else "beir")
+    if out is None:
+        typer.echo(written, nl=False)
+    else:
+        out.write_text(written, encoding="utf-8")
+    telling.say(f"{len(settled)} pairs. {stood.sentence()}")

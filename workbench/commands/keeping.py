@@ -1,0 +1,130 @@
+"""Kept runs handed over, pinned as baselines, cleared away: the part of `rankbook runs` that does something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.commands import telling
+
+Reference = Annotated[str, typer.Argument(metavar="RUN", help="Its name, a pin, or the beginning of its id.")]
+Collection = Annotated[
+    str | None, typer.Option("--collection", "-c", help="Only of this collection; tells equal names apart.")
+]
+SHOWN = 12  # characters of an id
+
+
+def export(
+    run: Reference,
+    file: Annotated[Path, typer.Argument(help="By its ending: .csv, .tsv, .jsonl, .parquet; else TREC's run format.")],
+    collection: Collection = None,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """A run's rankings as a file, for trec_eval, ranx, or another engine's notebook.
+
+    \b
+    rankbook runs export main main.trec
+    rankbook runs export hybrid-retriever ranked.parquet --collection handbook
+    """
+    from core import bridge
+    from evals import exchange, run_store
+    from workbench.session import store
+
+    found = bridge.run(run_store.load(store(telling.say), run, collection=collection))
+    exchange.write_run(found, file.expanduser())
+    plain = {"run": found.id, "file": str(file), "queries": len(found.rankings)}
+    telling.done(plain, f"{found.name}, {len(found.rankings)} queries, is in {file}.", json=as_json)
+
+
+def pin(
+    run: Reference,
+    name: Annotated[str, typer.Argument(help="The baseline's name, such as main.")],
+    collection: Collection = None,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Keep a run as the baseline of that name: it is never pruned, and gates and comparisons find it by the name.
+
+    For a suite of several collections pin one run of each, as NAME@COLLECTION.
+
+    \b
+    rankbook runs pin hybrid-retriever main --collection handbook
+    rankbook runs pin 3f9a1c2b main@scifact
+    """
+    from core import bridge
+    from evals import run_store
+    from workbench.session import store
+
+    opened = store(telling.say)
+    found = bridge.run(run_store.find(opened, run, collection=collection))
+    bridge.run(run_store.pin(opened, found.id, name))
+    telling.done({"run": found.id, "pin": name}, f"{found.name} ({found.id[:SHOWN]}) is now {name!r}.", json=as_json)
+
+
+def unpin(
+    name: Annotated[str, typer.Argument(help="The baseline's name.")], *, as_json: telling.AsJson = False
+) -> None:
+    """Take a baseline's name away. The run stays.
+
+    Example: rankbook runs unpin main
+    """
+    from core import bridge
+    from evals import run_store
+    from workbench.session import store
+
+    bridge.run(run_store.unpin(store(telling.say), name))
+    telling.done({"pin": name, "gone": True}, f"{name!r} is no baseline any more.", json=as_json)
+
+
+def prune(
+    keep: Annotated[int, typer.Option(min=0, help="Keep the newest so many of each name over one split.")] = 1,
+    older_than: Annotated[int | None, typer.Option(min=0, help="Only what is older than so many days.")] = None,
+    collection: Collection = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Delete old runs but the newest of each name. Asks first. Pinned ones stay.
+
+    \b
+    rankbook runs prune --keep 3
+    rankbook runs prune --older-than 30 --collection handbook --yes
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from core import bridge
+    from evals import run_store
+    from workbench.session import store
+
+    opened = store(telling.say)
+    if not yes:
+        typer.confirm(f"Delete all but the newest {keep} of each name?", abort=True, err=True)
+    before = datetime.now(UTC) - timedelta(days=older_than) if older_than is not None else None
+    gone = bridge.run(run_store.prune(opened, keep=keep, before=before, collection=collection))
+    telling.done({"deleted": gone}, f"{gone} runs deleted.", json=as_json)
+
+
+def delete(
+    run: Reference,
+    collection: Collection = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Delete one run. Asks first. A pinned one is refused: unpin it before.
+
+    Example: rankbook runs delete 3f9a1c2b --yes
+    """
+    from core import bridge
+    from evals import run_store
+    from workbench.session import store
+
+    opened = store(telling.say)
+    found = bridge.run(run_store.find(opened, run, collection=collection))
+    if not yes:
+        typer.confirm(f"Delete {telling.printable(found.name)!r} ({found.id[:SHOWN]})?", abort=True, err=True)
+    bridge.run(run_store.remove(opened, found.id))
+    telling.done({"run": found.id, "deleted": True}, f"{found.name} ({found.id[:SHOWN]}) is gone.", json=as_json)

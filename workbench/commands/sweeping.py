@@ -1,0 +1,171 @@
+"""`rankbook sweep`: every mix of some legs' weights, what the best of them is worth, and the variant it makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands import meant, reports, scores, telling
+
+if TYPE_CHECKING:
+    from core.variant import Variant
+    from evals.board import Board
+    from evals.evaluation import Opened
+    from evals.suite_tuning import Looked
+    from evals.sweep_summary import SweepSummary
+    from evals.tuned import Tuned
+
+BAR = 30  # characters
+TOP = 10
+
+
+def sweep(  # noqa: PLR0913, PLR0917 - a flag each
+    collection: meant.Collection,
+    legs: Annotated[
+        list[str], typer.Argument(metavar="VARIANT | LEG LEG...", help="A variant of two to four legs, or the legs.")
+    ],
+    split: Annotated[str, typer.Option(help="Where weights are looked for.")] = "train",
+    queries: meant.Queries = "default",
+    metric: Annotated[str, typer.Option("--metric", "-m", help="What is to be best.")] = "ndcg@10",
+    steps: Annotated[int, typer.Option(min=2, max=100, help="Into how many parts the weights' sum is cut.")] = 20,
+    fusion: Annotated[
+        list[str] | None,
+        typer.Option(help="METHOD[,option=value...]; several to choose among. By default rrf and linear."),
+    ] = None,
+    report_split: Annotated[
+        str | None, typer.Option(help="Then score what came of it on this split, beside its legs.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the variant with its weights to this TOML file.")] = None,
+    even_so: Annotated[bool, typer.Option("--even-so", help="Save or report it although labels are too few.")] = False,
+    per_kind: Annotated[bool, typer.Option("--per-kind", help="Save weights for each kind of query.")] = False,
+    chunks: meant.Chunks = None,
+    model: meant.Model = None,
+    seed: meant.Seed = 0,
+    html: reports.Html = None,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Every mix of two, three or four legs' weights at once, and what the best of them is worth on new queries.
+
+    \b
+    rankbook sweep handbook vector bm25
+    rankbook sweep handbook hybrid-retriever --metric mrr@10 --report-split test
+    rankbook sweep handbook vector bm25 trigram --split train --steps 10 --fusion rrf,k=10 --save tuned.toml
+    """
+    from core import bridge
+    from core.errors import SpecError
+    from evals.evaluation import opened
+    from evals.suite_tuning import Looked, apart, looked_for
+    from evals.sweep_summary import plain, summarised
+    from evals.tuned import Procedure
+    from workbench.commands.stopping import stoppable
+    from workbench.session import store
+
+    reports.check_endings(html)
+    if html is not None and report_split is None:
+        raise SpecError("A report shows what weights are worth on other queries. Name their split with --report-split.")
+    ground = bridge.run(opened(store(telling.say), collection, queries))
+    base = meant.base(ground.view, legs, chunks, model)
+    part, notes = ground.split(split), tuple[str, ...]()
+    if report_split is not None:
+        if report_split == split:
+            raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
+        part, notes = apart(ground, part, ground.split(report_split))
+    asked = Looked(base, metric, steps, meant.fusions(fusion), True, Procedure(seed=seed))
+    with telling.progress(quiet=as_json) as listener:
+        tuned, found = stoppable(lambda token: looked_for(meant.until(ground, token), part, asked, listener))
+    reported = _reported(ground, base, tuned, report_split, asked, even_so=even_so, per_kind=per_kind, quiet=as_json)
+    if as_json:
+        telling.as_json({**plain(tuned), "reported": reported and scores.plain(reported)})
+    else:
+        _show_sweep(summarised(tuned), base)
+        for note in (*notes, *found.notes):
+            telling.say(f"Note: {note}")
+        if reported:
+            scores.show(reported)
+    if reported:
+        heading = reports.Heading(f"{collection}: weights of {base.name}", files={"base.toml": base.to_toml()})
+        told = reports.Told(reported, {reported.names[-1]: tuned}, (*notes, *found.notes))
+        reports.write(ground.store, [told], heading, html)
+    if save is not None:
+        made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
+        save.write_text(made.to_toml(), encoding="utf-8")
+        telling.say(f"{made.name} is written to {save}.")
+
+
+def _reported(
+    ground: Opened,
+    base: Variant,
+    tuned: Tuned,
+    split: str | None,
+    asked: Looked,
+    *,
+    even_so: bool,
+    per_kind: bool,
+    quiet: bool,
+) -> Board | None:
+    """The board of the tuned variant, the base with all legs alike, and each leg alone; None where nobody asked."""
+    from evals.evaluation import Wanted, evaluated
+    from evals.verdicts import Rules
+    from workbench.commands.stopping import stoppable
+
+    if split is None:
+        return None
+    if tuned.too_few and not even_so:
+        telling.say(f"{tuned.too_few} Nothing was scored on {split!r}; --even-so does it.")
+        return None
+    variants = [*_beside(base), tuned.variant(base, per_kind=per_kind, even_so=even_so)]
+    wanted = Wanted((asked.metric,), rules=Rules(seed=asked.procedure.seed))
+    with telling.progress(quiet=quiet) as listener:
+        board, _ = stoppable(
+            lambda token: evaluated(
+                meant.until(ground, token), variants, ground.split(split), wanted, progress=listener
+            )
+        )
+    return board
+
+
+def _beside(base: Variant) -> list[Variant]:
+    """What the tuned variant is to beat: all legs alike, and each leg by itself."""
+    from core.variant import Variant
+
+    alike = tuple(leg.model_copy(update={"weight": 1.0}) for leg in base.legs)
+    alone = [
+        Variant.of_leg(leg.model_copy(update={"weight": 1.0}), chunks=base.chunks, model=base.model, filter=base.filter)
+        for leg in base.legs
+    ]
+    named = [each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True)]
+    return [base.but(legs=alike, route=None, name=f"{base.name}, all alike"), *named]
+
+
+def _show_sweep(summary: SweepSummary, base: Variant) -> None:
+    from evals.sweep_summary import shares
+
+    rows = [(method, f"{mean:.3f}", shares(weights)) for method, mean, weights in summary.fusions]
+    title = f"{base.name}: {summary.metric} over {summary.queries} queries"
+    telling.table(title, ("fusion", "in-sample best", "at"), rows, right=("in-sample best",))
+    _show_points(summary)
+    if len(summary.kinds) > 1:
+        kinds = [(each.kind or "(none)", each.queries, shares(each.weights)) for each in summary.kinds]
+        telling.table("Best weights by kind of query, drawn to those for all", ("kind", "queries", "weights"), kinds)
+    for sentence in summary.sentences:
+        telling.say(sentence)
+
+
+def _show_points(summary: SweepSummary) -> None:
+    """The whole curve of two legs; of more the best points. * is the best, = cannot be told from it."""
+    points = list(summary.points)
+    legs = tuple(points[0].weights)
+    if len(legs) > 2:
+        points = sorted(points, key=lambda point: (not point.best, -point.mean))[:TOP]
+    low, high = min(point.mean for point in points), max(point.mean for point in points)
+    rows = []
+    for point in points:
+        length = round(1 + (BAR - 1) * (point.mean - low) / (high - low)) if high > low else BAR
+        mark = "*" if point.best else "=" if point.tied else ""
+        shares = (f"{weight:.3g}" for weight in point.weights.values())
+        rows.append((*shares, f"{point.mean:.3f}", mark, "#" * length))
+    title = "The curve" if len(legs) == 2 else f"The best {len(points)} of {len(summary.points):,} points"
+    telling.table(title, (*legs, summary.metric, "", " "), rows, right=(*legs, summary.metric))

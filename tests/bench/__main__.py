@@ -1,9 +1,11 @@
 """Runs the benchmarks named, or all; prints each one's figures with their targets as they come.
 
-The exit code is 1 where a target is missed.
+The exit code is 1 where a target is missed. With --markdown, what belongs in a table of the README is printed as one.
+Everything is made in a home that is thrown away, unless RANKBOOK_BENCH_HOME names one: what is there is used again.
 
-python -m tests.bench             everything
-python -m tests.bench embedding   one module
+python -m tests.bench                      everything
+python -m tests.bench embedding            one module
+python -m tests.bench presets --markdown   the README's table of results
 """
 
 from __future__ import annotations
@@ -18,15 +20,34 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.figures import Figure
+from tests.bench.figures import Figure, markdown
 
-MODULES = ("start", "embedding", "quality", "reingest", "bulk", "latency", "legs", "hybrid", "recall", "presets")
+MODULES = (
+    "start",
+    "embedding",
+    "quality",
+    "reingest",
+    "bulk",
+    "latency",
+    "legs",
+    "hybrid",
+    "attached",
+    "recall",
+    "presets",
+    "metrics",
+    "statistics",
+    "suite",
+    "sweep",
+    "notebook",
+    "tuned",
+)
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or MODULES
+    chosen = [each for each in sys.argv[1:] if not each.startswith("--")] or MODULES
+    kept = os.environ.get("RANKBOOK_BENCH_HOME")
     os.environ.pop("RANKBOOK_DSN", None)
-    os.environ["RANKBOOK_HOME"] = tempfile.mkdtemp(prefix="rankbook-bench-", dir="/tmp")
+    os.environ["RANKBOOK_HOME"] = kept or tempfile.mkdtemp(prefix="rankbook-bench-", dir="/tmp")
     figures: list[Figure] = []
     try:
         for name in chosen:
@@ -34,7 +55,10 @@ def main() -> int:
             show(name, found)
             figures += found
     finally:
-        shutil.rmtree(Path(os.environ["RANKBOOK_HOME"]), ignore_errors=True)
+        if not kept:
+            shutil.rmtree(Path(os.environ["RANKBOOK_HOME"]), ignore_errors=True)
+    if "--markdown" in sys.argv:
+        sys.stdout.write(f"\n{markdown(figures)}\n")
     return 0 if all(figure.met for figure in figures) else 1
 
 

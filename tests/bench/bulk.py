@@ -92,6 +92,8 @@ async def _measure() -> list[Figure]:
 
 
 async def _collection(store: Store) -> Any:
+    if await collections.find(store, "bulk"):
+        await collections.drop(store, "bulk")
     view = await collections.create(store, "bulk")
     view = await collections.add_chunk_set(store, view, "pages", {"kind": "pages", "max_tokens": 1000})
     return await collections.add_embedding_set(store, view, view.chunk_set("pages"), ReadyVectors.model, DIMENSION)

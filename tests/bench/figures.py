@@ -7,7 +7,7 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,22 @@ class Figure:
     measured: str
     target: str = ""
     met: bool = True
+    section: str = ""
+    row: tuple[tuple[str, str], ...] = ()  # the same as cells of a table in its section, each with its head
+
+
+def markdown(figures: Iterable[Figure]) -> str:
+    """The rows of figures that have some, a table for each section, as a README wants them."""
+    sections: dict[tuple[str, ...], list[str]] = {}
+    for figure in figures:
+        heads, cells = zip(*figure.row, strict=True) if figure.row else ((), ())
+        if cells:
+            sections.setdefault((figure.section, *heads), []).append(f"| {' | '.join(cells)} |")
+    tables = []
+    for (section, *names), rows in sections.items():
+        rule = ["---", *["---:"] * (len(names) - 1)]
+        tables.append("\n".join((f"**{section}**", "", f"| {' | '.join(names)} |", f"|{'|'.join(rule)}|", *rows)))
+    return "\n\n".join(tables)
 
 
 def at_least(what: str, value: float, target: float, form: str = "{:.2f}") -> Figure:

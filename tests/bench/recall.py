@@ -11,6 +11,7 @@ from core.filters import filter_from
 from core.legs import PreparedQuery
 from core.legs.vector import VectorLeg
 from core.store import collections
+from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.store.levels import level
@@ -18,6 +19,7 @@ from core.types import Item, Place, Row
 from evals.sources import guess
 from evals.store import chain
 from tests.bench.figures import SHARED, Figure, at_least
+from tests.bench.synthetic import kept
 
 COLLECTIONS = ("scifact", "cranfield", "chroma-chunking", "xquad-de")
 LEAST_EMBEDDINGS = 50_000
@@ -43,13 +45,21 @@ def items() -> Iterator[Row[Item]]:
 async def _measure() -> list[Figure]:
     async with await Store.open(chains=[chain]) as store:
         model = embedder()
-        view = await collections.create(store, "recall", fields=["part"])
-        view = await collections.add_chunk_set(store, view, "fine", {"kind": "sentences", "max_tokens": 32})
-        view = await collections.add_embedding_set(store, view, view.chunk_set("fine"), model.model, model.dimension)
-        report = await Ingest(store, view, {model.model: model}, model).run(items())
-        whole = level(store, await collections.get(store, "recall"), "fine")
+
+        async def make() -> View:
+            view = await collections.create(store, "recall", fields=["part"])
+            view = await collections.add_chunk_set(store, view, "fine", {"kind": "sentences", "max_tokens": 32})
+            return await collections.add_embedding_set(
+                store, view, view.chunk_set("fine"), model.model, model.dimension
+            )
+
+        def fill(made: View) -> Ingest:
+            return Ingest(store, made, {model.model: model}, model)
+
+        view, _ = await kept(store, "recall", make, fill, items())
+        whole = level(store, view, "fine")
         filtered = whole.narrowed(filter_from({"field": "part", "eq": 7}))
-        figures = [at_least("recall: real embeddings", report.chunks, LEAST_EMBEDDINGS, "{:,.0f}")]
+        figures = [at_least("recall: real embeddings", view.chunk_set("fine").units, LEAST_EMBEDDINGS, "{:,.0f}")]
         for name, where in (("HNSW at defaults", whole), (f"with a filter that keeps 1 in {SHARE_KEPT}", filtered)):
             found = []
             for text in _queries():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from core import bridge
+from core.store import collections
 from core.store.engine import Store
 from evals import library
 from evals.sources import guess
@@ -18,6 +19,8 @@ def measure() -> list[Figure]:
 
 async def _measure() -> list[Figure]:
     async with await Store.open(chains=[chain]) as store:
+        if await collections.find(store, "cranfield"):
+            await collections.drop(store, "cranfield")
         times = []
         for _ in range(4):
             begun = time.perf_counter()

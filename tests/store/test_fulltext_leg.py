@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -166,3 +168,103 @@ def test_a_pool_obeys_a_filter(store):
 @pytest.mark.parametrize("mode", ["any", "web", "plain"])
 def test_the_lexeme_index_is_used(store, collection, mode):
     assert "lexemes_0_tsv_gin" in plans(store, collection, FulltextLeg(mode=mode), "quick fox", "enable_seqscan = off")
+
+
+# -- where many units match, only those are ranked that can be among the first --------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many(store):
+    """Enough that the postings are asked first: words repeated, units of all lengths, and a title on every fourth."""
+    chance = np.random.default_rng(5)
+
+    def drawn(words):
+        return " ".join(f"w{int(each)}" for each in np.minimum(chance.zipf(1.3, words), 60))
+
+    items = [
+        Item(f"d{number:05d}", drawn(int(chance.integers(3, 40))), title="" if number % 4 else drawn(3))
+        for number in range(1500)
+    ]
+    name = some_name()
+    make(store, name, chunks={"small": FIXED})
+    ingest(store, name, items)
+    return fresh(store, name)
+
+
+SOME_OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"normalization": 0},
+    {"normalization": 2 | 32},
+    {"weights": (0.1, 0.2, 0.4, 1.0)},
+    {"weights": (0.3, 0.0, 0.0, 0.3)},
+)
+OTHER_OPTIONS: tuple[dict[str, Any], ...] = (
+    {"weights": (1.0, 0.0, 0.0, 0.1)},
+    {"weights": (0.0, 0.0, 0.0, 1.0)},
+    {"normalization": 8},
+    {"rank": "ts_rank_cd"},
+)
+
+
+def every_match_ranked(level):
+    """The level as one that has no postings, where nothing tells which units to leave out."""
+    return replace(level, lexicon=None)
+
+
+@pytest.mark.parametrize("options", [*SOME_OPTIONS, *OTHER_OPTIONS])
+@pytest.mark.parametrize("chunks", ["items", "small"])
+def test_leaving_out_what_cannot_be_among_the_first_changes_nothing(store, many, options, chunks):
+    leg = FulltextLeg(**options)
+    for text in ("w1 w2 w3 w9", "w60 w5 w1 nowhere", "w1 w1 w4"):
+        for depth in (1, 10, 100):
+            quick = asked(store, many, leg, text, depth, chunks=chunks)
+            true = asked(store, many, leg, text, depth, chunks=chunks, change=every_match_ranked)
+            assert quick == true, (text, depth)
+
+
+def test_leaving_out_obeys_a_filter_and_the_querys_configuration(store, many):
+    leg, some = FulltextLeg(config="simple"), {"field": "title", "exists": False}
+    quick, true = (
+        asked(store, many, leg, "w1 w2 w3 w9", 50, where=some, change=change)
+        for change in (replace, every_match_ranked)
+    )
+    assert quick == true
+    assert len(quick) == 50
+
+
+@pytest.mark.parametrize("options", SOME_OPTIONS)
+def test_the_postings_are_asked_first_where_they_can_tell(store, many, options):
+    assert "postings_0" in plans(store, many, FulltextLeg(**options), "w1 w2 w3 w9")
+
+
+@pytest.mark.parametrize("options", OTHER_OPTIONS)
+def test_the_postings_are_left_alone_where_they_cannot_tell(store, many, options):
+    assert "postings_0" not in plans(store, many, FulltextLeg(**options), "w1 w2 w3 w9")
+
+
+def test_few_matches_are_ranked_at_once(store, collection):
+    assert "postings_0" not in plans(store, collection, FulltextLeg(), "quick fox")
+
+
+def test_titles_and_the_units_left_are_found_by_their_indexes(store, many):
+    plan = plans(store, many, FulltextLeg(), "w1 w2 w3 w9", "enable_seqscan = off")
+    assert "lexemes_0_titled" in plan
+    assert "postings_0_term_key" in plan
+    assert "lexemes_0_item_key_key" in plan
+
+
+def test_postings_that_lag_behind_and_titles_without_an_index_are_not_asked(store):
+    name, words = some_name(), "common title " + " ".join(f"word{number}" for number in range(9))
+    make(store, name, chunks={})
+    ingest(store, name, documents(1500))
+    view = fresh(store, name)
+
+    def asks_postings():
+        return "postings_0" in plans(store, view, FulltextLeg(), words)
+
+    assert asks_postings()
+    query(store, view, "UPDATE {chunk_sets} SET posted_to = posted_to - 1")
+    assert not asks_postings()
+    query(store, view, "UPDATE {chunk_sets} SET posted_to = posted_to + 1")
+    query(store, view, f'DROP INDEX "{view.namespace}".lexemes_0_titled')
+    assert not asks_postings()

@@ -181,7 +181,8 @@ def _fields(title: str, path: tuple[int | str, ...]) -> list[str]:
     for part in path:
         if isinstance(part, str):
             fields = [each.model_fields.get(part) or _aliased(each, part) for each in found]
-            found = {inner for field in fields if field is not None for inner in _models(field.annotation)}
+            inside = {inner for field in fields if field is not None for inner in _models(field.annotation)}
+            found = inside or {each for each in found if each.__name__.lower() == part}  # or the tag of a union
     if len(found) != 1:
         return []
     return sorted(field.alias or name for name, field in found.pop().model_fields.items())

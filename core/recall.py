@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row
 
+from core.embedding import Embedder, Vectors
 from core.errors import MissingCapability
+from core.expansion import Expanded
 from core.fusion import Fused, LegRanking
 from core.legs import Leg, PreparedQuery, Recalled
 from core.store.engine import Store
@@ -37,6 +39,17 @@ class LegRun:
 
     def ranking(self, weight: float) -> LegRanking:
         return LegRanking(self.name, weight, self.found.candidates, self.leg.bounds)
+
+
+def prepared(embedder: Callable[[str], Embedder], expanded: Expanded) -> PreparedQuery:
+    """What legs are asked with: the words, and the vector of the meaning, made when the first of them wants it."""
+
+    async def embed(model: str, _: str) -> Vectors:
+        vectors: Vectors = await embedder(model).embed([expanded.meaning], "query")
+        first: Vectors = vectors[0]
+        return first
+
+    return PreparedQuery(expanded.words, embed, original=expanded.original)
 
 
 async def recall(

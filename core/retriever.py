@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from core import parents, recall
-from core.embedding import DEFAULT_MODEL, Embedder, Vectors, stored_as
+from core.embedding import DEFAULT_MODEL, Embedder, stored_as
 from core.errors import Cancelled, DeadlineExceeded
 from core.expansion import Expanded, ExpansionContext
 from core.fusion import Fused
 from core.late_chunks import late_chunks
-from core.legs import Leg, PreparedQuery
+from core.legs import Leg
+from core.legs.base import checked_text
 from core.packing import ContextPack, TokenCounter, pack, token_counter
 from core.recall import LegRun
 from core.rerank import Mark
@@ -108,7 +109,8 @@ class _Search:
     """One run of the pipeline; its methods are the steps, in their order."""
 
     def __init__(self, context: RequestContext, query: str, variant: Variant) -> None:
-        self.context, self.query, self.variant = context, query, variant
+        # Clean from here on: models and endpoints choke on what PostgreSQL refuses.
+        self.context, self.query, self.variant = context, checked_text(query), variant
         self.trace = Trace()
         self.marks: tuple[Mark, ...] = ()
         self.level: Level = level(context.store, context.view, variant.chunks, variant.model).narrowed(variant.filter)
@@ -176,12 +178,7 @@ class _Search:
         return hits
 
     async def _recall(self, expanded: Expanded, depths: Mapping[str, int]) -> list[LegRun]:
-        async def embed(model: str, _: str) -> Vectors:
-            vectors: Vectors = await self.context.embedder(model).embed([expanded.meaning], "query")
-            first: Vectors = vectors[0]
-            return first
-
-        query = PreparedQuery(expanded.words, embed, original=expanded.original)
+        query = recall.prepared(self.context.embedder, expanded)
         runs = await recall.recall(self.context.store, self.level, query, self._legs(), depths)
         for run in runs:
             self.trace.add(
@@ -197,6 +194,10 @@ class _Search:
             available = [run.ranking(weights[run.name]) for run in runs if run.problem is None]
             fused: list[Fused] = self.variant.fusion.fuse(available)
             depth = self.variant.fused_depth or len(fused)
+            if not self.variant.fusion.heard(available):
+                record.note("Every leg has the weight 0, so all results count alike. Give one of them a weight.")
+            if not fused and self.variant.filter is not None:
+                record.note("Nothing that the filter lets through matches the query.")
             record.drop((each.id for each in fused[depth:]), f"its place is beyond fused_depth {depth}")
             hits = await recall.described(self.context.store, self.level, fused[:depth])
             record.hand_on(hits)
@@ -282,11 +283,11 @@ class _Search:
 
 def _out_of_reach(hits: Sequence[Hit], least: float) -> list[str]:
     """Why a threshold left nothing. Said of what came: an endpoint's scores, or raw ones, may be above 1."""
-    if least > 1:
-        return [f"min_score is {least:g}, and relative scores end at 1: no hit can reach it. Lower it."]
     if not hits:
         return []
     best = max(hit.score for hit in hits)
+    if best <= 1 < least:
+        return [f"min_score is {least:g}, and relative scores end at 1: no hit can reach it. Lower it."]
     return [f"No hit reaches min_score {least:g}: the best of {len(hits)} scores {best:.4g}. Lower it."]
 
 

@@ -15,7 +15,7 @@ that does is registered beside the rules. The rules, in order; the first that fi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -166,13 +166,13 @@ class Routing(BaseModel):
                 raise UnknownName(f"query kind of the classifier {self.classifier!r}", kind, known)
         return self
 
-    def check(self, leg_names: Collection[str]) -> None:
+    def check(self, own_weights: Mapping[str, float]) -> None:
         """Refuses weights of legs that the variant has not got, and kinds for which no leg would count."""
         for kind, weights in self.weights.items():
             for leg in weights:
-                if leg not in leg_names:
-                    raise UnknownName(f"leg of this variant (routing, kind {kind!r})", leg, leg_names)
-            if leg_names and all(weights.get(leg, 1.0) == 0 for leg in leg_names):
+                if leg not in own_weights:
+                    raise UnknownName(f"leg of this variant (routing, kind {kind!r})", leg, own_weights)
+            if own_weights and not any(weights.get(leg, own) for leg, own in own_weights.items()):
                 raise SpecError(
                     f"Routing gives every leg the weight 0 for queries of the kind {kind!r}, so they would find "
                     "nothing. Give one of them a weight, or leave the kind out to keep the variant's own."

@@ -22,7 +22,7 @@ from core.expansion import Expansion
 from core.expansion.spec import EXPANSIONS
 from core.filters import Filter
 from core.fusion import Fusion
-from core.fusion.base import total
+from core.fusion.base import LegRanking, total
 from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS
@@ -102,6 +102,9 @@ class Variant(BaseModel):
         except pydantic.ValidationError as error:
             raise SpecError.from_pydantic(f"The variant {self.name!r}", error) from error
 
+    def _named(self) -> zip[tuple[str, Leg]]:
+        return zip(self.leg_names, self.legs, strict=True)
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         twice = [name for name, count in Counter(self.leg_names).items() if count > 1]
@@ -115,8 +118,10 @@ class Variant(BaseModel):
         if whole and (self.parents != "none" or self.rollup):
             which = "rollup" if self.rollup else f"parents = {self.parents!r}"
             raise SpecError(f"{self.name!r}: {which} needs chunks, and chunks = 'items' has none. Name a chunk set.")
+        # Of nothing, a fusion makes nothing; but it refuses legs that it could never fuse.
+        self.fusion.fuse([LegRanking(name, leg.weight, (), leg.bounds) for name, leg in self._named()])
         if self.route:
-            self.route.check(self.leg_names)
+            self.route.check({name: leg.weight for name, leg in self._named()})
         return self
 
     @classmethod
@@ -137,7 +142,7 @@ class Variant(BaseModel):
         try:
             return cls(**data)
         except pydantic.ValidationError as error:
-            raise SpecError.from_pydantic(f"The variant {data.get('name', '')!r}", error) from error
+            raise SpecError.from_pydantic(f"The variant {data.get('name', 'unnamed')!r}", error) from error
 
     @classmethod
     def from_toml(cls, text: str, *, path: Path | str | None = None) -> Self:
@@ -152,7 +157,8 @@ class Variant(BaseModel):
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"The variant cannot be read ({error}).", path=path) from error
+            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+            raise InputError(f"The variant cannot be read ({why}).", path=path) from error
         return cls.from_toml(text, path=path)
 
     def to_data(self) -> dict[str, Any]:

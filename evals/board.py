@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 METRICS = ("ndcg@10", "recall@100", "mrr@10")
 DEFAULT_RULES = Rules()
 WELL_JUDGED = 0.95  # below this share of judged hits, a difference may be one of labels
-NAMED = 5  # ids in a sentence
+DEEPEST_JUDGED = 20  # cut-off to which labels are expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,19 +228,21 @@ class Board(Shown):
         return warned
 
     def _unjudged(self) -> list[Warned]:
-        warned = []
+        """The metric with the fewest labels where it counts; of the first hundred hits nobody labels all."""
+        worst, run, least = "", "", WELL_JUDGED
         for metric in self.metrics:
-            cells = self.cells(metric)
-            low = {name: cell.judged for name, cell in cells.items() if (cell.judged or 1.0) < WELL_JUDGED}
-            shallow = (Metric.parse(metric).cutoff or math.inf) <= 20  # nobody labels the first hundred
-            if low and shallow:
-                worst = min(low, key=lambda name: low[name] or 0.0)
-                message = (
-                    f"{metric}: of the hits that count, {100 * (low[worst] or 0.0):.0f}% are judged for {worst}; the "
-                    "others count as not relevant. Judge the pool before small differences are believed."
-                )
-                warned.append(Warned(message))
-        return warned
+            if (Metric.parse(metric).cutoff or math.inf) > DEEPEST_JUDGED:
+                continue
+            for name, cell in self.cells(metric).items():
+                if cell.judged is not None and cell.judged < least:
+                    worst, run, least = metric, name, cell.judged
+        if not worst:
+            return []
+        message = (
+            f"Of the hits that {worst} counts, {100 * least:.0f}% are judged for {run}; the others count as not "
+            "relevant. Judge the pool before small differences are believed."
+        )
+        return [Warned(message)]
 
     def _imported(self) -> list[Warned]:
         """Flaws of queries that are scored here; those of documents, once in all."""
@@ -250,7 +252,7 @@ class Board(Shown):
             by_kind.setdefault(str(flaw.get("of", "input")), []).append(flaw)
         return [
             Warned(
-                f"Import found {len(found)} things about these queries ({kind}); the first: {found[0]['message']}",
+                f"Of these queries import says ({kind}, {len(found)} in all): {found[0]['message']}",
                 tuple(dict.fromkeys(str(flaw["subject"]) for flaw in found)),
             )
             for kind, found in by_kind.items()

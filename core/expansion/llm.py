@@ -17,7 +17,7 @@ from pydantic import Field
 from core.errors import LanguageModelError
 from core.expansion.base import Expansion, ExpansionContext, Proposal, expansions
 from core.expansion.words import content_words, new_words
-from core.llm import Endpoint, Estimate, NoAnswer, Patience, Question, ask, endpoint_from, session
+from core.llm import Asking, Endpoint, Estimate, NoAnswer, Question, ask, session
 from core.resources import Resources
 
 LONGEST_REWRITE = 500  # characters
@@ -44,7 +44,7 @@ you do not know."""
 
 
 @expansions.register("llm")
-class LanguageModelExpansion(Expansion):
+class LanguageModelExpansion(Asking, Expansion):
     """Asks also with a language model's rewrites of the query, or with the words of an answer it makes up. It sees the
     query and nothing else.
 
@@ -61,13 +61,6 @@ class LanguageModelExpansion(Expansion):
     )
     words: bool = Field(True, description="Whether keyword legs also ask with the words that are new.")
     most: int = Field(20, ge=1, le=200, description="At most how many words are added for them.")
-    url: str | None = Field(
-        None, description="The endpoint's address before `/chat/completions`; else RANKBOOK_LLM_URL."
-    )
-    model: str | None = Field(None, description="The endpoint's name for the model; else RANKBOOK_LLM_MODEL.")
-    strict_json_output: bool = Field(
-        True, description="Ask for the schema and take JSON alone; otherwise JSON is looked for in the text."
-    )
     answer_tokens: int | None = Field(
         None, ge=1, le=100_000, description="The most the reply may take; by default 60 a rewrite, 400 an answer."
     )
@@ -75,13 +68,11 @@ class LanguageModelExpansion(Expansion):
     on_failure: Literal["pass", "raise"] = Field(
         "pass", description="Whether the query stays as it is with a note, or the search fails, when the model does."
     )
-    timeout: float = Field(60.0, gt=0, le=600, description="Seconds that one attempt may take.")
-    attempts: int = Field(4, ge=1, le=10, description="How often it is asked where asking again can help.")
 
     async def propose(self, context: ExpansionContext, query: str) -> Proposal:
         if not content_words(query):
             return Proposal()
-        endpoint = self._endpoint(context.resources)
+        endpoint = self.endpoint(context.resources)
         try:
             texts = await self._texts(context.resources, endpoint, query)
         except LanguageModelError as error:
@@ -92,7 +83,7 @@ class LanguageModelExpansion(Expansion):
 
     def estimate(self, resources: Resources, query: str) -> Estimate:
         """What one attempt may take, before anything is sent. Nothing at all where the reply is kept already."""
-        return self._question(query).estimate(self._endpoint(resources))
+        return self._question(query).estimate(self.endpoint(resources))
 
     def _proposal(self, query: str, texts: Sequence[str]) -> Proposal:
         new = list(new_words(query, texts)) if self.words else []
@@ -102,9 +93,6 @@ class LanguageModelExpansion(Expansion):
         if len(new) > self.most:
             notes.append(f"{len(new) - self.most} more of its words were left out.")
         return Proposal(tuple(new[: self.most]), meant, tuple(notes))
-
-    def _endpoint(self, resources: Resources) -> Endpoint:
-        return endpoint_from(resources.environment, url=self.url, model=self.model)
 
     def _question(self, query: str) -> Question:
         answering = self.proposal == "answer"
@@ -134,8 +122,7 @@ class LanguageModelExpansion(Expansion):
         kept = await session().cache.get(key) if self.use_cache else None
         if kept is not None and (known := self._kept(kept)) is not None:
             return known
-        patience = Patience(timeout=self.timeout, attempts=self.attempts)
-        texts = await ask(resources, endpoint, self._question(query), self._read, patience)
+        texts = await ask(resources, endpoint, self._question(query), self._read, self.patience)
         if self.use_cache:
             whole = texts[0] if self.proposal == "answer" else texts
             await session().cache.put(key, json.dumps({self.proposal: whole}))

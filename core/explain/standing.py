@@ -16,6 +16,7 @@ from core.errors import MissingCapability
 from core.explain.account import Standing
 from core.explain.target import Target
 from core.legs import Leg, PreparedQuery, Recalled, legs
+from core.recall import prepared
 from core.retriever import RequestContext, RetrievalBundle
 from core.store.levels import Level, Postings
 from core.store.schema import any_id, lexeme_table
@@ -51,16 +52,9 @@ async def standings(
     context: RequestContext, where: Level, bundle: RetrievalBundle, target: Target
 ) -> tuple[Standing, ...]:
     """Every leg of the variant, in its order. `where` is without the filter where that leaves the document out."""
-    asked = _Asked(context, where, _prepared(context, bundle), bundle, target)
+    asked = _Asked(context, where, prepared(context.embedder, bundle.expanded), bundle, target)
     named = zip(bundle.variant.leg_names, bundle.variant.legs, strict=True)
     return tuple([await asked.standing(name, leg) for name, leg in named])
-
-
-def _prepared(context: RequestContext, bundle: RetrievalBundle) -> PreparedQuery:
-    async def embed(model: str, _: str) -> Any:
-        return (await context.embedder(model).embed([bundle.expanded.meaning], "query"))[0]
-
-    return PreparedQuery(bundle.expanded.words, embed)
 
 
 @dataclass(frozen=True, slots=True)

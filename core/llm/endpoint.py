@@ -32,9 +32,9 @@ def endpoint_from(environment: Mapping[str, str], *, url: str | None = None, mod
     home = environment.get(URL, "")
     url, model = url or home, model or environment.get(MODEL, "")
     if not url or not model:
-        missing = " and ".join(name for name, value in ((URL, url), (MODEL, model)) if not value)
+        missing = f"{URL} and {MODEL} are" if not (url or model) else f"{MODEL if url else URL} is"
         raise SpecError(
-            f"No language model is configured: {missing} is not set. Set {URL} to an OpenAI-compatible address such "
+            f"No language model is configured: {missing} not set. Set {URL} to an OpenAI-compatible address such "
             f"as http://localhost:11434/v1, {MODEL} to a model there and, if it wants one, {KEY} to a key."
         )
     url = checked_url(url, URL if url == home else "The language model's url")

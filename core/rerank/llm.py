@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from core.errors import LanguageModelError
-from core.llm import Endpoint, Estimate, NoAnswer, Patience, Question, ask, endpoint_from, session
+from core.llm import Asking, Endpoint, Estimate, NoAnswer, Question, ask, session
 from core.rerank.base import Mark, Reranked, Reranker, rerankers
 from core.rerank.marking import Candidates, candidates_of, marks_of, material_of, schema_of
 from core.rerank.rubrics import RUBRICS, Rubric
@@ -24,7 +24,7 @@ ANSWER_FRAME = 100  # tokens around the marks
 
 
 @rerankers.register("llm")
-class LanguageModelReranker(Reranker):
+class LanguageModelReranker(Asking, Reranker):
     """Orders by a language model's marks, which become scores from 0 to 1. It sees the query and the texts.
 
     A failure passes results through, or raises; a missing endpoint and a spent budget always raise: a benchmark half
@@ -39,13 +39,6 @@ class LanguageModelReranker(Reranker):
         "hundred", description="Marks from 0 to 10, or from 0 to 100 with answerability and key evidence."
     )
     max_text_chars_per_candidate: int = Field(1200, ge=1, le=100_000, description="Where each text is cut.")
-    url: str | None = Field(
-        None, description="The endpoint's address before `/chat/completions`; else RANKBOOK_LLM_URL."
-    )
-    model: str | None = Field(None, description="The endpoint's name for the model; else RANKBOOK_LLM_MODEL.")
-    strict_json_output: bool = Field(
-        True, description="Ask for the schema and take JSON alone; otherwise JSON is looked for in the text."
-    )
     answer_tokens: int | None = Field(
         None, ge=1, description="The most the answer may take; by default 120 a candidate, 40 with the rubric `ten`."
     )
@@ -53,13 +46,11 @@ class LanguageModelReranker(Reranker):
     on_failure: Literal["pass", "raise"] = Field(
         "pass", description="Whether results pass through with a note, or the search fails, when the model does."
     )
-    timeout: float = Field(60.0, gt=0, le=600, description="Seconds that one attempt may take.")
-    attempts: int = Field(4, ge=1, le=10, description="How often it is asked where asking again can help.")
 
     async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
         if not hits:
             return self.cut(hits)
-        endpoint = self._endpoint(resources)
+        endpoint = self.endpoint(resources)
         try:
             marks = await self._marks(resources, endpoint, query, self._candidates(query, hits))
         except LanguageModelError as error:
@@ -71,14 +62,11 @@ class LanguageModelReranker(Reranker):
 
     def estimate(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Estimate:
         """What one attempt may take, before anything is sent. Nothing at all where the answer is kept already."""
-        return self._question(query, self._candidates(query, hits)).estimate(self._endpoint(resources))
+        return self._question(query, self._candidates(query, hits)).estimate(self.endpoint(resources))
 
     @property
     def _rubric(self) -> Rubric:
         return RUBRICS[self.rubric]
-
-    def _endpoint(self, resources: Resources) -> Endpoint:
-        return endpoint_from(resources.environment, url=self.url, model=self.model)
 
     def _candidates(self, query: str, hits: Sequence[Hit]) -> Candidates:
         cut = self.max_text_chars_per_candidate
@@ -103,8 +91,7 @@ class LanguageModelReranker(Reranker):
         def read(answer: Any) -> tuple[Any, list[Mark]]:
             return answer, marks_of(answer, self._rubric, candidates, strict=self.strict_json_output)
 
-        patience = Patience(timeout=self.timeout, attempts=self.attempts)
-        answer, marks = await ask(resources, endpoint, self._question(query, candidates), read, patience)
+        answer, marks = await ask(resources, endpoint, self._question(query, candidates), read, self.patience)
         if self.use_cache:
             await session().cache.put(key, json.dumps(answer))
         return marks

@@ -16,6 +16,7 @@ from pydantic import Field
 from core.embedding import Embedder, Purpose, Vectors
 from core.errors import SpecError
 from core.filters import filter_from
+from core.legs.base import checked_text
 from core.packing import ContextPack as Packed
 from core.packing import Packing
 from core.packing.context import PackTrace
@@ -116,11 +117,10 @@ class ContextPackRetriever:
         if len(queries) < 2:
             return context
         model = level(context.store, context.view, variant.chunks, variant.model).model
-        batched = None if model is None else _Batched(context.embedder(model), queries)
-        if batched is None:
+        if model is None:
             return context
-        known = batched
-        return replace(context, resources=replace(context.resources, embedder=lambda _: known))
+        batched = _Batched(context.embedder(model), [checked_text(query) for query in queries])
+        return replace(context, resources=replace(context.resources, embedder=lambda _: batched))
 
 
 class _Batched:

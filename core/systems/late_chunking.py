@@ -223,7 +223,7 @@ class Retriever:
 
     async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         found = await search(replace(ctx, cancellation=None, deadline=None), prefs.query_text, prefs.variant(self.base))
-        words = await _words(ctx, prefs)
+        words = await _words(ctx, found.query, prefs.fts.config or ctx.view.row.language)
         evidence: dict[str, EvidenceChunk] = {}
         for chunk in found.evidence:
             evidence.setdefault(chunk.item_id, chunk)
@@ -232,11 +232,10 @@ class Retriever:
         return RetrievalBundle(candidates, found.evidence, stats, found.trace.notes)
 
 
-async def _words(ctx: RequestContext, prefs: RetrievalPrefs) -> list[str]:
+async def _words(ctx: RequestContext, query: str, language: str) -> list[str]:
     """The query's words without those that the language drops: what snippets are cut around."""
     async with ctx.store.begin(ctx.view.namespace, read_only=True) as connection:
-        language = prefs.fts.config or ctx.view.row.language
-        return [word.text for word in await words_of(connection, language, prefs.query_text)]
+        return [word.text for word in await words_of(connection, language, query)]
 
 
 def _candidate(hit: Hit, chunk: EvidenceChunk | None, words: Sequence[str], options: Snippets) -> CandidateItem:

@@ -1,29 +1,34 @@
 """Every leg and preset on labelled collections: quality and latency. With --markdown, the README's table of results.
 
-Chunks are rolled up to their items before they are scored. What needs a language model is left out.
+Scored by the harness, items at their best chunk; some queries of each variant are timed one by one. What needs a
+language model is left out.
 """
 
 from __future__ import annotations
 
 import os
-import time
+import sys
 from collections.abc import Iterator
 
 from core import bridge
 from core.legs import Leg, legs
 from core.presets import names, preset
-from core.retriever import RequestContext, search
+from core.retriever import RequestContext
 from core.store import collections
-from core.store.collections import View
 from core.store.engine import Store
+from core.store.progress import Step
 from core.variant import Rollup, Variant
-from evals import library, metrics, query_sets
+from evals import library, query_sets, runner
+from evals.board import Board
+from evals.runs import Run
 from evals.sources import guess
+from evals.splits import ALL, Split
 from evals.store import chain
-from tests.bench.figures import SHARED, Figure, percentile
+from tests.bench.figures import SHARED, Figure
 
 COLLECTIONS = ("handbook", "cranfield", "scifact")
-DEPTH, WARM_UP = 100, 3
+METRICS = ("ndcg@10", "recall@100")
+TIMED = 50
 NEEDS_A_LANGUAGE_MODEL = {"context-pack"}
 
 
@@ -32,61 +37,48 @@ def measure() -> list[Figure]:
 
 
 async def _measure(chosen: list[str]) -> list[Figure]:
-    figures = []
     async with await Store.open(chains=[chain]) as store:
-        for name in chosen:
-            view, grades, queries = await _loaded(store, name)
-            figures += [await _scored(store, view, each, grades, queries) for each in _variants(view)]
-    return figures
+        return [figure for name in chosen for figure in await _of_collection(store, name)]
 
 
-async def _loaded(store: Store, name: str) -> tuple[View, dict[str, dict[str, int]], dict[str, str]]:
+async def _of_collection(store: Store, name: str) -> list[Figure]:
+    await _load(store, name)
+    labelled = await query_sets.load(store, name)
+    split = Split.of(labelled, ALL if name == "handbook" else "test")
+    context = RequestContext(store, await collections.get(store, name))
+    options = runner.Options(time_live=TIMED)
+    board = Board(split, await runner.run(context, [*_variants()], split, options=options, progress=_told), METRICS)
+    section = f"{name}, {len(board.queries(METRICS[0])):,} queries"
+    return [_figure(board, run, section) for run in board.runs]
+
+
+async def _load(store: Store, name: str) -> None:
     source = guess(name if name == "handbook" else SHARED / name)
     chunks = {"default": {"kind": "sentences", "max_tokens": 200}, "parents": {"kind": "parent_child"}}
     plan = library.plan_for(source) if name == "handbook" else library.Plan(chunks=chunks, check=False)
     await library.add(store, name, source, plan)
-    labelled = await query_sets.load(store, name)
-    grades: dict[str, dict[str, int]] = {}
-    for label in labelled.labels:
-        if label.split == "test" or name == "handbook":
-            grades.setdefault(label.query_id, {})[label.item_id] = label.grade
-    asked = {query.id: query.text for query in labelled.queries if query.id in grades}
-    return await collections.get(store, name), grades, asked
 
 
-def _variants(view: View) -> Iterator[Variant]:
-    """Each leg over whole documents and over chunks, then the presets, all deep enough for recall@100."""
+def _variants() -> Iterator[Variant]:
+    """Each leg over whole documents and over chunks, then the presets."""
     for kind in sorted(legs):
         leg: Leg = legs[kind]()
-        yield Variant.of_leg(leg, chunks="items", top_k=DEPTH).model_copy(update={"name": f"{kind}, documents"})
-        over_chunks = Variant.of_leg(leg, chunks="default", top_k=DEPTH, rollup=Rollup())
-        yield over_chunks.model_copy(update={"name": f"{kind}, chunks", "overfetch": 3})
+        yield Variant.of_leg(leg, chunks="items").but(name=f"{kind}, documents")
+        yield Variant.of_leg(leg, rollup=Rollup()).but(name=f"{kind}, chunks", overfetch=3)
     for name in names():
         if name not in NEEDS_A_LANGUAGE_MODEL:
             yield preset(name)
 
 
-async def _scored(
-    store: Store, view: View, variant: Variant, grades: dict[str, dict[str, int]], queries: dict[str, str]
-) -> Figure:
-    context = RequestContext(store, view)
-    for text in list(queries.values())[:WARM_UP]:
-        await search(context, text, variant)
-    ranked, times = {}, []
-    for query, text in queries.items():
-        begun = time.perf_counter()
-        bundle = await search(context, text, variant)
-        times.append((time.perf_counter() - begun) * 1000)
-        ranked[query] = list(dict.fromkeys(hit.item_id for hit in bundle.hits))
-    ndcg = metrics.mean(metrics.scores(grades, ranked, "ndcg@10"))
-    recall = metrics.mean(metrics.scores(grades, ranked, "recall@100"))
-    p50, p95 = percentile(times, 0.5), percentile(times, 0.95)
-    cells = {
-        "nDCG@10": f"{ndcg:.3f}",
-        "recall@100": f"{recall:.3f}",
-        "p50": f"{p50:.0f} ms",
-        "p95": f"{p95:.0f} ms",
-    }
+def _told(step: Step) -> None:
+    if step.unit == "variants":
+        sys.stderr.write(f"{step.done} of {step.total}: {step.name}\n")
+
+
+def _figure(board: Board, run: Run, section: str) -> Figure:
+    cells = {metric: f"{board.cells(metric)[run.name].mean:.3f}" for metric in METRICS}
+    if run.latency:
+        cells |= {"p50": f"{run.latency.p50:.0f} ms", "p95": f"{run.latency.p95:.0f} ms"}
     measured = "  ".join(f"{name} {value}" for name, value in cells.items())
-    row = (("leg or preset", variant.name), *cells.items())
-    return Figure(f"{view.name}: {variant.name}", measured, section=f"{view.name}, {len(queries):,} queries", row=row)
+    row = (("leg or preset", run.name), *cells.items())
+    return Figure(f"{board.runs[0].subject.collection}: {run.name}", measured, section=section, row=row)

@@ -112,6 +112,13 @@ def test_a_document_that_is_there_is_told_with_its_rank_and_what_each_leg_makes_
     assert [place.stage for place in account.places] == ["fuse", "cut"]
 
 
+def test_a_leg_that_wants_every_word_is_asked_without_the_added_ones_here_too(told):
+    synonyms = {"method": "synonyms", "lines": ["lamp => lantern"]}
+    account = told("doc00", {"leg": [leg("fulltext", mode="web")], "expand": synonyms})
+    (standing,) = account.standings
+    assert standing.rank == standing.fetched == 1
+
+
 def test_pack_and_evidence_do_not_change_what_is_told(told):
     plain, packed = ({"leg": [leg("bm25")], "top_k": 3}, {"leg": [leg("bm25")], "top_k": 3, "pack": Packing()})
     assert changes(told("doc05", plain)) == changes(told("doc05", packed))

@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from core import bridge
 from core.errors import MissingCapability
 from core.legs.bm25 import Bm25Leg
 from core.legs.fuzzy import FuzzyLeg
+from core.retriever import RequestContext, search
 from core.types import Item
+from core.variant import Variant
 from tests.store.making import FIXED, fresh, ingest, make, query, some_name
 from tests.store.recalling import asked, ids, plans
 
@@ -65,6 +68,16 @@ def test_the_weight_is_similarity_times_idf(store, collection):
     (alone,) = (each for each in asked(store, collection, Bm25Leg(), "stargaet") if each.id == "misspelt")
     (found,) = (each for each in asked(store, collection, FuzzyLeg(), "stargatee") if each.id == "misspelt")
     assert found.score == pytest.approx(likeness * alone.score, rel=1e-6)
+
+
+def test_no_score_is_below_the_theoretical_least(store, collection):
+    """Bruch et al. 2023 normalise from there; without it the leg could not take part."""
+    theoretical = {"method": "linear", "normalize": "theoretical-minmax"}
+    variant = Variant.from_data({"chunks": "items", "leg": [{"kind": "fuzzy"}], "fusion": theoretical})
+    found = bridge.run(search(RequestContext(store, collection), "atlantis", variant))
+    raw = [hit.legs[0].raw for hit in found.hits]
+    assert len(raw) > 2
+    assert [hit.score for hit in found.hits] == pytest.approx([each / raw[0] for each in raw])
 
 
 def test_of_two_spellings_of_one_word_the_better_counts(store, collection):

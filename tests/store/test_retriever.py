@@ -29,8 +29,9 @@ from core.errors import (
     UnknownName,
 )
 from core.expansion import SynonymExpansion, expansions
+from core.filters import filter_from
 from core.fusion import fusions
-from core.legs import Leg, Recalled, legs
+from core.legs import Leg, PreparedQuery, Recalled, legs
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
@@ -157,6 +158,8 @@ def test_a_min_score_that_nothing_reached_is_told_with_the_best_there_was(ask):
 
 def test_scores_that_are_not_relative_may_reach_a_min_score_above_one(context):
     found = bridge.run(search(context, "red button", Variant.of_leg(Bm25Leg(weight=100), min_score=1.01)))
+    none = bridge.run(search(context, "red button", Variant.of_leg(Bm25Leg(weight=100), min_score=10_000)))
+    assert any("No hit reaches min_score 10000: the best of" in note for note in none.trace.notes)
     assert found.hits
     assert not found.trace.notes
 
@@ -326,6 +329,37 @@ def test_any_query_is_answered(ask, query):
     assert ask(query).hits  # vectors are near to anything
 
 
+def test_a_model_is_given_the_text_that_the_server_is_asked_with(store, view):
+    """Tokenizers refuse half a surrogate pair, which is what a terminal makes of a byte that is not UTF-8."""
+    embedder = HashingEmbedder(256)
+    context = RequestContext(store, view, Resources(embedder=lambda _: embedder))
+    found = bridge.run(search(context, "red\x00 \udcff button", Variant(legs=(VectorLeg(), FulltextLeg()))))
+    assert found.query == "red \N{REPLACEMENT CHARACTER} button"
+    assert embedder.texts == [found.query]
+
+
+def test_a_query_by_itself_asks_the_server_that_made_our_vectors_too(monkeypatch):
+    monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://127.0.0.1:9/v1")
+    embedder_of.cache_clear()
+    with pytest.raises(EmbeddingError, match=r"is served by api\.openai\.com"):
+        bridge.run(PreparedQuery("lamp").vector("openai:m"))
+    embedder_of.cache_clear()
+
+
+def test_where_no_leg_has_a_weight_the_reader_is_told(ask):
+    silent, heard = (VectorLeg(weight=0), FulltextLeg(weight=0)), (VectorLeg(), FulltextLeg(weight=0))
+    assert any("Every leg has the weight 0" in note for note in ask(legs=silent).trace.notes)
+    assert not any("the weight 0" in note for note in ask(legs=heard).trace.notes)
+
+
+def test_a_filter_that_leaves_nothing_is_told(ask):
+    told = "Nothing that the filter lets through matches the query."
+    found = ask(legs=(FulltextLeg(),), filter=filter_from({"field": "kindd", "eq": "a"}))
+    assert (found.hits, told in found.trace.notes) == ((), True)
+    assert told not in ask(legs=(FulltextLeg(),), filter=filter_from({"field": "kind", "eq": "a"})).trace.notes
+    assert told not in ask("zebra", legs=(FulltextLeg(),)).trace.notes
+
+
 # -- legs run side by side, determinism ------------------------------------------------------------------------------
 
 
@@ -463,6 +497,21 @@ def test_unknown_keys_and_names_are_refused_with_the_nearest_valid_one(text, mes
         ({"leg": []}, "leg"),
         ({"route": {"weights": {"question": {"vecotr": 1.0}}}}, "Did you mean 'vector'"),
         ({"top_k": 0}, "top_k"),
+        ({"top_k": 0}, "The variant 'unnamed'"),
+        (
+            {"leg": [{"kind": "fuzzy"}], "fusion": {"method": "linear", "normalize": "bounds"}},
+            "'fuzzy' has no theoretical greatest",
+        ),
+        ({"leg": [{"kind": "fuzzy", "weight": float("inf")}]}, "the weight inf"),
+        ({"filter": {"field": "kind", "eqq": "a"}}, "did you mean 'eq'?"),
+        ({"filter": {"and": [{"not": {"field": "kind", "exist": True}}]}}, "did you mean 'exists'?"),
+        (
+            {
+                "leg": [{"kind": "vector"}, {"kind": "bm25", "weight": 0}],
+                "route": {"weights": {"question": {"vector": 0}}},
+            },
+            "every leg the weight 0",
+        ),
         ({"parents": "swap"}, "'none', 'replace' or 'annotate'"),
     ],
 )
@@ -485,6 +534,9 @@ def test_what_is_not_toml_or_not_there_is_an_error_of_input(tmp_path):
         Variant.from_toml("top_k = ")
     with pytest.raises(InputError, match="cannot be read"):
         Variant.from_file(tmp_path / "none.toml")
+    (tmp_path / "latin.toml").write_bytes(b'name = "caf\xe9"')
+    with pytest.raises(InputError, match=r"latin\.toml: The variant cannot be read \(it is not UTF-8\)"):
+        Variant.from_file(tmp_path / "latin.toml")
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest():

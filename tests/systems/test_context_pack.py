@@ -105,6 +105,14 @@ def test_query_embeddings_are_batched(store, view):
     assert [pack.query for pack in packs] == queries
 
 
+def test_a_query_of_what_no_model_reads_does_not_cost_the_others_their_batch(store, view):
+    embedder = HashingEmbedder(256)
+    with serving(marking(MARKS, grounds=True)) as endpoint, using(Session()):
+        ctx = context(store, view, resources=replace(resources(endpoint), embedder=lambda _: embedder))
+        bridge.run(ContextPackRetriever(ctx).retrieve_all([QUERY, "a\x00 leaf\udcff"]))
+    assert embedder.texts == [QUERY, "a leaf\N{REPLACEMENT CHARACTER}"]
+
+
 def test_several_queries_give_what_each_gives_alone(store, view, ask):
     with serving(marking(MARKS, grounds=True)) as endpoint, using(Session()):
         packs = bridge.run(ContextPackRetriever(context(store, view, endpoint)).retrieve_all([QUERY, "a leaf"]))

@@ -146,6 +146,10 @@ def test_a_set_token_cancels(store, view):
         bridge.run(Retriever().search(ctx, RetrievalPrefs(query_text=QUERY)))
 
 
+def test_a_query_of_what_no_text_can_hold_is_asked_without_it(ask):
+    assert items(ask(f"{QUERY}\x00")) == items(ask(QUERY))
+
+
 def test_the_same_request_gives_the_same_answer(ask):
     assert ask() == ask()
 

@@ -30,6 +30,8 @@ def test_nothing_configured_is_a_sentence_with_the_way_out(missing):
     environment = {name: value for name, value in SET.items() if name != missing}
     with pytest.raises(SpecError, match=f"No language model is configured: {missing} is not set"):
         endpoint_from(environment)
+    with pytest.raises(SpecError, match="RANKBOOK_LLM_URL and RANKBOOK_LLM_MODEL are not set"):
+        endpoint_from({})
 
 
 def test_the_key_does_not_follow_an_option_to_another_server():

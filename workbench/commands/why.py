@@ -35,7 +35,7 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     """Why a document is among the results or not, and what would bring it in. Every remedy was tried.
 
     \b
-    rankbook why acc-sla "how much downtime is allowed" --leg bm25
+    rankbook why acc-sla "how long may the service be unavailable" --leg bm25
     rankbook why acc-sla#0003 "late fee" --variant local-rag --collection handbook
     rankbook why acc-sla "late fee" --variant mine.toml --json
     """

@@ -1,0 +1,46 @@
+"""Reports of boards: one HTML file that opens offline, Markdown, a table for LaTeX.
+
+Owns their looks and their words for what boards say. Nothing here runs, scores or tests anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from core.errors import InputError
+from evals.board import Board
+from evals.report.build import report
+from evals.report.html import render_html
+from evals.report.latex import render_latex
+from evals.report.markdown import render_markdown
+from evals.report.model import Document, Limits, Part, Report
+from evals.report.queries import documents
+
+__all__ = [
+    "Document",
+    "Limits",
+    "Part",
+    "Report",
+    "documents",
+    "render_html",
+    "render_latex",
+    "render_markdown",
+    "report",
+    "write",
+]
+
+FORMATS: dict[str, Callable[[Report], str]] = {".html": render_html, ".md": render_markdown, ".tex": render_latex}
+
+
+def write(made: Report | Part | Board, path: Path) -> Path:
+    """Write it as the file's ending says. A board, or a part, becomes a report of its own."""
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise InputError(f"A report ends in {', '.join(FORMATS)}, and not in {ending or 'nothing'}.", path=path)
+    text = FORMATS[ending](made if isinstance(made, Report) else report([made]))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"The report cannot be written ({error.strerror}).", path=path) from error
+    return path

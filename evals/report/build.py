@@ -1,0 +1,237 @@
+"""A report made of boards: what each format shows, read off once. Owns no number of its own: boards have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+import numpy as np
+
+from core.errors import InputError
+from evals.board import WELL_JUDGED, Board, Warned
+from evals.correction import NAMES
+from evals.gate import Check
+from evals.metrics import Metric
+from evals.report.model import Column, Group, Limits, Line, Part, Report, Section, Value
+from evals.report.queries import looked_at
+from evals.report.surfaces import weights_of
+from evals.report.texts import counted, line, number, span
+from evals.runs import Run
+from evals.verdicts import Verdict
+
+DEFAULT_LIMITS = Limits()
+SHALLOW = 20  # nobody labels deeper than this for every run
+
+
+def report(
+    parts: Iterable[Part | Board],
+    *,
+    checks: Sequence[Check] = (),
+    title: str = "Retrieval report",
+    description: str = "",
+    command: str = "",
+    files: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Report:
+    """Everything there is to say of these boards, one section each. Made alike, it is alike to the last byte."""
+    given = [Part(part) if isinstance(part, Board) else part for part in parts]
+    if not given:
+        raise InputError("There is nothing to report on. Evaluate a variant first.")
+    styles = {name: at for at, name in enumerate(dict.fromkeys(name for part in given for name in part.board.names))}
+    share = limits.model_copy(
+        update={"rankings": max(1, limits.rankings // len(given)), "texts": limits.texts // len(given)}
+    )
+    cut: list[str] = []
+    sections = tuple(_Builder(part, styles, share, cut).section() for part in given)
+    return Report(title, description, sections, tuple(checks), command, dict(files or {}), tuple(cut))
+
+
+class _Builder:
+    """One section, in steps."""
+
+    def __init__(self, part: Part, styles: Mapping[str, int], limits: Limits, cut: list[str]) -> None:
+        self.part, self.board, self.styles, self.limits, self.cut = part, part.board, styles, limits, cut
+        subject = self.board.runs[0].subject
+        self.title = line(f"{subject.collection}, {subject.split}", limits.name)
+
+    def section(self) -> Section:
+        columns = tuple(self._column(metric) for metric in self.board.metrics)
+        lines = self._lines()
+        return Section(
+            title=self.title,
+            headline=_headline(self.board, columns[0], lines),
+            facts=tuple(self._facts()),
+            rules=_rules(self.board),
+            warnings=tuple(Warned(line(each.message, 1000), each.queries) for each in self.board.warnings),
+            notes=tuple(line(note, 1000) for note in self.part.notes),
+            columns=columns,
+            lines=lines,
+            baseline=self.board.baseline,
+            tie=self.board.rules.tie,
+            groups=self._groups(),
+            queries=looked_at(self.part, [each.name for each in lines], self.limits, self.title, self.cut),
+            weights=tuple(weights_of(name, each) for name, each in self.part.tunings.items()),
+        )
+
+    def _column(self, metric: str) -> Column:
+        if not self.board.cells(metric):
+            return Column(metric, Metric.parse(metric).explanation, (), ())
+        return Column(metric, Metric.parse(metric).explanation, self.board.best(metric), self.board.front(metric))
+
+    def _lines(self) -> tuple[Line, ...]:
+        """By falling mean of the first metric, then as they came."""
+        means = {name: cell.mean for name, cell in self.board.cells(self.board.metrics[0]).items()}
+        ordered = sorted(self.board.runs, key=lambda run: -means.get(run.name, 0.0))
+        return tuple(self._line(run) for run in ordered)
+
+    def _line(self, run: Run) -> Line:
+        latency = run.latency
+        sizes: Mapping[str, int] = run.environment.get("indexes", {})
+        return Line(
+            name=run.name,
+            style=self.styles[run.name],
+            baseline=run.name == self.board.baseline,
+            values={metric: self._value(run, metric) for metric in self.board.metrics},
+            p50=latency.p50 if latency else None,
+            p95=latency.p95 if latency else None,
+            live=bool(latency and latency.live),
+            megabytes=sum(sizes.values()) / 1e6 if sizes else None,
+            failed=len(run.failures),
+            toml=run.variant.to_toml() if run.variant else "",
+            notes=tuple(run.notes),
+        )
+
+    def _value(self, run: Run, metric: str) -> Value:
+        cell = self.board.cells(metric).get(run.name)
+        if cell is None:
+            return Value(None)
+        finding = self.board.finding(metric, run.name)
+        doubts = tuple(self._doubts(run, metric, cell.judged))
+        return Value(cell.mean, cell.low, cell.high, cell.judged, finding, doubts)
+
+    def _doubts(self, run: Run, metric: str, judged: float | None) -> Iterable[str]:
+        """What the board warns of, at the very scores that it is about."""
+        cutoff = Metric.parse(metric).cutoff
+        depth = run.depth or (run.variant.top_k if run.variant else 0)
+        if cutoff and 0 < depth < cutoff:
+            yield f"It was asked for {depth} hits, and the metric counts {cutoff}."
+        if run.failures:
+            yield f"{counted(len(run.failures), 'query', 'queries')} failed and score 0."
+        if judged is not None and judged < WELL_JUDGED and cutoff is not None and cutoff <= SHALLOW:
+            low, high = self.board.bounds(run.name, metric)
+            yield f"Only {judged:.0%} of the hits are judged: the score lies between {low:.3f} and {high:.3f}."
+
+    # -- what was measured -------------------------------------------------------------------------------------------
+
+    def _facts(self) -> Iterable[tuple[str, str]]:
+        board = self.board
+        subject = board.runs[0].subject
+        kept = [board.split.grades.get(query, {}) for query in board.split.queries]
+        relevant = sum(grade > 0 for given in kept for grade in given.values())
+        told = [
+            ("Collection", f"{subject.collection}, version {subject.version}"),
+            ("Content", subject.content[:12]),
+            ("Query set", f"{subject.query_set}, {subject.digest.hex()[:12]}"),
+            ("Split", subject.split),
+            ("Queries", f"{len(board.split.queries):,}"),
+            ("Labels", f"{sum(map(len, kept)):,}, {relevant:,} of them relevant"),
+            ("Variants", str(len(board.runs))),
+            ("Plan", self.part.plan),
+            ("Code", _several(run.environment.get("code", "") for run in board.runs)),
+            ("Machine", _several(_machine(run.environment) for run in board.runs)),
+            ("PostgreSQL", _several(run.environment.get("server", {}).get("version", "") for run in board.runs)),
+            ("Made", _dates(board.runs)),
+        ]
+        return [(name, line(value, 400)) for name, value in told if value.strip()]
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def _groups(self) -> tuple[Group, ...]:
+        """Kinds, then tags, largest first; a lone kind is everything again, and left out."""
+        found = []
+        for by, groups in self.board.groups.items():
+            made = [self._group(by, name, ids) for name, ids in groups.items()]
+            made = [group for group in made if group.means]
+            found += sorted(made, key=lambda group: (-group.queries, group.name)) if _worth_it(by, made) else []
+        if len(found) > self.limits.groups:
+            self.cut.append(
+                f"{self.title}: of {len(found):,} kinds and tags, the first {self.limits.groups} are shown."
+            )
+        return tuple(found[: self.limits.groups])
+
+    def _group(self, by: str, name: str, ids: Sequence[str]) -> Group:
+        means = {metric: self._means(metric, set(ids)) for metric in self.board.metrics}
+        size = len(set(ids) & set(self.board.queries(self.board.metrics[0])))
+        return Group(
+            by, name, size, size < self.board.rules.fewest, {metric: each for metric, each in means.items() if each}
+        )
+
+    def _means(self, metric: str, ids: set[str]) -> dict[str, float]:
+        chosen = np.array([query in ids for query in self.board.queries(metric)], dtype=bool)
+        weights = self.board.weights(metric)[chosen]
+        if not weights.sum() > 0:
+            return {}
+        means = np.average(self.board.values(metric)[:, chosen], axis=1, weights=weights)
+        return dict(zip(self.board.names, means.tolist(), strict=True))
+
+
+def _worth_it(by: str, made: Sequence[Group]) -> bool:
+    return len(made) > 1 or (by == "tag" and bool(made))
+
+
+def _headline(board: Board, column: Column, lines: Sequence[Line]) -> str:
+    """What a reader in a hurry should take along."""
+    if not column.top:
+        return "All queries weigh nothing, so nothing can be said."
+    best, *others = column.top
+    value = next(each for each in lines if each.name == best).values[column.metric]
+    interval = f", {board.rules.level:.0%} interval {span(value.low, value.high)}" if value.low is not None else ""
+    start = f"{best} has the highest {column.metric}: {number(value.mean)}{interval}."
+    if len(lines) == 1:
+        return start
+    finding = value.finding
+    against = "" if finding is None or best == board.baseline else f" {finding.sentence}"
+    told = f" Not told from it: {_named(others)}." if others else " It is better than every other."
+    return f"{start}{told}{against}"
+
+
+def _named(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{'; '.join(names[:most])}{more}"
+
+
+def _rules(board: Board) -> str:
+    rules = board.rules
+    test = "paired permutation test" if rules.test == "permutation" else "Wilcoxon's signed-rank test"
+    corrected = "without correction" if rules.correction == "none" else f"corrected by {NAMES[rules.correction]}"
+    return (
+        f"Intervals are {rules.level:.0%} bootstrap intervals of {rules.samples:,} samples. Verdicts are against "
+        f"{board.baseline}: a {test}, {corrected} over all pairs of this table; tied means that the whole interval "
+        f"of the difference lies within {rules.tie:g}. Seed {rules.seed}."
+    )
+
+
+def _several(values: Iterable[Any]) -> str:
+    return "; ".join(dict.fromkeys(str(value) for value in values if value))
+
+
+def _machine(environment: Mapping[str, Any]) -> str:
+    machine: Mapping[str, Any] = environment.get("machine", {})
+    cores = f"{machine['cores']} cores" if machine.get("cores") else ""
+    return ", ".join(filter(None, (str(machine.get("processor", "")), cores, str(machine.get("system", "")))))
+
+
+def _dates(runs: Sequence[Run]) -> str:
+    """When the runs were made: from the first to the last, never the time of writing."""
+    made = sorted(run.made_at.astimezone(UTC) for run in runs if run.made_at is not None)
+    told = dict.fromkeys(f"{each:%Y-%m-%d %H:%M} UTC" for each in (*made[:1], *made[-1:]))
+    return " to ".join(told)
+
+
+MARKS: Mapping[Verdict, tuple[str, str]] = {
+    Verdict.BETTER: ("▲", "better than the baseline"),
+    Verdict.WORSE: ("▼", "worse than the baseline"),
+    Verdict.TIED: ("=", "tied with the baseline"),
+    Verdict.TOO_FEW: ("?", "too few queries to tell from the baseline"),
+}

@@ -1,0 +1,91 @@
+"""What the report's charts are made of: Plotly figures in plain values, which `page.js` draws in light or dark.
+
+A colour is a name in angle brackets, <c0> or <text>, filled in by the page. Plotly takes texts for markup, so every
+stranger's text goes through `safe`, and no such name can come from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evals.report import palette
+from evals.report.model import Line
+from evals.report.texts import line
+
+Figure = dict[str, Any]
+LONGEST = 26  # characters of a name on an axis
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure with its words: what a person sees is also said. `metric` is empty where it shows all the same."""
+
+    figure: Figure
+    says: str
+    metric: str = ""
+    width: int = 0
+
+
+def safe(text: str, most: int = LONGEST) -> str:
+    """A text that Plotly shows as it stands."""
+    short = line(text, max(most, 2))
+    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def axis_of(**options: Any) -> Figure:
+    return {"gridcolor": "<line>", "linecolor": "<line>", "zerolinecolor": "<line>", "automargin": True, **options}
+
+
+def layout_of(height: int, **options: Any) -> Figure:
+    return {
+        "height": height,
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 40},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "<text>", "size": 12, "family": "system-ui, sans-serif"},
+        "hoverlabel": {"bgcolor": "<card>", "bordercolor": "<line>", "font": {"color": "<text>"}, "align": "left"},
+        "showlegend": False,
+        "hovermode": "closest",
+        **options,
+    }
+
+
+def names_axis(lines: Sequence[Line], **options: Any) -> Figure:
+    """Names from above to below, each at its number, so that equal beginnings stay apart."""
+    return axis_of(
+        tickvals=list(range(len(lines))),
+        ticktext=[safe(each.name) for each in lines],
+        range=[len(lines) - 0.4, -0.6],
+        showgrid=False,
+        zeroline=False,
+        **options,
+    )
+
+
+def marker_of(each: Line, **options: Any) -> Figure:
+    return {"color": f"<{palette.colour(each.style)}>", "symbol": palette.shape(each.style), "size": 10, **options}
+
+
+def bars_of(low: float | None, mean: float, high: float | None, colour: str) -> Figure:
+    known = low is not None and high is not None
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - mean if known and high is not None else 0.0],
+        "arrayminus": [mean - low if known and low is not None else 0.0],
+        "color": f"<{colour}>",
+        "thickness": 2,
+        "width": 4,
+    }
+
+
+def vertical(at: float, dash: str) -> Figure:
+    style = {"color": "<muted>", "width": 1, "dash": dash}
+    return {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": style, "layer": "below"}
+
+
+def first_of(told: Sequence[str], most: int = 6) -> str:
+    more = f"; and {len(told) - most} more" if len(told) > most else ""
+    return f"{'; '.join(told[:most])}{more}."

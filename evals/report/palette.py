@@ -1,0 +1,61 @@
+"""The report's colours, in light and dark. The first ones are those that the workbench gives to legs.
+
+They are Okabe and Ito's (2008, Color Universal Design), darker on light ground, with three more. Colours that some eyes
+take for each other (nearer than 10 in CIELAB as Machado et al. 2009 simulate colour blindness) have marks of different
+shapes; so 48 variants are told apart. None ever stands alone: a name is beside it.
+"""
+
+from __future__ import annotations
+
+STYLES = (
+    ("#0072B2", "#56B4E9"),
+    ("#B4500A", "#F0A45C"),
+    ("#00805D", "#3CC9A0"),
+    ("#A3487F", "#E79AC6"),
+    ("#7A6A00", "#E5D44A"),
+    ("#4A5563", "#B9C3CE"),
+    ("#5B3FA8", "#B7A3FF"),
+    ("#8C2D19", "#FF9C8A"),
+)
+SHAPES = ("circle", "square", "diamond")
+FIRST = (0, 0, 1, 0, 2, 1, 2, 2)  # each colour's first shape
+PAGE = {
+    "paper": ("#FBFBF9", "#14171B"),
+    "card": ("#FFFFFF", "#191D22"),
+    "quiet": ("#F1F2EE", "#1D2127"),
+    "text": ("#1E242B", "#E6E8EA"),
+    "muted": ("#5A626B", "#A4ABB3"),
+    "line": ("#DFE1DB", "#30363E"),
+    "link": ("#2F5D8A", "#8DBBE8"),
+    "primary": ("#33475F", "#A9BDD6"),
+    "win": ("#0072B2", "#56B4E9"),
+    "even": ("#C9CDD2", "#4A525C"),
+    "loss": ("#B4500A", "#F0A45C"),
+    "low": ("#EEF3F7", "#1B2733"),
+    "high": ("#00609A", "#7CC6F2"),
+    "cool": ("#F3F7FA", "#1B2733"),
+    "warm": ("#86BBE2", "#2F78B4"),
+    "band": ("#D5E6F2", "#22394B"),
+    "caution": ("#8A5A00", "#F2C14E"),
+}
+
+
+def named() -> dict[str, tuple[str, str]]:
+    """Every colour by the name under which style sheet and charts know it."""
+    return {**PAGE, **{f"c{at}": pair for at, pair in enumerate(STYLES)}}
+
+
+def colour(style: int) -> str:
+    return f"c{style % len(STYLES)}"
+
+
+def shape(style: int) -> str:
+    """Another one each time the colours come round again, hollow after three times."""
+    turn, at = divmod(style, len(STYLES))
+    hollow = "-open" if turn // len(SHAPES) % 2 else ""
+    return f"{SHAPES[(FIRST[at] + turn) % len(SHAPES)]}{hollow}"
+
+
+def variables() -> str:
+    """The colours for a style sheet."""
+    return "".join(f"--{name}:light-dark({light},{dark});" for name, (light, dark) in named().items())

@@ -1,0 +1,295 @@
+"""Rankbook in a script, in Jupyter and under Streamlit: one collection, asked, scored, swept and explained.
+
+    from evals.lab import Lab
+
+    lab = Lab("handbook")
+    lab.search("sensor battery low", "local-rag")
+    lab.evaluate(["vector", "bm25", "local-rag"])
+
+Owns the way from what a person writes to the modules that do it; nothing is computed here. A variant is a Variant, a
+preset's name, a leg or its kind, the path of a TOML file, or a dictionary: see `evals.references`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+
+from core import bridge
+from core.errors import StoreError
+from core.explain import explain
+from core.fusion import Fusion
+from core.legs.base import checked_text
+from core.resources import Resources
+from core.retriever import search
+from core.sql_export import export
+from core.store import collections
+from core.store.engine import Store
+from core.store.progress import Listener
+from core.variant import Variant
+from evals import evaluation, judging, judging_queue, lab_steps, run_store
+from evals.board import DEFAULT_RULES, METRICS, Board
+from evals.evaluation import Opened, Wanted
+from evals.judging_queue import QueueSpec
+from evals.lab_progress import watched
+from evals.lab_results import Compared, Facts, Found, LabRun, LabSweep, Pool, SideBySide, Statement, Why
+from evals.lab_tables import Shown, Table
+from evals.metrics import DEFAULT_METRIC
+from evals.overview import summary
+from evals.query_sets import DEFAULT
+from evals.references import Reference, variant_of
+from evals.runs import Run
+from evals.sources import Source
+from evals.store import chain
+from evals.tuned import Procedure
+from evals.verdicts import Rules
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+Entry = Reference | Run | LabRun
+
+
+class Lab(Shown):
+    """A collection, opened. Give it back with `close` or `with`; one that is forgotten gives itself back."""
+
+    def __init__(
+        self,
+        collection: str = "handbook",
+        source: Source | Path | str | None = None,
+        *,
+        query_set: str = DEFAULT,
+        dsn: str | None = None,
+        store: Store | None = None,
+        resources: Resources | None = None,
+        progress: bool = True,
+        **plan: Any,
+    ) -> None:
+        """Open the store that `dsn` or RANKBOOK_DSN names, else the embedded one, or take an open one.
+
+        With a source, a path or the name of a public collection, what is new in it is brought in; `plan` are options of
+        `evals.library.Plan`. Without one, a collection that ships with Rankbook is loaded where it is not there yet.
+        """
+        self.collection, self.query_set, self.progress = collection, query_set, progress
+        self.resources = resources
+        self._store = store or bridge.run(Store.open(dsn, chains=[chain]))
+        self._given_back = weakref.finalize(self, lab_steps.give_back, self._store) if store is None else None
+        try:
+            self._long(lambda listener: lab_steps.brought_in(self.store, collection, source, plan, resources, listener))
+            self._ground()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def store(self) -> Store:
+        """The open store; a closed one would open connections again that nobody gives back."""
+        if self.closed:
+            raise StoreError(f"This lab is closed. Open {self.collection!r} anew.")
+        return self._store
+
+    @property
+    def closed(self) -> bool:
+        return self._given_back is not None and not self._given_back.alive
+
+    def close(self) -> None:
+        """Give the store back, where it is this lab's own. Safe to call twice."""
+        if self._given_back is not None:
+            self._given_back()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def variant(self, reference: Reference) -> Variant:
+        """What a name, a path or a dictionary stands for here: a bare leg searches the first chunk set."""
+        return variant_of(reference, chunks=self._view().finest)
+
+    @overload
+    def search(self, query: str, variant: list[Reference], *, top_k: int | None = None) -> SideBySide: ...
+
+    @overload
+    def search(self, query: str, variant: Reference = "vector", *, top_k: int | None = None) -> Found: ...
+
+    def search(
+        self, query: str, variant: Reference | list[Reference] = "vector", *, top_k: int | None = None
+    ) -> Found | SideBySide:
+        """The hits of a variant; of several in a list, side by side."""
+        if isinstance(variant, list):
+            return SideBySide(tuple(self.search(query, each, top_k=top_k) for each in variant))
+        asked = self.variant(variant)
+        return Found(bridge.run(search(self._ground().context, query, asked.but(top_k=top_k) if top_k else asked)))
+
+    def why(self, query: str, variant: Reference, document: str, *, costly: bool = False) -> Why:
+        """Why a document or chunk is among the results or not, and what would bring it in."""
+        asked, context = self.variant(variant), self._ground().context
+        return Why(self._long(lambda _: explain(context, query, asked, document, costly=costly)))
+
+    def sql(self, variant: Reference, query: str | None = None) -> Statement:
+        """The variant as one SQL statement with parameters; with a query, ready for psql."""
+        context = self._ground().context
+        made = bridge.run(export(self.store, context.view, self.variant(variant), query=query))
+        if query is None:
+            return Statement(made.script)
+        if not made.needs_vector or made.model is None:
+            return Statement(made.filled(query))
+        vectors = bridge.run(context.embedder(made.model).embed([checked_text(query)], "query"))
+        return Statement(made.filled(query, vectors[0]))
+
+    # -- scoring -----------------------------------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        variants: Entry | Sequence[Entry],
+        *,
+        split: str | None = None,
+        metrics: str | Sequence[str] = METRICS,
+        baseline: str | None = None,
+        as_shipped: bool = False,
+        again: bool = False,
+        time_live: int = 0,
+        rules: Rules = DEFAULT_RULES,
+    ) -> Board:
+        """Variants and runs over the labelled queries of a split, scored side by side; what is kept is not run again.
+
+        Without a split it is test, or what there is. The others are compared with the baseline: one of them, a kept
+        run, or else the first.
+        """
+        wanted = Wanted(_several(metrics), baseline, as_shipped, again, time_live, rules)
+        entries = [each.run if isinstance(each, LabRun) else self._entry(each) for each in _list(variants)]
+        ground = self._ground()
+        part = ground.split(split or evaluation.every(ground.labelled))
+        return self._long(lambda listener: lab_steps.evaluated(ground, entries, part, wanted, listener))
+
+    def compare(self, one: Entry, other: Entry, metric: str = DEFAULT_METRIC, *, split: str | None = None) -> Compared:
+        """Two of them in every detail: the verdict, the queries that decide, the kinds of query."""
+        board = self.evaluate([other, one], split=split, metrics=metric)
+        baseline, system = board.names
+        return Compared(board, board.compare(system, baseline, board.metrics[0]), board.metrics[0])
+
+    def sweep(
+        self,
+        legs: Reference | Sequence[Reference],
+        *,
+        split: str = "train",
+        reported: str = "test",
+        metric: str = DEFAULT_METRIC,
+        fusions: Sequence[Fusion | Mapping[str, Any] | str] = ("rrf", "linear"),
+        steps: int = 20,
+        per_kind: bool = False,
+        procedure: Procedure | None = None,
+    ) -> LabSweep:
+        """All weights of two to four legs, or of a variant's own, scored over a split; and which to take.
+
+        Queries that the `reported` split has too are left out: they must not choose the weights they are scored with.
+        """
+        base, ground = self._base(legs), self._ground()
+        asked = lab_steps.looked(base, metric, steps, fusions, procedure or Procedure(), per_kind=per_kind)
+        return self._long(lambda listener: lab_steps.swept(ground, asked, split, reported, listener))
+
+    def add_run(
+        self, name: str, rankings: Path | str | Mapping[str, Mapping[str, float]] | Any, *, split: str | None = None
+    ) -> LabRun:
+        """A run of another engine, kept, to be evaluated as an equal.
+
+        A file (TREC, CSV, Parquet ...), {query: {document: score}}, a frame of query, item and score, or ranx's `Run`.
+        """
+        ground = self._ground()
+        part = ground.any_split(split or evaluation.every(ground.labelled))
+        return bridge.run(lab_steps.joined(ground, part, name, rankings))
+
+    def run(self, reference: str) -> LabRun:
+        """A kept run, by its name, a pin or the beginning of its id."""
+        return LabRun(bridge.run(run_store.load(self.store, reference, collection=self.collection)))
+
+    def runs(self) -> pd.DataFrame:
+        """The kept runs of this collection, newest first, with the means that were worked out."""
+        return lab_steps.runs_frame(bridge.run(run_store.listed(self.store, collection=self.collection)))
+
+    def queries(self, split: str | None = None) -> pd.DataFrame:
+        """The labelled queries of a split, by default all there are."""
+        return lab_steps.queries_frame(self._ground().any_split(split or "all"))
+
+    # -- judging -----------------------------------------------------------------------------------------------------
+
+    def pool(self, runs: Board | Sequence[Run | LabRun], *, judge: str = "", **options: Any) -> Pool:
+        """What to judge next: of two runs what settles them soonest, of several their top by depth.
+
+        `options` are those of `evals.judging_queue.QueueSpec`: order, metric, depth, limit, seed, again.
+        """
+        given = (
+            runs.runs if isinstance(runs, Board) else [each.run if isinstance(each, LabRun) else each for each in runs]
+        )
+        spec = lab_steps.checked(QueueSpec, options)
+        return Pool(bridge.run(judging_queue.queue(self.store, self._view(), given, spec, judge)))
+
+    def judge(self, judge: str, grades: Mapping[tuple[str, str], int]) -> int:
+        """Keep a person's grades of (query, document) pairs, on the texts as they are now; how many there were."""
+        made = bridge.run(lab_steps.judgements(self.store, self._view(), judge, grades))
+        bridge.run(judging.give(self.store, self._view().name, made))
+        return len(made)
+
+    def merge_judgements(self, into: str = "judged", *, split: str = "test", overrule: bool = False) -> Lab:
+        """This lab over a query set that has the judgements among its labels; what came with the collection stays."""
+        merging = judging_queue.merge_into(
+            self.store, self._view(), into, name=self.query_set, split=split, overrule=overrule
+        )
+        bridge.run(merging)
+        return self._with(into)
+
+    # -- itself ------------------------------------------------------------------------------------------------------
+
+    def tables(self) -> tuple[Table, ...]:
+        if self.closed:
+            return (Table(f"{self.collection} (closed)"),)
+        ground = self._ground()
+        told = bridge.run(summary(self.store, ground.view))
+        facts = {
+            "documents": f"{told.items:,}",
+            "chunk sets": told.chunk_sets,
+            "models": told.models,
+            "queries": f"{len(ground.labelled.queries):,} in the query set {self.query_set}",
+            "labelled": ", ".join(f"{split} {count:,}" for split, count in ground.labelled.splits.items()) or "none",
+        }
+        return Facts(told.name, facts).tables()
+
+    def _with(self, query_set: str) -> Lab:
+        return Lab(
+            self.collection, query_set=query_set, store=self.store, resources=self.resources, progress=self.progress
+        )
+
+    def _view(self) -> collections.View:
+        return self._ground().view
+
+    def _ground(self) -> Opened:
+        """As it stands now: somebody may have added documents or labels meanwhile."""
+        return bridge.run(evaluation.opened(self.store, self.collection, self.query_set, resources=self.resources))
+
+    def _entry(self, given: Reference | Run) -> Variant | Run:
+        return given if isinstance(given, Run) else self.variant(given)
+
+    def _base(self, legs: Reference | Sequence[Reference]) -> Variant:
+        if isinstance(legs, Sequence) and not isinstance(legs, str):
+            return lab_steps.hybrid(legs, self._view().finest)
+        return self.variant(legs)
+
+    def _long(self, work: Callable[[Listener], Coroutine[Any, Any, T]]) -> T:
+        """Watched on stderr. Interrupting it, by Ctrl-C or Jupyter's button, cancels what runs on the server."""
+        with watched(quiet=not self.progress) as listener:
+            return bridge.run(work(listener))
+
+
+def _list(given: Entry | Sequence[Entry]) -> list[Entry]:
+    one = isinstance(given, str) or not isinstance(given, Sequence)
+    return [given] if one else list(given)  # type: ignore[list-item, arg-type]
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,294 @@
+"""What a lab gives back: hits, runs, comparisons, sweeps, accounts and queues, each shown as tables.
+
+Owns what is said of a result on screen. The values are those of the modules that made them, and stay at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from core.explain import Account
+from core.retriever import RetrievalBundle
+from core.snippets import snippet
+from core.types import Hit
+from core.variant import Variant
+from evals import sweep_summary
+from evals.board import Board
+from evals.comparison import Comparison, QueryDifference
+from evals.exchange import frame
+from evals.judging import Task
+from evals.judging_queue import Queue
+from evals.lab_tables import Cell, Shown, Table
+from evals.runs import Run
+from evals.surface import Surface
+from evals.tuned import Tuned
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SNIPPET = 160  # characters
+SHOWN = 10  # rows of a list that may be long
+
+
+@dataclass(frozen=True, repr=False)
+class Found(Shown, Sequence[Hit]):
+    """The hits of one variant; `bundle` has the trace and all the rest of the answer."""
+
+    bundle: RetrievalBundle
+
+    def __len__(self) -> int:
+        return len(self.bundle.hits)
+
+    def __getitem__(self, at: int) -> Hit:  # type: ignore[override]
+        return self.bundle.hits[at]
+
+    @property
+    def ids(self) -> list[str]:
+        return [hit.id for hit in self.bundle.hits]
+
+    def tables(self) -> tuple[Table, ...]:
+        bundle, legs = self.bundle, self.bundle.variant.leg_names
+        several = legs if len(legs) > 1 else ()
+        rows = tuple((*_line(hit, bundle.query), *_ranks(hit, several)) for hit in bundle.hits)
+        title = f"{bundle.variant.name}: {bundle.query} ({bundle.trace.milliseconds:.0f} ms)"
+        columns = ("", "score", "document", "where", "text", *several)
+        return (Table(title, columns, rows, ("", "score", *several), (*_nothing(rows), *bundle.trace.notes)),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row a hit, with its rank in each leg."""
+        import pandas as pd
+
+        legs = self.bundle.variant.leg_names
+        rows = [
+            (hit.rank, hit.score, hit.id, hit.item_id, hit.title, hit.text, *(_rank(hit, leg) for leg in legs))
+            for hit in self.bundle.hits
+        ]
+        columns = ["rank", "score", "id", "item_id", "title", "text", *(f"rank in {leg}" for leg in legs)]
+        return pd.DataFrame(rows, columns=columns)
+
+
+def _line(hit: Hit, query: str) -> tuple[object, ...]:
+    place = " > ".join(hit.heading_path) or hit.title
+    where = f"{place} (p. {hit.page_first})" if hit.page_first else place
+    document = Cell(hit.item_id, hint=hit.id if hit.id != hit.item_id else "")
+    return hit.rank, f"{hit.score:.3f}", document, where, snippet(hit.text, [query], SNIPPET).text
+
+
+def _ranks(hit: Hit, legs: Sequence[str]) -> Iterator[Cell]:
+    """Where each leg had it; how much of the score is that leg's doing, when one looks closer."""
+    by_name = {each.leg: each for each in hit.legs}
+    for leg in legs:
+        said = by_name.get(leg)
+        yield (
+            Cell("-")
+            if said is None
+            else Cell(str(said.rank), hint=f"{leg}: {said.raw:.4g}, adds {said.contribution:.4g}")
+        )
+
+
+def _rank(hit: Hit, leg: str) -> int | None:
+    return next((each.rank for each in hit.legs if each.leg == leg), None)
+
+
+def _nothing(rows: Sequence[object]) -> tuple[str, ...]:
+    return () if rows else ("Nothing was found.",)
+
+
+@dataclass(frozen=True, repr=False)
+class SideBySide(Shown, Sequence[Found]):
+    """The hits of several variants for one query."""
+
+    found: tuple[Found, ...]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, at: int) -> Found:  # type: ignore[override]
+        return self.found[at]
+
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(table for each in self.found for table in each.tables())
+
+
+@dataclass(frozen=True, repr=False)
+class LabRun(Shown):
+    """A kept run, of this lab or of another engine; `notes` say what was odd about the latter."""
+
+    run: Run
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    def tables(self) -> tuple[Table, ...]:
+        run, subject = self.run, self.run.subject
+        latency = f", p50 {run.latency.p50:.1f} ms" if run.latency else ""
+        failed = f", {len(run.failures)} failed" if run.failures else ""
+        title = (
+            f"{run.name}: {len(run.rankings)} queries of {subject.split}, {subject.collection}{failed}{latency} "
+            f"(run {run.id[:12]})"
+        )
+        return (Table(title, notes=(*self.notes, *run.notes)),)
+
+    def frame(self) -> pd.DataFrame:
+        """Its rankings: query, item, rank, score."""
+        return frame(self.run)
+
+
+@dataclass(frozen=True, repr=False)
+class Compared(Shown):
+    """Two runs in every detail, with the queries that decide between them in full."""
+
+    board: Board
+    comparison: Comparison
+    metric: str
+
+    @property
+    def sentence(self) -> str:
+        return self.comparison.finding.sentence
+
+    def tables(self) -> tuple[Table, ...]:
+        pair = (self.comparison.system, self.comparison.baseline)
+        deciding = tuple(self._row(each) for each in self._deciding())
+        columns = ("query", "text", *pair, "difference")
+        kinds = tuple(
+            (each.group or "(none)", str(each.finding.verdict), Cell(_signed(each.finding.difference.mean)))
+            for each in self.comparison.groups
+            if each.by == "kind"
+        )
+        return (
+            Table(f"{self.metric}: {self.sentence}"),
+            Table("The queries that decide", columns, deciding, (*pair, "difference")),
+            *([Table("By kind", ("kind", "verdict", "difference"), kinds, ("difference",))] if len(kinds) > 1 else []),
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """Every query that was scored, by falling difference."""
+        import pandas as pd
+
+        rows = [self._values(each) for each in self.comparison.queries]
+        return pd.DataFrame(
+            rows, columns=["query", "text", self.comparison.system, self.comparison.baseline, "difference"]
+        )
+
+    def _deciding(self) -> Sequence[QueryDifference]:
+        """Where all differ alike none decides, and the first will do."""
+        return self.comparison.deciding or self.comparison.queries[:SHOWN]
+
+    def _values(self, each: QueryDifference) -> tuple[str, str, float, float, float]:
+        scores = [
+            self.board.of(name, self.metric)[each.query] for name in (self.comparison.system, self.comparison.baseline)
+        ]
+        return each.query, self.board.split.queries[each.query].text, scores[0], scores[1], each.difference
+
+    def _row(self, each: QueryDifference) -> tuple[str, str, str, str, str]:
+        query, text, one, other, difference = self._values(each)
+        return query, text, f"{one:.3f}", f"{other:.3f}", _signed(difference)
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.3f}"
+
+
+@dataclass(frozen=True, repr=False)
+class LabSweep(Shown):
+    """Every mix of weights of some legs, scored; `tuned` says what choosing the best is worth on unseen queries."""
+
+    base: Variant
+    tuned: Tuned
+    notes: tuple[str, ...] = ()
+
+    @property
+    def surface(self) -> Surface:
+        """Of the fusion that was chosen."""
+        return self.tuned.surfaces[self.tuned.chosen.surface]
+
+    def variant(self, *, name: str | None = None, even_so: bool = False) -> Variant:
+        """The base with the weights found; refused where labels are too few, unless asked for `even_so`."""
+        made = self.tuned.variant(self.base, per_kind=self.tuned.kinds is not None, even_so=even_so)
+        return made if name is None else made.but(name=name)
+
+    def tables(self) -> tuple[Table, ...]:
+        summary = sweep_summary.summarised(self.tuned)
+        legs = self.tuned.surfaces[0].legs
+        rows = tuple(
+            (
+                Cell(fusion, strong=at == self.tuned.chosen.surface),
+                f"{mean:.3f}",
+                *(f"{weights[leg]:g}" for leg in legs),
+            )
+            for at, (fusion, mean, weights) in enumerate(summary.fusions)
+        )
+        title = f"{summary.metric} over the weights of {' and '.join(legs)}, {summary.queries} queries"
+        columns = ("fusion", "in-sample best", *legs)
+        return (Table(title, columns, rows, columns[1:], (*summary.sentences, *self.notes)),)
+
+    def frame(self) -> pd.DataFrame:
+        """Every point of the chosen surface: weights, mean, and whether it is tied with the best."""
+        import pandas as pd
+
+        points = sweep_summary.summarised(self.tuned).points
+        return pd.DataFrame([{**each.weights, "mean": each.mean, "tied": each.tied} for each in points])
+
+
+@dataclass(frozen=True, repr=False)
+class Why(Shown):
+    """Why a document is among the results or not, in sentences."""
+
+    account: Account
+
+    def tables(self) -> tuple[Table, ...]:
+        first, *others = self.account.sentences()
+        return (Table(first, notes=tuple(others)),)
+
+
+@dataclass(frozen=True, repr=False)
+class Pool(Shown, Sequence[Task]):
+    """Pairs to judge next, in an order that tells nothing of the runs."""
+
+    queue: Queue
+
+    def __len__(self) -> int:
+        return len(self.queue.tasks)
+
+    def __getitem__(self, at: int) -> Task:  # type: ignore[override]
+        return self.queue.tasks[at]
+
+    def tables(self) -> tuple[Table, ...]:
+        shown = self.queue.tasks[:SHOWN]
+        rows = tuple((each.query.id, each.query.text, each.item.id, each.item.title) for each in shown)
+        more = (f"... and {len(self) - SHOWN} more.",) if len(self) > SHOWN else ()
+        return (Table(self.queue.sentence, ("query", "text", "document", "title"), rows, (), more),)
+
+    def frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [(each.query.id, each.query.text, each.item.id, each.item.title, each.item.text) for each in self]
+        return pd.DataFrame(rows, columns=["query", "query text", "document", "title", "text"])
+
+
+class Statement(str):
+    """SQL as the text it is, shown as it is written."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f'<pre class="tex2jax_ignore mathjax_ignore" style="background:none">{escape(self)}</pre>'
+
+
+@dataclass(frozen=True, repr=False)
+class Facts(Shown):
+    """A collection in a few lines."""
+
+    name: str
+    facts: Mapping[str, object]
+
+    def tables(self) -> tuple[Table, ...]:
+        return (Table(self.name, ("", " "), tuple(self.facts.items())),)

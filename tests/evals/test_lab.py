@@ -1,0 +1,413 @@
+"""The Python API on the real server: what a notebook writes, and what it is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core import bridge
+from core.embedding import Purpose, Vectors
+from core.errors import InputError, SpecError, StoreError, UnknownName
+from core.legs.bm25 import Bm25Leg
+from core.legs.vector import VectorLeg
+from core.resources import Resources
+from core.store.engine import Store
+from core.variant import Variant
+from evals import library, query_sets
+from evals.lab import Entry, Lab
+from evals.lab_progress import told, watched
+from evals.lab_tables import Cell, Table, as_html, as_text
+from evals.labels import Label
+from evals.tuned import Procedure
+from tests.conftest import TEST_DSN
+from tests.evals.boards import board
+from tests.fakes import HashingEmbedder
+from tests.store.making import some_name
+
+EMBEDDER = HashingEmbedder(64)
+RESOURCES = Resources(embedder=lambda _: EMBEDDER, environment={})
+SCRIPT = "<script>alert(1)</script>"
+HOSTILE = f"<img src=x>\x1b[2J$x^2$ \u202e{SCRIPT}"
+LAX = Procedure(folds=2, repeats=2, fewest=2, coarsest=10.0, samples=100)
+TOPICS = ("kettle", "teapot", "grinder", "toaster", "blender", "fridge", "oven", "mixer")
+
+
+def write_source(folder: Path) -> Path:
+    """BEIR's layout: two documents a topic; train and test ask of each, and one query is in both."""
+    items = [
+        {"_id": f"{topic}-{part}", "title": topic.title(), "text": f"{part.title()} the {topic} {more}."}
+        for topic in TOPICS
+        for part, more in (("clean", "with vinegar and rinse twice"), ("repair", "when the red lamp blinks"))
+    ]
+    items.append({"_id": "<b>trap</b>", "title": HOSTILE, "text": f"trap {HOSTILE} {SCRIPT}"})
+    queries = [
+        {"_id": f"{part}-{topic}", "text": f"{part} my {topic}"} for topic in TOPICS for part in ("clean", "repair")
+    ]
+    queries.append({"_id": f"q{SCRIPT}", "text": f"trap {HOSTILE}"})
+    labels = {
+        "train": [(f"clean-{topic}", f"{topic}-clean", 2) for topic in TOPICS] + [("repair-oven", "oven-repair", 1)],
+        "test": [(f"repair-{topic}", f"{topic}-repair", 1) for topic in TOPICS] + [(f"q{SCRIPT}", "<b>trap</b>", 1)],
+    }
+    (folder / "qrels").mkdir(parents=True)
+    for name, rows in (("corpus", items), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for split, judged in labels.items():
+        lines = ["query-id\tcorpus-id\tscore", *(f"{query}\t{item}\t{grade}" for query, item, grade in judged)]
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_source(tmp_path_factory.mktemp("beir") / "kitchen")
+
+
+@pytest.fixture(scope="module")
+def lab(store: Store, source: Path) -> Iterator[Lab]:
+    with Lab(some_name(), source, store=store, resources=RESOURCES, progress=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def own(store: Store, source: Path) -> Lab:
+    """A collection that a test may change."""
+    return Lab(some_name(), source, store=store, resources=RESOURCES, progress=False)
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_gives_hits_in_order_as_rows_and_as_a_frame(lab: Lab) -> None:
+    found = lab.search("clean the kettle", "bm25", top_k=3)
+    assert found[0].item_id == "kettle-clean"
+    assert len(found) == len(found.ids) == 3
+    assert list(found.frame()["rank"]) == [1, 2, 3]
+    assert "kettle-clean" in repr(found)
+    assert "<table" in found._repr_html_()
+
+
+def test_a_hybrids_hits_tell_the_rank_in_each_leg(lab: Lab) -> None:
+    hybrid = {"name": "both", "leg": [{"kind": "bm25"}, {"kind": "vector"}]}
+    found = lab.search("clean the kettle", hybrid)
+    assert found.frame().loc[0, "rank in bm25"] == 1
+    assert found.tables()[0].columns[-2:] == ("bm25", "vector")
+
+
+def test_several_variants_are_shown_side_by_side(lab: Lab) -> None:
+    both = lab.search("repair the oven", ["bm25", VectorLeg(label="mine")])
+    assert [each.bundle.variant.name for each in both] == ["bm25", "mine"]
+    assert repr(both).index("bm25:") < repr(both).index("mine:")
+
+
+def test_nothing_found_is_said(lab: Lab) -> None:
+    assert "Nothing was found." in repr(lab.search("zzzz", "bm25"))
+
+
+def test_why_answers_in_sentences(lab: Lab) -> None:
+    why = lab.why("repair the oven", {"kind": "bm25", "depth": 1}, "kettle-repair")
+    assert repr(why).startswith("kettle-repair is not among the")
+    assert not why.account.there
+
+
+def test_sql_is_text_with_parameters_or_ready_to_run(lab: Lab) -> None:
+    statement = lab.sql("vector")
+    assert "$1" in statement
+    assert repr(statement) == str(statement)
+    assert "EXECUTE" in lab.sql("vector", "it's 100% <b>")
+    assert "&lt;b&gt;" in lab.sql("bm25", "<b>")._repr_html_()
+
+
+# -- scoring -----------------------------------------------------------------------------------------------------------
+
+
+def test_variants_of_every_form_are_scored_in_the_order_given(lab: Lab, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(Variant.of_leg(Bm25Leg()).but(name="of a file").to_toml(), encoding="utf-8")
+    given: list[Entry] = ["vector", Bm25Leg(label="own leg"), path, {"kind": "fulltext"}, lab.variant("trigram")]
+    scored = lab.evaluate(given, metrics="mrr@10", baseline="of a file")
+    assert scored.names == ("vector", "own leg", "of a file", "fulltext", "trigram")
+    assert (scored.baseline, scored.metrics, scored.split.name) == ("of a file", ("mrr@10",), "test")
+    assert scored.cells("mrr@10")["own leg"].mean == scored.cells("mrr@10")["of a file"].mean > 0.8
+
+
+def test_runs_of_other_engines_join_as_equals_whatever_they_come_in(lab: Lab, tmp_path: Path) -> None:
+    import ranx
+
+    scores = {f"repair-{topic}": {f"{topic}-repair": 2.0, f"{topic}-clean": 1.0} for topic in TOPICS}
+    path = tmp_path / "their.run"
+    rows = [(query, item, score) for query, found in scores.items() for item, score in found.items()]
+    path.write_text("".join(f"{query} Q0 {item} 1 {score} x\n" for query, item, score in rows), encoding="utf-8")
+    frame = pd.DataFrame(rows, columns=["query", "item", "score"])
+    given = {"file": path, "text": str(path), "dict": scores, "frame": frame, "ranx": ranx.Run(scores)}
+    runs = [lab.add_run(name, rankings) for name, rankings in given.items()]
+    scored = lab.evaluate(["bm25", *runs], metrics=["mrr@10"])
+    assert scored.names == ("bm25", *given)
+    assert [scored.cells("mrr@10")[name].mean for name in given] == pytest.approx([8 / 9] * 5)
+    assert all("It has nothing for 1 of the queries" in repr(run) for run in runs)
+    assert len(runs[0].frame()) == len(rows)
+    assert lab.run("dict").run.rankings == runs[2].run.rankings
+    assert {"bm25", "dict"} <= set(lab.runs()["name"])
+
+
+@pytest.mark.parametrize(
+    ("rankings", "why"),
+    [
+        ({"unknown": {"oven-repair": 1.0}}, "None of the 1 queries"),
+        ({"repair-oven": {"oven-repair": float("nan")}}, "no finite number"),
+        ({"repair-oven": [1, 2]}, "A run is a file"),
+        (3, "A run is a file"),
+    ],
+)
+def test_what_cannot_be_a_run_is_refused_in_a_sentence(lab: Lab, rankings: object, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        lab.add_run("theirs", rankings)
+
+
+def test_a_run_over_labels_that_changed_is_not_scored_beside_new_ones(own: Lab, store: Store) -> None:
+    theirs = own.add_run("theirs", {"repair-oven": {"oven-repair": 1.0}})
+    labelled = bridge.run(query_sets.load(store, own.collection))
+    more = (*labelled.labels, Label("repair-oven", "oven-clean", 1))
+    bridge.run(query_sets.keep(store, own.collection, query_sets.Labelled(labelled.queries, more)))
+    with pytest.raises(SpecError, match="as it was then"):
+        own.evaluate(["bm25", theirs])
+
+
+def test_a_comparison_shows_the_queries_that_decide_in_full(lab: Lab) -> None:
+    poor = lab.add_run("poor", {f"repair-{topic}": {f"{topic}-clean": 1.0} for topic in TOPICS})
+    found = lab.compare("bm25", poor, "mrr@10")
+    assert (found.comparison.system, found.comparison.baseline) == ("bm25", "poor")
+    assert found.sentence.startswith("bm25 is better than poor")
+    assert "repair my oven" in found._repr_html_()
+    assert len(found.frame()) == 9
+
+
+def test_a_sweep_gives_the_surface_and_a_variant_to_evaluate(lab: Lab) -> None:
+    swept = lab.sweep(["bm25", "vector"], metric="mrr@10", steps=4, procedure=LAX)
+    assert "1 queries of 'train' are reported in 'test' too" in repr(swept)
+    assert len(swept.frame()) == len(swept.surface.grid) == 5
+    made = swept.variant(name="tuned")
+    assert made.leg_names == ("bm25", "vector")
+    assert lab.evaluate([made, "bm25"], metrics="mrr@10").names == ("tuned", "bm25")
+    assert Variant.from_toml(made.to_toml()) == made
+
+
+def test_too_few_labels_give_no_weights_unless_they_are_asked_for_even_so(lab: Lab) -> None:
+    swept = lab.sweep({"leg": [{"kind": "bm25"}, {"kind": "vector"}]}, steps=2, fusions=["rrf"])
+    assert "Too few labels to tune" in repr(swept)
+    with pytest.raises(SpecError, match="even_so"):
+        swept.variant()
+    assert swept.variant(even_so=True).name == "unnamed, tuned"
+
+
+def test_weights_chosen_on_what_is_reported_come_with_a_warning(lab: Lab) -> None:
+    swept = lab.sweep(["bm25", "vector"], split="test", steps=2, procedure=LAX)
+    assert "says nothing of others" in swept._repr_html_()
+
+
+def test_what_is_no_legs_to_sweep_is_refused(lab: Lab) -> None:
+    with pytest.raises(SpecError, match="One leg"):
+        lab.sweep(["bm25"])
+    with pytest.raises(SpecError, match="is no leg"):
+        lab.sweep(["bm25", "local-rag"])
+
+
+def test_judging_what_is_pooled_makes_labels_of_it(own: Lab) -> None:
+    scored = own.evaluate(["bm25", "vector"], metrics="ndcg@10")
+    pool = own.pool(scored, order="depth", depth=2)
+    assert pool.queue.sentence in repr(pool)
+    assert list(pool.frame()["document"]) == [task.item.id for task in pool]
+    grades = {(task.query.id, task.item.id): 0 for task in pool}
+    assert own.judge("anna", grades) == len(grades) > 0
+    judged = own.merge_judgements("judged")
+    assert judged.query_set == "judged"
+    assert judged.evaluate("bm25", metrics="ndcg@2").cells("ndcg@2")["bm25"].judged == 1.0
+    with pytest.raises(UnknownName, match=r"'dept'.*'depth'"):
+        own.pool(scored, dept=2)
+    with pytest.raises(InputError, match="cannot be judged"):
+        own.judge("anna", {("repair-oven", "nowhere"): 1})
+
+
+def test_queries_come_as_a_frame(lab: Lab) -> None:
+    assert len(lab.queries()) == 17
+    assert set(lab.queries("train")["relevant"]) == {1}
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+def test_text_of_a_collection_is_text_in_every_rich_table(lab: Lab) -> None:
+    theirs = lab.add_run(SCRIPT, {f"q{SCRIPT}": {"<b>trap</b>": 1.0}})
+    scored = lab.evaluate([theirs, Bm25Leg(label=HOSTILE[:40])], metrics="mrr@10")
+    shown = [
+        lab.search(f"trap {SCRIPT}", "bm25"),
+        scored,
+        theirs,
+        lab.compare(theirs, "bm25"),
+        lab.pool([lab.run(SCRIPT)]),
+        lab.why(f"trap {SCRIPT}", "bm25", "<b>trap</b>"),
+        lab,
+    ]
+    for each in shown:
+        html, plain = each._repr_html_(), repr(each)
+        assert "<script" not in html
+        assert "<img" not in html
+        assert "<b>trap" not in html
+        assert 'class="tex2jax_ignore mathjax_ignore"' in html
+        assert "\x1b" not in html + plain
+        assert "\u202e" not in html + plain
+    assert "&lt;script&gt;" in shown[0]._repr_html_()
+
+
+def test_a_board_marks_what_is_better_and_what_is_not_told_from_the_best() -> None:
+    made = board("poor", "good")
+    plain, html = repr(made), made._repr_html_()
+    assert "docs, 40 queries of test" in plain
+    assert "good" in plain.split("poor", 1)[1]
+    assert "+ *" in plain
+    assert "Against poor" in plain
+    assert "good is better than poor by" in html
+    assert "<b>" in html
+
+
+def test_tables_take_the_colours_of_the_page_they_stand_on(lab: Lab) -> None:
+    html = lab.evaluate("bm25")._repr_html_()
+    styles = ";".join(re.findall(r'style="([^"]*)"', html))
+    assert "border-bottom:1px solid rgba(128,128,128,.35)" in styles
+    assert set(re.findall(r"(?<!-)\bcolor:[^;]*", styles)) == {"color:inherit"}
+    for fixed in ("white", "black", "#", "background"):
+        assert fixed not in styles
+
+
+def test_plain_tables_fold_and_cut_what_is_long_and_hold_no_line_ends_in_cells() -> None:
+    text = as_text([Table("t\nitle", ("a", "b"), (("x\ny", "w" * 1000), (None, Cell("1", "faint", True))), ("b",))])
+    assert "x y" in text
+    assert "w" * 1000 not in text.replace("\n", "")
+    assert "1 faint *" in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert as_html([Table("only a title")]).count("<table") == 0
+
+
+def test_a_lab_tells_what_it_is(lab: Lab) -> None:
+    assert "test 9, train 9" in repr(lab)
+    assert "17" in lab._repr_html_()
+
+
+# -- the store, the loop, the progress ---------------------------------------------------------------------------------
+
+
+def test_a_source_is_brought_in_once_and_only_what_is_new_after_that(own: Lab, store: Store, source: Path) -> None:
+    before = own._view().row.version
+    again = Lab(own.collection, source, store=store, resources=RESOURCES, progress=False)
+    assert again._view().row.version == before
+
+
+def test_a_name_that_is_nowhere_is_refused_and_options_alone_make_nothing(lab: Lab, store: Store) -> None:
+    with pytest.raises(UnknownName, match="rankbook data add"):
+        Lab(some_name(), store=store)
+    with pytest.raises(SpecError, match="language say how one is made"):
+        Lab(lab.collection, store=store, language="german")
+
+
+def test_a_store_of_its_own_is_given_back_and_one_that_was_given_is_not(lab: Lab, store: Store) -> None:
+    with Lab(lab.collection, store=store) as borrowing:
+        assert borrowing.store is store
+    assert len(lab.search("oven", "bm25")) > 0
+    with Lab(lab.collection, dsn=TEST_DSN, resources=RESOURCES) as mine:
+        own, pool = mine.store, mine.store.engine.pool
+        assert len(mine.search("oven", "bm25")) > 0
+    assert own.engine.pool is not pool
+    mine.close()
+    assert repr(mine) == f"{lab.collection} (closed)"
+    with pytest.raises(StoreError, match="is closed"):
+        mine.search("oven", "bm25")
+
+
+def test_a_lab_that_is_forgotten_gives_its_store_back(lab: Lab) -> None:
+    forgotten = Lab(lab.collection, dsn=TEST_DSN)
+    store, pool = forgotten.store, forgotten.store.engine.pool
+    del forgotten
+    gc.collect()
+    assert store.engine.pool is not pool
+
+
+def test_a_lab_that_cannot_be_opened_leaves_no_store_open() -> None:
+    with pytest.raises(UnknownName):
+        Lab(some_name(), dsn=TEST_DSN)
+
+
+def test_it_works_where_a_loop_runs_already_as_in_jupyter(lab: Lab) -> None:
+    async def in_jupyter() -> Sequence[str]:
+        return lab.search("repair the oven", "bm25").ids
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(asyncio.run, in_jupyter()).result()[0].startswith("oven-repair")
+
+
+class Waiting(HashingEmbedder):
+    """Interrupts whoever waits for it, once, and then takes for ever."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.begun, self.stopped = False, threading.Event()
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose = "document") -> Vectors:
+        if not self.begun:
+            self.begun = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.set()
+        return await super().embed(texts, purpose)
+
+
+def test_an_interrupt_ends_the_work_and_what_was_done_goes_on_later(own: Lab, store: Store) -> None:
+    waiting = Waiting()
+    stuck = Lab(own.collection, store=store, resources=Resources(embedder=lambda _: waiting, environment={}))
+    with pytest.raises(KeyboardInterrupt):
+        stuck.evaluate(["bm25", "vector"])
+    assert waiting.stopped.wait(10)
+    assert own.evaluate(["bm25", "vector"]).names == ("bm25", "vector")
+
+
+def test_progress_is_told_on_stderr_unless_it_is_not_wanted(
+    own: Lab, store: Store, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own.evaluate("bm25")
+    assert capfd.readouterr() == ("", "")
+    Lab(own.collection, store=store, resources=RESOURCES).evaluate("bm25", again=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "variants" in err
+
+
+def test_progress_outside_a_terminal_is_a_sentence_now_and_then(capfd: pytest.CaptureFixture[str]) -> None:
+    from core.store.progress import Step
+
+    said: list[str] = []
+    listener = told(said.append)
+    for done in range(100):
+        listener(Step("[bold]Asking\x1b", done, 1000, "queries"))
+    assert said == ["[bold]Asking\N{REPLACEMENT CHARACTER}: 0 of 1,000 queries"]
+    with watched() as listen:
+        listen(Step("[bold]Asking", 1, None))
+    assert capfd.readouterr().err == "[bold]Asking: 1 rows\n"
+
+
+@pytest.mark.slow
+def test_a_bundled_collection_is_loaded_where_it_is_not_there(store: Store) -> None:
+    try:
+        lab = Lab("handbook", store=store, progress=False, models=(), check=False)
+        assert len(lab.search("late fee", "bm25")) == 10
+    finally:
+        bridge.run(library.drop(store, "handbook"))

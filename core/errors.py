@@ -19,13 +19,15 @@ RankbookError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
 import pydantic
 from pydantic_core import ErrorDetails
+
+LISTED = 40  # names in an error
 
 
 class RankbookError(Exception):
@@ -65,11 +67,17 @@ class UnknownName(SpecError):
     """A name nobody registered."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, way_out: str = "") -> None:
-        self.known = sorted(known)
+        self.known = sorted(set(known))
         near = get_close_matches(name, self.known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        choices = f" There is: {', '.join(self.known)}." if self.known else " There is none yet."
+        choices = f" There is: {_listed(self.known)}." if self.known else " There is none yet."
         super().__init__(f"No {kind} is called {name!r}.{hint}{choices}{' ' + way_out if way_out else ''}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names one after the other; those with a comma inside are quoted, and of very many the first ones told."""
+    told = [repr(name) if "," in name else name for name in names[:LISTED]]
+    return ", ".join(told) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
 
 
 class EmbeddingError(RankbookError):

@@ -1,6 +1,6 @@
 """The pipeline: a query and a variant in, a bundle of candidates, evidence and trace out.
 
-    expand -> route -> legs, at once -> fuse -> roll up or late chunks -> parents -> rerank -> cut -> pack
+    expand -> route -> legs, at once -> fuse -> roll up, late chunks or per-item cap -> parents -> rerank -> cut -> pack
 
 Each step takes a ranking and gives a ranking, and writes its line in the trace. Cancelling the task, or the context's
 token, cancels the statements on the server. Knows no leg, fusion or reranker by name.
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from core import parents, recall
+from core.cuts import capped, numbered, out_of_reach
 from core.embedding import DEFAULT_MODEL, Embedder, stored_as
 from core.errors import Cancelled, DeadlineExceeded
 from core.expansion import Expanded, ExpansionContext
@@ -124,7 +125,7 @@ class _Search:
         variant = self.variant
         expanded = await self._expand()
         kind, weights = self._route()
-        hits = await self._found(expanded, weights)
+        hits = self._capped(await self._found(expanded, weights))
         evidence = await self._late(expanded, hits)
         if not variant.parents_after_rerank:
             hits = await self._parents(hits)
@@ -221,6 +222,18 @@ class _Search:
             record.hand_on(kept)
         return kept
 
+    def _capped(self, hits: list[Hit]) -> list[Hit]:
+        most, top_k = self.variant.per_item_cap, self.variant.top_k
+        if most is None:
+            return hits
+        with self.trace.stage("per-item cap") as record:
+            kept, gone = capped(hits, most)
+            record.drop((hit.id for hit in gone), f"per_item_cap is {most}, and as many of its item stand before it")
+            if gone and len(kept) < top_k:
+                record.note(f"per_item_cap left {len(kept)} of the {top_k} asked for. Raise it, or overfetch.")
+            record.hand_on(kept)
+        return kept
+
     async def _late(self, expanded: Expanded, hits: Sequence[Hit]) -> tuple[EvidenceChunk, ...]:
         if self.variant.late is None:
             return ()
@@ -260,7 +273,7 @@ class _Search:
             least, most = self.variant.min_score, self.variant.top_k
             kept = [hit for hit in hits if hit.score >= least]
             if not kept:
-                record.note(*_out_of_reach(hits, least))
+                record.note(*out_of_reach(hits, least))
             record.drop((hit.id for hit in hits if hit.score < least), f"its score is below min_score {least:g}")
             record.drop((hit.id for hit in kept[most:]), f"its place is beyond top_k {most}")
             kept = numbered(kept[:most])
@@ -279,18 +292,3 @@ class _Search:
             )
             record.note(*packed.trace.notes)
         return packed
-
-
-def _out_of_reach(hits: Sequence[Hit], least: float) -> list[str]:
-    """Why a threshold left nothing. Said of what came: an endpoint's scores, or raw ones, may be above 1."""
-    if not hits:
-        return []
-    best = max(hit.score for hit in hits)
-    if best <= 1 < least:
-        return [f"min_score is {least:g}, and relative scores end at 1: no hit can reach it. Lower it."]
-    return [f"No hit reaches min_score {least:g}: the best of {len(hits)} scores {best:.4g}. Lower it."]
-
-
-def numbered(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits with ranks from 1 in the order they stand."""
-    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]

@@ -37,6 +37,10 @@ from core.store.names import ITEMS
 from core.types import Hit
 
 LEGS = Tagged(legs, "kind")
+MIN_SCORE_HELP = (
+    "Results below it are dropped. Scores are relative, at most 1; above it may be a roll-up's sum, a fusion without a "
+    "greatest score, such as linear without normalisation, and the marks of an endpoint that reranks."
+)
 
 
 class Rollup(BaseModel):
@@ -74,11 +78,14 @@ class Variant(BaseModel):
     )
     fused_depth: int | None = Field(None, ge=1, description="How many fused candidates go on; by default all.")
     rollup: Rollup | None = Field(None, description="Whether chunks are rolled up to their items.")
+    per_item_cap: int | None = Field(
+        None, ge=1, le=10_000, description="The most chunks of one item, its best; by default any number."
+    )
     late: Late | None = Field(None, description="Evidence chunks made of the items found, at query time.")
     parents: Literal["none", "replace", "annotate"] = Field("none", description="What a child chunk's parent does.")
     parents_after_rerank: bool = Field(False, description="Whether parents come in after the reranking.")
     rerank: Annotated[Reranker, RERANKERS] | None = Field(None, description="A second look at the best.")
-    min_score: float = Field(0.0, ge=0, description="Results below it are dropped; scores are relative, at most 1.")
+    min_score: float = Field(0.0, ge=0, description=MIN_SCORE_HELP)
     pack: Packing | None = Field(None, description="How results become the context of an answer.")
 
     @property
@@ -118,6 +125,9 @@ class Variant(BaseModel):
         if whole and (self.parents != "none" or self.rollup):
             which = "rollup" if self.rollup else f"parents = {self.parents!r}"
             raise SpecError(f"{self.name!r}: {which} needs chunks, and chunks = 'items' has none. Name a chunk set.")
+        if self.per_item_cap and (whole or self.rollup):
+            why = "rollup leaves one chunk of an item" if self.rollup else "chunks = 'items' has no chunks to count"
+            raise SpecError(f"{self.name!r}: {why}, so per_item_cap has nothing to do. Drop one of the two.")
         # Of nothing, a fusion makes nothing; but it refuses legs that it could never fuse.
         self.fusion.fuse([LegRanking(name, leg.weight, (), leg.bounds) for name, leg in self._named()])
         if self.route:

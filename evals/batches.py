@@ -6,7 +6,7 @@ can never be asked for again, and are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import delete, insert, select
@@ -27,10 +27,13 @@ class Kept:
     rankings: dict[str, Ranked] = field(default_factory=dict)
     milliseconds: dict[str, float] = field(default_factory=dict)
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, stages: Mapping[str, Mapping[str, float]]) -> None:
+    def add(self, stages: Mapping[str, Mapping[str, float]], remarks: Mapping[str, Sequence[str]]) -> None:
         for stage, spent in stages.items():
             self.stages.setdefault(stage, {}).update(spent)
+        for remark, queries in remarks.items():
+            self.remarks.setdefault(remark, []).extend(queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Batches:
             batch = unpacked(content)
             kept.rankings |= batch.rankings
             kept.milliseconds |= batch.more["milliseconds"]
-            kept.add(batch.more["stages"])
+            kept.add(batch.more["stages"], batch.more.get("remarks", {}))
         return kept
 
     async def save(
@@ -66,11 +69,12 @@ class Batches:
         rankings: Rankings,
         milliseconds: Mapping[str, float],
         stages: Mapping[str, Mapping[str, float]] | None = None,
+        remarks: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Refused where the collection has moved on: these rankings may be partly of another state."""
         if not rankings:
             return
-        content = packed(rankings, milliseconds=dict(milliseconds), stages=stages or {})
+        content = packed(rankings, milliseconds=dict(milliseconds), stages=stages or {}, remarks=remarks or {})
         async with self.store.begin() as connection:
             found = select(Collection.version, Collection.created_at).where(Collection.name == self.view.name)
             row = (await connection.execute(found)).one_or_none()

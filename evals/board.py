@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError, SpecError, UnknownName
-from evals import coverage, metrics, spans
+from evals import coverage, metrics
+from evals.bootstrap import intervals
 from evals.comparison import Comparison, Pairs, all_pairs, compare
+from evals.doubts import Warned, doubts
 from evals.lab_tables import Shown, Table, board_table
-from evals.metrics import MEASURES, Metric, Scores
-from evals.runs import Run
-from evals.significance import intervals
+from evals.metrics import MEASURES, Metric
+from evals.runs import Run, unlike
+from evals.scored import grades_of, scored
 from evals.splits import Grades, Split
 from evals.verdicts import Finding, Rules
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 METRICS = ("ndcg@10", "recall@100", "mrr@10")
 DEFAULT_RULES = Rules()
-WELL_JUDGED = 0.95  # below this share of judged hits, a difference may be one of labels
-DEEPEST_JUDGED = 20  # cut-off to which labels are expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,6 @@ class Cell:
     low: float | None
     high: float | None
     judged: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """Something to know before the scores are believed."""
-
-    message: str
-    queries: tuple[str, ...] = ()
 
 
 class Board(Shown):
@@ -80,20 +72,24 @@ class Board(Shown):
         self.baseline = self.names[0] if baseline is None else baseline
         if self.baseline not in self.names:
             raise UnknownName("run to compare with", self.baseline, self.names)
-        self._scores = [_scored(split, run, self.metrics, chunk_labels or {}) for run in self.runs]
+        self._scores = [scored(split, run, self.metrics, chunk_labels or {}) for run in self.runs]
         self._pairs: dict[str, Pairs] = {}
         self._cells: dict[str, dict[str, Cell]] = {}
+        self._coverage: dict[tuple[str, int | None], dict[str, float]] = {}
+        self._grades = grades_of(split)
+        self._weights = {query.id: query.weight for query in split.queries.values()}
 
     # -- numbers -----------------------------------------------------------------------------------------------------
 
     def queries(self, metric: str) -> tuple[str, ...]:
         """The queries that the metric can be told of."""
+        if metric not in self.metrics:
+            raise UnknownName("metric of this table", metric, self.metrics)
         return self._scores[0][metric].queries
 
     def values(self, metric: str) -> NDArray[np.float64]:
         """[runs, queries], in the order of `names` and `queries(metric)`."""
-        if metric not in self.metrics:
-            raise UnknownName("metric of this table", metric, self.metrics)
+        self.queries(metric)  # refuses what is not here
         return np.stack([scores[metric].row(metric) for scores in self._scores])
 
     def weights(self, metric: str) -> NDArray[np.float64]:
@@ -140,8 +136,10 @@ class Board(Shown):
         parsed = Metric.parse(metric)
         if parsed.level == "units" or not MEASURES[parsed.measure].function:
             return None
-        found = coverage.judged(self.split.grades, run.rankings, parsed.cutoff)
-        return metrics.mean({query: found[query] for query in ids})
+        key = (run.name, parsed.cutoff)
+        if key not in self._coverage:
+            self._coverage[key] = coverage.judged(self._grades, run.rankings, parsed.cutoff)
+        return metrics.mean({query: self._coverage[key][query] for query in ids}, self._weights)
 
     # -- what can be concluded ---------------------------------------------------------------------------------------
 
@@ -183,80 +181,21 @@ class Board(Shown):
 
     def bounds(self, name: str, metric: str) -> tuple[float, float]:
         """The mean with every unjudged hit not relevant, and the most that it could be."""
-        found = coverage.bounds(self.split.grades, self.run(name).rankings, [metric])
-        weights = {query: self.split.queries[query].weight for query in self.queries(metric)}
-        return found.low.means(weights)[metric], found.high.means(weights)[metric]
+        found = coverage.bounds(self._grades, self.run(name).rankings, [metric])
+        return found.low.means(self._weights)[metric], found.high.means(self._weights)[metric]
 
     def condensed(self, metric: str) -> dict[str, float]:
         """Each run's mean over the judged hits alone."""
-        weights = {query: self.split.queries[query].weight for query in self.queries(metric)}
-        grades = self.split.grades
-        return {
-            run.name: metrics.evaluate(grades, coverage.condensed(grades, run.rankings), [metric]).means(weights)[
-                metric
-            ]
-            for run in self.runs
-        }
+        judged = {run.name: coverage.condensed(self._grades, run.rankings) for run in self.runs}
+        scores = {name: metrics.evaluate(self._grades, found, [metric]) for name, found in judged.items()}
+        return {name: found.means(self._weights)[metric] for name, found in scores.items()}
 
     # -- what to know ------------------------------------------------------------------------------------------------
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """What casts doubt on the scores: failures, holes in the labels, what import found wrong with these queries."""
-        return (*self._failed(), *self._shallow(), *self._unjudged(), *self._imported())
-
-    def _failed(self) -> list[Warned]:
-        return [
-            Warned(
-                f"{run.name}: {len(run.failures)} of {len(self.split.queries)} queries failed and score 0; the first: "
-                f"{next(iter(run.failures.values()))}",
-                tuple(run.failures),
-            )
-            for run in self.runs
-            if run.failures
-        ]
-
-    def _shallow(self) -> list[Warned]:
-        """Metrics that look deeper than a run was asked for."""
-        warned = []
-        for metric in self.metrics:
-            cutoff = Metric.parse(metric).cutoff
-            less = [run.name for run in self.runs if cutoff and run.variant and 0 < _depth(run) < cutoff]
-            if less:
-                message = f"{metric} counts {cutoff} hits, and fewer were asked for of: {', '.join(less)}."
-                warned.append(Warned(message))
-        return warned
-
-    def _unjudged(self) -> list[Warned]:
-        """The metric with the fewest labels where it counts; of the first hundred hits nobody labels all."""
-        worst, run, least = "", "", WELL_JUDGED
-        for metric in self.metrics:
-            if (Metric.parse(metric).cutoff or math.inf) > DEEPEST_JUDGED:
-                continue
-            for name, cell in self.cells(metric).items():
-                if cell.judged is not None and cell.judged < least:
-                    worst, run, least = metric, name, cell.judged
-        if not worst:
-            return []
-        message = (
-            f"Of the hits that {worst} counts, {100 * least:.0f}% are judged for {run}; the others count as not "
-            "relevant. Judge the pool before small differences are believed."
-        )
-        return [Warned(message)]
-
-    def _imported(self) -> list[Warned]:
-        """Flaws of queries that are scored here; those of documents, once in all."""
-        about = [flaw for flaw in self.flaws if flaw.get("subject") in self.split.queries]
-        by_kind: dict[str, list[Mapping[str, Any]]] = {}
-        for flaw in about:
-            by_kind.setdefault(str(flaw.get("of", "input")), []).append(flaw)
-        return [
-            Warned(
-                f"Of these queries import says ({kind}, {len(found)} in all): {found[0]['message']}",
-                tuple(dict.fromkeys(str(flaw["subject"]) for flaw in found)),
-            )
-            for kind, found in by_kind.items()
-        ]
+        return tuple(doubts(self))
 
     # -- what is shown -----------------------------------------------------------------------------------------------
 
@@ -285,45 +224,6 @@ class Board(Shown):
         return self.names.index(name)
 
 
-def _scored(split: Split, run: Run, wanted: Sequence[str], chunk_labels: Mapping[str, Grades]) -> dict[str, Scores]:
-    """The run's scores by metric: over labels of items, over labels of chunks, or over spans."""
-    parsed = [Metric.parse(each) for each in wanted]
-    over_spans = [str(each) for each in parsed if not MEASURES[each.measure].function]
-    over_chunks = [str(each) for each in parsed if each.level == "units"]
-    over_labels = [each for each in wanted if each not in over_spans and each not in over_chunks]
-    grades = {query: split.grades[query] for query in split.queries if query in split.grades}
-    answers = {query: split.spans[query] for query in split.queries if query in split.spans}
-    found: dict[str, Scores] = {}
-    if over_labels:
-        scores = metrics.evaluate(grades, run.rankings, over_labels)
-        if not scores.queries:
-            raise InputError(f"No query of the split {split.name!r} has a relevant item, so nothing can be scored.")
-        found |= dict.fromkeys(over_labels, scores)
-    for names in filter(None, (over_spans, over_chunks)):
-        if not any(span.grade > 0 for spans_of in answers.values() for span in spans_of):
-            raise InputError(f"No query of the split {split.name!r} has an answer span: {names[0]} needs them.")
-    if over_spans:
-        found |= dict.fromkeys(over_spans, spans.evaluate(answers, run.rankings, over_spans))
-    if over_chunks:
-        found |= dict.fromkeys(over_chunks, _chunk_scores(answers, run, over_chunks, chunk_labels))
-    return found
-
-
-def _chunk_scores(
-    answers: spans.Answers, run: Run, wanted: Sequence[str], chunk_labels: Mapping[str, Grades]
-) -> Scores:
-    """Over every query with an answer, so that chunk sets can be compared: one that no chunk answers scores 0."""
-    labels = chunk_labels.get(run.variant.id) if run.variant else None
-    if labels is None:
-        raise InputError(
-            f"{wanted[0]} scores chunks, and {run.name!r} ranks none of a chunk set here. Rank the chunks of a chunk "
-            "set, or score items: leave out 'chunk_'."
-        )
-    return metrics.evaluate(labels, run.rankings, wanted, level="units").over(
-        sorted(query for query, given in answers.items() if any(span.grade > 0 for span in given))
-    )
-
-
 def _refuse_others(runs: Sequence[Run]) -> None:
     """Runs over other data are not compared: a difference would say nothing about the variants."""
     if not runs:
@@ -331,22 +231,10 @@ def _refuse_others(runs: Sequence[Run]) -> None:
     first = runs[0].subject
     for run in runs[1:]:
         if run.subject != first:
-            raise SpecError(f"{run.name!r} and {runs[0].name!r} are not over the same data: {_unlike(run, runs[0])}.")
-
-
-def _unlike(run: Run, other: Run) -> str:
-    """In what their subjects differ."""
-    mine, theirs = run.subject, other.subject
-    differences = [
-        (mine.collection, theirs.collection, "collection {} and {}"),
-        (mine.split, theirs.split, "split {} and {}"),
-        (mine.query_set, theirs.query_set, "query set {} and {}"),
-        (mine.digest.hex()[:8], theirs.digest.hex()[:8], "the queries or labels changed ({} and {})"),
-        (mine.version, theirs.version, "the collection changed (version {} and {})"),
-        (mine.content[:8], theirs.content[:8], "the collection's content changed ({} and {})"),
-    ]
-    told = [says.format(one, other) for one, other, says in differences if one != other]
-    return f"{'; '.join(told)}. Evaluate both anew"
+            raise SpecError(
+                f"{run.name!r} and {runs[0].name!r} are not over the same data: "
+                f"{unlike(run.subject, first)}. Evaluate both anew."
+            )
 
 
 def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -356,10 +244,6 @@ def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:
         seen[run.name] += 1
         named.append(run if seen[run.name] == 1 else replace(run, name=f"{run.name} ({seen[run.name]})"))
     return tuple(named)
-
-
-def _depth(run: Run) -> int:
-    return run.depth or (run.variant.top_k if run.variant else 0)
 
 
 def _megabytes(run: Run) -> float | None:

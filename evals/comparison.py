@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError, UnknownName
-from evals import significance
+from evals import bootstrap, significance
 from evals.correction import corrected
 from evals.significance import Floats
 from evals.verdicts import Difference, Finding, Rules, Verdict, alongside_best, found
@@ -45,7 +45,7 @@ class GroupFinding:
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """A system against a baseline. `queries` by falling difference, then id; those of weight 0 are left out.
 
@@ -58,6 +58,11 @@ class Comparison:
     queries: tuple[QueryDifference, ...]
     groups: tuple[GroupFinding, ...]
     deciding: tuple[QueryDifference, ...]
+
+    def __repr__(self) -> str:
+        """What was found, in sentences: the whole of it, then each group that says something of its own."""
+        groups = (f"{each.by} {each.group or '(none)'}: {each.finding.sentence}" for each in self.groups)
+        return "\n".join((self.finding.sentence, *groups))
 
     @property
     def wins(self) -> int:
@@ -213,7 +218,7 @@ def _numbers(
     """Each row's numbers, of as many as are to be corrected together."""
     queries = int(_counting(weights, differences.shape[1]).sum())
     family = among if _testable(queries, rules) and rules.correction != "none" else 1
-    low, high = significance.intervals(differences, weights, samples=rules.samples, level=rules.level, seed=rules.seed)
+    low, high = bootstrap.intervals(differences, weights, samples=rules.samples, level=rules.level, seed=rules.seed)
     seen = significance.detectable(differences, weights, alpha=rules.alpha / family, power=rules.power)
     means, effects = significance.means(differences, weights), significance.effect_sizes(differences, weights)
     outcomes = significance.outcomes(differences, weights).tolist()

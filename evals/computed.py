@@ -30,13 +30,14 @@ Unit = tuple[str, tuple[int, int] | None]  # which item it is part of, and where
 
 @dataclass(slots=True)
 class Found:
-    """What came of one variant, by query: as in a run."""
+    """What came of one variant, by query: as in a run. `remarks` are what stages passed over, each with its queries."""
 
     rankings: dict[str, Ranked] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     milliseconds: dict[str, float] = field(default_factory=dict)
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    remarks: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

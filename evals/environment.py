@@ -36,7 +36,26 @@ SETTINGS = (
     "jit",
 )
 CHECKOUT = Path(__file__).parents[1]
-RANKING = ("core", "evals/arrays.py", "evals/fusing.py", "evals/computed.py")  # the code that decides what is found
+RANKING = (  # the code that decides what is found
+    "core",
+    *(
+        f"evals/{name}.py"
+        for name in (
+            "arrays",
+            "batches",
+            "computed",
+            "fusing",
+            "leg_runs",
+            "orders",
+            "packed",
+            "plan",
+            "query_runs",
+            "query_vectors",
+            "rankings",
+            "runner",
+        )
+    ),
+)
 INDEXES = text("""
 SELECT index.relname, pg_relation_size(index.oid)
 FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid

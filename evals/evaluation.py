@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,8 @@ async def evaluated(
 ) -> tuple[Board, list[Foreign]]:
     """Variants, and runs of other engines from files, in one table. The baseline may be any kept run over the same."""
     foreign = await foreign_runs(ground, split, files)
+    here = [*(each.name for each in variants), *(each.run.name for each in foreign)]
+    await refuse_unknown_baseline(ground, split, wanted.baseline, here)
     runs = await made(ground, variants, split, wanted, progress) if variants else []
     runs += [each.run for each in foreign]
     runs, baseline = await with_baseline(ground.store, runs, wanted.baseline)
@@ -194,15 +197,29 @@ async def foreign_runs(ground: Opened, split: Split, files: Sequence[Path]) -> l
     return found
 
 
+async def refuse_unknown_baseline(ground: Opened, split: Split, name: str | None, here: Sequence[str]) -> None:
+    """Before the work and not after it."""
+    if name is not None and name not in here:
+        await _kept(ground.store, name, here, ground.view.name, split.name)
+
+
 async def with_baseline(store: Store, runs: list[Run], name: str | None) -> tuple[list[Run], str | None]:
     """The runs, with a kept one that is the baseline at their end; and what the baseline is called among them."""
-    if name is None or name in {run.name for run in runs}:
+    here = [run.name for run in runs]
+    if name is None or name in here:
         return runs, name
+    subject = runs[0].subject
+    return joined(runs, await _kept(store, name, here, subject.collection, subject.split), name)
+
+
+async def _kept(store: Store, name: str, here: Sequence[str], collection: str, split: str) -> Run:
+    """The kept run of that name; of several the one over the same. One over other data is for the board to refuse."""
+    with suppress(UnknownName):
+        return await run_store.load(store, name, collection=collection, split=split)
     try:
-        kept = await run_store.load(store, name)
+        return await run_store.load(store, name)
     except UnknownName as error:
-        raise UnknownName("variant here, and no kept run,", name, [*(run.name for run in runs), *error.known]) from None
-    return joined(runs, kept, name)
+        raise UnknownName("variant here, and no kept run,", name, [*here, *error.known]) from None
 
 
 def joined(runs: list[Run], kept: Run, name: str) -> tuple[list[Run], str]:

@@ -56,6 +56,11 @@ class Foreign:
     missing: tuple[str, ...]  # queries of the split that the file does not have: they score 0
 
 
+def run_name(path: Path) -> str:
+    """What a run is called that is in this file."""
+    return path.name.split(".")[0]
+
+
 def read_run(path: Path, subject: Subject, split: Split, *, name: str = "") -> Foreign:
     """A run by the ending of its file's name; TREC's six columns where it is no table's."""
     require_file(path, "a run")
@@ -73,7 +78,7 @@ def read_run(path: Path, subject: Subject, split: Split, *, name: str = "") -> F
             path=path,
         )
     return Foreign(
-        Run(name or path.name.split(".")[0], subject, asked, environment={"read from": path.name}),
+        Run(name or run_name(path), subject, asked, environment={"read from": path.name}),
         tuple(flaws),
         tuple(query for query in rankings if query not in split.queries),
         tuple(query for query in split.queries if query not in rankings),

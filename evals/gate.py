@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from core.errors import SpecError
 from evals.board import Board
 from evals.metrics import Metric
-from evals.runs import Run
+from evals.runs import Run, unlike
 from evals.verdicts import Verdict
 
 
 class Gate(BaseModel):
     """Least values, and the largest drops against a baseline."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     variants: tuple[str, ...] = Field((), description="Which variants must hold; by default all but the baseline.")
     minimum: dict[str, float] = Field({}, description="The least mean of a metric: { 'ndcg@10' = 0.6 }.")
@@ -114,7 +114,13 @@ def _drop(gate: Gate, board: Board, name: str, against: str, metric: str, most: 
     chance = gate.significant and finding.verdict != Verdict.WORSE
     says = f"{finding.sentence}{' Not counted: it may be chance.' if too_far and chance else ''}"
     return _check(
-        board, name, f"{metric} against {against}", f"{-drop:+.4f}", f"{-most:g} or more", not too_far or chance, says
+        board,
+        name,
+        f"{metric} against {against}",
+        f"{round(-drop, 4) + 0.0:+.4f}",
+        f"{0.0 - most:g} or more",
+        not too_far or chance,
+        says,
     )
 
 
@@ -148,15 +154,7 @@ def _check(board: Board, name: str, what: str, found: str, wanted: str, good: bo
 
 def _unlike(board: Board, pinned: Run) -> str:
     """A pinned run that could not join the board."""
-    mine, theirs = board.runs[0].subject, pinned.subject
-    parts = [
-        (mine.collection != theirs.collection, f"collection {theirs.collection}"),
-        (mine.query_set != theirs.query_set or mine.split != theirs.split, f"{theirs.query_set}/{theirs.split}"),
-        (mine.digest != theirs.digest, "other queries or labels"),
-        (
-            (mine.version, mine.content) != (theirs.version, theirs.content),
-            f"version {theirs.version} of the collection",
-        ),
-    ]
-    told = ", ".join(says for differs, says in parts if differs) or "other data"
-    return f"The baseline was made over {told}, so nothing can be compared. Evaluate it anew and pin that run."
+    told = unlike(pinned.subject, board.runs[0].subject) or "other data"
+    return (
+        f"The baseline was made over other data, so nothing can be compared: {told}. Evaluate it anew and pin that run."
+    )

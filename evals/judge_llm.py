@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from core.errors import LanguageModelError
-from core.llm import Endpoint, Estimate, NoAnswer, Patience, Question, ask, endpoint_from, session
+from core.llm import Asking, Endpoint, Estimate, NoAnswer, Question, ask, session
 from core.rerank.base import Mark
 from core.rerank.marking import Candidates, candidates_of, marks_of, material_of, schema_of
 from core.rerank.rubrics import EVERY_MARK, Rubric, TenMark
@@ -62,31 +62,20 @@ class Batch:
     failure: str = ""
 
 
-class ModelJudge(BaseModel):
+class ModelJudge(Asking):
     """How a language model is asked. The endpoint and its key come from RANKBOOK_LLM_URL, _MODEL and _KEY."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     batch: int = Field(10, ge=1, le=100, description="How many documents of one query a prompt holds.")
     max_text_chars: int = Field(4000, ge=1, le=100_000, description="Where each document's text is cut.")
-    url: str | None = Field(
-        None, description="The endpoint's address before `/chat/completions`; else RANKBOOK_LLM_URL."
-    )
-    model: str | None = Field(None, description="The endpoint's name for the model; else RANKBOOK_LLM_MODEL.")
-    strict_json_output: bool = Field(
-        True, description="Ask for the schema and take JSON alone; otherwise JSON is looked for in the text."
-    )
     use_cache: bool = Field(True, description="Whether the same documents for the same query are judged once only.")
-    timeout: float = Field(60.0, gt=0, le=600, description="Seconds that one attempt may take.")
-    attempts: int = Field(4, ge=1, le=10, description="How often it is asked where asking again can help.")
 
     def signature(self, resources: Resources) -> str:
         """How its judgements are signed."""
-        return MODEL_PREFIX + self._endpoint(resources).model
+        return MODEL_PREFIX + self.endpoint(resources).model
 
     def estimate(self, resources: Resources, tasks: Sequence[Task]) -> Estimate:
         """What all of it may take if every prompt is answered at once; nothing has been sent. For saying so first."""
-        endpoint = self._endpoint(resources)
+        endpoint = self.endpoint(resources)
         each = [self._question(batch).estimate(endpoint) for batch in self._batches(tasks)]
         cost = sum(part.cost or 0.0 for part in each) if endpoint.prices else None
         return Estimate(sum(part.sent for part in each), sum(part.answered for part in each), cost)
@@ -96,7 +85,7 @@ class ModelJudge(BaseModel):
 
         A batch that the model does not answer as asked says why; a spent budget and a missing endpoint raise.
         """
-        endpoint = self._endpoint(resources)
+        endpoint = self.endpoint(resources)
         for batch in self._batches(tasks):
             try:
                 marks = await self._marks(resources, endpoint, batch)
@@ -104,9 +93,6 @@ class ModelJudge(BaseModel):
                 yield Batch(batch, failure=str(error))
                 continue
             yield Batch(batch, tuple(_judgement(*each, endpoint) for each in zip(batch, marks, strict=True)))
-
-    def _endpoint(self, resources: Resources) -> Endpoint:
-        return endpoint_from(resources.environment, url=self.url, model=self.model)
 
     def _batches(self, tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
         """By query, in a fixed order: the same tasks make the same prompts, which are kept."""
@@ -142,8 +128,7 @@ class ModelJudge(BaseModel):
         def read(answer: Any) -> tuple[Any, list[Mark]]:
             return answer, marks_of(answer, RUBRIC, candidates, strict=self.strict_json_output)
 
-        patience = Patience(timeout=self.timeout, attempts=self.attempts)
-        answer, marks = await ask(resources, endpoint, question, read, patience)
+        answer, marks = await ask(resources, endpoint, question, read, self.patience)
         if self.use_cache:
             await session().cache.put(key, json.dumps(answer))
         return marks

@@ -1,4 +1,7 @@
-"""How far long work is, on stderr: bars in a terminal; elsewhere, in Jupyter or a log, a sentence now and then."""
+"""How far long work is, on stderr: bars in a terminal; elsewhere, in Jupyter or a log, a sentence now and then.
+
+The one place that draws it, for the lab and the command line alike.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def watched(*, quiet: bool = False) -> Iterator[Listener]:
-    """A listener for the time of the work."""
+def watched(console: Console | None = None, *, quiet: bool = False, transient: bool = True) -> Iterator[Listener]:
+    """A listener for the time of the work; `transient` bars are gone after it."""
     from rich.console import Console
 
-    console = Console(stderr=True, force_jupyter=False)
+    shown = console or Console(stderr=True, force_jupyter=False)
     if quiet:
         yield nobody
-    elif console.is_terminal:
-        with _bars(console) as listener:
+    elif shown.is_terminal:
+        with _bars(shown, transient) as listener:
             yield listener
     else:
-        yield told(lambda text: console.print(text, soft_wrap=True, markup=False, highlight=False))
+        yield told(lambda text: shown.print(text, soft_wrap=True, markup=False, highlight=False))
 
 
 def told(tell: Progress) -> Listener:
@@ -36,22 +39,37 @@ def told(tell: Progress) -> Listener:
 
 def _sentence(step: Step) -> str:
     of = "" if step.total is None else f" of {step.total:,}"
-    return f"{printable(step.name)}: {step.done:,}{of} {step.unit}"
+    return f"{_title(step)}: {step.done:,}{of} {step.unit}"
+
+
+def _title(step: Step) -> str:
+    """Each index is a step of its own; they are one to whoever waits."""
+    return "Building indexes" if step.unit == "indexes" else printable(step.name)
 
 
 @contextmanager
-def _bars(console: Console) -> Iterator[Listener]:
+def _bars(console: Console, transient: bool) -> Iterator[Listener]:
+    """A bar for each step, with rate and time left where the end is known."""
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=console, transient=True) as bars:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Bars(*columns, console=console, transient=transient) as bars:
         tasks: dict[str, TaskID] = {}
 
         def listen(step: Step) -> None:
-            if step.name not in tasks:
-                tasks[step.name] = bars.add_task(escape(printable(step.name)), total=step.total)
-            bars.update(tasks[step.name], completed=step.done, total=step.total)
+            title = _title(step)
+            if title not in tasks:
+                tasks[title] = bars.add_task(escape(title), total=step.total, rate="")
+            bars.update(tasks[title], completed=step.done, total=step.total)
+            speed = bars.tasks[tasks[title]].speed
+            bars.update(tasks[title], rate=f"{speed:,.0f} {step.unit}/s" if speed else "")
 
         yield listen

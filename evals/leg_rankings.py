@@ -21,7 +21,7 @@ from evals.rankings import LegRankings, Ranked
 from evals.runner import Options, prepared
 from evals.splits import Split
 
-PER_QUERY = ("expand", "route", "rerank", "late", "pack")
+PER_QUERY = ("expand", "route", "per_item_cap", "rerank", "late", "pack")
 UNITS_A_STATEMENT = 5000
 
 

@@ -2,13 +2,11 @@
 
 Owns the asking, what becomes of a query that fails, and the memory of what was found. A query's reason is recorded and
 the others go on; a lost server, a cancelled token or a collection that moves on ends all, with what was done kept.
-Every query is embedded by itself, as a search does it: in a batch, bfloat16 gives other last digits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +26,7 @@ from core.store.progress import Listener, Step, nobody
 from core.tasks import side_by_side
 from evals.batches import Batches
 from evals.plan import LegTask, kind_of
+from evals.query_vectors import QueryVectors
 from evals.rankings import Ranked
 from evals.splits import Split
 
@@ -86,7 +85,7 @@ class LegRuns:
         self.asked = 0  # queries, of all legs, that were not there already
         self._found: dict[tuple[str, int], LegFound] = {}
         self._prepared: dict[str, PreparedQuery] = {}
-        self._embedding: dict[tuple[str, str], float] = {}
+        self._vectors = QueryVectors(context, split)
 
     async def found(self, task: LegTask, queries: Iterable[str]) -> LegFound:
         """What the leg finds for these queries at least, at the task's depth or deeper."""
@@ -142,7 +141,7 @@ class LegRuns:
     async def _recalled(self, task: LegTask, at: Level, query: str) -> LegRun:
         """As a search asks it. The time includes the embedding, whichever leg it was made for."""
         name, self.asked = kind_of(task.leg), self.asked + 1
-        ready = self._embedding.get((at.model or "", query), 0.0) if task.leg.uses_model else 0.0
+        ready = self._vectors.milliseconds.get((at.model or "", query), 0.0) if task.leg.uses_model else 0.0
         (run,) = await recall.recall(self.context.store, at, self._query(query), {name: task.leg}, {name: task.depth})
         return LegRun(run.name, run.leg, run.found, run.milliseconds + ready, run.depth)
 
@@ -150,12 +149,8 @@ class LegRuns:
         """One a query: legs share its vectors."""
         if query not in self._prepared:
 
-            async def embed(model: str, text: str) -> Vectors:
-                begun = time.perf_counter()
-                vectors: Vectors = await self.context.embedder(model).embed([text], "query")
-                self._embedding[model, query] = (time.perf_counter() - begun) * 1000
-                first: Vectors = vectors[0]
-                return first
+            async def embed(model: str, _: str) -> Vectors:
+                return await self._vectors.of(model, query)
 
             self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
         return self._prepared[query]

@@ -87,24 +87,32 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "span_precision": Measure("", "Characters of the answers that are held / characters of all returned chunks."),
     "span_iou": Measure("", "Characters of the answers that are held / those of answers and chunks together."),
 }
+CHUNKS = "chunk_"  # before a measure of labels: of chunks, by the labels that answer spans give them
+_OF_CHUNKS = (
+    " Of chunks in place of items: relevant is one that shares at least half of the shorter of the two with an answer "
+    "span, and has that answer's grade; all such chunks of the variant's own chunk set count."
+)
 _FORM = re.compile(r"([a-z][a-z0-9_-]*)(?:\.(\d{1,3}))?(?:@(\d+))?(?::min(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measure with its cut-off, its persistence (rbp alone), and the least grade that counts as relevant.
+    """A measure with its cut-off, its persistence (rbp alone), the least grade that counts as relevant, and its level.
 
-    Written `ndcg@10`, `map`, `rbp.80@20`, `recall@100:min2`.
+    Written `ndcg@10`, `map`, `rbp.80@20`, `recall@100:min2`; at the level of chunks `chunk_ndcg@10`.
     """
 
     measure: str
     cutoff: int | None = None
     persistence: float | None = None
     least: int = 1
+    level: Level = "items"
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
             raise UnknownName("metric", self.measure, MEASURES)
+        if self.level == "units" and not MEASURES[self.measure].function:
+            raise SpecError(f"{self.measure} is of chunks as it is: leave out {CHUNKS!r}.")
         for value, what in ((self.cutoff, "cut-off"), (self.least, "least grade")):
             if value is not None and value < 1:
                 raise SpecError(f"The {what} of the metric {self.measure} is {value}; it must be 1 or more.")
@@ -117,15 +125,17 @@ class Metric:
 
     @classmethod
     def parse(cls, text: str) -> Metric:
-        plain = text.strip().lower()
-        name = re.split(r"[@.:]", plain, maxsplit=1)[0]
+        written = text.strip().lower()
+        plain = written.removeprefix(CHUNKS)
+        name, prefix = re.split(r"[@.:]", plain, maxsplit=1)[0], CHUNKS if plain != written else ""
         if name not in MEASURES:
-            raise UnknownName("metric", name or text, MEASURES)
+            raise UnknownName("metric", prefix + name or text, [prefix + each for each in MEASURES])
         found = _FORM.fullmatch(plain)
         if found is None:
             raise SpecError(
-                f"{text!r} is no metric. Behind {name} may stand a cut-off and the least grade that counts as "
-                f"relevant, whole numbers both: {name}@10, {name}@10:min2. rbp has its persistence first: rbp.80@20."
+                f"{text!r} is no metric. Behind {prefix}{name} may stand a cut-off and the least grade that counts as "
+                f"relevant, whole numbers both: {prefix}{name}@10, {prefix}{name}@10:min2. rbp has its persistence "
+                "first: rbp.80@20."
             )
         _, persistence, cutoff, least = found.groups()
         return cls(
@@ -133,6 +143,7 @@ class Metric:
             int(cutoff) if cutoff else None,
             float(f"0.{persistence}") if persistence else None,
             int(least) if least else 1,
+            "units" if prefix else "items",
         )
 
     @classmethod
@@ -143,14 +154,15 @@ class Metric:
         digits = f"{self.persistence:.3f}"[1:].removesuffix("0") if self.persistence is not None else ""
         cutoff = f"@{self.cutoff}" if self.cutoff is not None else ""
         least = f":min{self.least}" if self.least > 1 else ""
-        return f"{self.measure}{digits}{cutoff}{least}"
+        return f"{CHUNKS if self.level == 'units' else ''}{self.measure}{digits}{cutoff}{least}"
 
     @property
     def explanation(self) -> str:
-        """One line for a tooltip: the formula, the gain it uses, and what the cut-off and the least grade do."""
+        """One line for a tooltip: the formula, the gain it uses, what is labelled, what cut-off and least grade do."""
         first = f" Of the first {self.cutoff} hits." if self.cutoff else ""
         least = f" Grades below {self.least} count as not relevant." if self.least > 1 else ""
-        return f"{MEASURES[self.measure].says}{first}{least}"
+        chunks = _OF_CHUNKS if self.level == "units" else ""
+        return f"{MEASURES[self.measure].says}{first}{least}{chunks}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,6 +193,14 @@ class Scores:
         places = [place for place, query in enumerate(self.queries) if query in wanted]
         return Scores(tuple(self.queries[place] for place in places), self.metrics, self.values[:, places])
 
+    def over(self, queries: Iterable[str]) -> Scores:
+        """The same for just these queries, 0 where one has no score here."""
+        wanted, place = tuple(queries), {query: at for at, query in enumerate(self.queries)}
+        values = np.zeros((len(self.metrics), len(wanted)))
+        known = [at for at, query in enumerate(wanted) if query in place]
+        values[:, known] = self.values[:, [place[wanted[at]] for at in known]]
+        return Scores(wanted, self.metrics, values)
+
 
 def relevant_queries(grades: Grades) -> tuple[str, ...]:
     """The queries that are scored: those with a relevant item, in the order of their ids."""
@@ -197,6 +217,8 @@ def evaluate(grades: Grades, rankings: Ranked, metrics: Sequence[Metric | str], 
     for metric in wanted:
         if not MEASURES[metric.measure].function:
             raise SpecError(f"{metric} needs answer spans and chunks with offsets: evals.spans.evaluate scores it.")
+        if metric.level == "units" and level == "items":
+            raise SpecError(f"{metric} needs labels of chunks, and these are of items: see evals.spans.chunk_grades.")
     queries = relevant_queries(grades)
     values = np.zeros((len(wanted), len(queries)))
     if queries and wanted:

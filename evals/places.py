@@ -86,8 +86,8 @@ class Places:
 def cut_off(metric: Metric | str) -> int | None:
     """The last place that a metric looks at; refuses one that does not follow from places."""
     asked = Metric.of(metric)
-    if asked.measure not in FORMULAS:
-        raise UnknownName("metric of a weight surface", asked.measure, FORMULAS)
+    if asked.measure not in FORMULAS or asked.level != "items":
+        raise UnknownName("metric of a weight surface", str(asked), FORMULAS)
     if asked.measure == "precision" and asked.cutoff is None:
         raise SpecError("A weight surface of precision needs a cut-off, as in precision@10.")
     return asked.cutoff

@@ -2,7 +2,7 @@
 
 A variant whose ranking is nothing but its legs' fused, rolled up and cut is computed from leg runs, for all queries at
 once. What changes a query or looks at texts is searched query by query: an expansion, a route, a reranker, late chunks,
-parents that replace, a packed context.
+parents that replace, a packed context; so is what the weight surface knows nothing of, a cap per item.
 
 What is measured, and how deep. A metric at a cut-off k sees k results, which a variant that ships ten does not give. So
 variants are asked as deep as the deepest metric needs (`deepened`), with every leg at its own depth or deeper: the
@@ -26,7 +26,8 @@ from evals.splits import Split
 
 DEEPEST = 10_000  # what a variant and a leg may be asked for
 CHUNKS_AN_ITEM = 3  # that a ranking may hold on average, for the k-th item to be among so many times k chunks
-MISSING = ("expand", "route", "rerank", "late", "pack")  # stages without which a ranking is its legs' alone
+# stages without which a ranking is its legs' alone, fused as `evals.fusing` and the weight surface do it
+MISSING = ("expand", "route", "rerank", "late", "pack", "per_item_cap")
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,10 +167,14 @@ class Outlook:
                 f"Every pair that tells {a} from {b} by {self.metric} is judged: the difference is {self.known:+.4f}."
             )
         stand = (
-            f"{ahead} is expected to be ahead by {abs(self.expected):.4f} {self.metric}, sure to {self.confidence:.0%}"
+            f"{ahead} is expected to be ahead by {abs(self.expected):.4f} {self.metric} on these queries, sure to "
+            f"{self.confidence:.0%}"
         )
         if self.enough == 0:
-            return f"Judging more would hardly change who is ahead: {stand}."
+            return (
+                f"Judging more would hardly change who is ahead: {stand}. Whether that holds for other queries, only "
+                "more queries tell: rankbook compare."
+            )
         if self.enough is None:
             return f"{self.unjudged} unjudged pairs tell {a} from {b}, and even all may not be enough: {stand}."
         return (

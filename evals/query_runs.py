@@ -19,6 +19,8 @@ from evals.leg_runs import CONNECTIONS, bounded, reason_of
 from evals.rankings import Ranked
 from evals.splits import Split
 
+PASSING_OVER = ("expand", "rerank", "late chunks")  # stages that pass results through where they cannot work
+REMARKS = 5  # of a run that are told
 A_BATCH = 8  # queries: a reranker may be slow, or dear, and a kill should not cost much of it
 
 
@@ -38,8 +40,8 @@ class QueryRuns:
         made = before or Found()
         made.rankings |= kept.rankings
         made.milliseconds |= kept.milliseconds
-        for stage, spent in kept.stages.items():
-            made.stages.setdefault(stage, {}).update(spent)
+        _take_stages(made.stages, kept.stages)
+        _take_remarks(made.remarks, kept.remarks)
         lacking = [query for query in self.split.queries if query not in made.rankings]
         for at in range(0, len(lacking), A_BATCH):
             self.listener(Step(f"searching {variant.name}", at, len(lacking), "queries"))
@@ -61,7 +63,7 @@ class QueryRuns:
 
     async def _save(self, identity: str, now: Found) -> None:
         there = {query: ranked for query, ranked in now.rankings.items() if query not in now.failures}
-        await self.batches.save(identity, 0, there, now.milliseconds, now.stages)
+        await self.batches.save(identity, 0, there, now.milliseconds, now.stages, now.remarks)
 
     async def _search(self, variant: Variant, query: str, now: Found) -> None:
         try:
@@ -71,6 +73,7 @@ class QueryRuns:
         else:
             now.rankings[query] = ranked_of(bundle.hits)
             note_times(now, query, bundle)
+            _take_remarks(now.remarks, {remark: [query] for remark in remarks_of(bundle)})
 
     async def timed(self, variant: Variant, count: int) -> Found:
         """So many queries searched with the variant as it ships, one after the other, after one that nobody times."""
@@ -79,6 +82,7 @@ class QueryRuns:
             self.listener(Step(f"timing {variant.name}", max(at - 1, 0), len(chosen), "queries"))
             with suppress_failure():
                 note_times(found, query, await search(self.context, self.split.queries[query].text, variant))
+        self.listener(Step(f"timing {variant.name}", len(chosen), len(chosen), "queries"))
         return found
 
 
@@ -115,15 +119,44 @@ def note_times(found: Found, query: str, bundle: RetrievalBundle) -> None:
         found.stages.setdefault(stage, {})[query] = spent
 
 
+def remarks_of(bundle: RetrievalBundle) -> list[str]:
+    """What a stage could not do and passed over: a leg that is not there, a reranker or a model that did not answer.
+
+    The ranking is then another than the variant's name promises, so a run has to say it.
+    """
+    return list(
+        dict.fromkeys(
+            f"{stage.name}: {note}"
+            for stage in bundle.trace.stages
+            for note in stage.notes
+            if stage.name in PASSING_OVER or (stage.name.startswith("leg ") and " is not available: " in note)
+        )
+    )
+
+
+def told(remarks: Mapping[str, Sequence[str]], queries: int) -> tuple[str, ...]:
+    """Remarks as a run's notes, the most frequent first."""
+    ordered = sorted(remarks.items(), key=lambda pair: (-len(set(pair[1])), pair[0]))
+    said = tuple(f"{len(set(ids))} of {queries} queries: {remark}" for remark, ids in ordered[:REMARKS])
+    more = len(ordered) - len(said)
+    return (*said, f"... and {more} more remarks of single stages.") if more else said
+
+
 def take(into: Found, found: Found) -> None:
     """Everything of `found`, where both say something of a query in the place of what was there."""
     into.rankings |= found.rankings
     into.failures |= found.failures
     into.milliseconds |= found.milliseconds
     _take_stages(into.stages, found.stages)
+    _take_remarks(into.remarks, found.remarks)
     into.notes = tuple(dict.fromkeys((*into.notes, *found.notes)))
 
 
 def _take_stages(into: dict[str, dict[str, float]], stages: Mapping[str, Mapping[str, float]]) -> None:
     for stage, spent in stages.items():
         into.setdefault(stage, {}).update(spent)
+
+
+def _take_remarks(into: dict[str, list[str]], remarks: Mapping[str, Sequence[str]]) -> None:
+    for remark, queries in remarks.items():
+        into.setdefault(remark, []).extend(queries)

@@ -41,7 +41,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What files are runs over; kept runs say it themselves."""
+    """What files are runs over. Kept runs say it themselves; here it tells those of one name apart."""
 
     collection: str | None = None
     query_set: str = DEFAULT
@@ -59,7 +59,9 @@ def _path(reference: str) -> Path:
 async def pair(store: Store, references: tuple[str, str], where: Where, wanted: Wanted | None) -> Pair:
     """Both runs, scored as `wanted` says; with None for it only brought together, labels or not."""
     kept = {
-        each: await run_store.load(store, each, collection=where.collection) for each in references if not is_file(each)
+        each: await run_store.load(store, each, collection=where.collection, split=where.split)
+        for each in references
+        if not is_file(each)
     }
     ground, split = await _ground(store, where, list(kept.values()), labelled=wanted is not None)
     named = [each for each in references if each not in kept]

@@ -116,9 +116,9 @@ async def get(store: Store, identity: str) -> Run | None:
         return _run(row) if row else None
 
 
-async def load(store: Store, reference: str, *, collection: str | None = None) -> Run:
+async def load(store: Store, reference: str, *, collection: str | None = None, split: str | None = None) -> Run:
     """The one run that an id's beginning, a name or a pin stands for."""
-    found = await get(store, (await find(store, reference, collection=collection)).id)
+    found = await get(store, (await find(store, reference, collection=collection, split=split)).id)
     if found is None:
         raise StoreError(f"The run {reference!r} was deleted at this moment.")
     return found
@@ -175,9 +175,13 @@ async def listed(
     return await _looked_up(store, query)
 
 
-async def find(store: Store, reference: str, *, collection: str | None = None) -> Summary:
-    """By a pin, a whole id, a name or an id's beginning, in this order; refused where several are meant."""
-    known = await listed(store, collection=collection)
+async def find(store: Store, reference: str, *, collection: str | None = None, split: str | None = None) -> Summary:
+    """By a pin, a whole id, a name or an id's beginning, in this order; refused where several are meant.
+
+    A name means the newest run that bears it, as `prune` has it too: what is evaluated again after a change leaves the
+    older one there. Over several splits or collections it could be either, and is refused.
+    """
+    known = await listed(store, collection=collection, split=split)
     for fits in (
         lambda run: reference in run.pins,
         lambda run: run.id == reference,
@@ -186,7 +190,7 @@ async def find(store: Store, reference: str, *, collection: str | None = None) -
         lambda run: run.name.startswith(reference),
     ):
         found = [run for run in known if reference and fits(run)]
-        if len(found) == 1:
+        if len({_series(run) for run in found}) == 1:
             return found[0]
         if found:
             raise InputError(_several(reference, found))
@@ -194,9 +198,15 @@ async def find(store: Store, reference: str, *, collection: str | None = None) -
     raise UnknownName("run", reference, list(dict.fromkeys(names)), way_out="`rankbook runs list` shows all.")
 
 
+def _series(run: Summary) -> tuple[str, ...]:
+    """What runs have in common of which the newest is meant."""
+    return run.subject.collection, run.subject.query_set, run.subject.split, run.name
+
+
 def _several(reference: str, found: Sequence[Summary]) -> str:
     told = "; ".join(
-        f"{run.id[:SHOWN]} ({run.name}, {run.subject.collection}, {run.made_at:%Y-%m-%d %H:%M})" for run in found[:5]
+        f"{run.id[:SHOWN]} ({run.name}, {run.subject.collection} {run.subject.split}, {run.made_at:%Y-%m-%d %H:%M})"
+        for run in found[:5]
     )
     return (
         f"{reference!r} stands for {len(found)} runs: {told}{'; ...' if len(found) > 5 else ''}. "

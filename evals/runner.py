@@ -28,7 +28,7 @@ from evals.computed import Computing, Found
 from evals.environment import content_of, environment, ranking_code
 from evals.leg_runs import CONNECTIONS, LegRuns
 from evals.plan import Ground, Plan, deepened, describe, plan, queries_digest, spare_of
-from evals.query_runs import QueryRuns
+from evals.query_runs import QueryRuns, told
 from evals.query_sets import DEFAULT
 from evals.rankings import Ranked
 from evals.runs import Run, Subject
@@ -201,7 +201,7 @@ class _Suite:
             await self._surroundings(),
             id=asked.id,
             depth=0 if self.options.as_shipped else self.options.depth,
-            notes=found.notes,
+            notes=(*found.notes, *told(found.remarks, len(self.ready.split.queries))),
         )
         self.runs[asked.id] = await run_store.save(self.context.store, await self._timed(made))
         self._tell()

@@ -31,6 +31,19 @@ class Subject:
     content: str = ""
 
 
+def unlike(mine: Subject, theirs: Subject) -> str:
+    """In what two subjects differ, empty where they are equal."""
+    differences = [
+        (mine.collection, theirs.collection, "collection {} and {}"),
+        (mine.split, theirs.split, "split {} and {}"),
+        (mine.query_set, theirs.query_set, "query set {} and {}"),
+        (mine.digest.hex()[:8], theirs.digest.hex()[:8], "the queries or labels changed ({} and {})"),
+        (mine.version, theirs.version, "the collection changed (version {} and {})"),
+        (mine.content[:8], theirs.content[:8], "the collection's content changed ({} and {})"),
+    ]
+    return "; ".join(says.format(one, other) for one, other, says in differences if one != other)
+
+
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Milliseconds a query. `live` says that whole searches were timed, one at a time; else it is an estimate."""
@@ -54,16 +67,16 @@ class Run:
 
     name: str
     subject: Subject
-    rankings: Rankings
+    rankings: Rankings = field(repr=False)
     variant: Variant | None = None
-    failures: Mapping[str, str] = field(default_factory=dict)
-    milliseconds: Mapping[str, float] = field(default_factory=dict)
-    stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict, repr=False)
+    milliseconds: Mapping[str, float] = field(default_factory=dict, repr=False)
+    stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, Any] = field(default_factory=dict, repr=False)
     made_at: datetime | None = None
     id: str = ""
     depth: int = 0
-    timed: tuple[str, ...] = ()
+    timed: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
 
     @property

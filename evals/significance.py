@@ -1,4 +1,4 @@
-"""How sure one can be of mean scores and of differences between them: intervals, tests, effects, power.
+"""How sure one can be of mean scores and of differences between them: tests, effects, power.
 
 Owns the arithmetic over plain arrays, queries along the last axis; it must not know systems' names, metrics or
 verdicts. Query weights say how often a query is asked: every mean here is the weighted mean. A query of weight 0 counts
@@ -21,52 +21,7 @@ Floats = NDArray[np.float64]
 SAMPLES = 10_000
 SEED = 0
 
-_CELLS = 1 << 20  # of a block of resamples: 8 MB
-_ROWS = 256  # resampled at a time: 20 MB at 10,000 samples
-
-
-def intervals(
-    scores: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    samples: int = SAMPLES,
-    level: float = 0.95,
-    seed: int = SEED,
-) -> tuple[Floats, Floats]:
-    """Low and high ends of a bootstrap interval of each row's mean; NaN where fewer than two queries count.
-
-    Queries are drawn with their weights (Efron & Tibshirani 1993, ch. 14: BCa), and the interval is widened by as much
-    as it is known to be too narrow for few queries (Hesterberg 2015, doi:10.1080/00031305.2015.1089789).
-    Why this one, of percentiles, BCa, each widened or not, Student's t and bootstrap-t: at a stated 95% and 50 to 300
-    queries it covered 94% to 98% of the true means of nDCG, of reciprocal rank, of recall that is mostly 1 and of
-    scores that are mostly 0; percentiles and t fell to 90% on the last two, and bootstrap-t gave intervals that had
-    no bounds there. Many differences of 0 with a few large ones: 90% at 50 queries, by no method more. Few queries
-    that carry most of the weight (log-normal, sigma 1) leave it at 82% to 95%, and Student's t at 79% to 95%.
-    """
-    rows, counts = checked(scores, weights)
-    _check_share("level", level)
-    _check_samples(samples)
-    if rows.shape[1] < 2:
-        return np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    low, high = np.empty(len(rows)), np.empty(len(rows))
-    for begin in range(0, len(rows), _ROWS):
-        part = slice(begin, begin + _ROWS)
-        low[part], high[part] = _bca(rows[part], counts, samples, level, seed)
-    return low, high
-
-
-def difference_intervals(
-    scores: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    baseline: int = 0,
-    samples: int = SAMPLES,
-    level: float = 0.95,
-    seed: int = SEED,
-) -> tuple[Floats, Floats]:
-    """The same of each row's mean difference to the baseline's row, query by query; the baseline's own is 0 to 0."""
-    rows = np.asarray(scores, dtype=np.float64)
-    return intervals(rows - rows[baseline], weights, samples=samples, level=level, seed=seed)
+_CELLS = 1 << 20  # of a block of samples: 8 MB
 
 
 def permutation(
@@ -81,7 +36,7 @@ def permutation(
     the same mean are told apart too often (8% in place of 5% at 50 queries, 4% at 200).
     """
     rows, counts = checked(differences, weights)
-    _check_samples(samples)
+    check_samples(samples)
     terms = rows * counts
     found = np.ones(len(terms))
     moving = np.count_nonzero(terms, axis=1)
@@ -114,7 +69,7 @@ def wilcoxon(differences: ArrayLike, weights: ArrayLike | None = None) -> Floats
 def means(scores: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """The weighted mean of each row; NaN where no query counts."""
     rows, counts = checked(scores, weights)
-    return _means(rows, counts) if counts.size else np.full(len(rows), np.nan)
+    return weighted(rows, counts) if counts.size else np.full(len(rows), np.nan)
 
 
 def standard_errors(differences: ArrayLike, weights: ArrayLike | None = None) -> Floats:
@@ -122,8 +77,8 @@ def standard_errors(differences: ArrayLike, weights: ArrayLike | None = None) ->
     rows, counts = checked(differences, weights)
     if counts.size < 2:
         return np.full(len(rows), np.nan)
-    worth = _effective(counts)
-    spread = np.sqrt((_influence(rows, counts) ** 2).sum(axis=1)) / counts.sum()
+    worth = effective(counts)
+    spread = np.sqrt((influence(rows, counts) ** 2).sum(axis=1)) / counts.sum()
     return np.asarray(spread * math.sqrt(worth / max(worth - 1, 1e-9)))
 
 
@@ -135,11 +90,11 @@ def effect_sizes(differences: ArrayLike, weights: ArrayLike | None = None) -> Fl
     rows, counts = checked(differences, weights)
     if counts.size < 2:
         return np.full(len(rows), np.nan)
-    centre = _means(rows, counts)
+    centre = weighted(rows, counts)
     total = counts.sum() - (counts**2).sum() / counts.sum()  # n - 1, where weights are equal
     deviation = np.sqrt((counts * (rows - centre[:, None]) ** 2).sum(axis=1) / total)
     varies = deviation > 1e-12 * np.abs(rows).max(axis=1)
-    return _divided(centre, deviation, varies, math.nan)
+    return divided(centre, deviation, varies, math.nan)
 
 
 def detectable(
@@ -152,20 +107,20 @@ def detectable(
     """
     from scipy import special
 
-    _check_share("alpha", alpha)
-    _check_share("power", power)
+    check_share("alpha", alpha)
+    check_share("power", power)
     errors = standard_errors(differences, weights)
     rows, counts = checked(differences, weights)
     if counts.size < 2:
         return errors
-    freedom = max(_effective(counts) - 1, 1e-9)
+    freedom = max(effective(counts) - 1, 1e-9)
     found = (special.stdtrit(freedom, 1 - alpha / 2) + special.stdtrit(freedom, power)) * errors
     return np.where(errors > 1e-12 * np.abs(rows).max(axis=1), found, np.nan)
 
 
 def effective_queries(weights: ArrayLike | None, queries: int) -> float:
     """As many queries of equal weight would say as much (Kish 1965, section 11.7)."""
-    return _effective(checked(np.empty((0, queries)), weights)[1])
+    return effective(checked(np.empty((0, queries)), weights)[1])
 
 
 def outcomes(differences: ArrayLike, weights: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -204,92 +159,31 @@ def _check_weights(weights: Floats, queries: int) -> None:
         raise InputError("Every query has the weight 0, so that there is no mean. Leave the weights out, or mend them.")
 
 
-def _check_share(name: str, value: float) -> None:
+def check_share(name: str, value: float) -> None:
     if not 0 < value < 1:
         raise SpecError(f"{name} must lie between 0 and 1; it is {value}.")
 
 
-def _check_samples(samples: int) -> None:
+def check_samples(samples: int) -> None:
     if samples < 1:
         raise SpecError(f"samples must be 1 or more; it is {samples}.")
 
 
-def _means(rows: Floats, weights: Floats) -> Floats:
+def weighted(rows: Floats, weights: Floats) -> Floats:
     return np.asarray((rows * weights).sum(axis=1) / weights.sum())
 
 
-def _influence(rows: Floats, weights: Floats) -> Floats:
+def influence(rows: Floats, weights: Floats) -> Floats:
     """What each query adds to its row's mean, but for the sum of weights."""
-    return np.asarray(weights * (rows - _means(rows, weights)[:, None]))
+    return np.asarray(weights * (rows - weighted(rows, weights)[:, None]))
 
 
-def _divided(above: Floats, below: Floats, where: NDArray[np.bool_], otherwise: float) -> Floats:
+def divided(above: Floats, below: Floats, where: NDArray[np.bool_], otherwise: float) -> Floats:
     return np.asarray(np.divide(above, below, out=np.full(len(above), otherwise), where=where))
 
 
-def _effective(weights: Floats) -> float:
+def effective(weights: Floats) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
-
-
-def _bca(rows: Floats, weights: Floats, samples: int, level: float, seed: int) -> tuple[Floats, Floats]:
-    from scipy import special
-
-    centre = _means(rows, weights)
-    drawn = np.sort(_resampled(rows, weights, samples, seed), axis=1)
-    slack = 1e-12 * np.abs(rows).max(axis=1, initial=0.0)[:, None]  # equal, but for the order of addition
-    below = (drawn < centre[:, None] - slack).mean(axis=1)
-    above = (drawn > centre[:, None] + slack).mean(axis=1)
-    edge = 0.5 / samples
-    bias = special.ndtri(np.clip((below + 1 - above) / 2, edge, 1 - edge))[:, None]
-    reach = np.array([-1.0, 1.0]) * _widened(level, _effective(weights))
-    scale = 1 - _acceleration(rows, weights)[:, None] * (bias + reach)
-    # At and past the pole of the formula the interval ends where the samples end.
-    shares = np.where(scale > 0, bias + (bias + reach) / np.where(scale > 0, scale, 1), 40 * np.sign(reach))
-    ends = _quantiles(drawn, special.ndtr(shares))
-    return ends[:, 0], ends[:, 1]
-
-
-def _widened(level: float, queries: float) -> float:
-    """Standard deviations each way: Student's quantile, and the variance of n divided by n - 1 in place of n."""
-    from scipy import special
-
-    if queries <= 1 + 1e-9:  # one query has practically all the weight
-        return 40.0
-    return min(40.0, float(special.stdtrit(queries - 1, (1 + level) / 2)) * math.sqrt(queries / (queries - 1)))
-
-
-def _acceleration(rows: Floats, weights: Floats) -> Floats:
-    """The skewness of the mean, a sixth of it (Efron 1987)."""
-    influence = _influence(rows, weights)
-    cubes, squares = (influence**3).sum(axis=1), (influence**2).sum(axis=1)
-    return _divided(cubes, 6 * squares**1.5, squares > 1e-30, 0.0)
-
-
-def _quantiles(ordered: Floats, shares: Floats) -> Floats:
-    """Each row's own quantiles, between neighbours linearly."""
-    places = shares * (ordered.shape[1] - 1)
-    left = np.floor(places).astype(np.int64)
-    right = np.minimum(left + 1, ordered.shape[1] - 1)
-    first, second = np.take_along_axis(ordered, left, axis=1), np.take_along_axis(ordered, right, axis=1)
-    return np.asarray(first + (second - first) * (places - left))
-
-
-def _resampled(rows: Floats, weights: Floats, samples: int, seed: int) -> Floats:
-    """Means of resamples [rows, samples]. How often each query was drawn, times the scores, is all it takes."""
-    drawn = np.empty((len(rows), samples))
-    numerators = np.ascontiguousarray((rows * weights).T)
-    random = np.random.default_rng(seed)
-    for part in _blocks(samples, len(weights)):
-        counts = _draws(random, part.stop - part.start, len(weights))
-        drawn[:, part] = ((counts @ numerators) / (counts @ weights)[:, None]).T
-    return drawn
-
-
-def _draws(random: np.random.Generator, samples: int, queries: int) -> Floats:
-    """Multinomial counts. Counting draws is several times as fast as drawing the counts."""
-    drawn = random.integers(0, queries, (samples, queries), dtype=np.int64)
-    drawn += np.arange(samples)[:, None] * queries
-    return np.bincount(drawn.ravel(), minlength=samples * queries).reshape(samples, queries).astype(np.float64)
 
 
 def _exact(terms: Floats) -> float:
@@ -303,7 +197,7 @@ def _monte_carlo(terms: Floats, samples: int, seed: int) -> Floats:
     random = np.random.default_rng(seed)
     bound = np.abs(terms.sum(axis=1)) - _slack(terms)
     beyond = np.zeros(len(terms))
-    for part in _blocks(samples, max(terms.shape)):
+    for part in blocks(samples, max(terms.shape)):
         signs = 1 - 2.0 * random.integers(0, 2, (part.stop - part.start, terms.shape[1]), dtype=np.int8)
         beyond += (np.abs(signs @ terms.T) >= bound).sum(axis=0)
     return (beyond + 1) / (samples + 1)
@@ -314,6 +208,6 @@ def _slack(terms: Floats) -> Any:
     return 1e-12 * np.abs(terms).sum(axis=-1)
 
 
-def _blocks(samples: int, width: int) -> Iterator[slice]:
+def blocks(samples: int, width: int) -> Iterator[slice]:
     size = max(1, _CELLS // max(1, width))
     return (slice(begin, min(begin + size, samples)) for begin in range(0, samples, size))

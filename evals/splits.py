@@ -43,16 +43,17 @@ class Split:
             if name in (ALL, label.split):
                 given = grades[label.query_id]
                 given[label.item_id] = max(label.grade, given.get(label.item_id, 0))
-        spans: dict[str, tuple[Span, ...]] = defaultdict(tuple)
-        for span in labelled.spans:
-            if name in (ALL, span.split):
-                spans[span.query_id] += (span,)
         excluded: dict[str, frozenset[str]] = defaultdict(frozenset)
         for pair in labelled.exclusions:
             excluded[pair.query_id] |= {pair.item_id}
         for query, items in excluded.items():
             for item in items:  # what may not be returned is not missed either
                 grades.get(query, {}).pop(item, None)
+        spans: dict[str, tuple[Span, ...]] = defaultdict(tuple)
+        for span in labelled.spans:
+            if name in (ALL, span.split):
+                shut = span.item_id in excluded.get(span.query_id, ())
+                spans[span.query_id] += () if shut else (span,)
         known = {*grades, *spans}
         asked = {query.id: query for query in labelled.queries if query.id in known or (name == ALL and not splits)}
         return cls(name, dict(sorted(asked.items())), dict(grades), dict(spans), dict(excluded), labelled.digest())

@@ -23,6 +23,7 @@ from core.variant import Variant
 from evals.gate import Gate
 from evals.grids import varied
 from evals.metrics import Metric
+from evals.places import cut_off
 from evals.references import variant_of
 from evals.splits import ALL
 from evals.tuned import Procedure
@@ -109,8 +110,10 @@ class Suite(BaseModel):
 
     @model_validator(mode="after")
     def _knows_its_metrics(self) -> Self:
-        for name in (*self.metrics, *(tune.metric for tune in self.tune)):
+        for name in self.metrics:
             Metric.parse(name)
+        for tune in self.tune:
+            cut_off(tune.metric)  # refuses one that no weights can be looked for by
         for tune in self.tune:
             for target in self.targets:
                 if ALL in (tune.split, target.split) or tune.split == target.split:
@@ -146,7 +149,8 @@ class Suite(BaseModel):
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"The suite cannot be read ({error}).", path=path) from error
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise InputError(f"The suite cannot be read ({why}).", path=path) from error
         return cls.from_toml(text, path=path)
 
     @property

@@ -6,17 +6,28 @@ Owns the order of these. What is done is kept as it goes: a suite that was stopp
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from core.errors import InputError
+from core.errors import InputError, UnknownName
 from core.resources import Resources
 from core.store.engine import Store
 from core.store.progress import Listener, Step, nobody
 from core.variant import Variant
 from evals import run_store
 from evals.board import Board
-from evals.evaluation import Opened, Wanted, foreign_runs, joined, made, opened, scored, with_baseline
-from evals.exchange import Foreign
+from evals.evaluation import (
+    Opened,
+    Wanted,
+    foreign_runs,
+    joined,
+    made,
+    opened,
+    refuse_unknown_baseline,
+    scored,
+    with_baseline,
+)
+from evals.exchange import Foreign, run_name
 from evals.gate import Check, checks, passed
 from evals.plan import describe
 from evals.runner import prepared
@@ -104,7 +115,24 @@ async def _opened(
     for ground, target in zip(grounds, suite.targets, strict=True):
         for split in (target.split, *(tune.split for tune in suite.tune)):
             ground.split(split)
+        here = _names(suite, target)
+        await refuse_unknown_baseline(ground, ground.split(target.split), suite.baseline, here)
+        _refuse_unguarded(suite, here)
     return list(zip(grounds, suite.targets, strict=True))
+
+
+def _names(suite: Suite, target: Target) -> list[str]:
+    """What the table's rows will be called."""
+    files = [run_name(file) for file in suite.files_of(target)]
+    return [*(each.name for each in suite.all_variants()), *(tune.name for tune in suite.tune), *files]
+
+
+def _refuse_unguarded(suite: Suite, here: Sequence[str]) -> None:
+    """A gate that guards a name which no row will have is a slip, told before hours of work."""
+    known = [*here, suite.baseline] if suite.baseline else here
+    for name in suite.gate.variants if suite.gate else ():
+        if name not in known:
+            raise UnknownName("variant of this suite for its gate to guard", name, known)
 
 
 async def _plan(suite: Suite, ground: Opened, target: Target, again: bool) -> Planned:

@@ -5,14 +5,14 @@ Owns what can be said in-sample. None of it is what tuning is worth on new queri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UnknownName
 from core.fusion import Fusion
-from evals import significance, simplex
+from evals import bootstrap, significance, simplex
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,8 +27,8 @@ class Oracle:
     `headroom` is what lies between the best single point and it.
     """
 
-    points: Ints
-    values: Floats
+    points: Ints = field(repr=False)
+    values: Floats = field(repr=False)
     mean: float
     headroom: float
 
@@ -43,13 +43,13 @@ class Surface:
     legs: tuple[str, ...]
     fusion: Fusion
     steps: int
-    grid: Ints  # points x legs
-    queries: tuple[str, ...]
-    weights: Floats
-    kinds: tuple[str, ...]
+    grid: Ints = field(repr=False)  # points x legs
+    queries: tuple[str, ...] = field(repr=False)
+    weights: Floats = field(repr=False)
+    kinds: tuple[str, ...] = field(repr=False)
     metric: str
-    values: Floats  # points x queries
-    untuned: Floats
+    values: Floats = field(repr=False)  # points x queries
+    untuned: Floats = field(repr=False)
 
     @property
     def means(self) -> Floats:
@@ -76,7 +76,7 @@ class Surface:
         Read as a band of weights that would do as well, not as a test: the best was picked by the same queries.
         """
         best = self.best
-        low, high = significance.intervals(
+        low, high = bootstrap.intervals(
             self.values - self.values[best], self.weights, level=level, samples=samples, seed=seed
         )
         band = (low <= 0) & (high >= 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from core.errors import SpecError
 from core.fusion import Fusion
 from core.routing import Routing, classifiers
 from core.variant import Variant
-from evals import significance
+from evals import bootstrap, significance
 from evals.surface import Surface
 
 Floats = NDArray[np.float64]
@@ -74,10 +74,10 @@ class Gain:
 class Kinds:
     """Weights by kind: the points on the chosen surface, the pull towards the weights for all, the held-out scores."""
 
-    of_query: tuple[str, ...]
+    of_query: tuple[str, ...] = field(repr=False)
     points: Mapping[str, int]
     pull: float
-    held_out: Floats
+    held_out: Floats = field(repr=False)
     in_sample: float
 
 
@@ -89,13 +89,13 @@ class Tuned:
     `untuned` are the scores of the first surface with all legs alike, which is what one has without labels.
     """
 
-    surfaces: tuple[Surface, ...]
+    surfaces: tuple[Surface, ...] = field(repr=False)
     procedure: Procedure
     chosen: Choice
     in_sample: float
-    repeats: Floats  # repeats x queries
-    untuned: Floats
-    folds: tuple[Choice, ...]
+    repeats: Floats = field(repr=False)  # repeats x queries
+    untuned: Floats = field(repr=False)
+    folds: tuple[Choice, ...] = field(repr=False)
     kinds: Kinds | None = None
 
     @property
@@ -133,7 +133,7 @@ class Tuned:
     @cached_property
     def _measured(self) -> Gain:
         procedure, weights = self.procedure, self.surfaces[0].weights
-        low, high = significance.intervals(
+        low, high = bootstrap.intervals(
             self._differences, weights, samples=procedure.samples, level=procedure.level, seed=procedure.seed
         )
         value = float(significance.means(self._differences, weights).mean())

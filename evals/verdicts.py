@@ -26,7 +26,7 @@ from evals.correction import NAMES, Correction
 class Rules(BaseModel):
     """How differences are judged."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     test: Literal["permutation", "wilcoxon"] = Field(
         "permutation", description="The test whose p counts. Wilcoxon's knows no query weights."

@@ -10,6 +10,7 @@ import typer
 
 from workbench.commands import compare, contexts, data, evaluate, runs, sql, suites, sweeping, telling, variants, why
 from workbench.commands import judge as judging
+from workbench.commands import notebooks as books
 from workbench.commands import queries as asking
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ app.add_typer(suites.app, name="suite")
 app.command()(suites.gate)
 app.add_typer(asking.app, name="queries")
 app.add_typer(judging.app, name="judge")
+app.add_typer(books.app, name="notebook")
 
 DEMO = "handbook"
 LEGS = "bm25, fulltext, fuzzy, trigram, vector"  # named here, because the registry takes its time to load
@@ -137,12 +139,13 @@ def search(
     """
     from core import bridge
     from core.errors import InputError
+    from core.estimating import planned
     from core.legs import legs
     from core.retriever import RequestContext
     from core.retriever import search as run
     from core.store import collections
     from core.variant import Variant
-    from workbench.commands.variants import found
+    from evals.references import variant_of
     from workbench.session import store
 
     if not query.strip():
@@ -150,12 +153,16 @@ def search(
     opened = store(telling.say)
     view = bridge.run(collections.get(opened, collection))
     level = chunks or view.finest
-    chosen = [found(name) for name in variant or []]
+    chosen = [variant_of(name) for name in variant or []]
     if top_k:
         chosen = [each.model_copy(update={"top_k": top_k}) for each in chosen]
     names = leg or ([] if chosen else ["vector"])
     chosen += [Variant.of_leg(legs[name](), chunks=level, model=model, top_k=top_k or 10) for name in names]
-    bundles = [bridge.run(run(RequestContext(opened, view), query, each)) for each in chosen]
+    context = RequestContext(opened, view)
+    for each in chosen:
+        for asked in bridge.run(planned(context, query, each)):  # said of all before anything is sent for one
+            telling.say(f"{each.name}: {asked}")
+    bundles = [bridge.run(run(context, query, each)) for each in chosen]
     if as_json:
         telling.as_json([_plain(bundle) for bundle in bundles])
         return

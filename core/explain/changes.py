@@ -136,6 +136,8 @@ def _cuts(known: Known) -> Iterator[Option]:
     variant, waiting = known.variant, known.way.waiting
     if known.lost_at("fuse") and variant.fused_depth:
         yield _number(variant, "fused_depth", *(variant.fused_depth * times for times in DOUBLINGS))
+    if known.lost_at("per-item cap") and variant.per_item_cap:
+        yield _number(variant, "per_item_cap", *(variant.per_item_cap * times for times in DOUBLINGS))
     if known.lost_at("cut") and waiting and waiting.score < variant.min_score:
         yield Option(
             "min_score", variant.min_score, _just_below(waiting.score), lambda value: changed(variant, min_score=value)

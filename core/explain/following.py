@@ -9,7 +9,7 @@ from core.explain.target import Target
 from core.retriever import RetrievalBundle
 from core.trace import Stage
 
-FOLLOWED = ("roll up", "parents", "rerank", "cut")
+FOLLOWED = ("roll up", "per-item cap", "parents", "rerank", "cut")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -69,6 +70,11 @@ class Bm25Leg(Leg):
 
     k1: float = Field(1.2, ge=0, le=1000, description="How much repeats of a word add; 0 counts its presence alone.")
     b: float = Field(0.75, ge=0, le=1, description="How far a unit's length is held against it; 0 not at all.")
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Its IDF is never negative, and it adds up without end."""
+        return (0.0, math.inf)
 
     def explain(self, level: Level) -> str:
         return f"BM25 (k1 {self.k1:g}, b {self.b:g}) by {engine_at(level).name}."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal
 from typing import cast as cast_to
 
 import psycopg
 from pydantic import Field
-from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, cast, func, literal, select, true
+from sqlalchemy import ColumnElement, FromClause, Select, Table, Text, and_, cast, func, literal, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, REGCONFIG, TSQUERY
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,6 +24,7 @@ from core.store.levels import Column, Level
 from core.store.schema import ChunkSet
 from core.store.statements import quoted
 
+LAST_PART: Final = "[^ \t\n\r]+\\Z"  # of a word that is cut; for Python and for PostgreSQL alike
 PARSERS: Final = {
     "web": func.websearch_to_tsquery,
     "plain": func.plainto_tsquery,
@@ -28,6 +32,10 @@ PARSERS: Final = {
     "strict": func.to_tsquery,
 }
 Share = Annotated[float, Field(ge=0, le=1)]
+READ: Final = 1_000  # characters by cover density, some 120 words: four times that take a minute on 2,000 texts
+CUT: Final = (
+    f"Of the query the first {READ:,} characters, in whole words, were read, as ts_rank_cd takes long over more."
+)
 MANY = 3_000  # postings of the query's words; fewer units are ranked sooner than they are chosen from
 
 
@@ -65,7 +73,7 @@ class FulltextLeg(Leg):
     @property
     def bounds(self) -> tuple[float, float] | None:
         """ts_rank is a mean over the query's words of at most 1 each; ts_rank_cd adds up without end."""
-        return (0.0, 1.0) if self.rank == "ts_rank" else None
+        return (0.0, 1.0 if self.rank == "ts_rank" else math.inf)
 
     @property
     def deepens(self) -> bool:
@@ -76,9 +84,10 @@ class FulltextLeg(Leg):
         if self.unaccent and "unaccent" in level.missing:
             raise MissingCapability(level.missing["unaccent"])
         lexemes = level.column("lexemes")
-        text = query.text if self.mode == "any" else query.original
+        asked = query.text if self.mode == "any" else query.original
+        text = self._cut(asked)
         try:
-            pool = await self._pool(connection, level, query, depth)
+            pool = await self._pool(connection, level, text, depth)
             pooled = pool is not None
             if not pooled:
                 pool = await self._contenders(connection, level, text, depth)
@@ -86,18 +95,37 @@ class FulltextLeg(Leg):
             found = recalled(await connection.execute(statement))
         except DBAPIError as error:
             raise self._refused(text, error) from error
-        return self._judged(found, pooled=pooled)
+        return self._judged(found, *self._notes(pooled=pooled, cut=text != asked))
 
     async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
         if self.unaccent and "unaccent" in level.missing:
             raise MissingCapability(level.missing["unaccent"])
+        text = self._cut_in_sql(asked.text)
         pool = None
         if self.pool is not None and self.mode == "any":
-            pool = Bm25Leg().best_for(level, asked.text, max(self.pool, depth), self.config)
+            pool = Bm25Leg().best_for(level, text, max(self.pool, depth), self.config)
         lexemes = level.column("lexemes")
-        statement = self._statement(level, lexemes, asked.text, depth, pool)
+        statement = self._statement(level, lexemes, text, depth, pool)
         indexes = ("_tsv_gin",) if pool is None else ("_term_key", f"{_name(lexemes)}_item_key_key")
-        return LegSql(statement, least=self.min_rank, single=True, indexes=indexes)
+        notes = (CUT.replace("were read", "are read"),) if self._is_slow else ()
+        return LegSql(statement, least=self.min_rank, single=True, indexes=indexes, notes=notes)
+
+    @property
+    def _is_slow(self) -> bool:
+        """Cover density looks at all of a query for each place in a text. What is strict cannot be cut and be read."""
+        return self.rank == "ts_rank_cd" and self.mode != "strict"
+
+    def _cut(self, text: str) -> str:
+        """The whole words among the first characters."""
+        return re.sub(LAST_PART, "", f"{text} "[: READ + 1]) if self._is_slow and len(text) > READ else text
+
+    def _cut_in_sql(self, text: ColumnElement[str]) -> ColumnElement[str]:
+        """The same. A blank at the end changes nothing of what is read."""
+        if not self._is_slow:
+            return text
+        beginning = func.left(text.op("||", return_type=Text())(" "), READ + 1, type_=Text)
+        cut: ColumnElement[str] = func.regexp_replace(beginning, LAST_PART, "", type_=Text)
+        return cut
 
     def _statement(
         self, level: Level, lexemes: Column, text: ColumnElement[str], depth: int, pool: FromClause | None
@@ -134,14 +162,12 @@ class FulltextLeg(Leg):
         read: ColumnElement[Any] = PARSERS[self.mode](configuration, text, type_=TSQUERY)
         return read
 
-    async def _pool(
-        self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int
-    ) -> FromClause | None:
+    async def _pool(self, connection: AsyncConnection, level: Level, text: str, depth: int) -> FromClause | None:
         """The units that BM25 ranks highest. Cheaper evidence: it reads a few numbers a match, and no tsvector."""
         if self.pool is None or self.mode != "any":
             return None
         bm25 = Bm25Leg()
-        terms, known = await bm25.terms(connection, level, query.text, self.config)
+        terms, known = await bm25.terms(connection, level, text, self.config)
         return best_keys(level.postings, terms, bm25.saturation, known.average, max(self.pool, depth))
 
     async def _contenders(self, connection: AsyncConnection, level: Level, text: str, depth: int) -> FromClause | None:
@@ -186,10 +212,14 @@ class FulltextLeg(Leg):
             func.to_regclass(literal(index)).is_not(None).label("indexed"),
         ).join_from(entry, terms, terms.c.lexeme == entry.c.lexeme)
 
-    def _judged(self, found: Recalled, *, pooled: bool) -> Recalled:
-        kept, notes = found.candidates, list(found.notes)
+    def _notes(self, *, pooled: bool, cut: bool) -> Iterator[str]:
+        if cut:
+            yield CUT
         if pooled:
-            notes.append(f"Only the {self.pool:,} units best by BM25 were ranked.")
+            yield f"Only the {self.pool:,} units best by BM25 were ranked."
+
+    def _judged(self, found: Recalled, *told: str) -> Recalled:
+        kept, notes = found.candidates, [*found.notes, *told]
         if self.min_rank is not None:
             kept = tuple(each for each in kept if each.score >= self.min_rank)
             if dropped := len(found) - len(kept):

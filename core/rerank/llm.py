@@ -104,10 +104,11 @@ class LanguageModelReranker(Asking, Reranker):
             return None
 
     def _key(self, endpoint: Endpoint, query: str, candidates: Candidates) -> str:
-        """Query, candidates' ids and what their texts say, model and rubric: whatever could change the marks."""
+        """Query, candidates' ids and what their texts say, model, rubric, room: whatever could change the marks."""
+        asked = self._question(query, candidates)
         texts = [
             (chunk_id, hashlib.sha256(text.encode(errors="replace")).hexdigest())
             for chunk_id, text in candidates.values()
         ]
-        whole = [endpoint.url, endpoint.model, self._rubric.instructions, self.strict_json_output, query, texts]
+        whole = [endpoint.url, endpoint.model, asked.instructions, asked.answer_tokens, asked.strict, query, texts]
         return "rerank:" + hashlib.sha256(json.dumps(whole).encode()).hexdigest()

@@ -2,5 +2,6 @@
 
 from core.sql_export.export import Exported, export
 from core.sql_export.parameters import Parameter
+from core.sql_export.running import run
 
-__all__ = ["Exported", "Parameter", "export"]
+__all__ = ["Exported", "Parameter", "export", "run"]

@@ -139,7 +139,7 @@ class _Writer:
         replaced = replaced and self.view.row.attached is None
         # The columns of an attached table are its owner's to join, in ways that its indexes serve.
         shown = self.level.among is None
-        needed = shown or replaced or variant.rollup is not None
+        needed = shown or replaced or variant.rollup is not None or variant.per_item_cap is not None
         return statement(
             Plan(
                 variant.fusion,
@@ -148,6 +148,7 @@ class _Writer:
                 shown,
                 variant.fused_depth,
                 variant.rollup,
+                variant.per_item_cap,
                 replaced,
                 variant.min_score,
                 None if later else variant.top_k,

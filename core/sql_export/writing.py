@@ -46,6 +46,7 @@ class Plan:
     show_details: bool
     fused_depth: int | None
     rollup: Rollup | None
+    per_item_cap: int | None
     replace_by_parents: bool
     min_score: float
     top_k: int | None
@@ -62,6 +63,9 @@ def statement(plan: Plan) -> str:
     if plan.rollup:
         ctes.append(_rolled_up(plan, plan.rollup, last))
         last = "rolled_up"
+    if plan.per_item_cap:
+        ctes.append(_capped(plan, plan.per_item_cap, last))
+        last = "capped"
     if plan.replace_by_parents:
         ctes.append(_replaced(plan, last))
         last = "replaced"
@@ -157,6 +161,20 @@ rolled_up AS (
         JOIN units ON units.id = {last}.id
     ) AS chunks
     WHERE nth = 1
+)"""
+
+
+def _capped(plan: Plan, most: int, last: str) -> str:
+    about = comment(f"Per-item cap: of each item the best {most}, in the order they stood.")
+    return f"""{about}
+capped AS (
+    SELECT id, score, raw_score, {_told(plan)}, rank
+    FROM (
+        SELECT {last}.*, row_number() OVER (PARTITION BY units.item_id ORDER BY {last}.rank) AS nth
+        FROM {last}
+        JOIN units ON units.id = {last}.id
+    ) AS of_items
+    WHERE nth <= {most}
 )"""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import func, select, text
 
 from core.embedding import DEFAULT_MODEL, embedder, minilm
@@ -40,7 +41,7 @@ async def examine(chains: Sequence[Chain] = ()) -> list[Finding]:
     except RankbookError as error:
         return [*findings, Finding("Server", "does not answer", ok=False, way_out=str(error))]
     async with store:
-        findings += [await _server(store), *_extensions(store), await _cache(store)]
+        findings += [await _server(store), *_way_in(store), *_extensions(store), await _cache(store)]
         findings += await _collections(store)
     return findings
 
@@ -84,6 +85,17 @@ async def _server(store: Store) -> Finding:
     tail = f"PostgreSQL {version}, database of {size}, up for {running}"
     process = f", process {store.server.pid}" if store.server else ""
     return Finding("Server", f"{store.where}{process}: {tail}")
+
+
+def _way_in(store: Store) -> list[Finding]:
+    """How psql reaches the embedded server. Its socket's folder is what keeps others out: there is no password."""
+    if store.server is None:
+        return []
+    program = shutil.which("psql") or str(store.server.programs.path("psql"))
+    said = conninfo_to_dict(store.server.conninfo())
+    address = make_conninfo("", **{name: said[name] for name in ("host", "port", "user", "dbname")})
+    command = f"{shlex.quote(program)} {shlex.quote(address)}"
+    return [Finding("psql", f"{command}, while something of Rankbook runs, such as the workbench")]
 
 
 def _extensions(store: Store) -> list[Finding]:

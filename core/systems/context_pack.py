@@ -124,11 +124,15 @@ class ContextPackRetriever:
 
 
 class _Batched:
-    """An embedder that embeds the queries it was made with all at once, when the first of them is asked for."""
+    """An embedder that embeds the queries it was made with all at once, when the first of them is asked for.
+
+    A search that is cancelled leaves the batch to the others; with the last of them it ends.
+    """
 
     def __init__(self, embedder: Embedder, queries: Sequence[str]) -> None:
         self._embedder, self._queries = embedder, list(dict.fromkeys(queries))
-        self._vectors: asyncio.Future[Vectors] | None = None
+        self._vectors: asyncio.Task[Vectors] | None = None
+        self._waiting = 0
         self.model = embedder.model
 
     @property
@@ -138,14 +142,35 @@ class _Batched:
     async def embed(self, texts: Sequence[str], purpose: Purpose = "document") -> Vectors:
         if purpose != "query" or not set(texts) <= set(self._queries):
             return await self._embedder.embed(texts, purpose)
-        if self._vectors is None:
-            self._vectors = asyncio.ensure_future(self._embedder.embed(self._queries, "query"))
-        made = await asyncio.shield(self._vectors)
+        made = await self._batch()
         rows: Vectors = made[[self._queries.index(text) for text in texts]]
         return rows
 
+    async def _batch(self) -> Vectors:
+        if self._vectors is None:
+            self._vectors = asyncio.create_task(self._all())
+        batch, self._waiting = self._vectors, self._waiting + 1
+        try:
+            return await asyncio.shield(batch)
+        finally:
+            self._waiting -= 1
+            if not self._waiting and not batch.done():
+                self._vectors = None  # who comes later begins anew
+                await _stopped(batch)
+
+    async def _all(self) -> Vectors:
+        return await self._embedder.embed(self._queries, "query")
+
     def tokenize(self, text: str) -> Sequence[tuple[int, int]]:
         return self._embedder.tokenize(text)
+
+
+async def _stopped(task: asyncio.Task[Any]) -> None:
+    """Cancelled, and over; if it failed while it was being stopped, nobody is left to be told."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()
 
 
 def _told(bundle: RetrievalBundle) -> ContextPack:

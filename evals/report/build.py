@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from core.errors import InputError
-from evals.board import WELL_JUDGED, Board, Warned
+from evals.board import Board
 from evals.correction import NAMES
+from evals.doubts import WELL_JUDGED, Warned
 from evals.gate import Check
 from evals.metrics import Metric
 from evals.report.model import Column, Group, Limits, Line, Part, Report, Section, Value

@@ -16,13 +16,15 @@ from evals.report.figures import (
     marker_of,
     names_axis,
     safe,
+    short_names,
     vertical,
 )
 from evals.report.model import Column, Line, Section
 from evals.report.texts import number, span
 
 ROW = 25  # pixels of a run
-MOST_NAMED = 8  # points of a chart; of more, some of the front are
+MOST_NAMED = 8  # points of a chart; of more, only those of the front
+NEAR_ACROSS, NEAR_DOWN = 0.15, 0.2  # of the chart: nearer than that, two names lie on each other
 WIDE_LATENCIES = 15  # times; beyond it the axis is logarithmic
 
 
@@ -64,8 +66,12 @@ def latency(section: Section, column: Column) -> Chart | None:
     traces = [_front(front, column.metric)]
     times = [each.p50 or 0.0 for each in timed]
     axis = _times_axis(times)
-    named = timed if len(timed) <= MOST_NAMED else [front[round(at * (len(front) - 1) / 4)] for at in range(5)]
-    traces += [_timed(each, column.metric, each in front, _side(axis, each) if each in named else "") for each in timed]
+    named = _named(timed if len(timed) <= MOST_NAMED else front, column.metric, axis)
+    shown = dict(zip((each.name for each in timed), short_names([each.name for each in timed]), strict=True))
+    traces += [
+        _timed(each, shown[each.name], column.metric, each in front, _side(axis, each) if each in named else "")
+        for each in timed
+    ]
     layout = layout_of(
         400,
         margin={"l": 8, "r": 24, "t": 24, "b": 40},
@@ -87,6 +93,29 @@ def _times_axis(times: Sequence[float]) -> Figure:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks], "range": room}
 
 
+def _named(lines: Sequence[Line], metric: str, axis: Figure) -> list[Line]:
+    """Those whose names have room: the best first, and none on another's. The rest say theirs when pointed at."""
+    found: list[Line] = []
+    heights = [each.values[metric].mean or 0.0 for each in lines]
+    height = (max(heights) - min(heights)) or 1.0
+    for each in sorted(lines, key=lambda line: (-(line.values[metric].mean or 0.0), line.name)):
+        near = [
+            other
+            for other in found
+            if abs(_place(axis, other) - _place(axis, each)) < NEAR_ACROSS
+            and abs((other.values[metric].mean or 0.0) - (each.values[metric].mean or 0.0)) < NEAR_DOWN * height
+        ]
+        found += [] if near else [each]
+    return found
+
+
+def _place(axis: Figure, each: Line) -> float:
+    """How far along the axis a point is, from 0 to 1."""
+    least, most = axis["range"]
+    at = math.log10(each.p50 or 1.0) if axis.get("type") == "log" else each.p50 or 0.0
+    return float((at - least) / (most - least))
+
+
 def _front(front: Sequence[Line], metric: str) -> Figure:
     return {
         "type": "scatter",
@@ -100,12 +129,10 @@ def _front(front: Sequence[Line], metric: str) -> Figure:
 
 def _side(axis: Figure, each: Line) -> str:
     """On which side of a point its name has room."""
-    least, most = axis["range"]
-    at = math.log10(each.p50 or 1.0) if axis.get("type") == "log" else each.p50 or 0.0
-    return "left" if at > least + 0.6 * (most - least) else "right"
+    return "left" if _place(axis, each) > 0.6 else "right"
 
 
-def _timed(each: Line, metric: str, on_front: bool, side: str) -> Figure:
+def _timed(each: Line, name: str, metric: str, on_front: bool, side: str) -> Figure:
     value = each.values[metric]
     mean = value.mean or 0.0
     estimate = "" if each.live else "<br>Estimated from queries under way together"
@@ -118,7 +145,7 @@ def _timed(each: Line, metric: str, on_front: bool, side: str) -> Figure:
         "meta": "front" if on_front else "aside",
         "x": [each.p50],
         "y": [mean],
-        "text": [safe(each.name, 20)],
+        "text": [safe(name)],
         "textposition": f"{'top' if on_front else 'bottom'} {side or 'right'}",
         "textfont": {"color": "<text>" if on_front else "<muted>", "size": 11},
         "cliponaxis": False,

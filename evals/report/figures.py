@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 from evals.report import palette
@@ -34,6 +35,20 @@ def safe(text: str, most: int = LONGEST) -> str:
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def short_names(names: Sequence[str], most: int = LONGEST) -> list[str]:
+    """Names that fit. Variants of a grid begin alike, so what too long ones have in common is what goes first."""
+    long = [name for name in names if len(name) > most]
+    alike = commonprefix(long) if len(long) > 1 else ""  # noqa: RUF071 - these are no paths
+    alike = alike[: alike.rfind(" ") + 1]  # at a word's end
+    return [_middle_cut(f"…{name.removeprefix(alike)}" if alike and name in long else name, most) for name in names]
+
+
+def _middle_cut(text: str, most: int) -> str:
+    """Without its middle, as names differ at their ends."""
+    head = most // 3
+    return text if len(text) <= most else f"{text[:head].rstrip()}…{text[head + 1 - most :].lstrip()}"
+
+
 def axis_of(**options: Any) -> Figure:
     return {"gridcolor": "<line>", "linecolor": "<line>", "zerolinecolor": "<line>", "automargin": True, **options}
 
@@ -56,7 +71,7 @@ def names_axis(lines: Sequence[Line], **options: Any) -> Figure:
     """Names from above to below, each at its number, so that equal beginnings stay apart."""
     return axis_of(
         tickvals=list(range(len(lines))),
-        ticktext=[safe(each.name) for each in lines],
+        ticktext=[safe(short) for short in short_names([each.name for each in lines])],
         range=[len(lines) - 0.4, -0.6],
         showgrid=False,
         zeroline=False,

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evals.board import Board, Warned
+from evals.board import Board
+from evals.doubts import Warned
 from evals.gate import Check
 from evals.surface import Surface
 from evals.tuned import Tuned

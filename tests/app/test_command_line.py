@@ -23,10 +23,12 @@ from typer.testing import CliRunner
 from core import bridge
 from core.embedding.cache import forget as forget_embeddings
 from core.errors import RankbookError
+from core.llm import Session, using
 from core.store import collections
 from core.types import Item
 from evals import library
 from tests.app.corpus import MODEL, Listed
+from tests.unit.misbehaving import Reply, completion, serving
 from workbench.cli import app
 from workbench.commands import telling
 
@@ -458,6 +460,101 @@ def test_the_doctor_ends_with_0_where_all_is_well_and_1_where_not(store):
     assert unwell.returncode == 1
     assert any(not each["ok"] for each in json.loads(unwell.stdout))
     assert "secret" not in unwell.stdout + unwell.stderr
+
+
+def test_the_doctor_tells_how_psql_reaches_the_server_that_is_running(store):
+    told = {each["what"]: each["found"] for each in data("doctor")}
+    if store.server is None:
+        assert "psql" not in told
+        return
+    program, address = shlex.split(told["psql"].split(", while")[0])
+    assert "password" not in address
+    if not Path(program).exists():
+        pytest.skip("needs psql")
+    asked = [program, "--no-psqlrc", "--tuples-only", "--command=SELECT 6 * 7", address]
+    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert answer.stdout.strip() == "42", answer.stderr
+
+
+# -- a variant as SQL, run -------------------------------------------------------------------------------------------
+
+
+def test_the_printed_statement_run_gives_what_the_search_gives(added, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('chunks = "small"\nleg = [{ kind = "bm25" }, { kind = "vector", exact = true }]')
+    rows = data("sql", str(file), "-c", added, "--run", "vinegar once")
+    (found,) = data("search", "vinegar once", "-c", added, "-v", str(file))
+    assert [(row["id"], row["score"]) for row in rows] == [(hit["id"], hit["score"]) for hit in found["hits"]] != []
+    shown = rankbook("sql", str(file), "-c", added, "--run", "vinegar once").stdout
+    assert all(row["id"] in shown and f"{row['score']:.6f}" in shown for row in rows)
+
+
+def test_what_the_run_statement_leaves_out_is_said(added, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('chunks = "small"\nrerank = { method = "overlap" }\nleg = [{ kind = "bm25" }]')
+    assert "Done outside the statement: Reranking" in rankbook("sql", str(file), "-c", added, "--run", "fee").stderr
+    assert "Give one of the two" in mistake("sql", str(file), "-c", added, "--run", "fee", "--query", "fee")
+
+
+# -- what a language model may cost ----------------------------------------------------------------------------------
+
+
+def marking(body):
+    given = json.loads(body["messages"][1]["content"])["candidates"]
+    mark = {"relevance_score": 5, "answerability": "yes", "key_evidence": "none"}
+    return completion({"results": [{"chunk_id": each["id"], **mark} for each in given]})
+
+
+def test_what_a_language_model_may_take_is_said_before_anything_is_sent(added, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('chunks = "small"\nrerank = { method = "llm" }\nleg = [{ kind = "bm25" }]')
+    prices = {"RANKBOOK_LLM_PRICE_IN": "1", "RANKBOOK_LLM_PRICE_OUT": "2"}
+    with serving(Reply(status=400)) as endpoint, using(Session()):
+        named = {"RANKBOOK_LLM_URL": endpoint.url, "RANKBOOK_LLM_MODEL": "small", **prices}
+        none_left = {**named, "RANKBOOK_LLM_MAX_TOKENS": "1"}
+        words = ["search", "vinegar", "-c", added, "-v", str(file)]
+        stopped = CliRunner().invoke(app, words, env=none_left)
+        assert stopped.exit_code == 1
+        assert "The reranking asks small: up to" in stopped.stderr
+        assert "at your prices" in stopped.stderr
+        assert endpoint.asked == []
+    with serving(marking) as endpoint, using(Session()):
+        named = {"RANKBOOK_LLM_URL": endpoint.url, "RANKBOOK_LLM_MODEL": "small"}
+        found = CliRunner().invoke(app, [*words, "--json"], env=named)
+        estimated = int(re.findall(r"([\d,]+) sent", found.stderr)[0].replace(",", ""))
+        (sent,) = endpoint.asked
+        assert estimated * 3 >= sum(len(each["content"].encode()) for each in sent["messages"])
+        assert json.loads(found.stdout)[0]["hits"]
+        assert CliRunner().invoke(app, ["search", "vinegar", "-c", added, "--leg", "bm25"], env=named).stderr == ""
+
+
+def test_every_stage_with_a_language_model_says_what_it_may_take(added, tmp_path):
+    file = tmp_path / "both.toml"
+    asks = 'expand = { method = "llm" }\nrerank = { method = "llm", depth = 2 }'
+    file.write_text(f'chunks = "small"\n{asks}\nleg = [{{ kind = "bm25" }}]')
+    with serving(Reply(status=400)) as endpoint, using(Session()):
+        named = {"RANKBOOK_LLM_URL": endpoint.url, "RANKBOOK_LLM_MODEL": "small", "RANKBOOK_LLM_MAX_TOKENS": "1"}
+        said = CliRunner().invoke(app, ["search", "vinegar", "-c", added, "-v", str(file)], env=named).stderr
+        assert endpoint.asked == []
+    assert "The expansion asks small: up to" in said
+    assert "The reranking asks small: about" in said
+
+
+# -- recall ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_recall_of_the_vector_index_is_measured_on_the_collections_queries(added):
+    found = data("data", "recall", added, "--chunks", "items", "-k", "2")
+    assert (found["queries"], found["k"], found["model"], found["index"]) == (1, 2, MODEL, "vector")
+    assert found["recall"] == found["least"] == 1.0  # so few vectors are compared one by one, whatever the index says
+    assert "recall@10" in rankbook("data", "recall", added).stdout
+    assert "no-such" in mistake("data", "recall", added, "--model", "no-such")
+
+
+def test_without_queries_there_is_nothing_to_measure_recall_by(store, name):
+    bridge.run(library.add(store, name, Listed(documents=tuple(ITEMS)), library.Plan(models=(MODEL,))))
+    assert "has no queries to measure by" in mistake("data", "recall", name)
+    bridge.run(library.drop(store, name))
 
 
 # -- hostile text ------------------------------------------------------------------------------------------------------

@@ -368,3 +368,29 @@ def test_reports_are_written_by_eval_suites_and_sweeps(suite, name, tmp_path):
 def test_a_report_that_could_not_be_written_is_refused_before_the_work(name, tmp_path):
     assert "should end in .html" in mistake("eval", name, "bm25", "--html", str(tmp_path / "report.pdf"))
     assert "--report-split" in mistake("sweep", name, "bm25", "vector", "--html", str(tmp_path / "report.html"))
+    nowhere = str(tmp_path / "nowhere" / "report.html")
+    assert "is not there" in mistake("eval", name, "bm25", "--html", nowhere)
+    assert "is not there" in mistake("sweep", name, "bm25", "vector", "--save", nowhere)
+
+
+def test_a_baseline_that_is_not_there_is_refused_before_anything_is_asked(name, tmp_path):
+    before = data("runs", "list", "-c", name)
+    variant = tmp_path / "mine.toml"
+    variant.write_text('name = "mine"\n[[leg]]\nkind = "bm25"\nk1 = 0.123\n')
+    assert "no kept run" in mistake("eval", name, str(variant), "--baseline", "no such run")
+    assert data("runs", "list", "-c", name) == before
+
+
+def test_a_suite_that_is_not_text_is_told_in_a_sentence(tmp_path):
+    path = tmp_path / "suite.toml"
+    path.write_bytes(b"name = \xff")
+    assert str(mistake("suite", "run", str(path))).endswith("The suite cannot be read (it is not UTF-8).")
+
+
+def test_a_name_means_the_newest_run_and_the_split_tells_runs_apart(name):
+    for split in ("test", "train"):
+        rankbook("eval", name, "bm25", "vector", "-m", "mrr@5", "--split", split)
+        rankbook("eval", name, "bm25", "vector", "-m", "mrr@5", "--split", split, "--again")
+    assert "stands for 2 runs" in mistake("compare", "bm25", "vector", "-c", name)
+    told = data("compare", "bm25", "vector", "-c", name, "--split", "train")
+    assert [each["name"] for each in told["runs"]] == ["bm25", "vector"]

@@ -136,6 +136,13 @@ def test_grades_come_from_a_file_with_what_is_wrong_in_it(store, name, tmp_path)
     assert "1 judgements of ada kept" in result.stderr
 
 
+def test_a_file_without_any_grade_that_can_be_kept_ends_with_1(name, tmp_path):
+    file = tmp_path / "grades.tsv"
+    file.write_text("q1\tteapot\n")
+    result = rankbook("judge", "grade", name, "--file", str(file), "--judge", "ada", code=1)
+    assert "0 judgements of ada kept" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [

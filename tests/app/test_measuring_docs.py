@@ -20,6 +20,7 @@ def test_the_suite_in_the_docs_is_valid():
     (written,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     suite = Suite.from_toml(written)
     assert len(suite.all_variants()) == 9
+    assert suite.gate
     assert suite.gate.variants == (suite.tune[0].name,)
 
 

@@ -1,5 +1,7 @@
 """The table of runs and metrics."""
 
+# mypy: disable-error-code="no-untyped-call, union-attr, arg-type, unused-ignore"
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,8 +27,8 @@ def test_each_run_has_its_mean_interval_and_share_of_judged_hits():
 def test_verdicts_are_against_the_baseline_and_the_best_group_is_told():
     made = board(baseline="poor")
     assert made.finding("mrr@10", "poor") is None
-    assert made.finding("mrr@10", "good").verdict is Verdict.BETTER
-    assert made.finding("mrr@10", "bare").verdict is Verdict.TIED
+    verdicts = {name: finding.verdict for name in ("good", "bare") if (finding := made.finding("mrr@10", name))}
+    assert verdicts == {"good": Verdict.BETTER, "bare": Verdict.TIED}
     assert made.best("mrr@10") == ("good",)
 
 
@@ -53,8 +55,8 @@ def test_span_metrics_stand_beside_the_others():
 
 
 def test_the_front_leaves_out_what_is_slower_and_no_better():
-    quick, slow = {"milliseconds": dict.fromkeys(QUERIES, 5.0)}, {"milliseconds": dict.fromkeys(QUERIES, 50.0)}
-    runs = [run("poor", **quick), run("good", **slow), run("bare", **slow)]
+    quick, slow = dict.fromkeys(QUERIES, 5.0), dict.fromkeys(QUERIES, 50.0)
+    runs = [run("poor", milliseconds=quick), run("good", milliseconds=slow), run("bare", milliseconds=slow)]
     assert Board(SPLIT, runs, ["mrr"]).front("mrr") == ("poor", "good")
 
 
@@ -63,6 +65,23 @@ def test_bounds_and_condensed_scores_tell_what_labels_are_missing():
     assert made.bounds("good", "mrr@10") == (1.0, 1.0)
     assert made.bounds("bare", "mrr@10") == (0.5, 1.0)
     assert made.condensed("mrr@10")["bare"] == 1.0
+
+
+def test_every_figure_is_of_the_splits_own_queries_by_their_weights():
+    """Labels of other queries may be at hand, as of a split that was narrowed."""
+    few = {q: replace(SPLIT.queries[q], weight=3.0 if at else 1.0) for at, q in enumerate(QUERIES[:2])}
+    mixed = replace(run("bare"), rankings={**run("bare").rankings, QUERIES[1]: run("poor").rankings[QUERIES[1]]})
+    made = Board(replace(SPLIT, queries=few), [mixed], ["precision@2"])
+    assert made.cells("precision@2")["bare"].mean == pytest.approx(0.5)
+    assert made.cells("precision@2")["bare"].judged == pytest.approx((0.5 + 3 * 1.0) / 4)
+    assert made.bounds("bare", "precision@2") == pytest.approx((0.5, (1.0 + 3 * 0.5) / 4))
+    assert made.condensed("precision@2") == {"bare": pytest.approx(0.5)}
+
+
+def test_a_run_shown_bare_is_short_whatever_it_holds():
+    large = run("good", milliseconds=dict.fromkeys(QUERIES, 5.0), timed=tuple(QUERIES), environment={"x": "y" * 2000})
+    assert repr(large).startswith("Run(name='good'")
+    assert len(repr(large)) < 500
 
 
 def test_runs_of_one_name_are_told_apart():
@@ -93,6 +112,8 @@ def test_what_is_not_there_is_named():
         board("good").run("god")
     with pytest.raises(UnknownName, match="mrr@10"):
         board("good").values("map")
+    with pytest.raises(UnknownName, match="mrr@10"):
+        board("good").cells("map")
     with pytest.raises(InputError, match="relevant"):
         Board(replace(SPLIT, grades={}), [run("good")])
     with pytest.raises(InputError, match="answer span"):

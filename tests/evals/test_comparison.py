@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from core.errors import InputError, SpecError, UnknownName
+from evals.bootstrap import intervals
 from evals.comparison import all_pairs, compare
-from evals.significance import difference_intervals, permutation
+from evals.significance import permutation
 from evals.verdicts import Rules, Verdict
 
 QUICK = Rules(samples=1000)
@@ -32,6 +33,14 @@ def test_a_comparison_holds_the_finding_and_each_querys_part_of_it():
     assert {query.query: query.difference for query in seen.queries} == dict(zip(IDS, rows[0] - rows[1], strict=True))
     assert seen.wins + seen.ties + seen.losses == 40
     assert seen.wins == (rows[0] > rows[1]).sum()
+
+
+def test_shown_bare_it_is_its_sentences():
+    seen = compare(("hybrid", "bm25"), two(), IDS, groups={"kind": {"short": IDS[:20], "": IDS[20:]}}, rules=QUICK)
+    first, short, unnamed = repr(seen).splitlines()
+    assert first == seen.finding.sentence
+    assert short == f"kind short: {seen.groups[0].finding.sentence}"
+    assert unnamed.startswith("kind (none): hybrid is better than bm25")
 
 
 def test_equal_differences_come_by_id():
@@ -179,7 +188,7 @@ def test_matrices_agree_with_the_pairs_and_with_each_other():
 def test_the_numbers_are_those_of_the_statistics_themselves():
     scores, weights = suite(), np.linspace(1, 2, 80)
     pairs = all_pairs(NAMES, scores, weights, rules=QUICK)
-    low, high = difference_intervals(scores, weights, samples=1000)
+    low, high = intervals(scores - scores[0], weights, samples=1000)
     assert pairs.matrix("low")[1:, 0] == pytest.approx(low[1:])
     assert pairs.matrix("high")[1:, 0] == pytest.approx(high[1:])
     assert pairs.matrix("p")[1:, 0] == pytest.approx(permutation(scores[1:] - scores[0], weights, samples=1000))

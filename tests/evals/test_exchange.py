@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.errors import InputError
 from core.types import Query
 from evals import exchange
-from evals.rankings import Ranked
+from evals.rankings import Ranked, Rankings
 from evals.runs import Run, Subject
 from evals.splits import Split
 
@@ -28,7 +28,7 @@ RUN = Run(
 ITEMS = {"q1": ("a", "b b", "c"), "q 3": ("d", "e")}
 
 
-def items(rankings):
+def items(rankings: Rankings) -> dict[str, tuple[str, ...]]:
     return {query: ranked.item_ids for query, ranked in rankings.items()}
 
 
@@ -99,7 +99,7 @@ def test_a_frame_goes_out_and_in():
 def test_a_run_goes_through_ranx_and_back():
     from ranx import Run as RanxRun
 
-    there = RanxRun(exchange.to_dict(RUN.rankings)).to_dict()
+    there = RanxRun(exchange.to_dict(RUN.rankings)).to_dict()  # type: ignore[no-untyped-call]
     assert items(exchange.from_dict(there)) == ITEMS
 
 

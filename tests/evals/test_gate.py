@@ -1,18 +1,22 @@
 """What a gate lets through."""
 
+# mypy: disable-error-code="no-untyped-call, union-attr, arg-type, unused-ignore"
+
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from core.errors import SpecError, UnknownName
 from evals.board import Board
 from evals.gate import Gate, checks, passed
+from evals.runs import Run
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
 
 
-def outcomes(gate, made, pinned=None):
+def outcomes(gate: Gate, made: Board, pinned: Run | None = None) -> dict[tuple[str, str], str]:
     return {(check.variant, check.what): check.outcome for check in checks(gate, made, pinned)}
 
 
@@ -27,6 +31,12 @@ def test_a_drop_against_the_baseline_fails_unless_it_is_small_enough():
     made = board("good", "poor", baseline="good")
     assert outcomes(Gate(largest_drop={"mrr@10": 0.49}), made)[("poor", "mrr@10 against good")] == "failed"
     assert outcomes(Gate(largest_drop={"mrr@10": 0.5}), made)[("poor", "mrr@10 against good")] == "passed"
+
+
+def test_no_drop_at_all_is_written_without_a_sign_that_says_otherwise():
+    twins = Board(SPLIT, [run("good"), run("twin", ("right", "half", "wrong"))], ("mrr@10",))
+    (check,) = [each for each in checks(Gate(largest_drop={"mrr@10": 0}), twins) if "against" in each.what]
+    assert (check.found, check.wanted, check.outcome) == ("+0.0000", "0 or more", "passed")
 
 
 def test_a_drop_that_may_be_chance_passes_where_only_significant_ones_count():
@@ -44,8 +54,8 @@ def test_a_pinned_baseline_over_other_data_is_an_error_that_says_so(name):
     gate = Gate(largest_drop={"mrr@10": 0.1}, against="main")
     (check,) = (each for each in checks(gate, board("good"), pinned) if "against" in each.what)
     assert check.outcome == "error"
-    assert "other queries or labels" in check.says
-    assert "version 2" in check.says
+    assert "queries or labels changed" in check.says
+    assert "version 2 and 3" in check.says
 
 
 def test_a_pinned_baseline_is_compared_under_the_name_it_has_in_the_table():
@@ -72,5 +82,8 @@ def test_what_cannot_be_asked_is_refused():
         Gate(minimum={"ndgc@10": 0.5})
     with pytest.raises(SpecError, match="largest drop"):
         Gate(largest_drop={"mrr": -0.1})
+    for limit in (float("nan"), float("inf")):  # which TOML can say, and no drop is larger than
+        with pytest.raises(ValidationError, match="finite number"):
+            Gate(largest_drop={"mrr": limit})
     with pytest.raises(SpecError, match="guards 'goood'"):
         checks(Gate(variants=("goood",)), board("good"))

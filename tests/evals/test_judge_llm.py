@@ -11,7 +11,7 @@ import pytest
 
 from core import bridge
 from core.errors import BudgetError, SpecError
-from core.llm import Session, using
+from core.llm import Asking, Session, using
 from core.resources import Resources
 from core.types import Query
 from evals import judging
@@ -53,6 +53,13 @@ def sat(endpoint, tasks=TASKS, session=None, environment=None, **options):
 
 def grades(batches):
     return {each.pair: each.grade for batch in batches for each in batch.judgements}
+
+
+def test_a_judge_has_the_options_of_every_stage_with_a_language_model():
+    judge = ModelJudge(url="http://127.0.0.1:9/v1", model="other", timeout=3, attempts=2)
+    assert isinstance(judge, Asking)
+    assert (judge.patience.timeout, judge.patience.attempts) == (3, 2)
+    assert judge.signature(Resources(environment={})) == "llm:other"
 
 
 def test_each_query_is_asked_by_itself_and_every_grade_is_signed_as_a_models():

@@ -77,6 +77,7 @@ def test_a_plan_tells_what_is_searched_and_what_is_kept():
         {"rerank": OverlapReranker()},
         {"late": Late(), "chunks": "items"},
         {"parents": "replace"},
+        {"per_item_cap": 2},
         {"pack": Packing()},
     ],
     ids=lambda options: next(iter(options)),

@@ -32,8 +32,9 @@ from evals.report import (
     report,
     write,
 )
+from evals.report.charts import latency
 from evals.report.elements import el, embedded, written
-from evals.report.figures import safe
+from evals.report.figures import safe, short_names
 from evals.report.palette import STYLES, colour, shape
 from evals.splits import Split
 from tests.evals import reports
@@ -101,6 +102,31 @@ def page(plausible) -> Page:
 @pytest.fixture(scope="module")
 def hostile():
     return reports.hostile()
+
+
+# -- names that fit ----------------------------------------------------------------------------------------------------
+
+
+def test_names_of_a_grid_that_begin_alike_stay_apart_on_an_axis():
+    grid = [f"hybrid of two legs, bm25.k1={k1}, bm25.b={b}" for k1 in (0.9, 1.2) for b in (0.4, 0.75)]
+    shown = short_names(["bm25", *grid], 26)
+    assert shown[:2] == ["bm25", "…bm25.k1=0.9, bm25.b=0.4"]
+    assert len(set(shown)) == 5
+    assert max(map(len, shown)) <= 26
+
+
+def test_one_long_name_loses_its_middle():
+    assert short_names(["a name that is far too long for any axis, k=10"], 20) == ["a name…ny axis, k=10"]
+
+
+def test_no_two_names_of_the_latency_chart_lie_on_each_other():
+    times = dict.fromkeys(SPLIT.queries, 5.0)
+    made = [run(f"variant {at}", ("right", "half"), milliseconds=times) for at in range(4)]
+    (section,) = report([Part(Board(SPLIT, made, ("mrr@10",)))]).sections
+    chart = latency(section, section.columns[0])
+    assert chart is not None
+    named = [trace for trace in chart.figure["data"] if trace["mode"] == "markers+text"]
+    assert [trace["text"] for trace in named] == [["variant 0"]]
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------

@@ -166,12 +166,28 @@ def test_a_run_is_found_by_id_by_its_beginning_by_name_and_by_pin(store, name):
         assert ask(run_store.find(store, reference)).id == kept.id
 
 
-def test_a_name_that_several_runs_bear_is_refused_with_all_of_them(store, name):
-    both = [saved(store, name), saved(store, name, k1=2.0)]
+def test_a_name_means_the_newest_run_that_bears_it(store, name):
+    saved(store, name)
+    newest = saved(store, name, k1=2.0)
+    assert ask(run_store.find(store, "hybrid", collection=name)).id == newest.id
+    assert ask(run_store.find(store, "hyb", collection=name)).id == newest.id
+
+
+def test_a_name_over_several_splits_is_refused_with_all_of_them_unless_the_split_is_said(store, name):
+    subjects = [Subject(name, 3, "default", b"\x01\x02", split, "abc") for split in ("test", "train")]
+    both = [saved(store, name, subject=each) for each in subjects]
     with pytest.raises(InputError, match="stands for 2 runs") as caught:
         ask(run_store.find(store, "hybrid", collection=name))
-    assert all(each.id[:12] in str(caught.value) for each in both)
+    assert all(f"{each.id[:12]} (hybrid, {name} {each.subject.split}" in str(caught.value) for each in both)
     assert "pin the one you mean" in str(caught.value)
+    assert ask(run_store.load(store, "hybrid", collection=name, split="test")).id == both[0].id
+
+
+def test_the_beginning_of_several_names_is_refused(store, name):
+    saved(store, name, "hybrid-1")
+    saved(store, name, "hybrid-2", k1=2.0)
+    with pytest.raises(InputError, match="stands for 2 runs"):
+        ask(run_store.find(store, "hybrid", collection=name))
 
 
 def test_a_whole_name_is_meant_before_the_beginning_of_another(store, name):

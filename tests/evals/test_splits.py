@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from core.errors import UnknownName
@@ -35,6 +37,9 @@ def test_what_may_not_be_returned_is_not_missed_either():
     split = Split.of(LABELLED, "test")
     assert split.grades["a"] == {"i2": 1}
     assert split.excluded["a"] == {"i1"}
+    shut = replace(LABELLED, exclusions=(Exclusion("c", "i1"),))
+    assert Split.of(shut, "test").spans == {"c": ()}
+    assert "c" in Split.of(shut, "test").queries  # asked all the same: its digest and its runs stay as they were
 
 
 def test_all_splits_together_keep_the_highest_grade():

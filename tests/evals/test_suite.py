@@ -93,6 +93,7 @@ def test_one_seed_is_for_everything_unless_something_has_its_own(whole):
         ("[rules]\ntest = 'ttest'\n", "rules.test: must be one of"),
         ("[[tune]]\nbase = 'local-rag'\nstep = 3\n", "did you mean 'steps'?"),
         ("[[tune]]\nbase = 'local-rag'\nfusions = [{ method = 'rff' }]\n", "Did you mean 'rrf'?"),
+        ("[[tune]]\nbase = 'local-rag'\nmetric = 'bpref'\n", "metric of a weight surface"),
         ("[[run]]\nfile = 'x'\ncollection = 'handbok'\n", "Did you mean 'handbook'?"),
         ("[[grid]]\nbase = 'local-rag'\nvari = {}\n", "did you mean 'vary'?"),
         ("name = \n", "This is not TOML"),

@@ -287,7 +287,7 @@ def test_a_pinned_run_over_other_labels_is_never_compared_even_under_a_variant_s
     assert result.results[0].board.names == ("hybrid", "words")
     assert {check.variant for check in drops} == {"hybrid", "words"}
     assert {check.outcome for check in drops} == {"error"}
-    assert "other queries or labels" in drops[0].says
+    assert "queries or labels changed" in drops[0].says
     bridge.run(run_store.unpin(store, pin))
 
 
@@ -382,6 +382,25 @@ def test_a_collection_that_is_not_there_is_told_with_the_way_to_it_before_anythi
     with pytest.raises(UnknownName, match="rankbook data add scifact"):
         bridge.run(run_suite(store, Suite.from_toml(HEAD + text + '[[collection]]\nname = "scifact"\n' + BM25)))
     assert bridge.run(run_store.listed(store, collection=loaded, split="nowhere")) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('[gate]\nminimum = { mrr = 0.1 }\nvariants = ["wrods"]\n', "Did you mean 'words'"),
+        ('baseline = "no such run"\n', "no kept run, is called 'no such run'"),
+    ],
+)
+def test_a_slip_in_a_name_is_told_before_anything_is_asked(store, loaded, asked, more, said):
+    name, steps = asked(labelled()), []
+    target = f'[[collection]]\nname = "{loaded}"\nquery_set = "{name}"\n'
+    given = Suite.from_toml(
+        (more + HEAD if "baseline" in more else HEAD) + target + BM25 + (more if "gate" in more else "")
+    )
+    for work in (planned(store, given), run_suite(store, given, resources=RESOURCES, progress=steps.append)):
+        with pytest.raises(UnknownName, match=said):
+            bridge.run(work)
+    assert steps == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from evals.fusing import Cut, fused
 from evals.rankings import LegRankings, Ranked
 from evals.splits import Split
 from evals.surface import Surface
-from evals.sweep import sweep, swept
+from evals.sweep import QUERIES, sweep, swept
 
 METRICS = ("ndcg@3", "ndcg_exp@3", "mrr@3", "recall@3", "precision@3", "map@5", "hit_rate@2", "ndcg", "ndcg@3:min2")
 LEG = VectorLeg(distance="cosine")
@@ -161,6 +162,17 @@ def test_candidates_by_the_hundred_and_points_in_blocks_change_nothing(fusion):
         ranked = fused(legs, fusion, list(whole.leg_weights(point).values()))
         wanted = metrics.scores(split.grades, ranked)
         assert whole.values[point] == pytest.approx([wanted[query] for query in whole.queries], abs=1e-12)
+
+
+def test_queries_are_taken_in_parts_and_it_changes_nothing():
+    legs, split = planted(queries=QUERIES + 3, items=40, depth=10)
+    whole, last = sweep(legs, split, LinearFusion(), steps=3), set(list(split.queries)[-5:])
+    part = [replace(leg, rankings={query: leg.rankings[query] for query in last}) for leg in legs]
+    few = sweep(part, split.only(last), LinearFusion(), steps=3)
+    assert few.queries == whole.queries[-5:]
+    assert (few.values == whole.values[:, -5:]).all()
+    assert (few.untuned == whole.untuned[-5:]).all()
+    assert few.values.any()
 
 
 def test_a_query_that_a_leg_failed_to_answer_scores_nothing_anywhere():

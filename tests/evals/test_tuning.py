@@ -145,6 +145,14 @@ def test_the_same_seed_gives_the_same_result_and_another_deals_otherwise():
     assert not (one.held_out == other.held_out).all()
 
 
+def test_shown_bare_it_is_short_and_says_what_was_chosen():
+    given = surface(hill((7, 2, 1), 100), steps=10, kinds=KINDS)
+    tuned = tune(given, QUICK, kinds=dict(zip(given.queries, KINDS, strict=True)))
+    assert "weights={'vector': 0.7" in repr(tuned)
+    assert "metric='ndcg@10'" in repr(given)
+    assert all(len(repr(each)) < 1000 for each in (tuned, given, given.oracle()))
+
+
 def test_a_query_counts_by_its_weight():
     values = hill((10, 0, 0), 60)
     values[:, 30:] = hill((0, 0, 10), 60)[:, 30:]
@@ -220,6 +228,30 @@ def test_a_rare_kind_is_pulled_towards_the_weights_for_all_as_told():
     assert alone is not None
     assert given.leg_weights(pulled.points["keyword"])["vector"] == 0.7
     assert given.leg_weights(alone.points["keyword"])["bm25"] == 1.0
+
+
+def test_a_querys_score_with_weights_by_kind_never_comes_from_a_choice_it_had_a_part_in():
+    values = np.tile(np.linspace(0.5, 0.4, 66)[:, None], (1, 20))
+    values[65, 3] = 100.0
+    given = surface(values, steps=10)
+    kinds = {query: KINDS[at] for at, query in enumerate(given.queries)}
+    found = tune(given, Procedure(pull=0.0), kinds=kinds).kinds
+    assert found is not None
+    assert found.points["question"] == 65
+    assert found.held_out[3] == pytest.approx(0.5)
+
+
+def test_weights_by_kind_show_no_cross_fitted_gain_where_kinds_are_chance():
+    gains, promises = [], []
+    for seed in range(30):
+        given = surface(np.random.default_rng(seed).normal(0.4, 0.2, (21, 60)), steps=5)
+        kinds = {query: KINDS[at] for at, query in enumerate(given.queries)}
+        found = tune(given, Procedure(repeats=3, pull=0.0), kinds=kinds).kinds
+        assert found is not None
+        gains.append(found.held_out.mean() - 0.4)
+        promises.append(found.in_sample - 0.4)
+    assert abs(np.mean(gains)) < 3 * np.std(gains, ddof=1) / len(gains) ** 0.5
+    assert min(promises) > 0.03
 
 
 def test_queries_without_a_kind_have_the_weights_for_all():

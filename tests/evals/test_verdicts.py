@@ -162,7 +162,9 @@ def test_alongside_the_best_are_those_it_is_not_better_than():
     assert alongside_best({}, lambda best, other: BETTER) == ()
 
 
-@pytest.mark.parametrize("options", [{"tie": 0}, {"level": 95}, {"correction": "bonferroni"}, {"ties": 0.1}])
+@pytest.mark.parametrize(
+    "options", [{"tie": 0}, {"tie": float("inf")}, {"level": 95}, {"correction": "bonferroni"}, {"ties": 0.1}]
+)
 def test_rules_that_make_no_sense_are_refused(options):
     with pytest.raises(pydantic.ValidationError):
         Rules(**options)

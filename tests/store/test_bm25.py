@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from core import bridge
 from core.errors import MissingCapability
 from core.legs.bm25 import Bm25Leg
+from core.retriever import RequestContext, search
 from core.store import attached
 from core.store.levels import level
 from core.types import Item
+from core.variant import Variant
 from tests.store.making import FIXED, fresh, ingest, make, query, some_name
 from tests.store.recalling import asked, ids, plans, said
 
@@ -199,3 +201,14 @@ def test_an_attached_table_has_bm25_once_its_lexicon_is_built_aside(store, their
     documents = {item.id: item.text.split() for item in corpus(30)}
     found = asked(store, built, Bm25Leg(), "wc wd", 100)
     assert [(each.id, each.score) for each in found] == in_python(documents, "wc wd")
+
+
+def test_its_least_score_is_known_so_that_theoretical_min_max_takes_it(collection, store):
+    """Bruch et al. 2023 fuse exactly BM25 and vectors by it: each score divided by the greatest."""
+    theoretical = {"method": "linear", "normalize": "theoretical-minmax"}
+    variant = Variant.from_data({"chunks": "items", "leg": [{"kind": "bm25"}], "fusion": theoretical})
+    found = bridge.run(search(RequestContext(store, collection), "wa wb wt", variant)).hits
+    raw = [hit.legs[0].raw for hit in found]
+    assert len(set(raw)) > 2
+    assert [hit.score for hit in found] == pytest.approx([each / raw[0] for each in raw])
+    assert Bm25Leg().bounds == (0.0, math.inf)

@@ -348,6 +348,16 @@ def test_a_chunk_for_which_another_stands_comes_in_without_the_roll_up(told):
     assert changes(account) == [[("rollup", None)]]
 
 
+def test_a_chunk_over_its_items_cap_comes_in_with_the_least_cap_that_suffices(told, context):
+    options = {"chunks": "small", "leg": [leg("bm25", depth=200)], "top_k": 200}
+    found = bridge.run(search(context, "lamp", Variant.from_data(options))).hits
+    fifth = [hit.id for hit in found if hit.item_id == "long"][4]
+    account = told(fifth, {**options, "per_item_cap": 2})
+    assert account.loss.stage == "per-item cap"
+    assert "per_item_cap is 2" in account.loss.reason
+    assert value_of(account, "per_item_cap") == 5
+
+
 def _family(context, parent: bool) -> list[str]:
     level = "=" if parent else "<>"
     key = context.view.chunk_set("family").key

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from core.errors import InputError, MissingCapability, SpecError
-from core.legs.fulltext import FulltextLeg
+from core.legs.fulltext import CUT, FulltextLeg
 from core.types import Item
 from tests.store.making import FIXED, documents, fresh, ingest, make, query, some_name
 from tests.store.recalling import asked, ids, plans, said
@@ -268,3 +269,28 @@ def test_postings_that_lag_behind_and_titles_without_an_index_are_not_asked(stor
     query(store, view, "UPDATE {chunk_sets} SET posted_to = posted_to + 1")
     query(store, view, f'DROP INDEX "{view.namespace}".lexemes_0_titled')
     assert not asks_postings()
+
+
+@pytest.mark.parametrize(("rank", "greatest"), [("ts_rank", 1.0), ("ts_rank_cd", math.inf)])
+def test_no_rank_is_below_0_and_that_of_cover_density_has_no_end(rank, greatest):
+    assert FulltextLeg(rank=rank).bounds == (0.0, greatest)
+
+
+@pytest.mark.parametrize("mode", ["any", "web", "plain"])
+def test_of_a_long_query_cover_density_reads_the_beginning_in_whole_words_and_says_so(store, collection, mode):
+    leg, beginning = FulltextLeg(mode=mode, rank="ts_rank_cd"), "quick fox " * 99
+    long = asked(store, collection, leg, f"{beginning}quick foxtrot{' night' * 3000}")
+    assert said(long) == CUT
+    assert long.candidates == asked(store, collection, leg, f"{beginning}quick").candidates != ()
+    assert said(asked(store, collection, leg, f"{beginning}quick fox")) == ""
+    assert said(asked(store, collection, FulltextLeg(mode="any"), f"{beginning}{'night ' * 3000}")) == ""
+
+
+@pytest.mark.parametrize(("mode", "between"), [("any", " "), ("web", " or ")])
+def test_the_longest_query_by_cover_density_is_answered_soon(store, mode, between):
+    name = some_name()
+    make(store, name, chunks={})
+    ingest(store, name, documents(200, words=150))
+    long = between.join(f"word{number % 97}" for number in range(6000))[:19_900]
+    leg = FulltextLeg(mode=mode, rank="ts_rank_cd")
+    assert len(asked(store, fresh(store, name), leg, long, settings=("statement_timeout = '3s'",))) == 10

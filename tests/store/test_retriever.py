@@ -17,6 +17,7 @@ from sqlalchemy import text
 
 from core import bridge
 from core.chunking import chunkers
+from core.cuts import capped
 from core.embedding import Vectors
 from core.embedding import embedder as embedder_of
 from core.errors import (
@@ -41,7 +42,7 @@ from core.rerank import LanguageModelReranker, OverlapReranker, rerankers
 from core.resources import Resources
 from core.retriever import RequestContext, search
 from core.trace import Trace
-from core.types import Item
+from core.types import Hit, Item
 from core.variant import Rollup, Variant
 from tests.fakes import HashingEmbedder
 from tests.store.making import fresh, ingest, make, some_name
@@ -132,6 +133,40 @@ def test_the_sum_of_the_best_chunks_gives_another_score_than_the_best(ask):
         for each in (Rollup(), Rollup(method="sum"), Rollup(method="sum", of_best=2))
     )
     assert best.hits[0].score < two.hits[0].score < added.hits[0].score
+
+
+def test_a_cap_per_item_drops_what_is_beyond_it_and_says_so(ask):
+    plain = ask(top_k=90, legs=(FulltextLeg(),))
+    found = ask(top_k=90, legs=(FulltextLeg(),), per_item_cap=2)
+    assert Counter(hit.item_id for hit in plain.hits)["loud"] > 2
+    expected, _ = capped(plain.hits, 2)
+    assert found.hits == tuple(expected)
+    assert {each.id for each in found.trace["per-item cap"].dropped} == {hit.id for hit in plain.hits} - {
+        hit.id for hit in expected
+    }
+    assert all("per_item_cap is 2" in each.reason for each in found.trace["per-item cap"].dropped)
+    assert f"per_item_cap left {len(expected)} of the 90 asked for. Raise it, or overfetch." in found.trace.notes
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 5))
+def test_never_more_of_one_item_than_the_cap_and_in_the_order_they_stood(items, most):
+    hits = [Hit(f"{at}", item, 1.0 - at / 100, at + 1, "", "") for at, item in enumerate(items)]
+    kept, gone = capped(hits, most)
+    assert all(times <= most for times in Counter(hit.item_id for hit in kept).values())
+    assert [hit.rank for hit in kept] == list(range(1, len(kept) + 1))
+    assert sorted([*(int(hit.id) for hit in kept), *(int(hit.id) for hit in gone)]) == list(range(len(items)))
+    assert [int(hit.id) for hit in kept] == sorted(int(hit.id) for hit in kept)
+    for hit in gone:
+        assert sum(each.item_id == hit.item_id and int(each.id) < int(hit.id) for each in kept) == most
+
+
+def test_a_roll_up_by_sum_may_score_above_1_and_a_threshold_there_can_be_reached(ask):
+    summed = {"top_k": 6, "overfetch": 20, "rollup": Rollup(method="sum")}
+    best, *others = ask(**summed).hits
+    assert best.score > 1
+    least = (best.score + max(1, others[0].score)) / 2
+    assert [hit.id for hit in ask(**summed, min_score=least).hits] == [best.id]
+    assert "a roll-up's sum" in (Variant.model_fields["min_score"].description or "")
 
 
 # -- thresholds and cuts ---------------------------------------------------------------------------------------------
@@ -493,6 +528,12 @@ def test_unknown_keys_and_names_are_refused_with_the_nearest_valid_one(text, mes
         ({"late": {}}, "late chunking makes chunks of items"),
         ({"chunks": "items", "parents": "replace"}, "needs chunks"),
         ({"chunks": "items", "rollup": {}}, "needs chunks"),
+        (
+            {"chunks": "items", "per_item_cap": 2},
+            "chunks = 'items' has no chunks to count, so per_item_cap has nothing",
+        ),
+        ({"rollup": {}, "per_item_cap": 2}, "rollup leaves one chunk of an item, so per_item_cap has nothing to do"),
+        ({"per_item_cap": 0}, "per_item_cap"),
         ({"leg": [{"kind": "vector"}, {"kind": "vector"}]}, "several legs called 'vector'"),
         ({"leg": []}, "leg"),
         ({"route": {"weights": {"question": {"vecotr": 1.0}}}}, "Did you mean 'vector'"),

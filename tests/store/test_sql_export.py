@@ -33,6 +33,7 @@ HOSTILE = [
 ]
 VECTOR, ANY, BM25 = {"kind": "vector", "exact": True}, {"kind": "fulltext"}, {"kind": "bm25"}
 TRIGRAM, FUZZY = {"kind": "trigram"}, {"kind": "fuzzy"}
+INNER = {**VECTOR, "distance": "ip"}  # an inner product has no end on either side
 
 
 def made(store, name, items, **options):
@@ -109,6 +110,16 @@ def test_where_ties_are_cut_short_the_index_is_not_asked_alone(store, tied):
 def test_hostile_queries_are_only_text(store, collection, query):
     chosen = variant(VECTOR, ANY, TRIGRAM, BM25, FUZZY, {"kind": "fulltext", "label": "web", "mode": "web"})
     assert by_sql(store, collection, chosen, query) == by_pipeline(store, collection, chosen, query)
+
+
+@pytest.mark.parametrize(
+    "query", ["common " * 2000, f"{'word5 ' * 166}word70 unique7", "x" * 1500, f"{'word5 ' * 165}  unique12\nmore"]
+)
+@pytest.mark.parametrize("options", [{}, {"mode": "web"}, {"pool": 12}])
+def test_of_a_long_query_the_statement_reads_by_cover_density_what_the_pipeline_does(store, collection, query, options):
+    chosen = variant({**ANY, "rank": "ts_rank_cd", **options})
+    assert by_sql(store, collection, chosen, query) == by_pipeline(store, collection, chosen, query)
+    assert "first 1,000 characters" in exported(store, collection, chosen).statement
 
 
 @pytest.mark.parametrize("name", ['x"; DROP SCHEMA y; --', "a[b]c %s :d $1", "items", "Ünï : {0}", "a  ( 'b"])
@@ -214,6 +225,8 @@ def test_it_names_indexes_that_are_there(store, collection, leg):
         ({"rollup": {"method": "sum", "of_best": 2}, "top_k": 5, "overfetch": 20}, [VECTOR, BM25]),
         ({"parents": "replace", "top_k": 8}, [VECTOR, ANY]),
         ({"fused_depth": 4}, [VECTOR, ANY]),
+        ({"per_item_cap": 1, "top_k": 12}, [VECTOR, ANY]),
+        ({"per_item_cap": 2, "parents": "replace", "fused_depth": 20}, [VECTOR, BM25]),
         ({"min_score": 0.9}, [VECTOR, ANY]),
         ({"fusion": {"method": "rrf", "absent": "drop"}}, [VECTOR, ANY]),
         ({"fusion": {"method": "rrf", "absent": "bottom_rank", "origin": 0}}, [VECTOR, ANY]),
@@ -221,6 +234,11 @@ def test_it_names_indexes_that_are_there(store, collection, leg):
         ({"fusion": {"method": "combsum"}}, [VECTOR, {**ANY, "weight": 3}]),
         ({"fusion": {"method": "linear", "normalize": "bounds"}}, [VECTOR, TRIGRAM]),
         ({"fusion": {"method": "linear", "normalize": "theoretical-minmax"}}, [VECTOR, TRIGRAM]),
+        ({"fusion": {"method": "linear", "normalize": "theoretical-minmax"}}, [VECTOR, BM25]),
+        (
+            {"fusion": {"method": "linear", "normalize": "theoretical-minmax"}},
+            [VECTOR, {**ANY, "rank": "ts_rank_cd"}],
+        ),
         ({"fusion": {"method": "linear", "normalize": "rank"}}, [VECTOR, BM25]),
         ({}, [VECTOR, {**ANY, "weight": 0}]),
         ({}, [{**VECTOR, "weight": 0}, {**ANY, "min_rank": 0.03}]),
@@ -297,4 +315,6 @@ def test_fusions_that_cannot_be_exported_are_refused_with_those_that_can(store, 
 
 def test_a_bounded_normalisation_needs_bounds_as_in_python(store, collection):
     with pytest.raises(SpecError, match="no theoretical least score"):
+        exported(store, collection, variant(INNER, fusion={"method": "linear", "normalize": "theoretical-minmax"}))
+    with pytest.raises(SpecError, match="no theoretical greatest score"):
         exported(store, collection, variant(BM25, fusion={"method": "linear", "normalize": "bounds"}))

@@ -97,6 +97,14 @@ def test_a_random_variant_gives_the_same_ranking_to_the_last_bit(store, collecti
 
 
 @SOME
+@given(legs=st.lists(LEGS, min_size=1, max_size=3), options=OPTIONS, most=st.integers(1, 4), query=QUERIES)
+def test_a_cap_per_item_keeps_the_same_chunks_in_the_statement(store, collection, legs, options, most, query):
+    capped = {**options, "chunks": "family", "per_item_cap": most}
+    chosen = variant(*(leg_of(leg, at) for at, leg in enumerate(legs)), **capped)
+    assert by_sql(store, collection, chosen, query) == by_pipeline(store, collection, chosen, query)
+
+
+@SOME
 @given(
     mode=st.sampled_from(["web", "plain", "any"]),
     fusion=st.sampled_from([{"method": "rrf", "weighted": False}, {"method": "linear"}]),

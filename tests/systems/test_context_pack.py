@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from core import bridge
 from core.embedding.openai_backend import OpenAIEmbedder
-from core.errors import SpecError
+from core.errors import Cancelled, EmbeddingError, SpecError
 from core.llm import Session, using
-from core.systems.context_pack import Config, ContextPack, ContextPackRetriever
+from core.resources import Resources
+from core.systems.context_pack import Config, ContextPack, ContextPackRetriever, _Batched
 from core.types import Item
 from tests.fakes import HashingEmbedder, words
 from tests.store.making import fresh, ingest, make
@@ -24,6 +28,7 @@ PAGES = ["Hold the reset button. Wait for the lamp.", "The lamp blinks. It turns
 BOOK = Item("book", "\f".join(PAGES), title="Book", metadata={"type": "guide"})
 LEAF = Item("leaf", "A reset button lies here.\fA leaf falls.", title="Leaf", metadata={"type": "poem"})
 CHUNKS = {"parents": {"kind": "parent_child", "parents": "pages", "parent_tokens": 60, "child_tokens": 6}}
+NAMED = {"RANKBOOK_LLM_URL": "http://127.0.0.1:9/v1", "RANKBOOK_LLM_MODEL": "small"}
 MARKS = {"Hold": 100, "Press": 70, "lies": 40}
 
 
@@ -103,6 +108,63 @@ def test_query_embeddings_are_batched(store, view):
         packs = bridge.run(ContextPackRetriever(ctx).retrieve_all(queries))
     assert embedder.asked == [queries]
     assert [pack.query for pack in packs] == queries
+
+
+@pytest.mark.parametrize("stopped_by", ["task", "token"])
+def test_the_batch_ends_with_the_searches_that_wait_for_it_and_nobody_logs_its_error(store, view, stopped_by):
+    began: list[list[str]] = []
+    ended: list[bool] = []
+    logged: list[object] = []
+    stops: list[Any] = []
+
+    class Endless(HashingEmbedder):
+        async def embed(self, texts, purpose="document"):
+            began.append(list(texts))
+            asyncio.get_running_loop().call_soon(stops[0])
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+                raise EmbeddingError("It was stopped.")
+
+    async def work():
+        loop, token, embedder = asyncio.get_running_loop(), asyncio.Event(), Endless(256)
+        ctx = context(store, view, resources=replace(Resources(environment=NAMED), embedder=lambda _: embedder))
+        searching = ContextPackRetriever(replace(ctx, cancellation=token)).retrieve_all([QUERY, "the lamp"])
+        task = asyncio.create_task(searching)
+        stops.append(token.set if stopped_by == "token" else task.cancel)
+        loop.set_exception_handler(lambda _, about: logged.append(about))
+        with pytest.raises((asyncio.CancelledError, Cancelled)):
+            await task
+        gc.collect()
+        loop.set_exception_handler(None)
+
+    bridge.run(work())
+    assert began == [[QUERY, "the lamp"]]
+    assert ended == [True]
+    assert logged == []
+
+
+def test_a_search_that_is_given_up_leaves_the_batch_to_the_others():
+    async def work():
+        embedder = HashingEmbedder(256)
+        let = asyncio.Event()
+
+        class Slow(HashingEmbedder):
+            async def embed(self, texts, purpose="document"):
+                await let.wait()
+                return await embedder.embed(texts, purpose)
+
+        batched = _Batched(Slow(256), ["a", "b"])
+        first, second = (asyncio.create_task(batched.embed([each], "query")) for each in "ab")
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait({first})
+        let.set()
+        assert (await second == (await embedder.embed(["b"]))).all()
+        assert embedder.texts[:2] == ["a", "b"]
+
+    bridge.run(work())
 
 
 def test_a_query_of_what_no_model_reads_does_not_cost_the_others_their_batch(store, view):

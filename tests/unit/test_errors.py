@@ -63,6 +63,12 @@ def test_an_unknown_name_without_a_near_one_guesses_nothing() -> None:
     assert error.known == ["vector"]
 
 
+def test_an_unknown_name_lists_each_known_one_once_and_tells_those_with_commas_apart() -> None:
+    said = str(UnknownName("run", "x", ["hybrid, k=10", "bm25", "bm25"]))
+    assert said == "No run is called 'x'. There is: bm25, 'hybrid, k=10'."
+    assert str(UnknownName("run", "x", [f"run {at:03}" for at in range(100)])).endswith("run 039 and 60 more.")
+
+
 def test_every_error_is_one_of_ours() -> None:
     for _, each in inspect.getmembers(errors, inspect.isclass):
         if each.__module__ == errors.__name__:

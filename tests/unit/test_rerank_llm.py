@@ -293,9 +293,10 @@ def test_the_same_candidates_are_marked_once():
         {"model": "large"},
         {"rubric": "ten"},
         {"max_text_chars_per_candidate": 4},
+        {"answer_tokens": 90},
         {"found": [*hits()[:2], Hit("other", "i", 0, 3, "", TEXTS[2])]},
     ],
-    ids=["query", "text", "candidates", "model", "rubric", "cut", "id"],
+    ids=["query", "text", "candidates", "model", "rubric", "cut", "room", "id"],
 )
 def test_what_could_change_the_marks_is_asked_anew(change):
     session = Session()

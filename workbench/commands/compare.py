@@ -23,7 +23,7 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     collection: Annotated[
         str | None, typer.Option("--collection", "-c", help="Over which collection; needed for files.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="For files: over which split; by default test.")] = None,
+    split: Annotated[str | None, typer.Option(help="Over which split; for files by default test.")] = None,
     queries: meant.Queries = "default",
     overlap: Annotated[
         bool, typer.Option("--overlap", help="How alike they are (RBO, Jaccard), which needs no labels.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import attach, telling
+from workbench.commands import attach, recall, telling
 from workbench.commands.options import chunk_set_of, source_of
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, veri
 app.command()(attach.attach)
 app.command()(attach.aside)
 app.command()(attach.label)
+app.command()(recall.recall)
 
 AsJson = telling.AsJson
 Name = Annotated[str, typer.Argument(help="The collection's name.")]

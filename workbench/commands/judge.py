@@ -160,6 +160,8 @@ def _from_file(store: Store, view: View, file: Path, judge: str, queries: str) -
     replaced = bridge.run(judging.give(store, view.name, read.judgements))
     telling.flaws(read.flaws, len(read.flaws))
     telling.say(f"{len(read.judgements)} judgements of {judge} kept; {len(replaced)} took the place of earlier ones.")
+    if not read.judgements:
+        raise typer.Exit(1)
 
 
 @app.command()

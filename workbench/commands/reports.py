@@ -52,6 +52,15 @@ def check_endings(*paths: Path | None) -> None:
     for path, ending in zip(paths, (".html", ".md", ".tex"), strict=False):
         if path is not None and path.suffix.lower() != ending:
             raise InputError(f"This report's file should end in {ending}.", path=path)
+    check_folders(*paths)
+
+
+def check_folders(*paths: Path | None) -> None:
+    from core.errors import InputError
+
+    for path in paths:
+        if path is not None and not path.expanduser().absolute().parent.is_dir():
+            raise InputError("The folder that this file should go into is not there.", path=path)
 
 
 def write(store: Store, told: Sequence[Told], heading: Heading, *paths: Path | None) -> None:

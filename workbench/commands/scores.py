@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from evals.lab_tables import LEGEND, MARKS
 from workbench.commands import telling
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from evals.suite_tuning import TunedVariant
     from evals.verdicts import Finding
 
-MARKS = {"better": "+", "worse": "-", "tied": "=", "too few": "?"}
-LEGEND = "* not told from the best. Against {}: + better, - worse, = tied, ? too few queries to tell."
 OUTCOMES = {"passed": "ok", "failed": "FAILED", "error": "ERROR"}
 
 

@@ -64,6 +64,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from workbench.session import store
 
     reports.check_endings(html)
+    reports.check_folders(save)
     if html is not None and report_split is None:
         raise SpecError("A report shows what weights are worth on other queries. Name their split with --report-split.")
     ground = bridge.run(opened(store(telling.say), collection, queries))
@@ -91,7 +92,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         reports.write(ground.store, [told], heading, html)
     if save is not None:
         made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
-        save.write_text(made.to_toml(), encoding="utf-8")
+        save.expanduser().write_text(made.to_toml(), encoding="utf-8")
         telling.say(f"{made.name} is written to {save}.")
 
 

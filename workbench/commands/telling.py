@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from core.store.progress import Listener, Step
+    from core.store.progress import Listener
     from core.types import Flaw
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
@@ -27,6 +27,7 @@ console = Console()
 piped = Console(width=10_000)  # what reads a pipe wants a row on one line
 notices = Console(stderr=True)
 FLAWS_SHOWN = 20
+NAME = 24  # characters that a table has room for in its first column, on any terminal
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and the joiners of scripts and emoji: invisible, and harmless
 
 
@@ -54,8 +55,10 @@ def _plain(value: Any) -> Any:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
     """A table whose cells are text, whatever they hold."""
     made = Table(title=escape(printable(title)), title_justify="left", header_style="bold")
-    for column in columns:
-        made.add_column(escape(printable(column)), justify="right" if column in right else "left", overflow="fold")
+    for at, column in enumerate(columns):
+        whole = at == 0 and all(len(str(row[0])) <= NAME for row in rows)  # a name broken in two is none
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        made.add_column(escape(printable(column)), justify=justify, overflow="fold", no_wrap=whole)
     for row in rows:
         made.add_row(*(escape(printable(str(cell))) for cell in row))
     (console if console.is_terminal else piped).print(made)
@@ -121,28 +124,8 @@ def flaws(found: Sequence[Flaw], total: int) -> None:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Listener]:
-    """A bar for each step of long work, with rate and time left where the end is known."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    """How far long work is; what it came to stays on screen."""
+    from evals.lab_progress import watched
 
-    if quiet:
-        yield lambda _: None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=notices, transient=False) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def listen(step: Step) -> None:
-            name = "Building indexes" if step.unit == "indexes" else step.name
-            if name not in tasks:
-                tasks[name] = bars.add_task(escape(name), total=step.total, rate="")
-            bars.update(tasks[name], completed=step.done, total=step.total)
-            speed = bars.tasks[tasks[name]].speed
-            bars.update(tasks[name], rate=f"{speed:,.0f} {step.unit}/s" if speed else "")
-
-        yield listen
+    with watched(notices, quiet=quiet, transient=False) as listener:
+        yield listener

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,15 +12,6 @@ if TYPE_CHECKING:
     from core.variant import Variant
 
 app = typer.Typer(no_args_is_help=True, help="Variants: whole pipelines as TOML. List, show, check.")
-
-
-def found(name: str) -> Variant:
-    """A variant by the path of its file, or a preset by its name."""
-    from core.presets import preset
-    from core.variant import Variant
-
-    path = Path(name).expanduser()
-    return Variant.from_file(path) if path.suffix == ".toml" or path.is_file() else preset(name)
 
 
 def _told(variant: Variant) -> dict[str, Any]:
@@ -58,7 +48,9 @@ def show(
     rankbook variant show local-rag > mine.toml
     rankbook variant show local-rag --all
     """
-    variant = found(name)
+    from evals.references import variant_of
+
+    variant = variant_of(name)
     if as_json:
         telling.as_json(_told(variant))
         return
@@ -97,9 +89,10 @@ def check(
 
 def _checked(name: str) -> dict[str, Any]:
     from core.errors import RankbookError
+    from evals.references import variant_of
 
     try:
-        variant = found(name)
+        variant = variant_of(name)
     except RankbookError as error:
         return {"file": name, "problem": str(error)}
     return {"file": name, "name": variant.name, "id": variant.id, "problem": None}

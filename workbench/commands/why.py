@@ -62,11 +62,11 @@ def _chosen(
     from core.errors import SpecError
     from core.legs import legs
     from core.variant import Variant
-    from workbench.commands.variants import found
+    from evals.references import variant_of
 
     if variant and (leg or chunks or model):
         raise SpecError("A variant says its legs, chunks and model itself. Give --variant or --leg, not both.")
     if variant:
-        chosen = found(variant)
+        chosen = variant_of(variant)
         return chosen.model_copy(update={"top_k": top_k}) if top_k else chosen
     return Variant.of_leg(legs[leg or "vector"](), chunks=chunks or view.finest, model=model, top_k=top_k or 10)

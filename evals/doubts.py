@@ -1,0 +1,93 @@
+"""What casts doubt on the scores of a board: failures, holes in the labels, what import found wrong with its queries.
+
+Owns the rules and the sentences; the numbers are the board's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evals.metrics import Metric
+from evals.runs import Run
+
+if TYPE_CHECKING:
+    from evals.board import Board
+
+WELL_JUDGED = 0.95  # below this share of judged hits, a difference may be one of labels
+DEEPEST_JUDGED = 20  # cut-off to which labels are expected
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something to know before the scores are believed."""
+
+    message: str
+    queries: tuple[str, ...] = ()
+
+
+def doubts(board: Board) -> list[Warned]:
+    return [*_failed(board), *_shallow(board), *_unjudged(board), *_imported(board)]
+
+
+def _failed(board: Board) -> list[Warned]:
+    return [
+        Warned(
+            f"{run.name}: {len(run.failures)} of {len(board.split.queries)} queries failed and score 0; the first: "
+            f"{next(iter(run.failures.values()))}",
+            tuple(run.failures),
+        )
+        for run in board.runs
+        if run.failures
+    ]
+
+
+def _shallow(board: Board) -> list[Warned]:
+    """Metrics that look deeper than a run was asked for."""
+    warned = []
+    for metric in board.metrics:
+        cutoff = Metric.parse(metric).cutoff
+        less = [run.name for run in board.runs if cutoff and run.variant and 0 < _depth(run) < cutoff]
+        if less:
+            message = f"{metric} counts {cutoff} hits, and fewer were asked for of: {', '.join(less)}."
+            warned.append(Warned(message))
+    return warned
+
+
+def _unjudged(board: Board) -> list[Warned]:
+    """The metric with the fewest labels where it counts; of the first hundred hits nobody labels all."""
+    worst, run, least = "", "", WELL_JUDGED
+    for metric in board.metrics:
+        if (Metric.parse(metric).cutoff or math.inf) > DEEPEST_JUDGED:
+            continue
+        for name, cell in board.cells(metric).items():
+            if cell.judged is not None and cell.judged < least:
+                worst, run, least = metric, name, cell.judged
+    if not worst:
+        return []
+    message = (
+        f"Of the hits that {worst} counts, {100 * least:.0f}% are judged for {run}; the others count as not "
+        "relevant. Judge the pool before small differences are believed."
+    )
+    return [Warned(message)]
+
+
+def _imported(board: Board) -> list[Warned]:
+    """Flaws of queries that are scored here; those of documents, once in all."""
+    about = [flaw for flaw in board.flaws if flaw.get("subject") in board.split.queries]
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for flaw in about:
+        by_kind.setdefault(str(flaw.get("of", "input")), []).append(flaw)
+    return [
+        Warned(
+            f"Of these queries import says ({kind}, {len(found)} in all): {found[0]['message']}",
+            tuple(dict.fromkeys(str(flaw["subject"]) for flaw in found)),
+        )
+        for kind, found in by_kind.items()
+    ]
+
+
+def _depth(run: Run) -> int:
+    return run.depth or (run.variant.top_k if run.variant else 0)

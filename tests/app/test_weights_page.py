@@ -1,0 +1,185 @@
+"""The weights page, as Streamlit would draw it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import bridge
+from core.store.engine import Store
+from core.store.home import home
+from evals.store import chain
+from tests.app.test_search_page import handed, visit, written
+from tests.conftest import make_home
+from workbench import weights_asked
+
+INSTRUMENT = "weights.instrument"
+WORDS = {"collection": "kettles", "legs": "bm25,fulltext"}
+
+
+def draw() -> None:
+    from workbench import session
+    from workbench.ui import errors
+    from workbench.views import weights
+
+    with errors.shown():
+        weights.render(session.store())
+
+
+@pytest.fixture
+def page(store: Store) -> AppTest:
+    return AppTest.from_function(draw, default_timeout=60)
+
+
+def test_the_instrument_is_given_a_surface_and_a_query(page):
+    visit(page, **WORDS)
+    given = handed(page, INSTRUMENT)
+    assert [leg["label"] for leg in given["surface"]["legs"]] == ["BM25", "Full text"]
+    assert len(given["surface"]["means"]) == 21
+    assert given["weights"] == "10-10"
+    assert {query["id"] for query in given["surface"]["queries"]} == {"q1", "q2"}
+    titles = dict(zip(given["query"]["items"], given["query"]["titles"], strict=True))
+    assert set(titles.values()) <= {"Descale the kettle", "Error E-42", "Warranty", "The teapot"}
+
+
+def test_the_address_decides_point_query_metric_fusion_and_split(page):
+    visit(page, **WORDS, weights="13-7", query="q1", metric="mrr@10", fusion="rrf", k="10", split="all", against="20-0")
+    given = handed(page, INSTRUMENT)
+    assert (given["weights"], given["against"], given["surface"]["metric"]) == ("13-7", "20-0", "mrr@10")
+    assert given["query"]["text"] == "remove scale from the kettle"
+    assert given["query"]["badges"][given["query"]["items"].index("descale")]["text"] == "grade 3"
+    assert len(given["surface"]["queries"]) == 3
+    assert page.number_input(key="weights.k").value == 10
+
+
+def test_three_legs_and_vectors_make_a_triangle(page):
+    visit(page, collection="kettles", legs="vector,bm25,trigram")
+    assert len(handed(page, INSTRUMENT)["surface"]["means"]) == 231
+
+
+def test_choosing_a_fusion_writes_it_to_the_address_and_asks_for_its_option(page):
+    visit(page, **WORDS)
+    page.selectbox(key="weights.fusion").select("linear").run()
+    assert page.query_params["fusion"] == "linear"
+    page.selectbox(key="weights.normalize").select("zscore").run()
+    assert not page.exception
+    assert page.query_params["normalize"] == "zscore"
+    assert "zscore" in " ".join(mark["says"] for mark in handed(page, INSTRUMENT)["surface"]["marks"])
+
+
+def test_other_legs_leave_the_point_behind(page):
+    visit(page, **WORDS, weights="13-7")
+    page.multiselect(key="weights.legs").unselect("fulltext").select("trigram").run()
+    assert not page.exception
+    assert "weights" not in page.query_params
+    assert handed(page, INSTRUMENT)["weights"] == "10-10"
+
+
+def test_a_preset_can_be_weighed_and_starts_at_its_own_weights(page):
+    visit(page, collection="kettles", variant="hybrid-retriever")
+    given = handed(page, INSTRUMENT)
+    shares = [int(part) for part in given["weights"].split("-")]
+    assert sum(shares) == given["surface"]["steps"]
+    assert given["surface"]["marks"][0]["says"].startswith("What hybrid-retriever has now")
+
+
+def test_one_leg_is_not_weighed_and_the_page_says_so(page):
+    visit(page, collection="kettles", legs="bm25")
+    assert "Give two to four." in written(page)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ({"collection": "kettels"}, "Did you mean &#x27;kettles&#x27;?"),
+        ({**WORDS, "metric": "nothing@10"}, "nothing"),
+        ({**WORDS, "split": "nowhere"}, "nowhere"),
+        ({**WORDS, "legs": "bm25,<b>bold</b>"}, "&lt;b&gt;bold&lt;/b&gt;"),
+        ({**WORDS, "variant": "../../etc/passwd"}, "hybrid-retriever"),
+        ({"collection": "no vectors", "legs": "vector,bm25"}, "rankbook data embed"),
+        ({"collection": "hostile", "legs": "bm25,fulltext"}, "One labelled query leaves none to score by"),
+    ],
+)
+def test_what_cannot_be_weighed_is_said_in_a_sentence(page, address, said):
+    visit(page, **address)
+    assert said in written(page)
+
+
+def test_an_address_with_a_point_or_a_query_that_is_not_there_still_opens(page):
+    visit(page, **WORDS, weights="99-1", against="x", query="<b>gone</b>")
+    given = handed(page, INSTRUMENT)
+    assert (given["weights"], given["against"]) == ("10-10", "")
+    assert "<b>gone</b>" in given["query"]["problem"]
+
+
+def test_copy_as_sql_shows_the_statement_with_these_weights(page):
+    visit(page, **WORDS, weights="13-7")
+    next(button for button in page.button if button.label == "Copy as SQL").click().run()
+    assert not page.exception
+    assert "0.65" in page.code[0].value
+    assert "bm25, fulltext" in page.code[0].value or "bm25 + fulltext" in page.code[0].value
+    visit(page, **WORDS, weights="12-8")
+    assert not page.code
+
+
+def test_a_variant_is_kept_where_the_home_has_a_folder_for_them(page):
+    from core.variant import Variant
+
+    folder = home() / "variants"
+    folder.mkdir()
+    try:
+        visit(page, **WORDS, weights="13-7")
+        next(button for button in page.button if button.label == "Keep as variant").click().run()
+        assert not page.exception
+        (kept,) = folder.glob("*.toml")
+        assert [leg.weight for leg in Variant.from_file(kept).legs] == [0.65, 0.35]
+        assert str(kept) in page.caption[0].value
+    finally:
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+
+
+def test_work_that_somebody_stopped_can_be_begun_again(page):
+    begun, free = threading.Event(), threading.Event()
+    visit(page, **WORDS, k="33")
+    (key,) = [key for key in weights_asked.begun() if "33" in key]
+    weights_asked.forget(key)
+
+    async def waits(_: Any) -> Any:
+        import asyncio
+
+        begun.set()
+        await asyncio.to_thread(free.wait, 30)
+
+    work = weights_asked.begin(key, waits)
+    begun.wait(5)
+    work.stop()
+    free.set()
+    visit(page, **WORDS, k="33")
+    assert "Stopped" in written(page)
+    next(button for button in page.button if button.label == "Go on").click().run()
+    assert handed(page, INSTRUMENT)["weights"] == "10-10"
+
+
+stores: dict[str, Store] = {}
+
+
+def draw_empty() -> None:
+    from tests.app.test_weights_page import stores
+    from workbench.views import weights
+
+    weights.render(stores["empty"])
+
+
+def test_without_a_collection_the_page_says_where_to_begin():
+    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
+    try:
+        page = AppTest.from_function(draw_empty, default_timeout=30).run()
+        assert not page.exception
+        assert "There is no collection yet" in written(page)
+    finally:
+        bridge.run(stores.pop("empty").close())

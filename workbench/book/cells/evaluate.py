@@ -1,0 +1,137 @@
+"""The evaluate cell: variants over labelled queries, scored side by side, as `rankbook eval` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from evals.board import METRICS, Board
+from evals.evaluation import Wanted, evaluated
+from evals.lab_tables import board_table
+from evals.report import Limits, charts, comparison_charts, report
+from evals.report.model import Section
+from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metrics, literal
+from workbench.book.context import CellContext, Reference
+from workbench.book.output import Block, Figure, Output, Said, Table
+
+SMALL = Limits(hits=1, rankings=1, texts=0)  # of the report's section only its charts are wanted
+
+
+@kinds.register("evaluate")
+class EvaluateCell(CellSpec):
+    """Variants scored over labelled queries: means with intervals, verdicts against a baseline, kinds of query."""
+
+    example = 'variants = ["bm25", "vector", "hybrid-retriever"]\nmetrics = ["ndcg@10"]\n'
+
+    variants: tuple[Reference, ...] = Field(
+        ("bm25", "vector"), min_length=1, description="What is scored: names, files, or tables."
+    )
+    metrics: tuple[str, ...] = Field(METRICS, min_length=1, description="The first is the one that decides.")
+    baseline: str | None = Field(
+        None, description="What the others are compared with: one of them, or a kept run; else the first."
+    )
+    runs: tuple[str, ...] = Field((), description="Files with runs of other engines, that join as equals.")
+    as_shipped: bool = Field(False, description="Ask for no more results than each variant gives.")
+    time_live: int = Field(0, ge=0, description="Time so many queries one by one; else latencies are estimates.")
+    by_kind: bool = Field(True, description="Whether the scores by kind of query are shown too.")
+
+    _metrics = field_validator("metrics")(known_metrics)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        return self.variants
+
+    async def run(self, context: CellContext) -> Output:
+        return shown(await self.board(context), by_kind=self.by_kind)
+
+    async def board(self, context: CellContext) -> Board:
+        """The table itself, for whoever draws it another way."""
+        ground = await context.ground(self)
+        wanted = Wanted(
+            self.metrics,
+            self.baseline,
+            as_shipped=self.as_shipped,
+            time_live=self.time_live,
+            rules=context.rules(self),
+        )
+        board, _ = await evaluated(
+            ground,
+            context.variants(self.variants, ground),
+            context.split(self, ground),
+            wanted,
+            files=[context.file(each) for each in self.runs],
+            progress=context.listener,
+        )
+        return board
+
+    async def resolved(self, context: CellContext) -> dict[str, Any]:
+        return {**await super().resolved(context), **await outside(context, [*self.runs, self.baseline])}
+
+    def python(self, told: Told) -> str:
+        lab = told.lab(self)
+        made = [f"{lab}.add_run({each!r}, {str(told.folder / each)!r})" for each in self.runs]
+        entries = [*map(told.reference, self.variants), *made]
+        return call(
+            f"{lab}.evaluate",
+            f"[{', '.join(entries)}]",
+            metrics=repr(list(self.metrics)),
+            split=literal(told.split(self)),
+            baseline=literal(self.baseline),
+            as_shipped="True" if self.as_shipped else None,
+            time_live=repr(self.time_live) if self.time_live else None,
+            rules=told.rules(self),
+        )
+
+
+async def outside(context: CellContext, names: list[str | None]) -> dict[str, Any]:
+    """What files and kept runs stand for right now: another file or pin of that name is another input."""
+    import asyncio
+    import hashlib
+
+    from core.errors import UnknownName
+    from evals import run_store
+
+    found: dict[str, Any] = {}
+    for name in filter(None, names):
+        path = context.file(name)
+        if await asyncio.to_thread(path.is_file):
+            content = await asyncio.to_thread(path.read_bytes)
+            found[f"file {name}"] = hashlib.blake2b(content, digest_size=16).hexdigest()
+            continue
+        try:
+            found[f"run {name}"] = (await run_store.find(context.store, name)).id
+        except UnknownName:
+            found[f"run {name}"] = None  # one of the cell's own variants, or nothing: running it tells
+    return found
+
+
+def shown(board: Board, *, by_kind: bool = True) -> Output:
+    """A board as a cell shows it."""
+    section = report([board], limits=SMALL).sections[0]
+    blocks: list[Block] = [
+        Said(text=section.headline, tone="headline"),
+        Table.of(board_table(board)),
+        *_charts(section, by_kind=by_kind),
+    ]
+    return Output(blocks=tuple(blocks), values=plain(board))
+
+
+def _charts(section: Section, *, by_kind: bool) -> Iterator[Figure]:
+    first = section.columns[0]
+    if len(section.lines) > 1:
+        yield Figure.of(charts.intervals(section, first), f"{first.metric} with intervals")
+    groups = comparison_charts.groups(section, first) if by_kind else None
+    if groups is not None:
+        yield Figure.of(groups, f"{first.metric} by kind of query")
+
+
+def plain(board: Board) -> dict[str, Any]:
+    """Scores by metric, variant and query, and which variants each metric cannot tell from its best."""
+    return {
+        "names": list(board.names),
+        "baseline": board.baseline,
+        "best": {metric: list(board.best(metric)) for metric in board.metrics},
+        "scores": {metric: {name: board.of(name, metric) for name in board.names} for metric in board.metrics},
+    }

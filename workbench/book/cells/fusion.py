@@ -1,0 +1,197 @@
+"""The fusion cell: every mix of some legs' weights, and what the best is worth, as `rankbook sweep` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from core.errors import SpecError
+from core.fusion import Fusion
+from core.fusion.linear import LinearFusion
+from core.fusion.rrf import RrfFusion
+from core.fusion.spec import FUSIONS, spec_of
+from core.variant import Variant
+from evals import lab_steps, lab_tables, sweep_summary
+from evals.evaluation import Opened, Wanted, evaluated
+from evals.lab_results import LabSweep
+from evals.lab_tables import board_table
+from evals.metrics import DEFAULT_METRIC
+from evals.report import weight_charts
+from evals.report.surfaces import weights_of
+from evals.tuned import Procedure
+from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metric, literal
+from workbench.book.context import CellContext, Reference
+from workbench.book.output import Block, Code, Figure, Output, Said, Table
+
+
+@kinds.register("fusion")
+class FusionCell(CellSpec):
+    """Weights of two to four legs: the whole surface, the best in-sample, and what to expect of new queries."""
+
+    example = 'legs = ["bm25", "vector"]\nlooked_on = "train"\n'
+
+    legs: tuple[Reference, ...] = Field(
+        ("bm25", "vector"), min_length=1, max_length=4, description="Two to four legs, or one variant that has them."
+    )
+    looked_on: str = Field("train", min_length=1, description="The labelled queries by which weights are looked for.")
+    metric: str = Field(DEFAULT_METRIC, description="What is to be best.")
+    steps: int = Field(20, ge=2, le=100, description="Into how many parts the weights' sum is cut.")
+    fusions: tuple[Annotated[Fusion, FUSIONS], ...] = Field(
+        (RrfFusion(), LinearFusion()), min_length=1, description="Among which fusions the choice is made."
+    )
+    per_kind: bool = Field(False, description="Whether each kind of query gets weights of its own.")
+    confirm: bool = Field(
+        False, description="Whether the weights are then scored on the notebook's split, beside legs and equal weights."
+    )
+    even_so: bool = Field(False, description="Whether the weights are taken although labels are too few to trust them.")
+    procedure: Procedure = Field(Procedure(), description="Folds, repeats, and how few labels are too few.")
+
+    _metric = field_validator("metric")(known_metric)
+
+    @model_validator(mode="after")
+    def _looks_elsewhere(self) -> Self:
+        if self.confirm and self.split == self.looked_on:
+            raise SpecError(
+                f"The weights would be scored on {self.split!r}, by which they were chosen. Confirm on another split."
+            )
+        return self
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        return self.legs if len(self.legs) == 1 else ()
+
+    async def run(self, context: CellContext) -> Output:
+        found = await self.look(context)
+        blocks = _shown(found)
+        made, problem = _taken(found, even_so=self.even_so)
+        if made is not None:
+            blocks.append(Code(title=f"{made.name}, as a variant to keep", language="toml", text=made.to_toml()))
+        else:
+            blocks.append(Said(text=f"No variant was made of it. {problem}", tone="note"))
+        if self.confirm and made is not None:
+            blocks += await self._confirmed(context, found.base, made)
+        return Output(blocks=tuple(blocks), values=_plain(found))
+
+    async def look(self, context: CellContext) -> LabSweep:
+        """The surfaces and the tuning themselves, for whoever lets weights be dragged."""
+        ground = await context.ground(self)
+        reported = context.split_name(self, ground)
+        if self.confirm and reported == self.looked_on:
+            raise SpecError(f"{reported!r} is where weights are looked for. Confirm on a split of other queries.")
+        seeded = self.procedure.model_copy(
+            update={} if "seed" in self.procedure.model_fields_set else {"seed": context.seed(self)}
+        )
+        asked = lab_steps.looked(
+            self.base(context, ground), self.metric, self.steps, self.fusions, seeded, per_kind=self.per_kind
+        )
+        return await lab_steps.swept(ground, asked, self.looked_on, reported, context.listener)
+
+    def base(self, context: CellContext, ground: Opened) -> Variant:
+        """The variant whose legs get weights."""
+        if len(self.legs) == 1:
+            return context.variant(self.legs[0], ground)
+        return lab_steps.hybrid(self.legs, ground.view.finest)
+
+    async def _confirmed(self, context: CellContext, base: Variant, made: Variant) -> list[Block]:
+        """The weights on queries that had no say in them."""
+        ground = await context.ground(self)
+        alike = base.but(
+            legs=tuple(leg.model_copy(update={"weight": 1.0}) for leg in base.legs), route=None, name="all alike"
+        )
+        alone = [
+            Variant(name=name, legs=(leg,), chunks=base.chunks, model=base.model, filter=base.filter, top_k=base.top_k)
+            for name, leg in zip(base.leg_names, base.legs, strict=True)
+        ]
+        wanted = Wanted((self.metric,), rules=context.rules(self))
+        split = context.split(self, ground)
+        board, _ = await evaluated(ground, [alike, *alone, made], split, wanted, progress=context.listener)
+        finding = board.finding(board.metrics[0], made.name)
+        said = [Said(text=f"On {split.name}: {finding.sentence}", tone="plain")] if finding else []
+        return [*said, Table.of(board_table(board))]
+
+    def python(self, told: Told) -> str:
+        legs = told.several(self.legs) if len(self.legs) > 1 else told.reference(self.legs[0])
+        seed = {} if not told.seed(self) or "seed" in self.procedure.model_fields_set else {"seed": told.seed(self)}
+        changed = {**self.procedure.model_dump(exclude_unset=True), **seed}
+        procedure = f"Procedure({', '.join(f'{key}={value!r}' for key, value in changed.items())})" if changed else None
+        lab = told.lab(self)
+        sweep = call(
+            f"{lab}.sweep",
+            legs,
+            split=repr(self.looked_on),
+            reported=literal(told.split(self)),
+            metric=repr(self.metric),
+            fusions=_fusions(self.fusions),
+            steps=repr(self.steps),
+            per_kind="True" if self.per_kind else None,
+            procedure=procedure,
+        )
+        if not self.confirm:
+            return f"swept = {sweep}\nswept"
+        taken = call("swept.variant", even_so="True" if self.even_so else None)
+        board = call(
+            f"{lab}.evaluate",
+            f"[swept.base, {taken}]",
+            metrics=repr([self.metric]),
+            split=literal(told.split(self)),
+            rules=told.rules(self),
+        )
+        shown = board if self.even_so else f"display({board}) if not swept.tuned.too_few else None"
+        return f"swept = {sweep}\ndisplay(swept)\n{shown}"
+
+
+def _fusions(fusions: Sequence[Fusion]) -> str | None:
+    """As an argument: only what is otherwise than usual."""
+    if fusions == FusionCell.model_fields["fusions"].default:
+        return None
+    specs = [spec_of(each) for each in fusions]
+    usual = [spec_of(type(each)()) for each in fusions]
+    changed = [
+        {key: value for key, value in spec.items() if key == "method" or value != common[key]}
+        for spec, common in zip(specs, usual, strict=True)
+    ]
+    return repr([each["method"] if len(each) == 1 else each for each in changed])
+
+
+def _shown(found: LabSweep) -> list[Block]:
+    weights = weights_of(found.base.name, found.tuned)
+    return [
+        Said(text=found.tuned.verdict, tone="headline"),
+        Figure.of(weight_charts.drawn(weights), f"{weights.metric} over the weights"),
+        *(Table.of(_without(table, found.tuned.verdict)) for table in found.tables()),
+        *_kinds(found),
+    ]
+
+
+def _without(table: lab_tables.Table, said: str) -> lab_tables.Table:
+    """The table without the note that stands above it already."""
+    return replace(table, notes=tuple(note for note in table.notes if note != said))
+
+
+def _kinds(found: LabSweep) -> list[Block]:
+    kinds_found = sweep_summary.summarised(found.tuned).kinds
+    if len(kinds_found) < 2:
+        return []
+    legs = found.tuned.surfaces[0].legs
+    rows = [
+        (each.kind or "(none)", each.queries, *(f"{each.weights[leg]:.2f}" for leg in legs)) for each in kinds_found
+    ]
+    return [Table.made("Weights by kind of query", ("kind", "queries", *legs), rows, ("queries", *legs))]
+
+
+def _taken(found: LabSweep, *, even_so: bool) -> tuple[Variant | None, str]:
+    """The variant with the weights found, or why there is none."""
+    try:
+        return found.variant(even_so=even_so), ""
+    except SpecError as error:
+        return None, str(error)
+
+
+def _plain(found: LabSweep) -> dict[str, Any]:
+    """Every point of every surface, as plain values."""
+    plain = sweep_summary.plain(found.tuned)
+    listed = {name: [asdict(each) for each in plain[name]] for name in ("points", "kinds")}
+    return {**plain, **listed, "legs": list(found.tuned.surfaces[0].legs), "base": found.base.to_data()}

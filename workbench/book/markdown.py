@@ -1,0 +1,151 @@
+"""Markdown as notebooks read it: where its fenced blocks stand, and prose as HTML or Markdown that cannot do any harm.
+
+Owns the one set-up of the parser, so that what runs is what a reader sees. Raw HTML is text everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_TICKS = re.compile(r"\\.|`+|<", re.DOTALL)
+BOM = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block that stands in no list and no quotation: its lines from `start` on, before `end`, and its info."""
+
+    start: int
+    end: int
+    info: str
+
+
+@cache
+def reader() -> MarkdownIt:
+    """CommonMark with tables. It knows raw HTML, so that what stands in a comment is no cell; and shows it as text."""
+    made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    for name in ("html_block", "html_inline"):
+        made.add_render_rule(name, _as_text)
+    made.add_render_rule("image", _image)
+    return made
+
+
+def _as_text(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    text = escape(tokens[at].content)
+    return f"<pre>{text}</pre>\n" if tokens[at].type == "html_block" else text
+
+
+def _image(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    """What it shows in words: a report asks for nothing from anywhere."""
+    return f"<em>[{escape(tokens[at].content) or 'picture'}]</em>"
+
+
+def lines(text: str) -> list[str]:
+    """With their ends, as CommonMark counts lines: joined they are the text."""
+    return _LINE.findall(text)
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks, in their order."""
+    tokens = reader().parse(text.removeprefix(BOM))
+    return [
+        Block(token.map[0], token.map[1], token.info.strip())
+        for token in tokens
+        if token.type == "fence" and token.level == 0 and token.map
+    ]
+
+
+def html(prose: str) -> str:
+    """As HTML: no markup but what Markdown makes, no address that runs anything."""
+    return str(reader().render(_REFUSED.sub("\N{REPLACEMENT CHARACTER}", prose.removeprefix(BOM))))
+
+
+def title(prose: str) -> str:
+    """The first heading, without its markup; empty where there is none."""
+    tokens = reader().parse(prose.removeprefix(BOM))
+    at = next((at for at, token in enumerate(tokens) if token.type == "heading_open"), None)
+    if at is None:
+        return ""
+    return " ".join("".join(child.content for child in tokens[at + 1].children or ()).split())
+
+
+def inert(prose: str) -> str:
+    """The same Markdown, with every bracket that could begin HTML as an entity: for readers that let HTML through."""
+    written, at = lines(prose), 0
+    made: list[str] = []
+    for start, end in _as_it_stands(prose):
+        made += [_escaped("".join(written[at:start])), *written[start:end]]
+        at = end
+    text = "".join([*made, _escaped("".join(written[at:]))])
+    if _has_html(text):
+        text = prose.replace("<", "&lt;")
+    return text.replace("](", "]\\(").replace("]:", "]\\:") if _runs_something(text) else text
+
+
+def _as_it_stands(prose: str) -> Iterator[tuple[int, int]]:
+    """Lines of code blocks, in which an entity would be shown as it is written."""
+    last = 0
+    for token in reader().parse(prose.removeprefix(BOM)):
+        if token.type in ("fence", "code_block") and token.map and token.map[0] >= last:
+            last = token.map[1]
+            yield token.map[0], token.map[1]
+
+
+def _escaped(text: str) -> str:
+    """Brackets outside code spans."""
+    made, at = [], 0
+    for found in _TICKS.finditer(text):
+        if found.start() < at:
+            continue
+        made.append(text[at : found.start()])
+        at = found.end()
+        made.append("&lt;" if found[0] == "<" else found[0])
+        if found[0].startswith("`"):
+            end = _span_end(text, at, found[0])
+            made.append(text[at:end])
+            at = end
+    return "".join([*made, text[at:]])
+
+
+def _span_end(text: str, start: int, ticks: str) -> int:
+    """Where the code span ends that these ticks begin; where they stand, if they begin none."""
+    paragraph = re.compile(r"\n[ \t]*\n").search(text, start)
+    closing = re.compile(rf"(?<!`){ticks}(?!`)").search(text, start, paragraph.start() if paragraph else len(text))
+    return closing.end() if closing else start
+
+
+@cache
+def _trusting() -> MarkdownIt:
+    """The same parser, which makes a link of any address: as other readers may."""
+    made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    made.validateLink = _any  # type: ignore[method-assign]
+    return made
+
+
+def _any(url: str) -> bool:
+    """Every address is a link."""
+    return isinstance(url, str)
+
+
+def _runs_something(text: str) -> bool:
+    """Whether a link's address is one that our own reader refuses."""
+    inner = [child for token in _trusting().parse(text.removeprefix(BOM)) for child in token.children or ()]
+    addresses = [str(child.attrs.get("href") or child.attrs.get("src") or "") for child in inner]
+    return not all(map(reader().validateLink, addresses))
+
+
+def _has_html(text: str) -> bool:
+    walked: Callable[[Sequence[Token]], bool] = lambda tokens: any(  # noqa: E731
+        token.type.startswith("html") or walked(token.children or ()) for token in tokens
+    )
+    return walked(reader().parse(text.removeprefix(BOM)))

@@ -1,0 +1,156 @@
+"""Notebooks carried out, cell by cell: what is there already is taken, what fails says why, and the others go on.
+
+Owns the order and what counts as a failure of one cell. How anything is searched or scored is the cells' and evals'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from core.errors import Cancelled, RankbookError
+from core.resources import Resources
+from core.store.engine import Store
+from core.store.progress import Listener, nobody
+from workbench.book import cache
+from workbench.book.cells import CellSpec
+from workbench.book.context import CellContext
+from workbench.book.document import Notebook
+from workbench.book.output import Output
+from workbench.book.parts import Cell
+from workbench.book.reading import Meaning, meaning
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What came of one cell: an output or a problem, or neither where it never ran. `kept` is an output from before.
+
+    `stale` says what moved on since the output was made.
+    """
+
+    cell: Cell
+    number: int
+    spec: CellSpec | None = None
+    output: Output | None = None
+    problem: str = ""
+    kept: bool = False
+    stale: tuple[str, ...] = ()
+    made_at: datetime | None = None
+    milliseconds: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """What it is called: its own title, its name, or its kind."""
+        return (self.spec.title if self.spec else "") or self.cell.name or self.cell.kind
+
+
+class Runner:
+    """One notebook, to be run or looked up. `key` is under what its outputs are kept: its path, say."""
+
+    def __init__(
+        self,
+        store: Store,
+        notebook: Notebook,
+        *,
+        path: Path | None = None,
+        key: str | None = None,
+        collection: str | None = None,
+        resources: Resources | None = None,
+        cancellation: asyncio.Event | None = None,
+        listener: Listener = nobody,
+    ) -> None:
+        self.notebook, self.listener = notebook, listener
+        self.key = key if key is not None else str(path.resolve()) if path else ""
+        read = meaning(notebook, path)
+        shared = read.shared.model_copy(update={"collection": collection}) if collection else read.shared
+        self.meaning: Meaning = replace(read, shared=shared)
+        folder = path.parent if path else Path()
+        self.context = CellContext(store, shared, folder, resources, cancellation, listener)
+
+    async def run(
+        self,
+        *,
+        only: Collection[str] | None = None,
+        again: bool = False,
+        stop_on_error: bool = False,
+        done: Callable[[CellResult], None] = lambda _: None,
+    ) -> list[CellResult]:
+        """The cells of those identities, or all, in the notebook's order. `done` is told of each as it ends."""
+        results: list[CellResult] = []
+        for number, cell in enumerate(self.notebook.cells, start=1):
+            if only is not None and cell.id not in only:
+                continue
+            results.append(await self.cell(cell, number, again=again))
+            done(results[-1])
+            if results[-1].problem and stop_on_error:
+                break
+        return results
+
+    async def cell(self, cell: Cell, number: int, *, again: bool = False) -> CellResult:
+        """One cell, from the cache where nothing moved on. Stopping is not a failure: it ends the whole run."""
+        spec = self.meaning.specs.get(cell.id)
+        if spec is None:
+            return CellResult(cell, number, problem=str(self.meaning.problems[cell.id]))
+        begun = time.perf_counter()
+        try:
+            return await self._made(cell, number, spec, begun, again=again)
+        except Cancelled:
+            raise
+        except (RankbookError, OSError, DBAPIError) as error:
+            spent = (time.perf_counter() - begun) * 1000
+            return CellResult(cell, number, spec, problem=_sentence(error), milliseconds=spent)
+
+    async def _made(self, cell: Cell, number: int, spec: CellSpec, begun: float, *, again: bool) -> CellResult:
+        if self.context.cancellation and self.context.cancellation.is_set():
+            raise Cancelled("The notebook was stopped. What was done is kept: run it again, and it goes on.")
+        basis = await cache.basis_of(self.context, spec)
+        found = None if again else await cache.find(self.context.store, self.key, cell.id, basis)
+        if found is not None and not found.stale:
+            return _from(found, CellResult(cell, number, spec))
+        output = await spec.run(self.context)
+        spent = (time.perf_counter() - begun) * 1000
+        await cache.keep(self.context.store, self.key, cell.id, basis, output, spent)
+        shown = Output.model_validate(output.plain())  # as it will be read back, so that both are drawn alike
+        return CellResult(cell, number, spec, shown, milliseconds=spent)
+
+    async def kept(self) -> list[CellResult]:
+        """What every cell showed last, stale or not; nothing is run."""
+        return [await self._kept(cell, number) for number, cell in enumerate(self.notebook.cells, start=1)]
+
+    async def _kept(self, cell: Cell, number: int) -> CellResult:
+        spec = self.meaning.specs.get(cell.id)
+        if spec is None:
+            return CellResult(cell, number, problem=str(self.meaning.problems[cell.id]))
+        try:
+            basis = await cache.basis_of(self.context, spec)
+            found = await cache.find(self.context.store, self.key, cell.id, basis)
+        except (RankbookError, OSError, DBAPIError) as error:
+            return CellResult(cell, number, spec, problem=_sentence(error))
+        empty = CellResult(cell, number, spec)
+        return empty if found is None else _from(found, empty)
+
+
+def _from(found: cache.Kept, empty: CellResult) -> CellResult:
+    return replace(
+        empty,
+        output=found.output,
+        kept=True,
+        stale=found.stale,
+        made_at=found.made_at,
+        milliseconds=found.milliseconds,
+    )
+
+
+def _sentence(error: Exception) -> str:
+    """What is said of it; of the database's own errors the server's first line, as `rankbook` does."""
+    if isinstance(error, RankbookError):
+        return str(error)
+    from workbench.commands.telling import mishap
+
+    return mishap(error) or str(error)

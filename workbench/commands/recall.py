@@ -1,0 +1,89 @@
+"""`rankbook data recall`: what the vector index misses, measured on the collection's own queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands import telling
+
+if TYPE_CHECKING:
+    from core.retriever import RequestContext
+    from core.store.levels import Level
+
+
+def recall(
+    name: Annotated[str, typer.Argument(help="The collection's name.")],
+    chunks: Annotated[str | None, typer.Option(help="A chunk set, or 'items'; by default the first chunk set.")] = None,
+    model: Annotated[str | None, typer.Option(help="The embedding model, where there are several.")] = None,
+    queries: Annotated[int, typer.Option(min=1, help="How many of the collection's queries, in the order of ids.")] = (
+        100
+    ),
+    depth: Annotated[int, typer.Option("--top", "-k", min=1, max=1000, help="How many neighbours are looked at.")] = 10,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Measure the vector index: how many of the true nearest, by comparing with every vector, it brings up.
+
+    \b
+    rankbook data recall handbook
+    rankbook data recall handbook --chunks items --queries 500 -k 100 --json
+    """
+    from core import bridge
+    from core.retriever import RequestContext
+    from core.store import collections
+    from core.store.levels import level
+    from workbench.session import store
+
+    opened = store(telling.say)
+    view = bridge.run(collections.get(opened, name))
+    where = level(opened, view, chunks or view.finest, model)
+    where.column("vectors")  # says in a sentence why there are none
+    texts = bridge.run(_texts(RequestContext(opened, view), queries))
+    shares = bridge.run(_measured(RequestContext(opened, view), where, texts, depth))
+    mean, perfect = sum(shares) / len(shares), sum(each == 1 for each in shares)
+    if as_json:
+        telling.as_json(
+            {
+                "name": name,
+                "chunks": chunks or view.finest,
+                "model": where.model,
+                "index": where.index,
+                "queries": len(shares),
+                "k": depth,
+                "recall": mean,
+                "least": min(shares),
+                "perfect": perfect,
+            }
+        )
+        return
+    columns = ("chunks", "model", "index", "queries", "recall", "least", "nothing missed")
+    row = (chunks or view.finest, where.model, where.index, len(shares), f"{mean:.4f}", f"{min(shares):.4f}", perfect)
+    telling.table(f"recall@{depth} of the vector index against exact search", columns, [row], right=columns[3:])
+
+
+async def _texts(context: RequestContext, most: int) -> list[str]:
+    from core.errors import InputError
+    from evals import query_sets
+
+    name = context.view.name
+    asked = [each.text for each in (await query_sets.load(context.store, name)).queries if each.text.strip()]
+    if not asked:
+        raise InputError(f"{name!r} has no queries to measure by. Add some: rankbook queries add {name} FILE")
+    return asked[:most]
+
+
+async def _measured(context: RequestContext, where: Level, texts: list[str], depth: int) -> list[float]:
+    """Query by query, by the leg as it is searched with: at its defaults, and with what it does for want."""
+    from core.expansion import Expanded
+    from core.legs.vector import VectorLeg
+    from core.recall import prepared
+
+    found, leg = [], VectorLeg()
+    for text in texts:
+        query = prepared(context.embedder, Expanded.unchanged(text))
+        await leg.prepare(where, query)
+        async with context.store.begin(where.namespace, read_only=True) as connection:
+            found.append(await leg.measured_recall(connection, where, query, depth))
+    return found

@@ -190,10 +190,11 @@ async def find(store: Store, reference: str, *, collection: str | None = None, s
         lambda run: run.name.startswith(reference),
     ):
         found = [run for run in known if reference and fits(run)]
-        if len({_series(run) for run in found}) == 1:
-            return found[0]
-        if found:
-            raise InputError(_several(reference, found))
+        newest = list({_series(run): run for run in reversed(found)}.values())[::-1]
+        if len(newest) == 1:
+            return newest[0]
+        if newest:
+            raise InputError(_several(reference, newest))
     names = [*(pin for run in known for pin in run.pins), *(run.name for run in known)]
     raise UnknownName("run", reference, list(dict.fromkeys(names)), way_out="`rankbook runs list` shows all.")
 

@@ -9,7 +9,7 @@ import streamlit as st
 from core.store.engine import Store
 from workbench import session
 from workbench.ui import errors, theme
-from workbench.views import search
+from workbench.views import search, weights
 
 
 def page(render: Callable[[Store], None]) -> Callable[[], None]:
@@ -27,5 +27,8 @@ def page(render: Callable[[Store], None]) -> Callable[[], None]:
 st.set_page_config(page_title="Rankbook", page_icon=str(theme.MARK), layout="wide")
 st.html(theme.stylesheet())
 st.logo(str(theme.MARK), size="large")
-pages = [st.Page(page(search.render), title="Search", url_path="search", icon=":material/search:", default=True)]
+pages = [
+    st.Page(page(search.render), title="Search", url_path="search", icon=":material/search:", default=True),
+    st.Page(page(weights.render), title="Weights", url_path="weights", icon=":material/tune:"),
+]
 st.navigation(pages, position="top").run()

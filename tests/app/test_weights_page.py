@@ -78,12 +78,12 @@ def test_other_legs_leave_the_point_behind(page):
     assert handed(page, INSTRUMENT)["weights"] == "10-10"
 
 
-def test_a_preset_can_be_weighed_and_starts_at_its_own_weights(page):
-    visit(page, collection="kettles", variant="hybrid-retriever")
+@pytest.mark.parametrize(("preset", "point"), [("local-rag", "8-12"), ("late-chunking", "10-10")])
+def test_a_preset_can_be_weighed_and_starts_at_what_its_legs_count(page, preset, point):
+    visit(page, collection="kettles", variant=preset)
     given = handed(page, INSTRUMENT)
-    shares = [int(part) for part in given["weights"].split("-")]
-    assert sum(shares) == given["surface"]["steps"]
-    assert given["surface"]["marks"][0]["says"].startswith("What hybrid-retriever has now")
+    assert given["weights"] == point
+    assert given["surface"]["marks"][0]["says"].startswith(f"What {preset} has now")
 
 
 def test_one_leg_is_not_weighed_and_the_page_says_so(page):

@@ -6,7 +6,7 @@ Owns the rules and the sentences; the numbers are the board's.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,13 +80,15 @@ def _imported(board: Board) -> list[Warned]:
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for flaw in about:
         by_kind.setdefault(str(flaw.get("of", "input")), []).append(flaw)
-    return [
-        Warned(
-            f"Of these queries import says ({kind}, {len(found)} in all): {found[0]['message']}",
-            tuple(dict.fromkeys(str(flaw["subject"]) for flaw in found)),
-        )
-        for kind, found in by_kind.items()
-    ]
+    return [_warned(kind, found) for kind, found in by_kind.items()]
+
+
+def _warned(kind: str, found: Sequence[Mapping[str, Any]]) -> Warned:
+    queries = tuple(dict.fromkeys(str(flaw["subject"]) for flaw in found))
+    said = (
+        f"Import warned of {len(queries)} of these queries ({kind}). The first, {queries[0]!r}: {found[0]['message']}"
+    )
+    return Warned(said, queries)
 
 
 def _depth(run: Run) -> int:

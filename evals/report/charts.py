@@ -66,7 +66,9 @@ def latency(section: Section, column: Column) -> Chart | None:
     traces = [_front(front, column.metric)]
     times = [each.p50 or 0.0 for each in timed]
     axis = _times_axis(times)
-    named = _named(timed if len(timed) <= MOST_NAMED else front, column.metric, axis)
+    heights = [each.values[column.metric].mean or 0.0 for each in timed]
+    room = NEAR_DOWN * (max(heights) - min(heights) or 1.0)
+    named = _named(timed if len(timed) <= MOST_NAMED else front, column.metric, axis, room)
     shown = dict(zip((each.name for each in timed), short_names([each.name for each in timed]), strict=True))
     traces += [
         _timed(each, shown[each.name], column.metric, each in front, _side(axis, each) if each in named else "")
@@ -93,17 +95,15 @@ def _times_axis(times: Sequence[float]) -> Figure:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks], "range": room}
 
 
-def _named(lines: Sequence[Line], metric: str, axis: Figure) -> list[Line]:
+def _named(lines: Sequence[Line], metric: str, axis: Figure, room: float) -> list[Line]:
     """Those whose names have room: the best first, and none on another's. The rest say theirs when pointed at."""
     found: list[Line] = []
-    heights = [each.values[metric].mean or 0.0 for each in lines]
-    height = (max(heights) - min(heights)) or 1.0
     for each in sorted(lines, key=lambda line: (-(line.values[metric].mean or 0.0), line.name)):
         near = [
             other
             for other in found
             if abs(_place(axis, other) - _place(axis, each)) < NEAR_ACROSS
-            and abs((other.values[metric].mean or 0.0) - (each.values[metric].mean or 0.0)) < NEAR_DOWN * height
+            and abs((other.values[metric].mean or 0.0) - (each.values[metric].mean or 0.0)) < room
         ]
         found += [] if near else [each]
     return found

@@ -29,7 +29,7 @@ from core.store.levels import Level, level
 from core.store.names import ITEMS
 from core.types import Flaw, Query, Row
 from evals import query_sets
-from evals.judging import ShownItem, shown
+from evals.judging.judgements import ShownItem, shown
 from evals.labels import Label, check_labels
 from evals.query_sets import Labelled
 from evals.sources.records import query_rows

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, SpecError, UnknownName
 from evals import coverage, metrics
-from evals.bootstrap import intervals
-from evals.comparison import Comparison, Pairs, all_pairs, compare
 from evals.doubts import Warned, doubts
 from evals.lab_tables import Shown, Table, board_table
 from evals.metrics import MEASURES, Metric
 from evals.runs import Run, unlike
 from evals.scored import grades_of, scored
 from evals.splits import Grades, Split
-from evals.verdicts import Finding, Rules
+from evals.statistics.bootstrap import intervals
+from evals.statistics.comparison import Comparison, Pairs, all_pairs, compare
+from evals.statistics.verdicts import Finding, Rules
 
 if TYPE_CHECKING:
     import pandas as pd

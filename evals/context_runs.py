@@ -21,13 +21,13 @@ from core.store.levels import Level, level
 from core.store.progress import Listener, Step, nobody
 from core.types import Hit
 from core.variant import Variant
-from evals.bootstrap import intervals
-from evals.computed import described
 from evals.context_scores import ContextPoint, Places, mean_curve, scored
-from evals.leg_runs import CONNECTIONS, bounded, reason_of
-from evals.plan import deepened, spare_of
-from evals.significance import SAMPLES
+from evals.running.computed import described
+from evals.running.leg_runs import CONNECTIONS, bounded, reason_of
+from evals.running.plan import deepened, spare_of
 from evals.splits import Split
+from evals.statistics.bootstrap import intervals
+from evals.statistics.significance import SAMPLES
 
 BUDGETS = (256, 512, 1024, 2048)
 MEASURES: Mapping[str, str] = {

@@ -1,7 +1,7 @@
 """Variants over one split, carried out and scored: what a suite does for each collection, and `rankbook eval` for one.
 
 Owns the way from names to a board: collection, query set and split found or refused, runs made, runs from elsewhere
-joined, scores kept. Runs are made by `evals.runner`.
+joined, scores kept. Runs are made by `evals.running.runner`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.progress import Listener, nobody
 from core.variant import Variant
-from evals import query_sets, run_store, runner
+from evals import query_sets
 from evals.board import DEFAULT_RULES, METRICS, Board
 from evals.chunk_labels import chunk_labels
-from evals.environment import content_of
 from evals.exchange import Foreign, read_run
 from evals.metrics import Metric, relevant_queries
 from evals.query_sets import DEFAULT, Labelled
-from evals.runner import DEPTH, Options
+from evals.running import run_store, runner
+from evals.running.environment import content_of
+from evals.running.runner import DEPTH, Options
 from evals.runs import Run, Subject
 from evals.splits import ALL, Split
-from evals.verdicts import Rules
+from evals.statistics.verdicts import Rules
 
 
 @dataclass(frozen=True, slots=True)

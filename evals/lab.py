@@ -29,10 +29,12 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.progress import Listener
 from core.variant import Variant
-from evals import evaluation, judging, judging_queue, lab_steps, run_store
+from evals import evaluation, lab_steps
 from evals.board import DEFAULT_RULES, METRICS, Board
 from evals.evaluation import Opened, Wanted
-from evals.judging_queue import QueueSpec
+from evals.judging import judgements as judging
+from evals.judging import queue as judging_queue
+from evals.judging.queue import QueueSpec
 from evals.lab_progress import watched
 from evals.lab_results import Compared, Facts, Found, LabRun, LabSweep, Pool, SideBySide, Statement, Why
 from evals.lab_tables import Shown, Table
@@ -40,11 +42,12 @@ from evals.metrics import DEFAULT_METRIC
 from evals.overview import summary
 from evals.query_sets import DEFAULT
 from evals.references import Reference, variant_of
+from evals.running import run_store
 from evals.runs import Run
 from evals.sources import Source
+from evals.statistics.verdicts import Rules
 from evals.store import chain
-from evals.tuned import Procedure
-from evals.verdicts import Rules
+from evals.weights.tuned import Procedure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,7 +225,7 @@ class Lab(Shown):
     def pool(self, runs: Board | Sequence[Run | LabRun], *, judge: str = "", **options: Any) -> Pool:
         """What to judge next: of two runs what settles them soonest, of several their top by depth.
 
-        `options` are those of `evals.judging_queue.QueueSpec`: order, metric, depth, limit, seed, again.
+        `options` are those of `evals.judging.queue.QueueSpec`: order, metric, depth, limit, seed, again.
         """
         given = (
             runs.runs if isinstance(runs, Board) else [each.run if isinstance(each, LabRun) else each for each in runs]

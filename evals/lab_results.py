@@ -15,16 +15,16 @@ from core.retriever import RetrievalBundle
 from core.snippets import snippet
 from core.types import Hit
 from core.variant import Variant
-from evals import sweep_summary
 from evals.board import Board
-from evals.comparison import Comparison, QueryDifference
 from evals.exchange import frame
-from evals.judging import Task
-from evals.judging_queue import Queue
+from evals.judging.judgements import Task
+from evals.judging.queue import Queue
 from evals.lab_tables import Cell, Shown, Table
 from evals.runs import Run
-from evals.surface import Surface
-from evals.tuned import Tuned
+from evals.statistics.comparison import Comparison, QueryDifference
+from evals.weights import summary as sweep_summary
+from evals.weights.surface import Surface
+from evals.weights.tuned import Tuned
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,20 +26,23 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.progress import Listener
 from core.variant import Variant
-from evals import exchange, judging, library, run_store, suite_tuning
+from evals import exchange, library
 from evals.board import Board
 from evals.evaluation import Opened, Wanted, made, scored, with_baseline
 from evals.exchange import Foreign
-from evals.judging import Judgement
+from evals.judging import judgements as judging
+from evals.judging.judgements import Judgement
 from evals.lab_results import LabRun, LabSweep
 from evals.rankings import Rankings
 from evals.references import Reference, leg_of
-from evals.run_store import Summary
+from evals.running import run_store
+from evals.running.run_store import Summary
 from evals.runs import Run, Subject
 from evals.sources import BundledSource, Source, bundled_names, guess
 from evals.splits import Split
-from evals.suite_tuning import Looked, apart
-from evals.tuned import Procedure
+from evals.suites import suite_tuning
+from evals.suites.suite_tuning import Looked, apart
+from evals.weights.tuned import Procedure
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,16 +10,16 @@ import numpy as np
 
 from core.errors import InputError
 from evals.board import Board
-from evals.correction import NAMES
 from evals.doubts import WELL_JUDGED, Warned
-from evals.gate import Check
 from evals.metrics import Metric
 from evals.report.model import Column, Group, Limits, Line, Part, Report, Section, Value
 from evals.report.queries import looked_at
 from evals.report.surfaces import weights_of
 from evals.report.texts import counted, line, number, span
 from evals.runs import Run
-from evals.verdicts import Verdict
+from evals.statistics.correction import NAMES
+from evals.statistics.verdicts import Verdict
+from evals.suites.gate import Check
 
 DEFAULT_LIMITS = Limits()
 SHALLOW = 20  # nobody labels deeper than this for every run

@@ -6,7 +6,7 @@ from evals.report import palette
 from evals.report.figures import Chart, axis_of, bars_of, first_of, layout_of, marker_of, names_axis, safe, vertical
 from evals.report.model import Column, Group, Section
 from evals.report.texts import span
-from evals.verdicts import Verdict
+from evals.statistics.verdicts import Verdict
 
 ROW = 28  # pixels of a run
 

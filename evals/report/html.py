@@ -10,7 +10,6 @@ from string import Template
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from evals.gate import passed
 from evals.report import charts, comparison_charts, palette, weight_charts
 from evals.report.elements import el, embedded, script_hash, written
 from evals.report.figures import Chart
@@ -27,6 +26,7 @@ from evals.report.html_parts import (
 from evals.report.html_queries import picker
 from evals.report.model import Report, Section, Weights
 from evals.report.texts import line
+from evals.suites.gate import passed
 
 
 def render_html(report: Report) -> str:

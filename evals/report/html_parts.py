@@ -11,7 +11,7 @@ from evals.report.elements import el
 from evals.report.model import Column, Line, Report, Section, Value, Weights
 from evals.report.texts import DASH, counted, number, span
 from evals.report.weight_charts import shares
-from evals.verdicts import Finding
+from evals.statistics.verdicts import Finding
 
 OUTCOMES = {"passed": "holds", "failed": "fails", "error": "cannot be told"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from evals.report.model import Line, Report, Section, Value
 from evals.report.texts import DASH, line, number
-from evals.verdicts import Verdict
+from evals.statistics.verdicts import Verdict
 
 # Brackets and stars mean something behind the end of a row; some are other signs in old fonts.
 _SPECIAL = {

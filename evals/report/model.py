@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evals.board import Board
 from evals.doubts import Warned
-from evals.gate import Check
-from evals.surface import Surface
-from evals.tuned import Tuned
-from evals.verdicts import Finding
+from evals.statistics.verdicts import Finding
+from evals.suites.gate import Check
+from evals.weights.surface import Surface
+from evals.weights.tuned import Tuned
 
 
 class Limits(BaseModel):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from core.fusion import Fusion, fusions
 from evals.report.model import FusionWeights, Weights
-from evals.surface import Surface
-from evals.tuned import Tuned, mean
+from evals.weights.surface import Surface
+from evals.weights.tuned import Tuned, mean
 
 
 def weights_of(name: str, given: Surface | Tuned) -> Weights:

@@ -17,8 +17,9 @@ from core import bridge
 from core.errors import Cancelled
 from core.store.engine import Store
 from core.types import Item, Query
-from evals import library, run_store
+from evals import library
 from evals.labels import Label
+from evals.running import run_store
 from tests.app.corpus import KETTLES, MODEL, SCRIPT, Listed
 from tests.app.test_command_line import mistake, rankbook
 from workbench.book import html, ipynb

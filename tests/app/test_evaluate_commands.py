@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 from core import bridge
 from core.errors import Cancelled, RankbookError
 from core.types import Item, Query
-from evals import library, run_store
+from evals import library
 from evals.labels import Label
+from evals.running import run_store
 from tests.app.corpus import MODEL, Listed
 from workbench.cli import app
 from workbench.commands.stopping import STOPPED, stoppable

@@ -18,10 +18,12 @@ from core.errors import InputError, RankbookError, SpecError
 from core.llm import Session, using
 from core.store import collections
 from core.types import Item, Query
-from evals import judging, library, query_sets, run_store
+from evals import library, query_sets
+from evals.judging import judgements as judging
 from evals.labels import Label
 from evals.query_sets import Labelled
 from evals.rankings import Ranked
+from evals.running import run_store
 from evals.runs import Run, Subject
 from tests.app.corpus import Listed
 from tests.unit.misbehaving import Reply, completion, serving

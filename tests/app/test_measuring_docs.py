@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from evals.metrics import MEASURES, Metric
-from evals.suite import Suite
+from evals.suites.suite import Suite
 from workbench.cli import app
 
 TEXT = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text(encoding="utf-8")

@@ -30,10 +30,11 @@ from core.store.engine import Store
 from core.store.levels import level
 from core.store.names import ITEMS
 from core.variant import Variant
-from evals import library, query_sets, runner
+from evals import library, query_sets
 from evals.board import Board
 from evals.metrics import warm_up
-from evals.runner import Options
+from evals.running import runner
+from evals.running.runner import Options
 from evals.sources import guess
 from evals.splits import Split
 from evals.store import chain

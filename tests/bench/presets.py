@@ -18,8 +18,9 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.progress import Step
 from core.variant import Rollup, Variant
-from evals import library, query_sets, runner
+from evals import library, query_sets
 from evals.board import Board
+from evals.running import runner
 from evals.runs import Run
 from evals.sources import guess
 from evals.splits import ALL, Split

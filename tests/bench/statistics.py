@@ -6,8 +6,8 @@ import tracemalloc
 
 import numpy as np
 
-from evals.bootstrap import intervals
-from evals.comparison import all_pairs
+from evals.statistics.bootstrap import intervals
+from evals.statistics.comparison import all_pairs
 from tests.bench.figures import Figure, below, seconds
 
 

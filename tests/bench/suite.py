@@ -14,10 +14,11 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.levels import level
 from core.variant import Variant
-from evals import library, query_sets, runner
-from evals.leg_runs import CONNECTIONS, bounded
-from evals.plan import deepened, describe
-from evals.runner import Options
+from evals import library, query_sets
+from evals.running import runner
+from evals.running.leg_runs import CONNECTIONS, bounded
+from evals.running.plan import deepened, describe
+from evals.running.runner import Options
 from evals.sources import guess
 from evals.splits import Split
 from evals.store import chain

@@ -19,13 +19,13 @@ from core.store.engine import Store
 from core.types import Query
 from core.variant import Variant
 from evals import library, metrics, query_sets
-from evals.fusing import fused
 from evals.rankings import LegRankings, Ranked
 from evals.sources import guess
 from evals.splits import Split
 from evals.store import chain
-from evals.surface import Surface
-from evals.sweep import sweep
+from evals.weights.fusing import fused
+from evals.weights.surface import Surface
+from evals.weights.sweep import sweep
 from tests.bench.figures import SHARED, Figure, at_least, seconds
 
 DEPTH = 100

@@ -11,9 +11,9 @@ from evals import library
 from evals.board import Board
 from evals.sources import guess
 from evals.store import chain
-from evals.suite import Suite
-from evals.suite_run import TargetResult, run_suite
-from evals.sweep_summary import called
+from evals.suites.suite import Suite
+from evals.suites.suite_run import TargetResult, run_suite
+from evals.weights.summary import called
 from tests.bench.figures import SHARED, Figure
 
 COLLECTION = "scifact"

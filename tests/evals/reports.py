@@ -11,17 +11,17 @@ import numpy as np
 from core.fusion import LinearFusion, RrfFusion
 from core.types import Query
 from core.variant import Variant
-from evals import simplex
 from evals.board import Board
-from evals.gate import Check
 from evals.rankings import Ranked
 from evals.report import Document, Part, Report, report
 from evals.runs import Run, Subject
 from evals.splits import Split
-from evals.surface import Surface
-from evals.tuned import Tuned
-from evals.tuning import Procedure, tune
-from evals.verdicts import Rules
+from evals.statistics.verdicts import Rules
+from evals.suites.gate import Check
+from evals.weights import simplex
+from evals.weights.surface import Surface
+from evals.weights.tuned import Tuned
+from evals.weights.tuning import Procedure, tune
 
 SCRIPT = "<script>window.harmed = true</script><img src=x onerror='window.harmed = true'>"
 SIGNS = "| a\\b & %{x} $x$ #1 _i_ ^2 ~ *b* `c` [l](javascript:alert(1)) -- '' \u2028 \u202e \ud800 \x07"

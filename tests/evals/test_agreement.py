@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from evals.agreement import (
+from evals.judging.agreement import (
     TwoJudges,
     agreement,
     calibration,

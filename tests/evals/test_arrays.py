@@ -13,10 +13,10 @@ from core.fusion import CondorcetFusion, Fusion, LegRanking, LinearFusion, RrfFu
 from core.legs.base import Candidate
 from core.legs.vector import VectorLeg
 from core.variant import Rollup, Variant
-from evals.arrays import Arrays
-from evals.fusing import Cut, fused
-from evals.orders import ordered, separable
 from evals.rankings import LegRankings, Ranked
+from evals.weights.arrays import Arrays
+from evals.weights.fusing import Cut, fused
+from evals.weights.orders import ordered, separable
 
 few = settings(max_examples=10, deadline=None)  # of each of some forty variants
 numbers = st.floats(-100, 100) | st.sampled_from([0.0, -0.0, 1.0, 0.5, 1e300, -1e300, 5e-324])

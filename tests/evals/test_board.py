@@ -11,7 +11,7 @@ import pytest
 from core.errors import InputError, SpecError, UnknownName
 from core.variant import Variant
 from evals.board import Board
-from evals.verdicts import Verdict
+from evals.statistics.verdicts import Verdict
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
 
 VARIANT = Variant.from_data({"top_k": 5, "leg": [{"kind": "bm25"}]})

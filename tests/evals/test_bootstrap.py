@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evals.bootstrap import intervals
+from evals.statistics.bootstrap import intervals
 from tests.evals.shapes import ndcg
 
 

@@ -21,11 +21,11 @@ from evals.chunk_labels import chunk_labels
 from evals.evaluation import Opened, Wanted, evaluated
 from evals.labels import Label, Span
 from evals.metrics import Metric, evaluate
-from evals.places import cut_off
 from evals.query_sets import Labelled
 from evals.rankings import Ranked
 from evals.runs import Run, Subject
 from evals.splits import Split
+from evals.weights.places import cut_off
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, documents, fresh, ingest, make, some_name
 

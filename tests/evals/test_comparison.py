@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from core.errors import InputError, SpecError, UnknownName
-from evals.bootstrap import intervals
-from evals.comparison import all_pairs, compare
-from evals.significance import permutation
-from evals.verdicts import Rules, Verdict
+from evals.statistics.bootstrap import intervals
+from evals.statistics.comparison import all_pairs, compare
+from evals.statistics.significance import permutation
+from evals.statistics.verdicts import Rules, Verdict
 
 QUICK = Rules(samples=1000)
 IDS = [f"q{number:02d}" for number in range(40)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, UnknownName
-from evals.correction import corrected
+from evals.statistics.correction import corrected
 
 VALUES = st.lists(st.floats(0, 1), max_size=30)
 

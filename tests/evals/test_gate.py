@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from core.errors import SpecError, UnknownName
 from evals.board import Board
-from evals.gate import Gate, checks, passed
 from evals.runs import Run
+from evals.suites.gate import Gate, checks, passed
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import SpecError, UnknownName
 from core.variant import Variant
-from evals.grids import varied
+from evals.suites.grids import varied
 
 BASE = Variant.from_data({"name": "hybrid", "leg": [{"kind": "vector"}, {"kind": "bm25", "weight": 0.5}]})
 

@@ -15,8 +15,9 @@ from core.retriever import RequestContext
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Rollup, Variant
-from evals import library, query_sets, runner
+from evals import library, query_sets
 from evals.board import Board
+from evals.running import runner
 from evals.sources import guess
 from evals.splits import ALL, Split
 

@@ -14,9 +14,9 @@ from core.errors import BudgetError, SpecError
 from core.llm import Asking, Session, using
 from core.resources import Resources
 from core.types import Query
-from evals import judging
-from evals.judge_llm import ModelJudge, grade
-from evals.judging import ShownItem, Task, resolved
+from evals.judging import judgements as judging
+from evals.judging.judgements import ShownItem, Task, resolved
+from evals.judging.language_model import ModelJudge, grade
 from tests.unit.misbehaving import Reply, completion, language_model, serving
 
 FRANCE, BREAD = Query("q1", "the capital of France"), Query("q2", "how is bread made")

@@ -14,9 +14,10 @@ from sqlalchemy import text
 from core import bridge
 from core.errors import InputError, SpecError
 from core.types import Flaw, Item, Query
-from evals import judging, query_sets
-from evals.judging import Judgement, Resolved, ShownItem, merged, qrels, resolved, with_judgements
-from evals.judging_queue import QueueSpec, agreed, from_file, merge_into, queue
+from evals import query_sets
+from evals.judging import judgements as judging
+from evals.judging.judgements import Judgement, Resolved, ShownItem, merged, qrels, resolved, with_judgements
+from evals.judging.queue import QueueSpec, agreed, from_file, merge_into, queue
 from evals.labels import Exclusion, Label
 from evals.query_sets import Labelled
 from evals.rankings import Ranked

@@ -28,7 +28,7 @@ from evals.lab import Entry, Lab
 from evals.lab_progress import told, watched
 from evals.lab_tables import Cell, Table, as_html, as_text
 from evals.labels import Label
-from evals.tuned import Procedure
+from evals.weights.tuned import Procedure
 from tests.conftest import TEST_DSN
 from tests.evals.boards import board
 from tests.fakes import HashingEmbedder

@@ -24,7 +24,7 @@ from core.rerank import OverlapReranker
 from core.routing import Routing
 from core.types import Query
 from core.variant import Rollup, Variant
-from evals.plan import (
+from evals.running.plan import (
     DEEPEST,
     Ground,
     deepened,

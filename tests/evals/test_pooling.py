@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from core.errors import SpecError
 from core.types import Query
-from evals.pooling import Prior, by_depth, hidden, pool, settling
+from evals.judging.pooling import Prior, by_depth, hidden, pool, settling
 from evals.rankings import Ranked
 from evals.runs import Run, Subject
 from evals.splits import Split

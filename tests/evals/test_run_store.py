@@ -17,10 +17,10 @@ from core import bridge
 from core.errors import InputError, StoreError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.variant import Variant
-from evals import run_store
-from evals.environment import code_version, environment
-from evals.packed import packed, unpacked
 from evals.rankings import Ranked
+from evals.running import run_store
+from evals.running.environment import code_version, environment
+from evals.running.packed import packed, unpacked
 from evals.runs import Latency, Run, Subject
 from evals.store import StoredRun
 from tests.store.making import fresh, make

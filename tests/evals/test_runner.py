@@ -32,10 +32,10 @@ from core.store import attached, collections
 from core.store.attached import mapped
 from core.types import Item, Query
 from core.variant import Rollup, Variant
-from evals import run_store, runner
-from evals.plan import deepened, describe
 from evals.rankings import Ranked
-from evals.runner import Options
+from evals.running import run_store, runner
+from evals.running.plan import deepened, describe
+from evals.running.runner import Options
 from evals.splits import Split
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name

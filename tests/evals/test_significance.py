@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.errors import InputError, SpecError
-from evals.bootstrap import intervals
-from evals.significance import (
+from evals.statistics.bootstrap import intervals
+from evals.statistics.significance import (
     detectable,
     effect_sizes,
     effective_queries,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError, RankbookError, SpecError
-from evals.suite import Suite
+from evals.suites.suite import Suite
 
 WHOLE = """
 name = "demo"

@@ -14,17 +14,18 @@ from core import bridge
 from core.errors import Cancelled, InputError, SpecError, UnknownName
 from core.resources import Resources
 from core.types import Query
-from evals import exchange, query_sets, run_store
+from evals import exchange, query_sets
 from evals.evaluation import Wanted, evaluated, opened
-from evals.gate import passed
 from evals.labels import Exclusion, Label
 from evals.query_sets import Labelled
 from evals.rankings import Ranked
-from evals.run_diff import differences
-from evals.run_pairs import Where, compared, pair
-from evals.suite import Suite
-from evals.suite_run import planned, run_suite
-from evals.sweep_summary import plain, summarised
+from evals.running import run_store
+from evals.running.run_diff import differences
+from evals.running.run_pairs import Where, compared, pair
+from evals.suites.gate import passed
+from evals.suites.suite import Suite
+from evals.suites.suite_run import planned, run_suite
+from evals.weights.summary import plain, summarised
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
 

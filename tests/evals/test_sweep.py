@@ -16,12 +16,13 @@ from core.fusion import BordaFusion, CombSumFusion, Fusion, LinearFusion, RbcFus
 from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Rollup
-from evals import metrics, simplex
-from evals.fusing import Cut, fused
+from evals import metrics
 from evals.rankings import LegRankings, Ranked
 from evals.splits import Split
-from evals.surface import Surface
-from evals.sweep import QUERIES, sweep, swept
+from evals.weights import simplex
+from evals.weights.fusing import Cut, fused
+from evals.weights.surface import Surface
+from evals.weights.sweep import QUERIES, sweep, swept
 
 METRICS = ("ndcg@3", "ndcg_exp@3", "mrr@3", "recall@3", "precision@3", "map@5", "hit_rate@2", "ndcg", "ndcg@3:min2")
 LEG = VectorLeg(distance="cosine")

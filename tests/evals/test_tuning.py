@@ -15,12 +15,12 @@ from core.legs.vector import VectorLeg
 from core.routing import Routing
 from core.types import Query
 from core.variant import Variant
-from evals import crossfit, simplex
 from evals.rankings import LegRankings, Ranked
 from evals.splits import Split
-from evals.surface import Surface
-from evals.sweep import sweep
-from evals.tuning import Procedure, classified, tune
+from evals.weights import crossfit, simplex
+from evals.weights.surface import Surface
+from evals.weights.sweep import sweep
+from evals.weights.tuning import Procedure, classified, tune
 
 NAMES = ("vector", "fulltext", "bm25")
 QUICK = Procedure(repeats=3)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.comparison import all_pairs, findings
-from evals.verdicts import Difference, Rules, Verdict, alongside_best, found, judged, queries_to_see
+from evals.statistics.comparison import all_pairs, findings
+from evals.statistics.verdicts import Difference, Rules, Verdict, alongside_best, found, judged, queries_to_see
 
 RULES = Rules()
 BETTER, WORSE, TIED, TOO_FEW = Verdict.BETTER, Verdict.WORSE, Verdict.TIED, Verdict.TOO_FEW

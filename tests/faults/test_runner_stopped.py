@@ -28,9 +28,9 @@ from core.resources import Resources
 from core.retriever import RequestContext
 from core.types import Query
 from core.variant import Variant
-from evals import runner
-from evals.leg_runs import A_BATCH
-from evals.runner import Options
+from evals.running import runner
+from evals.running.leg_runs import A_BATCH
+from evals.running.runner import Options
 from evals.splits import Split
 from evals.store import RankingBatch
 from tests.conftest import TEST_DSN
@@ -160,7 +160,7 @@ import os, signal, sys
 sys.path.insert(0, {repository!r})
 from core import bridge
 from core.store.engine import Store
-from evals import runner
+from evals.running import runner
 from evals.store import chain
 from tests.faults.test_runner_stopped import EMBEDDER, OPTIONS, SPLIT, VARIANTS
 from core.resources import Resources

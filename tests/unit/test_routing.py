@@ -126,7 +126,8 @@ def test_every_form_of_code_is_one_that_no_other_form_covers():
 # -- on real queries ---------------------------------------------------------------------------------------------------
 
 
-AROUND_A_CODE = {"garbled-code", "error-paste", "part-or-lot", "excerpt", "release", "clause"}  # identifiers or not, as one sees it: neither a find nor a miss
+# Identifiers or not, as one sees it: neither a find nor a miss.
+AROUND_A_CODE = {"garbled-code", "error-paste", "part-or-lot", "excerpt", "release", "clause"}
 
 
 def of_the_handbook() -> list[tuple[str, str]]:

@@ -20,14 +20,14 @@ from core.legs.vector import VectorLeg
 from core.store.progress import Step
 from core.types import Query
 from core.variant import Rollup, Variant
-from evals.arrays import Arrays
-from evals.fusing import Cut, fused
-from evals.leg_rankings import Legs
 from evals.query_sets import Labelled
 from evals.rankings import LegRankings, Ranked
+from evals.running.leg_rankings import Legs
 from evals.splits import Split
-from evals.sweep import sweep
-from evals.tuning import Procedure, tune
+from evals.weights.arrays import Arrays
+from evals.weights.fusing import Cut, fused
+from evals.weights.sweep import sweep
+from evals.weights.tuning import Procedure, tune
 from workbench import weighing, weights_asked
 from workbench.weights_asked import Asked, Weighed
 

@@ -23,7 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from core.store.engine import Store
 from core.store.gate import cleaned
 from evals import store as tables
-from evals.environment import content_of
+from evals.running.environment import content_of
 from workbench.book.cells import CellSpec
 from workbench.book.context import CellContext
 from workbench.book.output import Output

@@ -20,7 +20,7 @@ from evals import evaluation
 from evals.evaluation import Opened
 from evals.references import variant_of
 from evals.splits import Split
-from evals.verdicts import Rules
+from evals.statistics.verdicts import Rules
 from workbench.book.shared import Shared
 
 Reference = str | dict[str, Any]

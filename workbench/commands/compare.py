@@ -11,7 +11,7 @@ from workbench.commands import meant, scores, telling
 
 if TYPE_CHECKING:
     from evals.board import Board
-    from evals.run_pairs import Pair
+    from evals.running.run_pairs import Pair
 
 TOP = 10
 
@@ -43,8 +43,8 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core import bridge
     from evals.evaluation import Wanted
-    from evals.run_pairs import Where, pair
-    from evals.verdicts import Rules
+    from evals.running.run_pairs import Where, pair
+    from evals.statistics.verdicts import Rules
     from workbench.session import store
 
     wanted = None if overlap else Wanted(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
@@ -63,7 +63,7 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
 
 
 def _show_comparison(board: Board, metric: str, by: str) -> None:
-    from evals.run_pairs import compared
+    from evals.running.run_pairs import compared
 
     other, one = board.names  # B is the baseline, and stands first
     made = compared(board, metric, by)
@@ -93,7 +93,7 @@ def _show_comparison(board: Board, metric: str, by: str) -> None:
 
 
 def _show_overlap(found: Pair) -> None:
-    from evals.run_pairs import unlike
+    from evals.running.run_pairs import unlike
 
     one, other = found.runs
     if differs := unlike(one, other):
@@ -131,7 +131,7 @@ def _plain_pair(found: Pair, by: str) -> dict[str, Any]:
 
 
 def _plain_comparison(board: Board, metric: str, by: str) -> dict[str, Any]:
-    from evals.run_pairs import compared
+    from evals.running.run_pairs import compared
 
     made = compared(board, metric, by)
     texts = board.split.queries

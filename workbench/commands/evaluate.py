@@ -56,7 +56,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     from core import bridge
     from evals.board import METRICS
     from evals.evaluation import Wanted, evaluated, every, opened
-    from evals.verdicts import Rules
+    from evals.statistics.verdicts import Rules
     from workbench.commands.stopping import stoppable
     from workbench.session import store
 
@@ -82,8 +82,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
 
 def _tell_plan(ground: Opened, made: Sequence[Variant], split: Split, wanted: Wanted, *, quiet: bool) -> str:
     from core import bridge
-    from evals.plan import describe
-    from evals.runner import prepared
+    from evals.running.plan import describe
+    from evals.running.runner import prepared
 
     if not made:
         return ""

@@ -13,7 +13,7 @@ from workbench.commands.judged import Collection, Queries, opened_collection
 if TYPE_CHECKING:
     from core.store.collections import View
     from core.store.engine import Store
-    from evals.judging_queue import Queue, QueueSpec
+    from evals.judging.queue import Queue, QueueSpec
 
 app = typer.Typer(no_args_is_help=True, help="Judgements: queue, grade, agreement, into labels, out as qrels.")
 
@@ -33,7 +33,7 @@ def _spec(order: str, metric: str, depth: int, limit: int | None, seed: int, aga
     from pydantic import ValidationError
 
     from core.errors import SpecError
-    from evals.judging_queue import QueueSpec
+    from evals.judging.queue import QueueSpec
 
     given = {"order": order, "metric": metric, "depth": depth, "limit": limit, "seed": seed, "again": again}
     try:
@@ -46,7 +46,7 @@ def _judge(name: str | None) -> str:
     from getpass import getuser
 
     from core.errors import InputError
-    from evals.judging import signed
+    from evals.judging.judgements import signed
 
     try:
         return signed(name or getuser())
@@ -55,8 +55,8 @@ def _judge(name: str | None) -> str:
 
 
 async def _queue(store: Store, view: View, runs: list[str], spec: QueueSpec, judge: str) -> Queue:
-    from evals import run_store
-    from evals.judging_queue import queue
+    from evals.judging.queue import queue
+    from evals.running import run_store
 
     found = [await run_store.load(store, name, collection=view.name) for name in runs]
     return await queue(store, view, found, spec, judge)
@@ -94,7 +94,7 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook judge queue handbook bm25 vector hybrid --depth 20 --json
     """
     from core import bridge
-    from evals.judging_queue import described
+    from evals.judging.queue import described
 
     opened, view = opened_collection(collection)
     spec = _spec(order, metric, depth, limit, seed, again)
@@ -153,8 +153,8 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
 
 def _from_file(store: Store, view: View, file: Path, judge: str, queries: str) -> None:
     from core import bridge
-    from evals import judging
-    from evals.judging_queue import from_file
+    from evals.judging import judgements as judging
+    from evals.judging.queue import from_file
 
     read = bridge.run(from_file(store, view, file, judge, name=queries))
     replaced = bridge.run(judging.give(store, view.name, read.judgements))
@@ -189,8 +189,8 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core import bridge
     from core.resources import Resources
-    from evals.judge_llm import ModelJudge
-    from evals.judge_llm import grade as let_judge
+    from evals.judging.language_model import ModelJudge
+    from evals.judging.language_model import grade as let_judge
 
     opened, view = opened_collection(collection)
     resources, judge = Resources(), ModelJudge()

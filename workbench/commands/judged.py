@@ -35,7 +35,7 @@ def agreement(collection: Collection, queries: Queries = "default", *, as_json: 
     rankbook judge agreement handbook --json
     """
     from core import bridge
-    from evals.judging_queue import agreed
+    from evals.judging.queue import agreed
 
     opened, view = opened_collection(collection)
     found = bridge.run(agreed(opened, view, name=queries))
@@ -86,7 +86,7 @@ def merge(
 
     from core import bridge
     from core.store import names
-    from evals.judging_queue import merge_into
+    from evals.judging.queue import merge_into
 
     opened, view = opened_collection(collection)
     into = names.checked(into, what="The query set's name")
@@ -117,7 +117,7 @@ def export(
     """
     from core import bridge
     from core.errors import SpecError
-    from evals.judging import qrels, resolved, standing
+    from evals.judging.judgements import qrels, resolved, standing
 
     if form not in {"trec", "beir"}:
         raise SpecError(f"The format {form!r} is not known. There is: beir, trec.")

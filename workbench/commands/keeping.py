@@ -30,7 +30,8 @@ def export(
     rankbook runs export hybrid-retriever ranked.parquet --collection handbook
     """
     from core import bridge
-    from evals import exchange, run_store
+    from evals import exchange
+    from evals.running import run_store
     from workbench.session import store
 
     found = bridge.run(run_store.load(store(telling.say), run, collection=collection))
@@ -55,7 +56,7 @@ def pin(
     rankbook runs pin 3f9a1c2b main@scifact
     """
     from core import bridge
-    from evals import run_store
+    from evals.running import run_store
     from workbench.session import store
 
     opened = store(telling.say)
@@ -72,7 +73,7 @@ def unpin(
     Example: rankbook runs unpin main
     """
     from core import bridge
-    from evals import run_store
+    from evals.running import run_store
     from workbench.session import store
 
     bridge.run(run_store.unpin(store(telling.say), name))
@@ -96,7 +97,7 @@ def prune(
     from datetime import UTC, datetime, timedelta
 
     from core import bridge
-    from evals import run_store
+    from evals.running import run_store
     from workbench.session import store
 
     opened = store(telling.say)
@@ -119,7 +120,7 @@ def delete(
     Example: rankbook runs delete 3f9a1c2b --yes
     """
     from core import bridge
-    from evals import run_store
+    from evals.running import run_store
     from workbench.session import store
 
     opened = store(telling.say)

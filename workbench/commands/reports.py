@@ -16,9 +16,9 @@ from workbench.commands import telling
 if TYPE_CHECKING:
     from core.store.engine import Store
     from evals.board import Board
-    from evals.gate import Check
     from evals.report import Part
-    from evals.tuned import Tuned
+    from evals.suites.gate import Check
+    from evals.weights.tuned import Tuned
 
 Html = Annotated[Path | None, typer.Option("--html", help="Write a report to this .html file; it opens offline.")]
 Markdown = Annotated[Path | None, typer.Option("--markdown", help="Write the tables to this .md file.")]

@@ -10,7 +10,7 @@ from workbench.commands import keeping, telling
 from workbench.commands.keeping import SHOWN, Collection, Reference
 
 if TYPE_CHECKING:
-    from evals.run_store import Summary
+    from evals.running.run_store import Summary
     from evals.runs import Run
 
 app = typer.Typer(no_args_is_help=True, help="Kept runs: list, show, diff, export, pin, prune, delete.")
@@ -40,7 +40,7 @@ def list_runs(
     rankbook runs list --collection handbook --split test -n 10 --json
     """
     from core import bridge
-    from evals import run_store
+    from evals.running import run_store
     from workbench.session import store
 
     found = bridge.run(run_store.listed(store(telling.say), collection=collection, split=split, most=most))
@@ -120,7 +120,7 @@ def show(
     rankbook runs show main --query q17
     """
     from core import bridge
-    from evals import run_store
+    from evals.running import run_store
     from workbench.session import store
 
     opened = store(telling.say)
@@ -197,8 +197,8 @@ def diff(
     rankbook runs diff main hybrid-retriever
     """
     from core import bridge
-    from evals import run_store
-    from evals.run_diff import differences
+    from evals.running import run_store
+    from evals.running.run_diff import differences
     from workbench.session import store
 
     opened = store(telling.say)

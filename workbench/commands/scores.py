@@ -11,9 +11,9 @@ from workbench.commands import telling
 if TYPE_CHECKING:
     from evals.board import Board, Cell
     from evals.exchange import Foreign
-    from evals.suite_run import SuiteResult, TargetResult
-    from evals.suite_tuning import TunedVariant
-    from evals.verdicts import Finding
+    from evals.statistics.verdicts import Finding
+    from evals.suites.suite_run import SuiteResult, TargetResult
+    from evals.suites.suite_tuning import TunedVariant
 
 OUTCOMES = {"passed": "ok", "failed": "FAILED", "error": "ERROR"}
 
@@ -83,7 +83,7 @@ def show_result(result: TargetResult) -> None:
 
 
 def show_tuned(made: TunedVariant) -> None:
-    from evals.sweep_summary import called
+    from evals.weights.summary import called
 
     tuned = made.tuned
     if made.variant is not None:

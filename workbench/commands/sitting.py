@@ -12,7 +12,7 @@ from workbench.commands import telling
 
 if TYPE_CHECKING:
     from core.store.engine import Store
-    from evals.judging import Judgement, Task
+    from evals.judging.judgements import Judgement, Task
 
 SHOWN = 1500  # characters of a document, before m shows all of it
 KEYS = "0-3, then a note if you like; s skip, m more, u undo, q quit"
@@ -69,7 +69,7 @@ class Sitting:
 
     def _grade(self, grade: int, note: str) -> None:
         from core import bridge
-        from evals import judging
+        from evals.judging import judgements as judging
 
         task = self.tasks[self.at]
         made = judging.Judgement(task.query.id, task.item.id, self.judge, grade, task.item.version, note=note)
@@ -79,7 +79,7 @@ class Sitting:
     def _undo(self) -> None:
         """The last grade of this sitting, or of the one before."""
         from core import bridge
-        from evals import judging
+        from evals.judging import judgements as judging
 
         place, before = self.given.pop() if self.given else (self.at, [])
         undone = bridge.run(judging.undo(self.store, self.collection, self.judge, before=before))

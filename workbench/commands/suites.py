@@ -10,8 +10,8 @@ import typer
 from workbench.commands import reports, scores, telling
 
 if TYPE_CHECKING:
-    from evals.suite import Suite
-    from evals.suite_run import SuiteResult
+    from evals.suites.suite import Suite
+    from evals.suites.suite_run import SuiteResult
 
 app = typer.Typer(no_args_is_help=True, help="Suites: collections x variants x metrics, and a gate. Run, show, check.")
 
@@ -131,7 +131,7 @@ def check(
 def _checked(file: Path) -> dict[str, Any]:
     from core import bridge
     from core.errors import RankbookError
-    from evals.suite_run import planned
+    from evals.suites.suite_run import planned
     from workbench.session import store
 
     try:
@@ -142,7 +142,7 @@ def _checked(file: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> Suite:
-    from evals.suite import Suite
+    from evals.suites.suite import Suite
 
     return Suite.from_file(file.expanduser())
 
@@ -150,7 +150,7 @@ def _read(file: Path) -> Suite:
 def _carried_out(file: Path, *, again: bool, junit: Path | None, quiet: bool) -> SuiteResult:
     """The suite's result; for a CI server also what kept it from being run."""
     from core.errors import RankbookError
-    from evals import junit as xml
+    from evals.suites import junit as xml
 
     try:
         result = _run(_read(file), again=again, quiet=quiet)
@@ -165,7 +165,7 @@ def _carried_out(file: Path, *, again: bool, junit: Path | None, quiet: bool) ->
 
 def _run(suite: Suite, *, again: bool, quiet: bool) -> SuiteResult:
     from core import bridge
-    from evals.suite_run import planned, run_suite
+    from evals.suites.suite_run import planned, run_suite
     from workbench.commands.stopping import stoppable
     from workbench.session import store
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from core.variant import Variant
     from evals.board import Board
     from evals.evaluation import Opened
-    from evals.suite_tuning import Looked
-    from evals.sweep_summary import SweepSummary
-    from evals.tuned import Tuned
+    from evals.suites.suite_tuning import Looked
+    from evals.weights.summary import SweepSummary
+    from evals.weights.tuned import Tuned
 
 BAR = 30  # characters
 TOP = 10
@@ -57,9 +57,9 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from core import bridge
     from core.errors import SpecError
     from evals.evaluation import opened
-    from evals.suite_tuning import Looked, apart, looked_for
-    from evals.sweep_summary import plain, summarised
-    from evals.tuned import Procedure
+    from evals.suites.suite_tuning import Looked, apart, looked_for
+    from evals.weights.summary import plain, summarised
+    from evals.weights.tuned import Procedure
     from workbench.commands.stopping import stoppable
     from workbench.session import store
 
@@ -109,7 +109,7 @@ def _reported(
 ) -> Board | None:
     """The board of the tuned variant, the base with all legs alike, and each leg alone; None where nobody asked."""
     from evals.evaluation import Wanted, evaluated
-    from evals.verdicts import Rules
+    from evals.statistics.verdicts import Rules
     from workbench.commands.stopping import stoppable
 
     if split is None:
@@ -142,7 +142,7 @@ def _beside(base: Variant) -> list[Variant]:
 
 
 def _show_sweep(summary: SweepSummary, base: Variant) -> None:
-    from evals.sweep_summary import shares
+    from evals.weights.summary import shares
 
     rows = [(method, f"{mean:.3f}", shares(weights)) for method, mean, weights in summary.fusions]
     title = f"{base.name}: {summary.metric} over {summary.queries} queries"

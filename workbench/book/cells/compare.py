@@ -10,17 +10,18 @@ from pydantic import Field, field_validator
 
 from core.errors import UnknownName
 from core.variant import Variant
-from evals import lab_steps, run_store
+from evals import lab_steps
 from evals.board import Board
-from evals.comparison import Comparison
 from evals.evaluation import Opened, Wanted, foreign_runs
 from evals.lab_results import Compared
 from evals.metrics import DEFAULT_METRIC
 from evals.references import known_names
 from evals.report.figures import axis_of, layout_of, safe
-from evals.run_pairs import compared
+from evals.running import run_store
+from evals.running.run_pairs import compared
 from evals.runs import Run
 from evals.splits import Split
+from evals.statistics.comparison import Comparison
 from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metric, literal
 from workbench.book.cells.evaluate import outside
 from workbench.book.context import CellContext, Reference

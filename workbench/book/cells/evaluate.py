@@ -91,7 +91,7 @@ async def outside(context: CellContext, names: list[str | None]) -> dict[str, An
     import hashlib
 
     from core.errors import UnknownName
-    from evals import run_store
+    from evals.running import run_store
 
     found: dict[str, Any] = {}
     for name in filter(None, names):

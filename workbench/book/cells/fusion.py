@@ -14,14 +14,15 @@ from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS, spec_of
 from core.variant import Variant
-from evals import lab_steps, lab_tables, sweep_summary
+from evals import lab_steps, lab_tables
 from evals.evaluation import Opened, Wanted, evaluated
 from evals.lab_results import LabSweep
 from evals.lab_tables import board_table
 from evals.metrics import DEFAULT_METRIC
 from evals.report import weight_charts
 from evals.report.surfaces import weights_of
-from evals.tuned import Procedure
+from evals.weights import summary as sweep_summary
+from evals.weights.tuned import Procedure
 from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metric, literal
 from workbench.book.context import CellContext, Reference
 from workbench.book.output import Block, Code, Figure, Output, Said, Table

@@ -1,0 +1,1 @@
+"""Variants over labelled queries: planned into few leg runs, asked once, fused, and kept."""

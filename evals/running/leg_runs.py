@@ -1,0 +1,167 @@
+"""Leg runs: each leg asked every query of a split once, several queries side by side, and kept as it goes.
+
+Owns the asking, what becomes of a query that fails, and the memory of what was found. A query's reason is recorded and
+the others go on; a lost server, a cancelled token or a collection that moves on ends all, with what was done kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+
+from core import recall
+from core.embedding import Vectors
+from core.errors import Cancelled, ConnectionFailed, MissingCapability, RankbookError, ServerError
+from core.legs import PreparedQuery
+from core.recall import LegRun
+from core.retriever import RequestContext, guarded
+from core.store.levels import Level, level
+from core.store.progress import Listener, Step, nobody
+from core.tasks import side_by_side
+from evals.rankings import Ranked
+from evals.running.batches import Batches
+from evals.running.plan import LegTask, kind_of
+from evals.running.query_vectors import QueryVectors
+from evals.splits import Split
+
+T = TypeVar("T")
+A_BATCH = 32  # queries: what a kill can cost, of one leg
+CONNECTIONS = 4  # queries at once: a statement takes a process of the server, and these are ordinary machines
+ENDING = (Cancelled, ConnectionFailed, ServerError)
+LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
+
+
+def reason_of(error: Exception) -> str:
+    """Why a query failed. Raises the error itself where it is no matter of this query."""
+    if isinstance(error, DBAPIError) and not _is_lost(error):
+        return f"The server refused it: {str(error.orig).strip().partition(chr(10))[0]}"
+    if isinstance(error, RankbookError) and not isinstance(error, ENDING):
+        return str(error)
+    raise error
+
+
+def _is_lost(error: DBAPIError) -> bool:
+    if error.connection_invalidated:
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        return isinstance(error.orig, psycopg.OperationalError | psycopg.InterfaceError)
+    return str(state).startswith(LOST)
+
+
+@dataclass(slots=True)
+class LegFound:
+    """What a leg found so far, by query. `missing` says why it cannot be asked; others may be fused without it."""
+
+    rankings: dict[str, Ranked] = field(default_factory=dict)
+    milliseconds: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def lacks(self, query: str) -> bool:
+        return not any(query in each for each in (self.rankings, self.failures, self.missing))
+
+
+class LegRuns:
+    """All that the legs of one plan find, asked for when somebody wants it and not before."""
+
+    def __init__(
+        self,
+        context: RequestContext,
+        split: Split,
+        batches: Batches,
+        *,
+        connections: int = CONNECTIONS,
+        listener: Listener = nobody,
+    ) -> None:
+        self.context, self.split, self.batches = context, split, batches
+        self.connections, self.listener = connections, listener
+        self.asked = 0  # queries, of all legs, that were not there already
+        self._found: dict[tuple[str, int], LegFound] = {}
+        self._prepared: dict[str, PreparedQuery] = {}
+        self._vectors = QueryVectors(context, split)
+
+    async def found(self, task: LegTask, queries: Iterable[str]) -> LegFound:
+        """What the leg finds for these queries at least, at the task's depth or deeper."""
+        key = (task.digest, task.depth)
+        if key not in self._found:
+            kept = await self.batches.load(task.digest, task.depth, deeper=task.leg.deepens)
+            self._found[key] = LegFound(kept.rankings, kept.milliseconds)
+        found = self._found[key]
+        lacking = [query for query in queries if found.lacks(query)]
+        for at in range(0, len(lacking), A_BATCH):
+            self._tell(task, len(lacking), at)
+            await self._ask_batch(task, found, lacking[at : at + A_BATCH])
+        if lacking:
+            self._tell(task, len(lacking), len(lacking))
+        return found
+
+    def level(self, task: LegTask) -> Level:
+        context = self.context
+        return level(context.store, context.view, task.chunks, task.model).narrowed(task.filter)
+
+    def _tell(self, task: LegTask, lacking: int, done: int) -> None:
+        self.listener(Step(task.title, done, lacking, "queries"))
+
+    async def _ask_batch(self, task: LegTask, found: LegFound, queries: Sequence[str]) -> None:
+        """What was answered is kept, also where somebody stopped the rest."""
+        at, answered = self.level(task), LegFound()
+        try:
+            await bounded(self.connections, queries, lambda query: self._ask(task, at, query, answered))
+        except BaseException:
+            with suppress(Exception):  # the server may be what was lost; that is what is told
+                await self._save(task, answered)
+            raise
+        await self._save(task, answered)
+        for name in ("rankings", "milliseconds", "failures", "missing"):
+            getattr(found, name).update(getattr(answered, name))
+
+    async def _save(self, task: LegTask, answered: LegFound) -> None:
+        await self.batches.save(task.digest, task.depth, answered.rankings, answered.milliseconds)
+
+    async def _ask(self, task: LegTask, at: Level, query: str, answered: LegFound) -> None:
+        try:
+            run = await guarded(self.context, self._recalled(task, at, query))
+        except MissingCapability as error:
+            answered.missing[query] = str(error)
+        except Exception as error:
+            answered.failures[query] = reason_of(error)
+            self._prepared.pop(query, None)  # an embedding that was broken off is no use to the next leg
+        else:
+            found = run.found
+            answered.rankings[query] = Ranked(tuple(x.id for x in found), tuple(x.score for x in found))
+            answered.milliseconds[query] = run.milliseconds
+
+    async def _recalled(self, task: LegTask, at: Level, query: str) -> LegRun:
+        """As a search asks it. The time includes the embedding, whichever leg it was made for."""
+        name, self.asked = kind_of(task.leg), self.asked + 1
+        ready = self._vectors.milliseconds.get((at.model or "", query), 0.0) if task.leg.uses_model else 0.0
+        (run,) = await recall.recall(self.context.store, at, self._query(query), {name: task.leg}, {name: task.depth})
+        return LegRun(run.name, run.leg, run.found, run.milliseconds + ready, run.depth)
+
+    def _query(self, query: str) -> PreparedQuery:
+        """One a query: legs share its vectors."""
+        if query not in self._prepared:
+
+            async def embed(model: str, _: str) -> Vectors:
+                return await self._vectors.of(model, query)
+
+            self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
+        return self._prepared[query]
+
+
+async def bounded(most: int, each: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """The work for each of them, so many at once; the first that raises ends it for all."""
+    gate = asyncio.Semaphore(most)
+
+    async def one(value: T) -> None:
+        async with gate:
+            await work(value)
+
+    await side_by_side(*(one(value) for value in each))

@@ -1,0 +1,162 @@
+"""Variants that need a stage a query: searched one query at a time, several side by side, kept as they go.
+
+Owns what of a search becomes part of a run. Timing for honest figures, one search after the other, is here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from core.retriever import RequestContext, RetrievalBundle, search
+from core.store.progress import Listener, Step, nobody
+from core.types import Hit
+from core.variant import Variant
+from evals.rankings import Ranked
+from evals.running.batches import Batches
+from evals.running.computed import Found
+from evals.running.leg_runs import CONNECTIONS, bounded, reason_of
+from evals.splits import Split
+
+PASSING_OVER = ("expand", "rerank", "late chunks")  # stages that pass results through where they cannot work
+REMARKS = 5  # of a run that are told
+A_BATCH = 8  # queries: a reranker may be slow, or dear, and a kill should not cost much of it
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRuns:
+    """Searches for one suite."""
+
+    context: RequestContext
+    split: Split
+    batches: Batches
+    connections: int = CONNECTIONS
+    listener: Listener = nobody
+
+    async def searched(self, variant: Variant, identity: str, before: Found | None = None) -> Found:
+        """What was kept under this identity or is known from before, and the rest as it is found now."""
+        kept = await self.batches.load(identity, 0)
+        made = before or Found()
+        made.rankings |= kept.rankings
+        made.milliseconds |= kept.milliseconds
+        _take_stages(made.stages, kept.stages)
+        _take_remarks(made.remarks, kept.remarks)
+        lacking = [query for query in self.split.queries if query not in made.rankings]
+        for at in range(0, len(lacking), A_BATCH):
+            self.listener(Step(f"searching {variant.name}", at, len(lacking), "queries"))
+            await self._batch(variant, identity, lacking[at : at + A_BATCH], made)
+        if lacking:
+            self.listener(Step(f"searching {variant.name}", len(lacking), len(lacking), "queries"))
+        return made
+
+    async def _batch(self, variant: Variant, identity: str, queries: Sequence[str], made: Found) -> None:
+        now = Found()
+        try:
+            await bounded(self.connections, queries, lambda query: self._search(variant, query, now))
+        except BaseException:
+            with suppress(Exception):  # the server may be what was lost; that is what is told
+                await self._save(identity, now)
+            raise
+        await self._save(identity, now)
+        take(made, now)
+
+    async def _save(self, identity: str, now: Found) -> None:
+        there = {query: ranked for query, ranked in now.rankings.items() if query not in now.failures}
+        await self.batches.save(identity, 0, there, now.milliseconds, now.stages, now.remarks)
+
+    async def _search(self, variant: Variant, query: str, now: Found) -> None:
+        try:
+            bundle = await search(self.context, self.split.queries[query].text, variant)
+        except Exception as error:
+            now.failures[query], now.rankings[query] = reason_of(error), Ranked()
+        else:
+            now.rankings[query] = ranked_of(bundle.hits)
+            note_times(now, query, bundle)
+            _take_remarks(now.remarks, {remark: [query] for remark in remarks_of(bundle)})
+
+    async def timed(self, variant: Variant, count: int) -> Found:
+        """So many queries searched with the variant as it ships, one after the other, after one that nobody times."""
+        found, chosen = Found(), evenly(list(self.split.queries), count)
+        for at, query in enumerate([*chosen[:1], *chosen]):
+            self.listener(Step(f"timing {variant.name}", max(at - 1, 0), len(chosen), "queries"))
+            with suppress_failure():
+                note_times(found, query, await search(self.context, self.split.queries[query].text, variant))
+        self.listener(Step(f"timing {variant.name}", len(chosen), len(chosen), "queries"))
+        return found
+
+
+class suppress_failure:  # noqa: N801 - it reads as `suppress` does
+    """A query that fails has no time; its reason stands in the run already. What ends a suite ends it here too."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if isinstance(error, Exception):
+            reason_of(error)
+            return True
+        return False
+
+
+def evenly(queries: Sequence[str], count: int) -> list[str]:
+    """So many of the queries, spread over all: the same ones every time."""
+    count = min(count, len(queries))
+    return [queries[at * len(queries) // count] for at in range(count)]
+
+
+def ranked_of(hits: Sequence[Hit]) -> Ranked:
+    """A search's hits as a run keeps them."""
+    ids, items = tuple(hit.id for hit in hits), tuple(hit.item_id for hit in hits)
+    spans = tuple((hit.start, hit.end) for hit in hits if hit.start is not None and hit.end is not None)
+    scores = tuple(hit.score for hit in hits)
+    return Ranked(ids, scores, () if items == ids else items, spans if len(spans) == len(ids) else ())
+
+
+def note_times(found: Found, query: str, bundle: RetrievalBundle) -> None:
+    found.milliseconds[query] = bundle.trace.milliseconds
+    for stage, spent in bundle.trace.timing_ms.items():
+        found.stages.setdefault(stage, {})[query] = spent
+
+
+def remarks_of(bundle: RetrievalBundle) -> list[str]:
+    """What a stage could not do and passed over: a leg that is not there, a reranker or a model that did not answer.
+
+    The ranking is then another than the variant's name promises, so a run has to say it.
+    """
+    return list(
+        dict.fromkeys(
+            f"{stage.name}: {note}"
+            for stage in bundle.trace.stages
+            for note in stage.notes
+            if stage.name in PASSING_OVER or (stage.name.startswith("leg ") and " is not available: " in note)
+        )
+    )
+
+
+def told(remarks: Mapping[str, Sequence[str]], queries: int) -> tuple[str, ...]:
+    """Remarks as a run's notes, the most frequent first."""
+    ordered = sorted(remarks.items(), key=lambda pair: (-len(set(pair[1])), pair[0]))
+    said = tuple(f"{len(set(ids))} of {queries} queries: {remark}" for remark, ids in ordered[:REMARKS])
+    more = len(ordered) - len(said)
+    return (*said, f"... and {more} more remarks of single stages.") if more else said
+
+
+def take(into: Found, found: Found) -> None:
+    """Everything of `found`, where both say something of a query in the place of what was there."""
+    into.rankings |= found.rankings
+    into.failures |= found.failures
+    into.milliseconds |= found.milliseconds
+    _take_stages(into.stages, found.stages)
+    _take_remarks(into.remarks, found.remarks)
+    into.notes = tuple(dict.fromkeys((*into.notes, *found.notes)))
+
+
+def _take_stages(into: dict[str, dict[str, float]], stages: Mapping[str, Mapping[str, float]]) -> None:
+    for stage, spent in stages.items():
+        into.setdefault(stage, {}).update(spent)
+
+
+def _take_remarks(into: dict[str, list[str]], remarks: Mapping[str, Sequence[str]]) -> None:
+    for remark, queries in remarks.items():
+        into.setdefault(remark, []).extend(queries)

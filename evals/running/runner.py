@@ -1,0 +1,267 @@
+"""Variants over a split: planned, asked once where they share, kept, and given back as runs in the order they came in.
+
+Owns the order of the work and what is done again. A run that is kept, of the same collection as it stands, the same
+queries and the same depth, is not made again; queries that failed in it are asked anew. Stopped at any moment, by a
+token, a kill or a lost server, it goes on where it was. What variants are asked for is stated in `evals.running.plan`.
+
+Latencies are estimates, made under load, unless `time_live` has some queries of each variant searched one after the
+other; a run says of which queries (`Run.timed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from core.errors import Cancelled, ConnectionFailed
+from core.retriever import RequestContext
+from core.store import collections
+from core.store.levels import level
+from core.store.progress import Listener, Step, nobody
+from core.variant import Variant
+from evals.query_sets import DEFAULT
+from evals.rankings import Ranked
+from evals.running import run_store
+from evals.running.batches import Batches
+from evals.running.computed import Computing, Found
+from evals.running.environment import content_of, environment, ranking_code
+from evals.running.leg_runs import CONNECTIONS, LegRuns
+from evals.running.plan import Ground, Plan, deepened, describe, plan, queries_digest, spare_of
+from evals.running.query_runs import QueryRuns, told
+from evals.runs import Run, Subject
+from evals.splits import Split
+
+DEPTH = 100  # the deepest cut-off of the usual metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`depth` is the deepest cut-off of any metric; `as_shipped` leaves the variants' own depths alone.
+
+    `again` asks anew for what is kept. `time_live` is how many queries of each variant are timed by themselves.
+    `connections` is how many queries are under way at once.
+    """
+
+    depth: int = DEPTH
+    as_shipped: bool = False
+    again: bool = False
+    time_live: int = 0
+    connections: int = CONNECTIONS
+
+
+USUAL = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A variant, as it ships and as it is asked, and the identity of its run."""
+
+    variant: Variant
+    deep: Variant
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is known before the first query: what there is to do, and what is there already."""
+
+    context: RequestContext
+    split: Split
+    subject: Subject
+    state: str
+    asked: tuple[Asked, ...]
+    plan: Plan
+    kept: dict[str, Run]
+    options: Options
+
+
+async def prepared(
+    context: RequestContext,
+    variants: Sequence[Variant],
+    split: Split,
+    *,
+    query_set: str = DEFAULT,
+    options: Options = USUAL,
+) -> Prepared:
+    """The plan, to be shown before anything is asked; `evals.running.plan.describe` says it in a line.
+
+    A variant that names a chunk set or a filter field that is not there is refused here.
+    """
+    context = replace(context, view=await collections.get(context.store, context.view.name))
+    view = context.view
+    content = await content_of(context.store, view)
+    subject = Subject(view.name, view.row.version, query_set, split.digest, split.name, content)
+    # Made anew, a collection may come to the same version; by other code a leg may rank otherwise.
+    state = f"{content} {view.row.created_at.timestamp()} {view.row.version} {ranking_code()}"
+    asked = tuple(_asked(context, each, split, subject, state, options) for each in variants)
+    kept = {} if options.again else await _kept(context, asked)
+    once = {each.id: each for each in asked}
+    left = [each.deep for each in once.values() if each.id not in kept]
+    ground = Ground(view.name, state, queries_digest(split), _models(context, left))
+    there = [each.variant for each in once.values() if each.id in kept]
+    return Prepared(context, split, subject, state, asked, plan(left, ground, there), kept, options)
+
+
+def _asked(
+    context: RequestContext, variant: Variant, split: Split, subject: Subject, state: str, options: Options
+) -> Asked:
+    level(context.store, context.view, variant.chunks, variant.model).narrowed(variant.filter)  # refuses what is wrong
+    deep = deepened(variant, options.depth, spare_of(split), as_shipped=options.as_shipped)
+    depth = 0 if options.as_shipped else options.depth
+    return Asked(variant, deep, run_store.run_id(subject, variant, depth, f"{state} {queries_digest(split)}"))
+
+
+async def _kept(context: RequestContext, asked: Sequence[Asked]) -> dict[str, Run]:
+    """The runs that are there and whole."""
+    found = {each.id: await run_store.get(context.store, each.id) for each in asked}
+    return {identity: run for identity, run in found.items() if run is not None and not run.failures}
+
+
+def _models(context: RequestContext, variants: Sequence[Variant]) -> dict[str, str | None]:
+    names = dict.fromkeys(variant.chunks for variant in variants)
+    return {chunks: level(context.store, context.view, chunks).model for chunks in names}
+
+
+async def run(
+    context: RequestContext,
+    variants: Sequence[Variant],
+    split: Split,
+    *,
+    query_set: str = DEFAULT,
+    options: Options = USUAL,
+    progress: Listener = nobody,
+) -> list[Run]:
+    """One run a variant. Stop it by the context's token; its deadline holds for every query by itself."""
+    try:
+        ready = await prepared(context, variants, split, query_set=query_set, options=options)
+        return await _Suite(ready, progress).run()
+    except DBAPIError as error:
+        raise ConnectionFailed(
+            f"The server was lost ({str(error.orig).strip().partition(chr(10))[0]}). What was done until then is kept: "
+            "run it again, and it goes on from there."
+        ) from error
+
+
+class _Suite:
+    """One pass over a plan."""
+
+    def __init__(self, ready: Prepared, progress: Listener) -> None:
+        self.ready, self.progress = ready, progress
+        self.context, self.options = ready.context, ready.options
+        self.batches = Batches(self.context.store, self.context.view, ready.state)
+        most = self.options.connections
+        self.legs = LegRuns(self.context, ready.split, self.batches, connections=most, listener=progress)
+        self.queries = QueryRuns(self.context, ready.split, self.batches, most, progress)
+        self.runs = dict(ready.kept)
+        self._environment: dict[str, Any] | None = None
+
+    async def run(self) -> list[Run]:
+        plan = self.ready.plan
+        self._tell()
+        await self.batches.forget_older()
+        if self.options.again:
+            await self.batches.forget([task.digest for task in plan.legs] + [each.id for each in self.ready.asked])
+        for task in plan.legs:
+            await self.legs.found(task, self.ready.split.queries)
+        waiting = self._waiting()
+        computing = Computing(self.legs)
+        for fusing in plan.fused:
+            self._stop_if_told()
+            await self._done(waiting[fusing.variant.id].pop(0), await computing.compute(fusing))
+        for variant in plan.searched:
+            await self._search(waiting[variant.id].pop(0))
+        await self._time_kept()
+        return [replace(self.runs[each.id], name=each.variant.name, variant=each.variant) for each in self.ready.asked]
+
+    def _waiting(self) -> dict[str, list[Asked]]:
+        """What is to be done, by what is asked: variants that ship different lengths may be asked the same."""
+        waiting: dict[str, list[Asked]] = {}
+        for each in {each.id: each for each in self.ready.asked if each.id not in self.runs}.values():
+            waiting.setdefault(each.deep.id, []).append(each)
+        return waiting
+
+    async def _search(self, asked: Asked) -> None:
+        before = None if self.options.again else await run_store.get(self.context.store, asked.id)
+        found = await self.queries.searched(asked.deep, asked.id, _answered(before) if before else None)
+        await self._done(asked, found)
+        await self.batches.forget([asked.id])
+
+    async def _done(self, asked: Asked, found: Found) -> None:
+        made = Run(
+            asked.variant.name,
+            self.ready.subject,
+            self._without_excluded(asked, found),
+            asked.variant,
+            found.failures,
+            found.milliseconds,
+            found.stages,
+            await self._surroundings(),
+            id=asked.id,
+            depth=0 if self.options.as_shipped else self.options.depth,
+            notes=(*found.notes, *told(found.remarks, len(self.ready.split.queries))),
+        )
+        self.runs[asked.id] = await run_store.save(self.context.store, await self._timed(made))
+        self._tell()
+
+    def _without_excluded(self, asked: Asked, found: Found) -> dict[str, Ranked]:
+        """In the order of the queries, and no more than was wanted before exclusions were counted in."""
+        most = asked.deep.top_k - (0 if self.options.as_shipped else spare_of(self.ready.split))
+        shut = self.ready.split.excluded
+        return {
+            query: without(found.rankings[query], shut.get(query, frozenset()), most)
+            for query in self.ready.split.queries
+        }
+
+    async def _time_kept(self) -> None:
+        """Kept runs are timed where that is asked for and was not done yet."""
+        wanted = min(self.options.time_live, len(self.ready.split.queries))
+        for identity, run in self.ready.kept.items():
+            if len(run.timed) < wanted:
+                self.runs[identity] = await run_store.save(self.context.store, await self._timed(run))
+
+    async def _timed(self, run: Run) -> Run:
+        if not self.options.time_live or run.variant is None:
+            return run
+        live = await self.queries.timed(run.variant, self.options.time_live)
+        stages = {stage: dict(spent) for stage, spent in run.stages.items()}
+        for stage, spent in live.stages.items():
+            stages.setdefault(stage, {}).update(spent)
+        times = {**run.milliseconds, **live.milliseconds}
+        return replace(run, milliseconds=times, stages=stages, timed=tuple(live.milliseconds))
+
+    async def _surroundings(self) -> dict[str, Any]:
+        if self._environment is None:
+            self._environment = await environment(self.context.store, self.context.view)
+        return self._environment
+
+    def _tell(self) -> None:
+        wanted = len({each.id for each in self.ready.asked})
+        self.progress(Step(describe(self.ready.plan), len(self.runs), wanted, "variants"))
+
+    def _stop_if_told(self) -> None:
+        if self.context.cancellation and self.context.cancellation.is_set():
+            raise Cancelled("The evaluation was cancelled. What was done is kept: run it again, and it goes on.")
+
+
+def _answered(run: Run) -> Found:
+    """What an earlier run has, but for the queries that failed."""
+    rankings = {query: ranked for query, ranked in run.rankings.items() if query not in run.failures}
+    stages = {stage: dict(spent) for stage, spent in run.stages.items()}
+    return Found(rankings, {}, dict(run.milliseconds), stages, run.notes)
+
+
+def without(ranked: Ranked, excluded: frozenset[str], most: int) -> Ranked:
+    """The first so many that are of no excluded item."""
+    items = ranked.items or ranked.ids
+    kept = [at for at, item in enumerate(items) if item not in excluded][:most]
+    if len(kept) == len(items):
+        return ranked
+    return Ranked(
+        tuple(ranked.ids[at] for at in kept),
+        tuple(ranked.scores[at] for at in kept),
+        tuple(ranked.items[at] for at in kept) if ranked.items else (),
+        tuple(ranked.spans[at] for at in kept) if ranked.spans else (),
+    )

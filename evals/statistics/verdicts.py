@@ -1,0 +1,235 @@
+"""What the numbers of a pair of systems come to: better, worse, tied within x, or too few queries to tell.
+
+Owns the rules and the words; it must not compute statistics. In this order:
+
+- better, worse: the corrected p is below 1 - level (0.05), and the interval of the difference leaves 0 out;
+- tied: the whole interval lies within +-`tie`, and the queries are worth at least `fewest` equal ones;
+- too few: everything else. How large a difference would have been seen is said with it.
+
+A tie is thus a finding of its own, not the lack of one (two one-sided tests: Schuirmann 1987, doi:10.1007/BF01068419;
+the interval of `level` in place of 2 * level - 1 is on the careful side).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evals.statistics.correction import NAMES, Correction
+
+
+class Rules(BaseModel):
+    """How differences are judged."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    test: Literal["permutation", "wilcoxon"] = Field(
+        "permutation", description="The test whose p counts. Wilcoxon's knows no query weights."
+    )
+    correction: Correction = Field(
+        "holm", description="Over all that is compared at once: holm, bh (Benjamini-Hochberg), none."
+    )
+    level: float = Field(0.95, gt=0, lt=1, description="Of intervals; a p below 1 minus it is significant.")
+    tie: float = Field(
+        0.02,
+        gt=0,
+        description="Differences up to this do not matter. By default under half of the 0.05 that are noticeable "
+        "(Sparck Jones 1974, Journal of Documentation 30(4)), for metrics from 0 to 1.",
+    )
+    fewest: int = Field(
+        20,
+        ge=2,
+        description="Fewer queries are never called a tie. 20 leave 1 chance in 20 to meet none of what happens in "
+        "1 query of 7.",
+    )
+    power: float = Field(0.8, gt=0, lt=1, description="The chance with which a detectable difference is found.")
+    samples: int = Field(10_000, ge=100, description="Of the bootstrap, and of the permutation test.")
+    seed: int = Field(0, ge=0, description="The same seed gives the same numbers.")
+
+    @property
+    def alpha(self) -> float:
+        return round(1 - self.level, 12)
+
+
+class Verdict(StrEnum):
+    """For machines; a finding's sentence is for people."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    TIED = "tied"
+    TOO_FEW = "too few"
+
+    @property
+    def opposite(self) -> Verdict:
+        return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A system minus a baseline over the same queries, in numbers. None: too few queries, or no spread, to know it.
+
+    `effective` is what weighted queries are worth in equal ones; `among` how many were compared at once, which `p` was
+    corrected for. `detectable` is at the level of the strictest of those.
+    """
+
+    system: str
+    baseline: str
+    queries: int
+    effective: float
+    mean: float | None
+    low: float | None
+    high: float | None
+    p: float
+    corrected: float
+    effect: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    among: int = 1
+
+    def flipped(self) -> Difference:
+        """The baseline minus the system."""
+        return replace(
+            self,
+            system=self.baseline,
+            baseline=self.system,
+            mean=_minus(self.mean),
+            low=_minus(self.high),
+            high=_minus(self.low),
+            effect=_minus(self.effect),
+            wins=self.losses,
+            losses=self.wins,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A difference, judged. `sentence` names both systems and ends in a full stop."""
+
+    difference: Difference
+    verdict: Verdict
+    sentence: str
+
+
+def found(difference: Difference, rules: Rules) -> Finding:
+    verdict = judged(difference, rules)
+    return Finding(difference, verdict, _WORDS[verdict](difference, rules))
+
+
+def judged(difference: Difference, rules: Rules) -> Verdict:
+    """By the rules at the head of this module."""
+    low, high = difference.low, difference.high
+    if low is None or high is None:
+        return Verdict.TOO_FEW
+    if difference.corrected < rules.alpha and low > 0:
+        return Verdict.BETTER
+    if difference.corrected < rules.alpha and high < 0:
+        return Verdict.WORSE
+    enough = difference.effective >= rules.fewest - 1e-9
+    return Verdict.TIED if enough and -rules.tie <= low and high <= rules.tie else Verdict.TOO_FEW
+
+
+def alongside_best(means: Mapping[str, float], verdict_of: Callable[[str, str], Verdict]) -> tuple[str, ...]:
+    """The systems that the best is not better than, itself first, by falling mean and then name: a table's top group.
+
+    Some are tied with the best and of some too little is known; `verdict_of(best, other)` tells which.
+    """
+    ordered = sorted(means, key=lambda name: (-means[name], name))
+    return tuple(name for name in ordered if name == ordered[0] or verdict_of(ordered[0], name) != Verdict.BETTER)
+
+
+def queries_to_see(size: float, difference: Difference) -> int | None:
+    """Queries it would take to detect a difference of this size, going by this pair's spread. None: unknown."""
+    if difference.detectable is None:
+        return None
+    return math.ceil(difference.queries * (difference.detectable / size) ** 2)
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else 0.0 - value  # 0 stays 0, and not -0
+
+
+def _better(difference: Difference, rules: Rules) -> str:
+    return _apart(difference, "better", rules)
+
+
+def _worse(difference: Difference, rules: Rules) -> str:
+    return _apart(difference, "worse", rules)
+
+
+def _apart(difference: Difference, word: str, rules: Rules) -> str:
+    mean = abs(difference.mean or 0.0)
+    small = f" It is a small difference: under {rules.tie:g}." if mean < rules.tie else ""
+    corrected = f" after {NAMES[rules.correction]} over {difference.among}" if _among(difference, rules) else ""
+    return (
+        f"{difference.system} is {word} than {difference.baseline} by {mean:.3f} "
+        f"({_interval(difference, rules)}, p {_p(difference.corrected)}{corrected}; {_outcomes(difference)}).{small}"
+    )
+
+
+def _tied(difference: Difference, rules: Rules) -> str:
+    names = f"{difference.system} and {difference.baseline}"
+    if difference.ties == difference.queries:
+        return f"{names} score the same on all {_queries(difference)}: tied."
+    return (
+        f"{names} are tied within {rules.tie:g} (difference {difference.mean:+.3f}, {_interval(difference, rules)}; "
+        f"{_outcomes(difference)})."
+    )
+
+
+def _too_few(difference: Difference, rules: Rules) -> str:
+    names = f"{difference.system} from {difference.baseline}"
+    if difference.mean is None:
+        return f"Nothing tells {names}: there is no query that both were scored on."
+    if difference.low is None:
+        return f"Too few queries to tell {names}: there is one, which says nothing of others."
+    start = f"Too few queries to tell {names}: "
+    if difference.detectable is None:
+        same = f"the difference is {difference.mean:+.3f} on each of {_queries(difference)}, and so few prove nothing"
+        return f"{start}{same}; a tie takes {rules.fewest}."
+    return (
+        f"{start}a difference under {difference.detectable:.3f} cannot be seen with {_queries(difference)} "
+        f"(difference {difference.mean:+.3f}, {_interval(difference, rules)}).{_more(difference, rules)}"
+    )
+
+
+def _more(difference: Difference, rules: Rules) -> str:
+    wanted = queries_to_see(rules.tie, difference)
+    return f" To see {rules.tie:g} takes about {wanted}." if wanted and wanted > difference.queries else ""
+
+
+def _among(difference: Difference, rules: Rules) -> bool:
+    return rules.correction != "none" and difference.among > 1
+
+
+def _interval(difference: Difference, rules: Rules) -> str:
+    return f"{100 * rules.level:g}% interval {difference.low:+.3f} to {difference.high:+.3f}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def _outcomes(difference: Difference) -> str:
+    counted = f"{difference.wins} won, {difference.ties} equal, {difference.losses} lost"
+    return f"{_queries(difference)}: {counted}"
+
+
+def _queries(difference: Difference) -> str:
+    worth = difference.effective
+    weighed = f", which weigh as {worth:.0f} equal ones" if worth < difference.queries - 0.5 else ""
+    return f"{difference.queries} {'query' if difference.queries == 1 else 'queries'}{weighed}"
+
+
+_WORDS: Mapping[Verdict, Callable[[Difference, Rules], str]] = {
+    Verdict.BETTER: _better,
+    Verdict.WORSE: _worse,
+    Verdict.TIED: _tied,
+    Verdict.TOO_FEW: _too_few,
+}

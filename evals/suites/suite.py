@@ -1,0 +1,194 @@
+"""A suite: what is to be measured, as one TOML file. Collections x variants x metrics, how to tune, and a gate.
+
+Owns the file's form and what variants it stands for. It runs nothing: `suite_run` does.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from core.errors import InputError, SpecError, UnknownName
+from core.fusion import Fusion
+from core.fusion.linear import LinearFusion
+from core.fusion.rrf import RrfFusion
+from core.fusion.spec import FUSIONS
+from core.variant import Variant
+from evals.metrics import Metric
+from evals.references import variant_of
+from evals.splits import ALL
+from evals.statistics.verdicts import Rules
+from evals.suites.gate import Gate
+from evals.suites.grids import varied
+from evals.weights.places import cut_off
+from evals.weights.tuned import Procedure
+
+METRICS = ("ndcg@10", "recall@100", "mrr@10")
+
+
+class Target(BaseModel):
+    """What is searched, and which labelled queries are asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, description="The collection.")
+    query_set: str = Field("default", min_length=1, description="Which of its query sets.")
+    split: str = Field("test", min_length=1, description="Which split of that is reported; 'all' for every one.")
+
+
+class Grid(BaseModel):
+    """Variants that differ from a base in some fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: str = Field(description="A variant of this suite by its name, or a preset.")
+    vary: dict[str, list[Any]] = Field(description="Fields and their values: { 'fusion.k' = [10, 60] }.")
+
+
+class Tune(BaseModel):
+    """A variant whose weights are looked for on one split, before the reported one is looked at."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field("tuned", min_length=1, description="What the variant is called that comes of it.")
+    base: str = Field(description="The variant of this suite, by its name, or the preset whose legs get weights.")
+    split: str = Field("train", min_length=1, description="Where weights are looked for; never the reported split.")
+    metric: str = Field("ndcg@10", description="What is to be best.")
+    steps: int = Field(20, ge=2, le=100, description="Into how many parts the weights' sum is cut.")
+    fusions: tuple[Annotated[Fusion, FUSIONS], ...] = Field(
+        (RrfFusion(), LinearFusion()), min_length=1, description="Among which fusions the choice is made."
+    )
+    per_kind: bool = Field(False, description="Whether each kind of query gets weights of its own.")
+    even_so: bool = Field(False, description="Whether the weights are taken although labels are too few to trust them.")
+    procedure: Procedure = Field(Procedure(), description="Folds, repeats, and how few labels are too few.")
+
+
+class Foreign(BaseModel):
+    """A run of another engine, that joins the table as an equal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str = Field(min_length=1, description="TREC's run format, CSV, TSV, JSONL or Parquet.")
+    collection: str = Field(min_length=1, description="Of which collection of this suite.")
+
+
+class Suite(BaseModel):
+    """The whole file. Unknown keys are refused, with the nearest that is known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    name: str = Field("suite", min_length=1, max_length=200, description="What people call it.")
+    description: str = Field("", description="What it is to answer, in a sentence.")
+    targets: tuple[Target, ...] = Field(alias="collection", min_length=1, description="The collections.")
+    variants: tuple[dict[str, Any], ...] = Field(
+        (),
+        alias="variant",
+        description="Each a preset, a file or a leg with what is changed of it, or a variant as it stands.",
+    )
+    grids: tuple[Grid, ...] = Field((), alias="grid", description="Variants that differ in some fields.")
+    tune: tuple[Tune, ...] = Field((), description="Variants whose weights are looked for.")
+    runs: tuple[Foreign, ...] = Field((), alias="run", description="Runs of other engines, from files.")
+    metrics: tuple[str, ...] = Field(METRICS, min_length=1, description="The first is the one that decides.")
+    baseline: str | None = Field(
+        None, description="What all others are compared with, a variant or a kept run; else the first variant."
+    )
+    as_shipped: bool = Field(
+        False, description="Ask for no more results than a variant gives; else as many as the deepest metric needs."
+    )
+    time_live: int = Field(50, ge=0, description="How many queries are timed through the whole pipeline, one by one.")
+    seed: int = Field(0, ge=0, description="For every interval, permutation and fold.")
+    rules: Rules = Field(Rules(), description="How differences are judged: the test, its correction, what is a tie.")
+    gate: Gate | None = Field(None, description="What must hold, or the suite fails.")
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    @model_validator(mode="after")
+    def _knows_its_metrics(self) -> Self:
+        for name in self.metrics:
+            Metric.parse(name)
+        for tune in self.tune:
+            cut_off(tune.metric)  # refuses one that no weights can be looked for by
+        for tune in self.tune:
+            for target in self.targets:
+                if ALL in (tune.split, target.split) or tune.split == target.split:
+                    raise SpecError(
+                        f"{tune.name!r} would be tuned on {tune.split!r}, and {target.split!r} of {target.name!r} is "
+                        "reported: a score over queries that weights were chosen by says nothing. Take two splits "
+                        "that share no query."
+                    )
+        for run in self.runs:
+            if run.collection not in {target.name for target in self.targets}:
+                raise UnknownName("collection of this suite", run.collection, [each.name for each in self.targets])
+        return self
+
+    @classmethod
+    def from_toml(cls, text: str, *, path: Path | None = None) -> Self:
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"This is not TOML: {error}.", path=path) from error
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in data:
+            if key not in known:
+                raise UnknownName("key of a suite", key, known)
+        try:
+            suite = cls(**data)
+        except pydantic.ValidationError as error:
+            raise SpecError.from_pydantic(f"The suite {path or data.get('name', '')!s}", error) from error
+        suite._folder = path.parent if path else Path()
+        return suite
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise InputError(f"The suite cannot be read ({why}).", path=path) from error
+        return cls.from_toml(text, path=path)
+
+    @property
+    def judged_by(self) -> Rules:
+        """The rules, by the suite's seed unless they have one of their own."""
+        return (
+            self.rules if "seed" in self.rules.model_fields_set else self.rules.model_copy(update={"seed": self.seed})
+        )
+
+    def procedure_of(self, tune: Tune) -> Procedure:
+        """The same of a tuning's folds."""
+        given = tune.procedure
+        return given if "seed" in given.model_fields_set else given.model_copy(update={"seed": self.seed})
+
+    def files_of(self, target: Target) -> list[Path]:
+        """The runs of other engines over that collection; a path is from the suite's own folder."""
+        return [self._folder / Path(run.file).expanduser() for run in self.runs if run.collection == target.name]
+
+    def all_variants(self) -> list[Variant]:
+        """Every variant that is there before tuning, in the order of the file, each name once."""
+        given = [variant_of(entry, folder=self._folder) for entry in self.variants]
+        by_name = {variant.name: variant for variant in given}
+        given += [made for grid in self.grids for made in varied(self._named(grid.base, by_name), grid.vary)]
+        named = [*(variant.name for variant in given), *(tune.name for tune in self.tune)]
+        twice = [name for name, count in Counter(named).items() if count > 1]
+        if twice:
+            raise SpecError(f"{self.name!r} has several variants called {twice[0]!r}. Give each a name of its own.")
+        if not given and not self.tune:
+            raise SpecError(f"{self.name!r} has no variant. Add a [[variant]] with a preset, a file, or legs.")
+        return given
+
+    def base_of(self, tune: Tune) -> Variant:
+        return self._named(tune.base, {variant.name: variant for variant in self.all_variants()})
+
+    def _named(self, name: str, known: Mapping[str, Variant]) -> Variant:
+        if name in known:
+            return known[name]
+        try:
+            return variant_of(name, folder=self._folder)
+        except UnknownName as error:
+            raise UnknownName("variant of this suite, preset or leg", name, [*known, *error.known]) from None

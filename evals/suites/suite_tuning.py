@@ -1,0 +1,103 @@
+"""What a suite's [[tune]] asks: weights looked for on a split of its own, before the reported one is looked at.
+
+Owns that no query which is reported has a say. How weights are chosen is `evals.weights.tuning`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.errors import InputError
+from core.fusion import Fusion
+from core.store.progress import Listener, nobody
+from core.variant import Variant
+from evals.evaluation import Opened, Wanted
+from evals.running.leg_rankings import Legs, leg_rankings
+from evals.splits import Split
+from evals.weights.arrays import Arrays
+from evals.weights.places import cut_off
+from evals.weights.surface import Surface
+from evals.weights.sweep import swept
+from evals.weights.tuned import Procedure, Tuned
+from evals.weights.tuning import classified, tune
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was looked for, over which queries."""
+
+    base: Variant
+    metric: str
+    steps: int
+    fusions: tuple[Fusion, ...]
+    per_kind: bool
+    procedure: Procedure
+
+
+@dataclass(frozen=True, slots=True)
+class TunedVariant:
+    """What came of one tuning. `variant` is None where labels are too few and nobody asked for the weights even so."""
+
+    name: str
+    split: str
+    tuned: Tuned
+    variant: Variant | None
+    notes: tuple[str, ...] = ()
+
+
+def apart(ground: Opened, split: Split, reported: Split) -> tuple[Split, tuple[str, ...]]:
+    """The split without the queries that are reported too."""
+    shared = split.queries.keys() & reported.queries.keys()
+    if not shared:
+        return split, ()
+    left = split.only(split.queries.keys() - shared)
+    if not left.queries:
+        raise InputError(
+            f"Every query of the split {split.name!r} of {ground.view.name!r} is one of {reported.name!r} too, so "
+            "there is none to tune by. Tune on a split of other queries."
+        )
+    note = (
+        f"{len(shared)} queries of {split.name!r} are reported in {reported.name!r} too: weights were chosen without."
+    )
+    return left, (note,)
+
+
+async def looked_for(ground: Opened, split: Split, asked: Looked, progress: Listener = nobody) -> tuple[Tuned, Legs]:
+    """Every fusion's surface over these queries, and the choice among them."""
+    options = Wanted((asked.metric,)).options
+    legs = await leg_rankings(ground, asked.base, split, options, progress)
+    surfaces = await asyncio.to_thread(surfaces_of, legs, split, asked)
+    kinds = classified(split) if asked.per_kind else None
+    return await asyncio.to_thread(lambda: tune(surfaces, asked.procedure, kinds=kinds)), legs
+
+
+def surfaces_of(legs: Legs, split: Split, asked: Looked) -> Sequence[Surface]:
+    arrays = Arrays.of(legs.rankings)
+    deepest = cut_off(asked.metric)
+    return [
+        swept(arrays, split, fusion, steps=asked.steps, cut=legs.cut, deepest=deepest).surface(asked.metric)
+        for fusion in asked.fusions
+    ]
+
+
+async def tuned_variant(
+    ground: Opened,
+    name: str,
+    split: Split,
+    reported: Split,
+    asked: Looked,
+    *,
+    even_so: bool = False,
+    progress: Listener = nobody,
+) -> TunedVariant:
+    """The base with the weights that this split's own queries ask for."""
+    own, notes = apart(ground, split, reported)
+    found, legs = await looked_for(ground, own, asked, progress)
+    notes = (*notes, *legs.notes)
+    if found.too_few and not even_so:
+        left = f"{name} was left out of the table. To have its weights even so, set even_so = true."
+        return TunedVariant(name, split.name, found, None, (*notes, found.too_few, left))
+    made = found.variant(asked.base, per_kind=asked.per_kind, even_so=even_so).but(name=name)
+    return TunedVariant(name, split.name, found, made, notes)

@@ -1,0 +1,111 @@
+"""Choosing by some queries and scoring by others: folds, choices, and weights by kind drawn towards those for all.
+
+Owns the arithmetic over plain arrays; it must not know metrics' names or variants. Every query's score comes from a
+choice made without it (Stone 1974, cross-validatory choice; the choice itself is what is scored).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.statistics.significance import effective_queries
+from evals.weights.surface import best_rows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def folds(kinds: Sequence[str], count: int, repeats: int, seed: int) -> Ints:
+    """The fold of each query in each repeat: repeats x queries. Every kind is dealt out evenly, and so is the whole."""
+    made = np.empty((repeats, len(kinds)), dtype=np.int64)
+    groups = [np.flatnonzero(np.array(kinds, dtype=object) == kind) for kind in sorted(set(kinds))]
+    for repeat in range(repeats):
+        random = np.random.default_rng([seed, repeat])
+        dealt = np.concatenate([random.permutation(group) for group in groups])
+        made[repeat, dealt] = np.arange(len(kinds)) % count
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What can be chosen: rows of scores by query, of equals the one of the least distance. `weights` are queries'."""
+
+    values: Floats  # options x queries
+    distance: Ints  # of each option
+    weights: Floats
+
+    def means(self, queries: Floats) -> Floats:
+        """The weighted mean of each option over each column of queries (1 in, 0 out); 0 where none has a weight."""
+        counted = queries * self.weights[:, None]
+        made: Floats = (self.values @ counted) / np.maximum(counted.sum(axis=0), np.finfo(float).tiny)
+        return made
+
+    def chosen(self, queries: Floats) -> Ints:
+        """The best option by each column of queries."""
+        return best_rows(self.means(queries), self.distance)
+
+    def within(self, rows: Ints) -> Options:
+        return Options(self.values[rows], self.distance[rows], self.weights)
+
+
+def training(fold_of: Ints, count: int) -> Floats:
+    """The queries that each fold's choice is made by: queries x (repeats x folds)."""
+    kept = fold_of[:, None, :] != np.arange(count)[None, :, None]
+    made: Floats = kept.reshape(-1, fold_of.shape[1]).T.astype(np.float64)
+    return made
+
+
+def held_out(values: Floats, chosen: Ints, fold_of: Ints) -> Floats:
+    """Each query's score with what was chosen without it, repeats x queries. `chosen` is repeats x folds."""
+    made: Floats = values[np.take_along_axis(chosen, fold_of, axis=1), np.arange(fold_of.shape[1])]
+    return made
+
+
+# -- weights by kind ---------------------------------------------------------------------------------------------------
+
+
+def pull(values: Floats, kinds: Sequence[str]) -> float:
+    """How many queries of a kind it takes to trust them half: tau, infinite where kinds do not differ.
+
+    The credibility of Bühlmann and Straub 1970 (ASTIN Bulletin 5): variance within kinds over variance between them,
+    by the method of moments, pooled over the options. Scores are first freed of how hard each query is.
+    """
+    codes = {kind: code for code, kind in enumerate(sorted(set(kinds)))}
+    total, groups = len(kinds), len(codes)
+    if groups < 2 or total <= groups:
+        return math.inf
+    of_query = np.array([codes[kind] for kind in kinds])
+    member = (of_query[:, None] == np.arange(groups)).astype(np.float64)
+    sizes = member.sum(axis=0)
+    centred = values - values.mean(axis=0)
+    means = (centred @ member) / sizes
+    within = ((centred - means[:, of_query]) ** 2).sum(axis=1) / (total - groups)
+    spread = (sizes * (means - centred.mean(axis=1)[:, None]) ** 2).sum(axis=1) / (groups - 1)
+    between = (spread - within) / ((total - (sizes**2).sum() / total) / (groups - 1))
+    amount = float(between.mean())
+    return float(within.mean()) / amount if amount > 0 else math.inf
+
+
+def by_kind(options: Options, kinds: Sequence[str], queries: Floats, tau: float | None) -> tuple[dict[str, int], float]:
+    """For each kind among the queries (a 0/1 vector) its option, and the pull used, estimated where none is given.
+
+    A kind's mean scores are mixed with those of all queries, n / (n + tau) of the former; what has no kind is not
+    asked for one.
+    """
+    named = [query for query, kind in enumerate(kinds) if kind and queries[query] > 0]
+    used = pull(options.values[:, named], [kinds[query] for query in named]) if tau is None else tau
+    overall = options.means(queries[:, None])[:, 0]
+    found = {}
+    for kind in sorted({kinds[query] for query in named}):
+        own = np.array([float(queries[query] > 0 and each == kind) for query, each in enumerate(kinds)])
+        counted = options.weights[own > 0]
+        size = effective_queries(counted, len(counted)) if counted.any() else 0.0
+        share = size / (size + used) if size else 0.0
+        mixed = share * options.means(own[:, None])[:, 0] + (1 - share) * overall
+        found[kind] = int(best_rows(mixed[:, None], options.distance)[0])
+    return found, used

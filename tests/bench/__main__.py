@@ -40,6 +40,7 @@ MODULES = (
     "sweep",
     "notebook",
     "tuned",
+    "weights",
 )
 
 

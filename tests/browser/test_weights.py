@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from core import bridge
+from core.store import collections
 from core.store.engine import Store
 from core.types import Item, Query
 from evals import library
@@ -46,11 +47,13 @@ LEGS = "bm25,fulltext,trigram"
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
-def traps(home: Path) -> None:
+@pytest.fixture(scope="module")
+def traps(home: Path) -> Iterator[None]:
     """A collection in which weights matter, and every text and id of which could be taken for markup."""
     store = bridge.run(Store.open(home=home, chains=[chain]))
     bridge.run(library.add(store, "traps", TRAPS, library.Plan(models=())))
+    yield
+    bridge.run(collections.drop(store, "traps"))  # other tests say which collections the home has
     bridge.run(store.close())
 
 

@@ -1,0 +1,282 @@
+"""What the weights page asks for, as its address says it, and the work that this takes. Knows no Streamlit.
+
+Owns the selection, what can be chosen, and work in the background that outlives a page. What is computed is `evals`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent import futures
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from core import bridge, presets
+from core.errors import SpecError, UnknownName
+from core.fusion import Fusion, fusions
+from core.fusion.spec import FUSIONS, spec_of
+from core.legs import legs
+from core.store.progress import Listener, Step, nobody
+from core.variant import Variant
+from evals import evaluation, lab_steps
+from evals.evaluation import Opened
+from evals.metrics import DEFAULT_METRIC
+from evals.query_sets import Labelled
+from evals.running.leg_rankings import Legs
+from evals.splits import Split
+from evals.suites import suite_tuning
+from evals.weights import summary as sweep_summary
+from evals.weights.arrays import Arrays
+from evals.weights.orders import separable
+from evals.weights.surface import Surface
+from evals.weights.tuned import Procedure, Tuned
+
+STEPS = {2: 20, 3: 20, 4: 10}  # four legs in twentieths are 1,771 points: more than anybody can look at
+METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "recall@100", "map@100", "precision@10", "hit_rate@10")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A view of the weights page, all of it text, as an address says it. What is empty is left to its default.
+
+    `variant` is a preset whose legs are weighed; without one `legs` are, by their kinds. `weights` and `against` are
+    points, each leg's share in whole steps: 13-7. The latter is what wins and losses are counted against.
+    """
+
+    collection: str = ""
+    variant: str = ""
+    legs: str = ""
+    metric: str = ""
+    fusion: str = ""
+    k: str = ""
+    normalize: str = ""
+    split: str = ""
+    weights: str = ""
+    against: str = ""
+    query: str = ""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> Asked:
+        return cls(**{field.name: parameters.get(field.name, "").strip() for field in fields(cls)})
+
+    def parameters(self) -> dict[str, str]:
+        """What the address bar has to say."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def but(self, **changes: str) -> Asked:
+        """The same with other values. A point of other legs means nothing, and goes."""
+        moved = {"weights": "", "against": ""} if {"collection", "variant", "legs"} & changes.keys() else {}
+        gone = {"query": ""} if {"collection", "split"} & changes.keys() else {}
+        return replace(self, **(moved | gone | changes))
+
+    @property
+    def surface(self) -> tuple[str, ...]:
+        """What the surface hangs on: all but where one stands on it, and at which query one looks."""
+        return tuple(value for name, value in asdict(self).items() if name not in ("weights", "against", "query"))
+
+
+# -- what can be chosen ------------------------------------------------------------------------------------------------
+
+
+def methods() -> list[str]:
+    """The fusions that have a weight surface."""
+    return [name for name in fusions if separable(fusions[name]()) and fusions[name]().uses_weights]
+
+
+def method_of(base: Variant) -> str:
+    return fusions.name_of(type(base.fusion))
+
+
+def weighable() -> list[str]:
+    """The presets of two to four legs."""
+    return [name for name in presets.names() if len(presets.preset(name).legs) in STEPS]
+
+
+def default_split(labelled: Labelled) -> str:
+    """Where weights are looked for: train, where there is any of it; a fold needs two queries at least."""
+    return "train" if labelled.splits.get("train", 0) > 1 else evaluation.every(labelled)
+
+
+def base_of(asked: Asked, chunks: str) -> Variant:
+    """The variant whose legs get weights, under the fusion that is asked for."""
+    if asked.variant:
+        if asked.variant not in weighable():  # not `variant_of`, to which an address could name any file
+            raise UnknownName("preset of two to four legs", asked.variant, weighable())
+        base = _counting(presets.preset(asked.variant))
+    else:
+        names = [name for name in asked.legs.split(",") if name]
+        if unknown := [name for name in names if name not in legs]:
+            raise UnknownName("leg", unknown[0], legs)
+        base = lab_steps.hybrid(names, chunks)
+    return base.but(fusion=_fusion(asked, base.fusion))
+
+
+def _counting(variant: Variant) -> Variant:
+    """One whose fusion ignores weights, as it does it: with all legs alike."""
+    if variant.fusion.uses_weights or "weighted" not in type(variant.fusion).model_fields:
+        return variant
+    alike = tuple(leg.model_copy(update={"weight": 1.0}) for leg in variant.legs)
+    return variant.but(legs=alike, route=None, fusion=variant.fusion.model_copy(update={"weighted": True}))
+
+
+def _fusion(asked: Asked, own: Fusion) -> Fusion:
+    spec = spec_of(own)
+    if asked.fusion and asked.fusion != spec["method"]:
+        spec = {"method": asked.fusion}
+    known = fusions[str(spec["method"])].model_fields
+    for name, value in (("k", asked.k), ("normalize", asked.normalize)):
+        if value and name in known:
+            spec[name] = value
+    return FUSIONS.read(spec)
+
+
+# -- the work ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A surface with all that is known of it, and what the legs found, for whoever wants a query's ranking."""
+
+    base: Variant
+    split: Split
+    legs: Legs
+    arrays: Arrays
+    tuned: Tuned
+
+    @property
+    def surface(self) -> Surface:
+        return self.tuned.surfaces[0]
+
+    @cached_property
+    def summary(self) -> sweep_summary.SweepSummary:
+        return sweep_summary.summarised(self.tuned)
+
+    def variant(self, point: Sequence[int]) -> Variant:
+        """The base with the weights of a point."""
+        shares = dict(zip(self.surface.legs, point, strict=True))
+        made = tuple(
+            leg.model_copy(update={"weight": shares[name] / self.surface.steps})
+            for name, leg in zip(self.base.leg_names, self.base.legs, strict=True)
+        )
+        told = "-".join(map(str, point))
+        return self.base.but(legs=made, route=None, name=f"{self.base.name}, {told} of {self.surface.steps}")
+
+    @cached_property
+    def liveliest(self) -> str:
+        """The query whose value changes most over the surface: the one to look at first."""
+        return self.surface.queries[int(np.argmax(self.surface.values.std(axis=0)))]
+
+    @cached_property
+    def current(self) -> tuple[int, ...]:
+        """The point nearest to the base's own weights."""
+        return nearest([leg.weight for leg in self.base.legs], self.surface.steps)
+
+    def point(self, text: str) -> tuple[int, ...] | None:
+        """The point that an address names, None where it is none of this surface."""
+        try:
+            found = tuple(int(part) for part in text.split("-"))
+        except ValueError:
+            return None
+        fits = len(found) == len(self.surface.legs) and sum(found) == self.surface.steps and min(found) >= 0
+        return found if fits else None
+
+
+async def weighed(ground: Opened, asked: Asked, listener: Listener = nobody) -> Weighed:
+    """The surface, and the honest figures about it."""
+    base = base_of(asked, ground.view.finest)
+    if len(base.legs) not in STEPS:
+        raise SpecError(f"Weights are looked for among two to four legs, and there are {len(base.legs)}.")
+    split = ground.split(asked.split or default_split(ground.labelled))
+    metric, procedure = asked.metric or DEFAULT_METRIC, Procedure()
+    looked = suite_tuning.Looked(base, metric, STEPS[len(base.legs)], (base.fusion,), True, procedure)
+    tuned, found = await suite_tuning.looked_for(ground, split, looked, listener)
+    made = Weighed(base, split, found, await asyncio.to_thread(Arrays.of, found.rankings), tuned)
+    await asyncio.to_thread(lambda: made.summary)
+    return made
+
+
+def nearest(weights: Sequence[float], steps: int) -> tuple[int, ...]:
+    """Weights as whole shares of the steps, by the largest remainders; equal ones where all are 0."""
+    given = list(weights) if any(weights) else [1.0] * len(weights)
+    exact = [steps * weight / math.fsum(given) for weight in given]
+    whole = [math.floor(each) for each in exact]
+    order = sorted(range(len(given)), key=lambda at: (whole[at] - exact[at], at))
+    for at in order[: steps - sum(whole)]:
+        whole[at] += 1
+    return tuple(whole)
+
+
+# -- in the background -------------------------------------------------------------------------------------------------
+
+KEPT: Final = 12  # results; a surface of 225 queries with its candidates is some 2 MB
+
+
+class Work:
+    """One surface under way, or done. It goes on while nobody looks, and is found again by its key."""
+
+    def __init__(self, make: Callable[[Listener], Coroutine[Any, Any, Weighed]]) -> None:
+        self.step: Step | None = None
+        self._future = asyncio.run_coroutine_threadsafe(make(self._hear), bridge.loop())
+
+    def _hear(self, step: Step) -> None:
+        self.step = step
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after at most that long."""
+        return bool(futures.wait([self._future], seconds).done)
+
+    def stop(self) -> None:
+        """Cancel it, and with it its statement on the server."""
+        self._future.cancel()
+
+    @property
+    def stopped(self) -> bool:
+        return self._future.cancelled()
+
+    @property
+    def failed(self) -> bool:
+        return self._future.done() and not self.stopped and self._future.exception() is not None
+
+    def result(self) -> Weighed:
+        return self._future.result()
+
+
+def told(step: Step | None) -> tuple[float, str]:
+    """How far it is, as a share and in words."""
+    if step is None:
+        return 0.0, "Beginning"
+    of = f" of {step.total:,}" if step.total else ""
+    return min(1.0, step.done / step.total) if step.total else 0.0, f"{step.name}: {step.done:,}{of} {step.unit}"
+
+
+_begun: OrderedDict[tuple[str, ...], Work] = OrderedDict()
+_lock = threading.Lock()
+
+
+def begin(key: tuple[str, ...], make: Callable[[Listener], Coroutine[Any, Any, Weighed]]) -> Work:
+    """The work of that key, begun at the first call. One that failed is worth another try."""
+    with _lock:
+        if key not in _begun or _begun[key].failed:
+            _begun[key] = Work(make)
+        _begun.move_to_end(key)
+        for old in [each for each, work in _begun.items() if work.wait(0)][: max(0, len(_begun) - KEPT)]:
+            del _begun[old]
+        return _begun[key]
+
+
+def begun() -> list[tuple[str, ...]]:
+    """The keys of all that is under way or kept."""
+    with _lock:
+        return list(_begun)
+
+
+def forget(key: tuple[str, ...]) -> None:
+    """So that it begins anew."""
+    with _lock:
+        _begun.pop(key, None)

@@ -6,11 +6,12 @@ is said row by row, and never stops the rest.
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ QUERY, ITEM, SCORE, RANK = (
     "score",
     "rank",
 )
+WRITTEN = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".run", ".trec", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,13 @@ def frame(run: Run) -> pd.DataFrame:
 
 
 def write_run(run: Run, path: Path) -> None:
-    """By the ending: Parquet, CSV, TSV, JSONL, or else TREC's run format."""
-    name = path.name.lower()
+    """By the ending: Parquet, CSV, TSV, JSONL, or TREC's run format (.run, .trec, .txt, none); packed with .gz."""
+    packed, name = path.name.lower().endswith(".gz"), path.name.lower().removesuffix(".gz")
+    if (packed and name.endswith(".parquet")) or (PurePath(name).suffix and not name.endswith(WRITTEN)):
+        raise InputError(
+            f"The ending is none that a run is written by. It may be {', '.join(WRITTEN)}, or none; and .gz after it.",
+            path=path,
+        )
     if name.endswith(".parquet"):
         frame(run).to_parquet(path, index=False)
     elif name.endswith((".csv", ".tsv")):
@@ -131,7 +138,8 @@ def write_run(run: Run, path: Path) -> None:
     elif name.endswith((".jsonl", ".ndjson")):
         frame(run).to_json(path, orient="records", lines=True, force_ascii=False)
     else:
-        path.write_text("".join(f"{line}\n" for line in trec_lines(run)), encoding="utf-8")
+        with gzip.open(path, "wt", encoding="utf-8") if packed else path.open("w", encoding="utf-8") as out:
+            out.writelines(f"{line}\n" for line in trec_lines(run))
 
 
 def trec_lines(run: Run) -> Iterator[str]:

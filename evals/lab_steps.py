@@ -102,6 +102,8 @@ async def evaluated(
     ground: Opened, entries: Sequence[Variant | Run], split: Split, wanted: Wanted, listener: Listener
 ) -> Board:
     """One row an entry, in the order given."""
+    if not entries:
+        raise InputError("There is nothing to evaluate: name a variant, such as 'bm25'.")
     variants = [each for each in entries if isinstance(each, Variant)]
     runs = iter(await made(ground, variants, split, wanted, listener) if variants else [])
     ordered = [each if isinstance(each, Run) else next(runs) for each in entries]

@@ -179,7 +179,7 @@ def _notes(board: Board) -> Iterator[str]:
     level = f"{board.rules.level:.0%} intervals in brackets."
     yield f"{LEGEND.format(board.baseline)} {level}" if len(board.names) > 1 else level
     if any(run.latency and not run.latency.live for run in board.runs):
-        yield "~ Latencies are estimates, made while queries were under way together."
+        yield "~ Latencies are estimates, made while queries were under way together; they are in no Pareto front."
     for warned in board.warnings:
         yield f"Note: {warned.message}"
     for run in board.runs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from workbench.commands import compare, contexts, data, evaluate, runs, sql, sui
 from workbench.commands import judge as judging
 from workbench.commands import notebooks as books
 from workbench.commands import queries as asking
+from workbench.commands.stopping import STOPPED
 
 if TYPE_CHECKING:
     from core.retriever import RetrievalBundle
@@ -226,8 +228,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
+        _close_undisturbed()
         telling.say("Stopped.")
-        sys.exit(130)
+        sys.exit(STOPPED)
+    except SystemExit as ended:
+        if ended.code == STOPPED:
+            _close_undisturbed()
+        raise
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None or telling.debugging():
@@ -237,6 +244,11 @@ def main() -> None:
     finally:
         if session := sys.modules.get("workbench.session"):
             session.close()
+
+
+def _close_undisturbed() -> None:
+    """Who was stopped closes: another Ctrl-C would only break off the tidying, with a traceback of the interpreter."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run() -> None:

@@ -7,7 +7,7 @@ import threading
 
 from core import bridge
 from core.store.engine import Store
-from core.store.progress import Progress
+from core.store.progress import Progress, unless_told
 from evals.store import chain
 
 _opened: list[Store] = []
@@ -18,7 +18,8 @@ def store(progress: Progress = lambda _: None) -> Store:
     """Opened at the first call, by whichever thread makes it, and given back when the process ends."""
     with _opening:
         if not _opened:
-            _opened.append(bridge.run(Store.open(chains=[chain], progress=progress)))
+            with unless_told("Starting the server ...", progress) as told:
+                _opened.append(bridge.run(Store.open(chains=[chain], progress=told)))
             atexit.register(close)
         return _opened[0]
 

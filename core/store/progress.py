@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -25,6 +27,23 @@ SPACE = 3.0  # seconds between two sentences of one who waits
 
 def nobody(_: Step) -> None:
     """The listener of work that nobody watches."""
+
+
+@contextmanager
+def unless_told(text: str, tell: Progress, seconds: float = 1.0) -> Iterator[Progress]:
+    """For work that may be silent: says the text where nothing was said by then."""
+    timer = threading.Timer(seconds, tell, [text])
+    timer.daemon = True
+
+    def say(other: str) -> None:
+        timer.cancel()
+        tell(other)
+
+    timer.start()
+    try:
+        yield say
+    finally:
+        timer.cancel()
 
 
 def spaced(tell: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:

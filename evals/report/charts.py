@@ -25,6 +25,7 @@ from evals.report.texts import number, span
 ROW = 25  # pixels of a run
 MOST_NAMED = 8  # points of a chart; of more, only those of the front
 NEAR_ACROSS, NEAR_DOWN = 0.15, 0.2  # of the chart: nearer than that, two names lie on each other
+ESTIMATED = " (~ estimated under load, not in the front)"
 WIDE_LATENCIES = 15  # times; beyond it the axis is logarithmic
 
 
@@ -58,17 +59,18 @@ def intervals(section: Section, column: Column) -> Chart:
 
 
 def latency(section: Section, column: Column) -> Chart | None:
-    """Quality against the median time of a query; the Pareto front is joined, and named."""
+    """Quality against the median time of a query; the Pareto front is joined, and named. Estimates are not in it."""
     timed = [each for each in section.lines if each.p50 is not None and each.values[column.metric].mean is not None]
     if not timed:
         return None
     front = [each for name in column.front for each in timed if each.name == name]
+    estimated = not all(each.live for each in timed)
     traces = [_front(front, column.metric)]
     times = [each.p50 or 0.0 for each in timed]
     axis = _times_axis(times)
     heights = [each.values[column.metric].mean or 0.0 for each in timed]
     room = NEAR_DOWN * (max(heights) - min(heights) or 1.0)
-    named = _named(timed if len(timed) <= MOST_NAMED else front, column.metric, axis, room)
+    named = _named(timed if len(timed) <= MOST_NAMED else front or timed, column.metric, axis, room)
     shown = dict(zip((each.name for each in timed), short_names([each.name for each in timed]), strict=True))
     traces += [
         _timed(each, shown[each.name], column.metric, each in front, _side(axis, each) if each in named else "")
@@ -77,11 +79,13 @@ def latency(section: Section, column: Column) -> Chart | None:
     layout = layout_of(
         400,
         margin={"l": 8, "r": 24, "t": 24, "b": 40},
-        xaxis=axis_of(title={"text": "Median ms a query"}, **axis),
+        xaxis=axis_of(title={"text": f"Median ms a query{ESTIMATED if estimated else ''}"}, **axis),
         yaxis=axis_of(title={"text": safe(column.metric)}, nticks=7),
     )
-    names = ", ".join(each.name for each in front)
-    return Chart({"data": traces, "layout": layout}, f"{column.metric} against latency. Front: {names}.", column.metric)
+    names = ", ".join(each.name for each in front) or "none"
+    note = " Estimates, made under load, are not in it." if estimated else ""
+    says = f"{column.metric} against latency. Front: {names}.{note}"
+    return Chart({"data": traces, "layout": layout}, says, column.metric)
 
 
 def _times_axis(times: Sequence[float]) -> Figure:
@@ -145,7 +149,7 @@ def _timed(each: Line, name: str, metric: str, on_front: bool, side: str) -> Fig
         "meta": "front" if on_front else "aside",
         "x": [each.p50],
         "y": [mean],
-        "text": [safe(name)],
+        "text": [safe(name if each.live else f"~{name}")],
         "textposition": f"{'top' if on_front else 'bottom'} {side or 'right'}",
         "textfont": {"color": "<text>" if on_front else "<muted>", "size": 11},
         "cliponaxis": False,

@@ -40,7 +40,8 @@ def short_names(names: Sequence[str], most: int = LONGEST) -> list[str]:
     long = [name for name in names if len(name) > most]
     alike = commonprefix(long) if len(long) > 1 else ""  # noqa: RUF071 - these are no paths
     alike = alike[: alike.rfind(" ") + 1]  # at a word's end
-    return [_middle_cut(f"…{name.removeprefix(alike)}" if alike and name in long else name, most) for name in names]
+    telling = alike and all(len(name) > len(alike) + 2 for name in long)  # what is left must say something
+    return [_middle_cut(f"…{name.removeprefix(alike)}" if telling and name in long else name, most) for name in names]
 
 
 def _middle_cut(text: str, most: int) -> str:

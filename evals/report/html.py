@@ -72,6 +72,8 @@ class _Page:
     def body(self) -> Element:
         report = self.report
         several = len(report.sections) > 1
+        told = gate(report) if report.checks else None
+        fails = not passed(list(report.checks))  # then it is what there is to know first
         links = [el("a", section.title, href=f"#s{at}") for at, section in enumerate(report.sections)]
         return el(
             "body",
@@ -86,8 +88,9 @@ class _Page:
             ),
             el(
                 "main",
+                told if fails else None,
                 *(self._section(at, section) for at, section in enumerate(report.sections)),
-                gate(report) if report.checks else None,
+                None if fails else told,
                 repeat(report),
             ),
             el("footer", el("p", "Made by Rankbook. This page needs no network, and asks for none.")),

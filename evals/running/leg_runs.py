@@ -94,20 +94,19 @@ class LegRuns:
             kept = await self.batches.load(task.digest, task.depth, deeper=task.leg.deepens)
             self._found[key] = LegFound(kept.rankings, kept.milliseconds)
         found = self._found[key]
-        lacking = [query for query in queries if found.lacks(query)]
+        wanted = list(queries)
+        lacking = [query for query in wanted if found.lacks(query)]
+        title = resumed(task.title, len(wanted), len(lacking))
         for at in range(0, len(lacking), A_BATCH):
-            self._tell(task, len(lacking), at)
+            self.listener(Step(title, at, len(lacking), "queries"))
             await self._ask_batch(task, found, lacking[at : at + A_BATCH])
         if lacking:
-            self._tell(task, len(lacking), len(lacking))
+            self.listener(Step(title, len(lacking), len(lacking), "queries"))
         return found
 
     def level(self, task: LegTask) -> Level:
         context = self.context
         return level(context.store, context.view, task.chunks, task.model).narrowed(task.filter)
-
-    def _tell(self, task: LegTask, lacking: int, done: int) -> None:
-        self.listener(Step(task.title, done, lacking, "queries"))
 
     async def _ask_batch(self, task: LegTask, found: LegFound, queries: Sequence[str]) -> None:
         """What was answered is kept, also where somebody stopped the rest."""
@@ -154,6 +153,11 @@ class LegRuns:
 
             self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
         return self._prepared[query]
+
+
+def resumed(title: str, wanted: int, lacking: int) -> str:
+    """What a step is called that goes on with what was stopped."""
+    return title if lacking == wanted else f"{title}, {wanted - lacking:,} of {wanted:,} kept"
 
 
 async def bounded(most: int, each: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:

@@ -83,12 +83,13 @@ class Fusing:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to do. `kept` are variants whose runs are there already."""
+    """What there is to do. `kept` are variants whose runs are there already; so many more are `alike` one of all."""
 
     legs: tuple[LegTask, ...]
     fused: tuple[Fusing, ...]
     searched: tuple[Variant, ...]
     kept: tuple[Variant, ...] = ()
+    alike: int = 0
 
 
 def kind_of(leg: Leg) -> str:
@@ -127,14 +128,14 @@ def is_fused(variant: Variant) -> bool:
     return variant.parents != "replace" and all(getattr(variant, stage) is None for stage in MISSING)
 
 
-def plan(variants: Sequence[Variant], ground: Ground, kept: Iterable[Variant] = ()) -> Plan:
+def plan(variants: Sequence[Variant], ground: Ground, kept: Iterable[Variant] = (), alike: int = 0) -> Plan:
     """The variants, as they are to be asked, with the leg runs that those need which are computed."""
     fused = [variant for variant in variants if is_fused(variant)]
     greatest = _greatest_depths(fused, ground)
     fusings = tuple(Fusing(each, tuple(_shares(each, ground, greatest))) for each in fused)
     tasks = {(share.task.digest, share.task.depth): share.task for fusing in fusings for share in fusing.shares}
     searched = tuple(variant for variant in variants if not is_fused(variant))
-    return Plan(tuple(tasks.values()), fusings, searched, tuple(kept))
+    return Plan(tuple(tasks.values()), fusings, searched, tuple(kept), alike)
 
 
 def _greatest_depths(variants: Sequence[Variant], ground: Ground) -> dict[str, int]:
@@ -176,11 +177,12 @@ def _digest(content: object) -> str:
 
 def describe(plan: Plan) -> str:
     """The plan in a line: "36 variants -> 5 leg runs, 2 searched query by query"."""
-    count = len(plan.fused) + len(plan.searched) + len(plan.kept)
+    count = len(plan.fused) + len(plan.searched) + len(plan.kept) + plan.alike
+    alike = f" ({plan.alike} alike)" if plan.alike else ""
     parts = [_counted(len(plan.legs), "leg run")] if plan.fused else []
     parts += [f"{len(plan.searched)} searched query by query"] if plan.searched else []
     parts += [f"{len(plan.kept)} kept from before"] if plan.kept else []
-    return f"{_counted(count, 'variant')} -> {', '.join(parts) or 'nothing to do'}"
+    return f"{_counted(count, 'variant')}{alike} -> {', '.join(parts) or 'nothing to do'}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -16,7 +16,7 @@ from core.variant import Variant
 from evals.rankings import Ranked
 from evals.running.batches import Batches
 from evals.running.computed import Found
-from evals.running.leg_runs import CONNECTIONS, bounded, reason_of
+from evals.running.leg_runs import CONNECTIONS, bounded, reason_of, resumed
 from evals.splits import Split
 
 PASSING_OVER = ("expand", "rerank", "late chunks")  # stages that pass results through where they cannot work
@@ -43,11 +43,12 @@ class QueryRuns:
         _take_stages(made.stages, kept.stages)
         _take_remarks(made.remarks, kept.remarks)
         lacking = [query for query in self.split.queries if query not in made.rankings]
+        title = resumed(f"searching {variant.name}", len(self.split.queries), len(lacking))
         for at in range(0, len(lacking), A_BATCH):
-            self.listener(Step(f"searching {variant.name}", at, len(lacking), "queries"))
+            self.listener(Step(title, at, len(lacking), "queries"))
             await self._batch(variant, identity, lacking[at : at + A_BATCH], made)
         if lacking:
-            self.listener(Step(f"searching {variant.name}", len(lacking), len(lacking), "queries"))
+            self.listener(Step(title, len(lacking), len(lacking), "queries"))
         return made
 
     async def _batch(self, variant: Variant, identity: str, queries: Sequence[str], made: Found) -> None:

@@ -98,11 +98,20 @@ async def prepared(
     state = f"{content} {view.row.created_at.timestamp()} {view.row.version} {ranking_code()}"
     asked = tuple(_asked(context, each, split, subject, state, options) for each in variants)
     kept = {} if options.again else await _kept(context, asked)
-    once = {each.id: each for each in asked}
+    once = _first(asked)
     left = [each.deep for each in once.values() if each.id not in kept]
     ground = Ground(view.name, state, queries_digest(split), _models(context, left))
     there = [each.variant for each in once.values() if each.id in kept]
-    return Prepared(context, split, subject, state, asked, plan(left, ground, there), kept, options)
+    planned = plan(left, ground, there, len(asked) - len(once))
+    return Prepared(context, split, subject, state, asked, planned, kept, options)
+
+
+def _first(asked: Sequence[Asked]) -> dict[str, Asked]:
+    """Each run once: of variants that are alike, a grid's point and its base say, under the name that came first."""
+    found: dict[str, Asked] = {}
+    for each in asked:
+        found.setdefault(each.id, each)
+    return found
 
 
 def _asked(
@@ -179,8 +188,9 @@ class _Suite:
     def _waiting(self) -> dict[str, list[Asked]]:
         """What is to be done, by what is asked: variants that ship different lengths may be asked the same."""
         waiting: dict[str, list[Asked]] = {}
-        for each in {each.id: each for each in self.ready.asked if each.id not in self.runs}.values():
-            waiting.setdefault(each.deep.id, []).append(each)
+        for identity, each in _first(self.ready.asked).items():
+            if identity not in self.runs:
+                waiting.setdefault(each.deep.id, []).append(each)
         return waiting
 
     async def _search(self, asked: Asked) -> None:

@@ -137,10 +137,14 @@ def _refuse_unguarded(suite: Suite, here: Sequence[str]) -> None:
 
 async def _plan(suite: Suite, ground: Opened, target: Target, again: bool) -> Planned:
     wanted, split = _wanted(suite, again), ground.split(target.split)
-    variants = [*suite.all_variants(), *(_stand_in(suite, tune) for tune in suite.tune)]
+    there = suite.all_variants()
+    strange = [tune for tune in suite.tune if suite.base_of(tune) not in there]
+    variants = [*there, *(_stand_in(suite, tune) for tune in strange)]
     ready = await prepared(ground.context, variants, split, query_set=ground.query_set, options=wanted.options)
     tunings = tuple(_tuning_line(suite, ground, tune) for tune in suite.tune)
-    return Planned(target.name, target.split, len(split.queries), describe(ready.plan), tunings)
+    shared = len(suite.tune) - len(strange)
+    line = describe(ready.plan) + (f", and {shared} to be tuned from these legs" if shared else "")
+    return Planned(target.name, target.split, len(split.queries), line, tunings)
 
 
 def _tuning_line(suite: Suite, ground: Opened, tune: Tune) -> str:
@@ -152,7 +156,7 @@ def _tuning_line(suite: Suite, ground: Opened, tune: Tune) -> str:
 
 
 def _stand_in(suite: Suite, tune: Tune) -> Variant:
-    """For the plan: a variant with the legs that the tuned one will have, and weights that nobody else has."""
+    """For the plan: a variant with the legs that the tuned one will have, where no other of the suite has them."""
     base = suite.base_of(tune)
     legs = tuple(leg.model_copy(update={"weight": 1 / (3 + at)}) for at, leg in enumerate(base.legs))
     return base.but(legs=legs, name=tune.name, route=None)

@@ -351,6 +351,13 @@ def test_a_collection_is_added_listed_shown_and_verified(added, folder):
     assert again["report"]["unchanged"] == 3
 
 
+def test_a_collection_goes_out_as_a_folder_that_comes_in_again(added, tmp_path):
+    folder = tmp_path / "out"
+    told = data("data", "export", added, str(folder))
+    assert told["documents"] == len((folder / "corpus.jsonl").read_text().splitlines()) > 0
+    assert "is there already" in mistake("data", "export", added, str(folder))
+
+
 def test_verify_ends_with_1_where_something_is_off(store, added):
     view = bridge.run(collections.get(store, added))
 

@@ -101,8 +101,29 @@ def test_eval_shows_the_plan_the_scores_with_marks_and_what_they_mean(name):
     assert "8 queries of all" in shown.stdout
     assert "against bm25" in shown.stdout
     assert "* not told from the best. Against bm25" in shown.stderr
-    assert "estimates" in shown.stderr
+    assert "estimates" not in shown.stderr
     assert "\x1b" not in shown.stdout
+
+
+def test_eval_times_queries_by_themselves_unless_told_not_to(name, store):
+    live = data("eval", name, "bm25", "--split", "all", "-m", "mrr@5", "--again")["runs"][0]
+    assert (live["latency"]["live"], live["latency"]["queries"]) == (True, 8)
+    told = rankbook("eval", name, "bm25", "--split", "all", "-m", "mrr@5", "--again", "--time-live", "0")
+    assert "estimates" in told.stderr
+    assert "~" in told.stdout
+
+
+def test_eval_says_which_variants_are_one(name):
+    shown = rankbook("eval", name, "bm25", "bm25", "-m", "mrr@5")
+    assert "bm25 and bm25 are one variant" in shown.stderr
+    assert "2 variants (1 alike) -> " in shown.stderr
+    assert "one variant" not in rankbook("eval", name, "bm25", "vector", "-m", "mrr@5").stderr
+
+
+def test_the_table_has_times_in_one_column_and_failures_only_where_there_are_some(name):
+    shown = rankbook("eval", name, "bm25", "-m", "mrr@5").stdout
+    assert "p50 / p95 ms" in shown
+    assert "failed" not in shown
 
 
 def test_eval_as_json_is_json_alone_and_names_every_run(name):
@@ -241,6 +262,8 @@ def test_runs_are_listed_shown_told_apart_and_handed_over(name, kept, tmp_path):
     assert data("runs", "diff", *kept)["differences"]
     assert data("runs", "export", kept[1], str(tmp_path / "out.csv"))["queries"] == 4
     assert (tmp_path / "out.csv").read_text().startswith("query,item,rank,score")
+    assert "The ending is none" in mistake("runs", "export", kept[1], str(tmp_path / "x.xyz"))
+    assert not (tmp_path / "x.xyz").exists()
 
 
 def test_a_pinned_run_stays_until_it_is_unpinned(store, name, kept):

@@ -148,6 +148,6 @@ def test_hostile_texts_show_as_texts(open_report):
     expect(page.locator("h1")).to_contain_text("<script>window.harmed = true</script><img src=x")
     expect(page.locator(".asked")).to_contain_text("<script>window.harmed = true</script><img src=x")
     expect(page.locator(".hit .title").first).to_contain_text("</script><!-- <script>")
-    expect(page.locator(".ytick text").first).to_contain_text("</script><!-- <script>win")
+    expect(page.locator(".ytick text").filter(has_text="</script…").first).to_be_visible()
     assert page.evaluate("window.harmed") is None
     assert page.locator("img, .chart a").count() == 0

@@ -55,9 +55,21 @@ def test_span_metrics_stand_beside_the_others():
 
 
 def test_the_front_leaves_out_what_is_slower_and_no_better():
-    quick, slow = dict.fromkeys(QUERIES, 5.0), dict.fromkeys(QUERIES, 50.0)
-    runs = [run("poor", milliseconds=quick), run("good", milliseconds=slow), run("bare", milliseconds=slow)]
-    assert Board(SPLIT, runs, ["mrr"]).front("mrr") == ("poor", "good")
+    assert Board(SPLIT, _timed(live="all"), ["mrr"]).front("mrr") == ("poor", "good")
+
+
+def test_estimates_made_under_load_are_in_no_front():
+    assert Board(SPLIT, _timed(live="good"), ["mrr"]).front("mrr") == ("good",)
+    assert Board(SPLIT, _timed(live="none"), ["mrr"]).front("mrr") == ()
+
+
+def _timed(live):
+    """Runs of which those named have live times, the others estimates."""
+    times = {"poor": 5.0, "good": 50.0, "bare": 50.0}
+    return [
+        run(name, milliseconds=dict.fromkeys(QUERIES, each), timed=tuple(QUERIES) if live in {name, "all"} else ())
+        for name, each in times.items()
+    ]
 
 
 def test_bounds_and_condensed_scores_tell_what_labels_are_missing():

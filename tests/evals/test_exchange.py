@@ -110,3 +110,21 @@ def test_a_dictionary_keeps_its_order(scores):
     there = exchange.to_dict(rankings)
     assert list(there["q"].values()) == sorted(set(there["q"].values()), reverse=True)
     assert items(exchange.from_dict(there)) == items(rankings)
+
+
+@pytest.mark.parametrize("name", ["x.xyz", "x.parquet.gz", "x.html", "x.zip", "x.trec.bz2"])
+def test_an_ending_that_says_nothing_of_a_run_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match="The ending is none that a run is written by"):
+        exchange.write_run(RUN, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["x", "x.RUN", "x.trec", "x.txt", "x.gz", "x.run.gz", "x.csv.gz", "x.jsonl.gz"])
+def test_a_run_comes_back_from_every_ending_that_it_is_written_by(tmp_path, name):
+    exchange.write_run(RUN, tmp_path / name)
+    assert name.endswith(".gz") == (tmp_path / name).read_bytes().startswith(b"\x1f\x8b")
+    split = Split("test", {query: Query(query, query) for query in RUN.rankings})
+    back = exchange.read_run(tmp_path / name, SUBJECT, split).run.rankings
+    assert {query: ranked.item_ids for query, ranked in back.items()} == {
+        query: ranked.item_ids for query, ranked in RUN.rankings.items() if ranked.item_ids
+    }

@@ -67,6 +67,7 @@ def test_a_plan_tells_what_is_searched_and_what_is_kept():
     assert describe(plan([variant(rerank=OverlapReranker())], GROUND)) == "1 variant -> 1 searched query by query"
     assert describe(plan([variant(Bm25Leg())], GROUND)) == "1 variant -> 1 leg run"
     assert describe(plan([], GROUND)) == "0 variants -> nothing to do"
+    assert describe(plan([variant()], GROUND, alike=2)) == "3 variants (2 alike) -> 2 leg runs"
 
 
 @pytest.mark.parametrize(

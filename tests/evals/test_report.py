@@ -121,12 +121,26 @@ def test_one_long_name_loses_its_middle():
 
 def test_no_two_names_of_the_latency_chart_lie_on_each_other():
     times = dict.fromkeys(SPLIT.queries, 5.0)
-    made = [run(f"variant {at}", ("right", "half"), milliseconds=times) for at in range(4)]
+    made = [run(f"variant {at}", ("right", "half"), milliseconds=times, timed=tuple(times)) for at in range(4)]
     (section,) = report([Part(Board(SPLIT, made, ("mrr@10",)))]).sections
     chart = latency(section, section.columns[0])
     assert chart is not None
     named = [trace for trace in chart.figure["data"] if trace["mode"] == "markers+text"]
     assert [trace["text"] for trace in named] == [["variant 0"]]
+
+
+def test_the_latency_chart_says_which_times_are_estimates_and_leaves_them_out_of_the_front():
+    times = dict.fromkeys(SPLIT.queries, 5.0)
+    live = run("live", ("half", "right"), milliseconds=dict.fromkeys(times, 9.0), timed=tuple(times))
+    made = [live, run("guess", ("right", "half"), milliseconds=times)]
+    (section,) = report([Part(Board(SPLIT, made, ("ndcg@10",)))]).sections
+    chart = latency(section, section.columns[0])
+    assert chart is not None
+    assert chart.says.endswith("Front: live. Estimates, made under load, are not in it.")
+    front, *points = chart.figure["data"]
+    assert front["x"] == [9.0]
+    assert {trace["text"][0]: trace["meta"] for trace in points} == {"~guess": "aside", "live": "front"}
+    assert "estimated" in chart.figure["layout"]["xaxis"]["title"]["text"]
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------
@@ -328,6 +342,13 @@ def test_the_page_holds_command_variants_warnings_and_gate(page):
         "hybrid rrf is better than bm25",
     ):
         assert told in page.text
+
+
+def test_a_gate_that_fails_comes_first_and_one_that_holds_last(plausible):
+    fails = render_html(plausible)
+    assert fails.index('id="gate"') < fails.index('id="s0"')
+    held = render_html(replace(plausible, checks=tuple(replace(each, outcome="passed") for each in plausible.checks)))
+    assert held.index('id="gate"') > held.index('id="s0"')
 
 
 def test_hits_carry_the_items_at_their_best_passages(page):

@@ -34,6 +34,8 @@ from core.types import Item, Query
 from core.variant import Rollup, Variant
 from evals.rankings import Ranked
 from evals.running import run_store, runner
+from evals.running.batches import Batches
+from evals.running.leg_runs import LegRuns
 from evals.running.plan import deepened, describe
 from evals.running.runner import Options
 from evals.splits import Split
@@ -274,6 +276,18 @@ def test_the_plan_can_be_seen_before_and_tells_what_is_kept(context, split):
     run(context, variants[1:], split)
     plan = bridge.run(runner.prepared(context, variants, split, options=Options(depth=10))).plan
     assert describe(plan) == "3 variants -> 3 leg runs, 2 kept from before"
+
+
+def test_a_leg_that_was_stopped_says_how_much_of_it_is_kept(context, split):
+    told = []
+    few = replace(split, queries={query: split.queries[query] for query in ("q0", "q1")})
+    for part in (few, split):
+        legs_of = LegRuns(context, split, Batches(context.store, context.view, "kept so far"), listener=told.append)
+        (task, *_) = bridge.run(runner.prepared(context, [variant()], split, options=Options(depth=7))).plan.legs
+        bridge.run(legs_of.found(task, part.queries))
+    names = list(dict.fromkeys(step.name for step in told))
+    assert names == [task.title, f"{task.title}, 2 of {len(split.queries)} kept"]
+    assert told[-1].done == told[-1].total == len(split.queries) - 2
 
 
 @pytest.mark.parametrize("kind", sorted(legs))

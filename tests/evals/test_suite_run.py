@@ -120,7 +120,21 @@ def test_a_suite_that_is_run_again_asks_no_leg_again_and_scores_the_same(store, 
     (one,), (other,) = first.results, again.results
     assert [each.id for each in one.board.runs] == [each.id for each in other.board.runs]
     assert one.board.cells("ndcg@5") == other.board.cells("ndcg@5")
-    assert bridge.run(planned(store, given))[0].line.endswith("kept from before")
+    line = bridge.run(planned(store, given))[0].line
+    assert line == "2 variants -> 2 kept from before, and 1 to be tuned from these legs"
+    assert one.plan == "3 variants -> 2 leg runs"
+    assert other.plan == "3 variants -> 3 kept from before"
+
+
+def test_a_point_of_a_grid_that_is_its_base_is_told_and_leaves_the_base_its_name(store, loaded, asked):
+    given = suite(loaded, asked(labelled()), HYBRID + '[[grid]]\nbase = "hybrid"\nvary = { "fusion.k" = [60, 9] }\n')
+    assert bridge.run(planned(store, given))[0].line == "3 variants (1 alike) -> 2 leg runs"
+    (result,) = run(store, given)[0].results
+    base, point, _ = result.board.runs
+    assert base.id == point.id
+    assert base.name != point.name
+    assert bridge.run(run_store.find(store, base.id)).name == "hybrid"
+    assert bridge.run(planned(store, given))[0].line == "3 variants (1 alike) -> 2 kept from before"
 
 
 def test_scores_are_kept_beside_the_runs_with_intervals_and_by_query(store, loaded, asked):

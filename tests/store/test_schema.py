@@ -62,6 +62,8 @@ def differences(connection, metadata: MetaData, schema: str) -> list[object]:
         "include_object": looked_at,
         "compare_type": True,
     }
+    # The server's user has the name of the catalogue, whose schema may so be the default, which alembic does not name.
+    connection.dialect.default_schema_name = "public"
     return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
 

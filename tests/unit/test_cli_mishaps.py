@@ -75,6 +75,27 @@ def test_what_a_server_says_is_passed_on_without_the_statement(store) -> None:
     assert telling.mishap(ValueError()) is None
 
 
+AGAIN = """
+import os, signal, threading
+@cli.app.command()
+def stop() -> None:
+    threading.Thread(target=once_more).start()
+    raise ENDING
+def once_more() -> None:
+    threading.main_thread().join()  # the interpreter waits for this thread, and closes
+    os.kill(os.getpid(), signal.SIGINT)
+sys.argv = ["rankbook", "stop"]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("ending", ["__import__('typer').Exit(130)", "KeyboardInterrupt"])
+def test_another_ctrl_c_while_the_program_closes_is_no_traceback(ending: str) -> None:
+    closed = run(AGAIN.replace("ENDING", ending))
+    assert closed.returncode == 130
+    assert "Traceback" not in closed.stderr
+
+
 @pytest.mark.parametrize("arguments", [["data", "catalog"], ["data", "catalog", "--json"]])
 def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from workbench.commands.options import chunk_set_of, source_of
 if TYPE_CHECKING:
     from core.store.collections import View
 
-app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, verify, drop.")
+app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, verify, export, drop.")
 
 app.command()(attach.attach)
 app.command()(attach.aside)
@@ -158,6 +159,27 @@ def verify(name: Name, *, as_json: AsJson = False) -> None:
         for finding in wrong:
             telling.say(f"{finding.check}: {finding.wrong:,}. {finding.way_out}")
     raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def export(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(help="The folder to make; it must not be there.")],
+    queries: Annotated[str, typer.Option(help="The query set.")] = "default",
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write a collection, its queries and labels as a BEIR folder, which `rankbook data add` brings back.
+
+    Example: rankbook data export handbook ./handbook-beir
+    """
+    from core import bridge
+    from evals import beir_export
+    from workbench.session import store
+
+    made = bridge.run(beir_export.export(store(), _view(name), folder.expanduser(), query_set=queries))
+    told = f"{made.documents:,} documents, {made.queries:,} queries and {made.labels:,} labels are in {folder}."
+    telling.done(made, told, json=as_json)
 
 
 @app.command()

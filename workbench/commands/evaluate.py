@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +35,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
         bool, typer.Option("--as-shipped", help="Ask for no more results than each variant gives.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Ask anew, also what is kept from before.")] = False,
-    time_live: Annotated[int, typer.Option(min=0, help="Time so many queries one by one; else an estimate.")] = 0,
+    time_live: Annotated[int, typer.Option(min=0, help="Time so many queries one by one; 0 leaves estimates.")] = 20,
     seed: meant.Seed = 0,
     html: reports.Html = None,
     markdown: reports.Markdown = None,
@@ -61,7 +61,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     from workbench.session import store
 
     reports.check_endings(html, markdown, latex)
-    ground = bridge.run(opened(store(telling.say), collection, queries))
+    with telling.waiting(f"Opening {collection} ...", quiet=as_json):
+        ground = bridge.run(opened(store(telling.say), collection, queries))
     files, made = meant.runs_and_variants(ground.view, variants, chunks, model)
     part = ground.split(split or every(ground.labelled))
     rules = Rules(seed=seed)
@@ -91,7 +92,19 @@ def _tell_plan(ground: Opened, made: Sequence[Variant], split: Split, wanted: Wa
     line = describe(bridge.run(work).plan)
     if not quiet:
         telling.say(line)
+        for sentence in _alike(made):
+            telling.say(sentence)
     return line
+
+
+def _alike(made: Sequence[Variant]) -> Iterator[str]:
+    """Of variants that are one, whatever they are called: their rows are the same run's."""
+    names: dict[str, list[str]] = {}
+    for variant in made:
+        names.setdefault(variant.id, []).append(variant.name)
+    for same in names.values():
+        if len(same) > 1:
+            yield f"{' and '.join(same)} are one variant: their rows show the same run."
 
 
 def _files(made: Sequence[Variant]) -> dict[str, str]:

@@ -18,7 +18,9 @@ SHOWN = 12  # characters of an id
 
 def export(
     run: Reference,
-    file: Annotated[Path, typer.Argument(help="By its ending: .csv, .tsv, .jsonl, .parquet; else TREC's run format.")],
+    file: Annotated[
+        Path, typer.Argument(help="By its ending: .csv, .tsv, .jsonl, .parquet; TREC's: .trec, .run, .txt.")
+    ],
     collection: Collection = None,
     *,
     as_json: telling.AsJson = False,

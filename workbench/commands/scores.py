@@ -25,9 +25,10 @@ def show(board: Board) -> None:
     """The table and what to know before it is believed."""
     subject, first = board.runs[0].subject, board.metrics[0]
     against = f"against {board.baseline}"
-    costs = ("p50 ms", "p95 ms", "failed")
+    failed = any(run.failures for run in board.runs)
+    costs = ("p50 / p95 ms", *(("failed",) if failed else ()))
     columns = ("variant", *board.metrics, against, f"judged {first}", *costs)
-    rows = [_row(board, name) for name in board.names]
+    rows = [_row(board, name, failed=failed) for name in board.names]
     title = f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}"
     telling.table(title, columns, rows, right=costs)
     if len(board.names) > 1:
@@ -38,7 +39,7 @@ def show(board: Board) -> None:
         telling.say(f"Note: {warned.message}")
 
 
-def _row(board: Board, name: str) -> list[str]:
+def _row(board: Board, name: str, *, failed: bool) -> list[str]:
     first = board.metrics[0]
     finding, latency = board.finding(first, name), board.run(name).latency
     judged = board.cells(first)[name].judged if name in board.cells(first) else None
@@ -48,9 +49,8 @@ def _row(board: Board, name: str) -> list[str]:
         *(_cell(board, metric, name) for metric in board.metrics),
         verdict(finding) if finding else "-",
         "-" if judged is None else f"{judged:.0%}",
-        f"{about}{latency.p50:.1f}" if latency else "-",
-        f"{about}{latency.p95:.1f}" if latency else "-",
-        str(len(board.run(name).failures)),
+        f"{about}{latency.p50:.1f} / {latency.p95:.1f}" if latency else "-",
+        *((str(len(board.run(name).failures)),) if failed else ()),
     ]
 
 

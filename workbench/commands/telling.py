@@ -7,7 +7,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -120,6 +120,15 @@ def flaws(found: Sequence[Flaw], total: int) -> None:
     table("What to know about the input", ("where", "id", "outcome", "what"), rows)
     if total > len(rows):
         say(f"... and {total - len(rows):,} more. See them all with --json.")
+
+
+@contextmanager
+def waiting(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Says what is waited for, where it takes longer than a moment."""
+    from core.store.progress import unless_told
+
+    with nullcontext() if quiet else unless_told(text, say):
+        yield
 
 
 @contextmanager

@@ -147,9 +147,9 @@ def test_a_searched_variant_that_was_stopped_goes_on_where_it_was(store, context
         bridge.run(stopped())
     kept = bridge.run(kept_queries(store, context))
     assert QUERIES > kept >= QUERIES // 2
-    steps = []
+    steps, left = [], f"searching reranked, {kept} of {QUERIES} kept"
     finished = run(context, VARIANTS[2:], progress=steps.append)
-    assert next(step.total for step in steps if step.name == "searching reranked") == QUERIES - kept
+    assert next(step.total for step in steps if step.name == left) == QUERIES - kept
     assert bridge.run(kept_queries(store, context)) == 0, "the run is whole, its parts are not needed"
     assert all(ranked.ids for ranked in finished[0].rankings.values())
     assert len(finished[0].milliseconds) == len(finished[0].stages["rerank"]) == QUERIES

@@ -145,8 +145,9 @@ const letGo = (now) => {
   now.held = null;
   const weights = written(now.weights);
   if (weights === now.sent) return;
-  now.sent = now.pending = weights;
-  now.tell("moved", weights);
+  now.sent = weights;
+  now.pending = performance.now();
+  now.tell("moved", { weights, turn: now.pending });
 };
 
 // -- how it is moved ---------------------------------------------------------------------------------------------------
@@ -310,7 +311,7 @@ const take = (now, data) => {
   if (!now.query) now.part(".own").textContent = "";
   now.against = data.against;
   references(now);
-  if (now.pending === data.weights) now.pending = null;
+  if (now.pending === data.heard) now.pending = null; // until then, what comes was sent before the last move arrived
   if (now.pending === null && !now.held && !now.waiting) {
     now.sent = data.weights;
     now.weights = data.weights.split("-").map(Number);

@@ -39,21 +39,32 @@ def go(**changes: str) -> None:
 
 def draw(surface: Plain, query: Plain, weights: str, against: str) -> None:
     """The instrument. Its three events each change one thing of the address."""
-    key = "weights.instrument"
+    key, turn = "weights.instrument", "weights.turn"
 
-    def heard(event: str, field: str) -> Callable[[], None]:
+    def moved() -> None:
+        if (value := st.session_state[key].get("moved")) is not None:
+            st.session_state[turn] = value["turn"]
+            go(weights=str(value["weights"]))
+
+    def heard(event: str) -> Callable[[], None]:
         def follow() -> None:
             if (value := st.session_state[key].get(event)) is not None:
-                go(**{field: str(value)})
+                go(**{event: str(value)})
 
         return follow
 
     _component(
         key=key,
-        data={"surface": surface, "query": query, "weights": weights, "against": against},
-        on_moved_change=heard("moved", "weights"),
-        on_query_change=heard("query", "query"),
-        on_against_change=heard("against", "against"),
+        data={
+            "surface": surface,
+            "query": query,
+            "weights": weights,
+            "against": against,
+            "heard": st.session_state.get(turn),
+        },
+        on_moved_change=moved,
+        on_query_change=heard("query"),
+        on_against_change=heard("against"),
     )
 
 

@@ -24,17 +24,18 @@ from evals.metrics import Metric
 from evals.statistics import bootstrap, significance
 from evals.weights import summary as sweep_summary
 from evals.weights.orders import table
-from workbench.weights_asked import KEPT, Weighed
+from workbench.weights_asked import Weighed
 
 DIGITS = 9  # values of a metric that agree so far are equal: what lies beyond is the order of addition
 MOST_CODES = 1 << 16
+SURFACES = 12  # whose values are kept ready for the page; some 2 MB each
 Plain = dict[str, Any]
 
 
 # -- the surface, packed -----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=SURFACES)
 def surface_given(found: Weighed) -> Plain:
     """Every query's value at every point, as numbers of a list of distinct values: equal ones stay equal."""
     surface = found.surface
@@ -150,7 +151,7 @@ def _kinds(found: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
 # -- one query's candidates, packed ------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4 * KEPT)
+@lru_cache(maxsize=4 * SURFACES)
 def query_given(found: Weighed, query: str) -> Plain:
     """All that fusing one query at any point takes. Candidates are in the order that settles what else is equal."""
     arrays, cut = found.arrays, found.legs.cut

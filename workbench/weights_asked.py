@@ -1,28 +1,24 @@
-"""What the weights page asks for, as its address says it, and the work that this takes. Knows no Streamlit.
+"""What the weights page asks for, as its address says it, and what this comes to. Knows no Streamlit.
 
-Owns the selection, what can be chosen, and work in the background that outlives a page. What is computed is `evals`'s.
+Owns the selection and what can be chosen. What is computed is `evals`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent import futures
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final
 
 import numpy as np
 
-from core import bridge, presets
+from core import presets
 from core.errors import SpecError, UnknownName
 from core.fusion import Fusion, fusions
 from core.fusion.spec import FUSIONS, spec_of
 from core.legs import legs
-from core.store.progress import Listener, Step, nobody
+from core.store.progress import Listener, nobody
 from core.variant import Variant
 from evals import evaluation, lab_steps
 from evals.evaluation import Opened
@@ -210,73 +206,3 @@ def nearest(weights: Sequence[float], steps: int) -> tuple[int, ...]:
     for at in order[: steps - sum(whole)]:
         whole[at] += 1
     return tuple(whole)
-
-
-# -- in the background -------------------------------------------------------------------------------------------------
-
-KEPT: Final = 12  # results; a surface of 225 queries with its candidates is some 2 MB
-
-
-class Work:
-    """One surface under way, or done. It goes on while nobody looks, and is found again by its key."""
-
-    def __init__(self, make: Callable[[Listener], Coroutine[Any, Any, Weighed]]) -> None:
-        self.step: Step | None = None
-        self._future = asyncio.run_coroutine_threadsafe(make(self._hear), bridge.loop())
-
-    def _hear(self, step: Step) -> None:
-        self.step = step
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after at most that long."""
-        return bool(futures.wait([self._future], seconds).done)
-
-    def stop(self) -> None:
-        """Cancel it, and with it its statement on the server."""
-        self._future.cancel()
-
-    @property
-    def stopped(self) -> bool:
-        return self._future.cancelled()
-
-    @property
-    def failed(self) -> bool:
-        return self._future.done() and not self.stopped and self._future.exception() is not None
-
-    def result(self) -> Weighed:
-        return self._future.result()
-
-
-def told(step: Step | None) -> tuple[float, str]:
-    """How far it is, as a share and in words."""
-    if step is None:
-        return 0.0, "Beginning"
-    of = f" of {step.total:,}" if step.total else ""
-    return min(1.0, step.done / step.total) if step.total else 0.0, f"{step.name}: {step.done:,}{of} {step.unit}"
-
-
-_begun: OrderedDict[tuple[str, ...], Work] = OrderedDict()
-_lock = threading.Lock()
-
-
-def begin(key: tuple[str, ...], make: Callable[[Listener], Coroutine[Any, Any, Weighed]]) -> Work:
-    """The work of that key, begun at the first call. One that failed is worth another try."""
-    with _lock:
-        if key not in _begun or _begun[key].failed:
-            _begun[key] = Work(make)
-        _begun.move_to_end(key)
-        for old in [each for each, work in _begun.items() if work.wait(0)][: max(0, len(_begun) - KEPT)]:
-            del _begun[old]
-        return _begun[key]
-
-
-def begun() -> list[tuple[str, ...]]:
-    """The keys of all that is under way or kept."""
-    with _lock:
-        return list(_begun)
-
-
-def forget(key: tuple[str, ...]) -> None:
-    """So that it begins anew."""
-    with _lock:
-        _begun.pop(key, None)

@@ -14,7 +14,7 @@ from core.store.home import home
 from evals.store import chain
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
-from workbench import weights_asked
+from workbench import jobs
 
 INSTRUMENT = "weights.instrument"
 WORDS = {"collection": "kettles", "legs": "bm25,fulltext"}
@@ -146,16 +146,16 @@ def test_a_variant_is_kept_where_the_home_has_a_folder_for_them(page):
 def test_work_that_somebody_stopped_can_be_begun_again(page):
     begun, free = threading.Event(), threading.Event()
     visit(page, **WORDS, k="33")
-    (key,) = [key for key in weights_asked.begun() if "33" in key]
-    weights_asked.forget(key)
+    (key,) = [key for key, _ in jobs.begun() if "33" in key]
+    jobs.forget(key)
 
-    async def waits(_: Any) -> Any:
+    async def waits(*_: Any) -> Any:
         import asyncio
 
         begun.set()
         await asyncio.to_thread(free.wait, 30)
 
-    work = weights_asked.begin(key, waits)
+    work = jobs.begin(key, "Waits", waits)
     begun.wait(5)
     work.stop()
     free.set()

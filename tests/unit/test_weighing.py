@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import math
-import threading
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from core.errors import SpecError, UnknownName
 from core.fusion import Fusion, LinearFusion, RbcFusion, RrfFusion
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
-from core.store.progress import Step
 from core.types import Query
 from core.variant import Rollup, Variant
 from evals.query_sets import Labelled
@@ -218,42 +215,3 @@ def _labelled(**splits: int) -> Labelled:
 
     labels = [Label(f"{split}{number}", "a", 1, split) for split, count in splits.items() for number in range(count)]
     return Labelled(tuple(Query(label.query_id, "?") for label in labels), tuple(labels))
-
-
-# -- work in the background --------------------------------------------------------------------------------------------
-
-
-def test_work_is_found_again_by_its_key_stopped_and_begun_anew():
-    stopped = threading.Event()
-
-    async def long(listener: Any) -> Any:
-        listener(Step("Legs", 1, 4, "queries"))
-        try:
-            await asyncio.sleep(60)
-        finally:
-            stopped.set()
-
-    work = weights_asked.begin(("test", "long"), long)
-    assert weights_asked.begin(("test", "long"), long) is work
-    assert not work.wait(0.05)
-    assert weights_asked.told(work.step) == (0.25, "Legs: 1 of 4 queries")
-    work.stop()
-    assert work.wait(1)
-    assert work.stopped
-    assert stopped.wait(5)
-    weights_asked.forget(("test", "long"))
-    again = weights_asked.begin(("test", "long"), long)
-    assert again is not work
-    again.stop()
-
-
-def test_work_that_failed_is_worth_another_try():
-    async def fails(_: Any) -> Any:
-        raise SpecError("No.")
-
-    work = weights_asked.begin(("test", "fails"), fails)
-    work.wait(5)
-    assert work.failed
-    with pytest.raises(SpecError):
-        work.result()
-    assert weights_asked.begin(("test", "fails"), fails) is not work

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from typing import Any, get_args
 
@@ -20,7 +19,7 @@ from core.store.home import home
 from core.variant import Variant
 from evals import evaluation
 from evals.evaluation import Opened
-from workbench import weighing, weights_asked
+from workbench import jobs, weighing, weights_asked
 from workbench.ui import errors, weights
 from workbench.weights_asked import Asked, Weighed
 
@@ -110,20 +109,20 @@ def _how(asked: Asked, ground: Opened, base: Variant) -> None:
 
 def _waited(key: Key, ground: Opened, asked: Asked) -> Weighed | None:
     """The surface; None where somebody stopped it. It goes on where the page is left, and is found again."""
-    work = weights_asked.begin(key, partial(weights_asked.weighed, ground, asked))
+    work = jobs.begin(key, "Weight surface", lambda listener, _: weights_asked.weighed(ground, asked, listener))
     if not work.wait(AT_ONCE):
         slot = st.empty()
         with slot.container():
             bar = st.progress(0.0, "Beginning")
             st.button("Stop", on_click=work.stop, icon=":material/stop_circle:")
             while not work.wait(BEAT):
-                bar.progress(*weights_asked.told(work.step))
+                bar.progress(*work.told)
         slot.empty()
     if work.stopped:
         st.html(
             '<div class="rb-box rb-note" role="note"><strong>Stopped</strong><p>Nothing was kept half done.</p></div>'
         )
-        st.button("Go on", on_click=weights_asked.forget, args=(key,))
+        st.button("Go on", on_click=jobs.forget, args=(key,))
         return None
     return work.result()
 

@@ -1,0 +1,99 @@
+"""Work in the background: found again, heard of, stopped in good order or at once, tried again after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from core.errors import Cancelled, SpecError
+from core.store.progress import Step
+from workbench import jobs
+
+KEY = ("test", "job")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    yield
+    if job := jobs.find(KEY):
+        job.stop()
+    jobs.forget(KEY)
+
+
+def test_a_job_is_found_again_by_its_key_stopped_and_begun_anew():
+    stopped = threading.Event()
+
+    async def long(listener: Any, _: Any) -> Any:
+        listener(Step("Legs", 1, 4, "queries"))
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    job = jobs.begin(KEY, "Long", long)
+    assert jobs.begin(KEY, "Long", long) is job
+    assert jobs.find(KEY) is job
+    assert not job.wait(0.05)
+    assert job.told == (0.25, "Legs: 1 of 4 queries")
+    job.stop()
+    assert job.wait(5)
+    assert job.stopped
+    assert job.problem is None
+    assert stopped.wait(5)
+    jobs.forget(KEY)
+    assert jobs.begin(KEY, "Long", long) is not job
+
+
+def test_one_that_failed_is_worth_another_try():
+    async def fails(*_: Any) -> Any:
+        raise SpecError("No.")
+
+    job = jobs.begin(KEY, "Fails", fails)
+    job.wait(5)
+    assert isinstance(job.problem, SpecError)
+    with pytest.raises(SpecError):
+        job.result()
+    assert jobs.begin(KEY, "Fails", fails) is not job
+
+
+def test_patience_lets_work_put_away_what_is_done():
+    kept = []
+
+    async def careful(_: Any, token: asyncio.Event) -> Any:
+        await token.wait()
+        kept.append("what was done")
+        raise Cancelled("Stopped.")
+
+    job = jobs.begin(KEY, "Careful", careful, patience=30)
+    assert not job.wait(0.05)
+    job.stop()
+    assert job.told == (0.0, "Stopping")
+    assert job.wait(5)
+    assert job.stopped
+    assert kept == ["what was done"]
+
+
+def test_asked_to_stop_twice_it_stops_at_once():
+    async def deaf(*_: Any) -> Any:
+        await asyncio.sleep(60)
+
+    job = jobs.begin(KEY, "Deaf", deaf, patience=30)
+    job.stop()
+    assert not job.wait(0.05)
+    job.stop()
+    assert job.wait(5)
+    assert job.stopped
+
+
+def test_patience_has_an_end():
+    async def deaf(*_: Any) -> Any:
+        await asyncio.sleep(60)
+
+    job = jobs.begin(KEY, "Deaf", deaf, patience=0.05)
+    job.stop()
+    assert job.wait(5)
+    assert job.stopped

@@ -1,0 +1,52 @@
+"""Where one is in a notebook, as the address bar says it: the notebook, a cell, and what is looked at in that cell.
+
+The address is the only truth, as on the other pages: a link opens the same view, and the browser's way back works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+import streamlit as st
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """All of it text; empty is none. All but the first two belong to the cell and go with it."""
+
+    notebook: str = ""
+    cell: str = ""
+    query: str = ""
+    variant: str = ""
+    metric: str = ""
+    document: str = ""
+    weights: str = ""
+    against: str = ""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> Place:
+        return cls(**{field.name: parameters.get(field.name, "").strip() for field in fields(cls)})
+
+    def parameters(self) -> dict[str, str]:
+        """What the address bar has to say."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def within(self, cell: str) -> Place:
+        """As that cell sees it: another's selection is none of its own."""
+        return self if self.cell == cell else Place(self.notebook, cell)
+
+
+def current() -> Place:
+    """What the address says."""
+    return Place.of(st.query_params)
+
+
+def go(place: Place) -> None:
+    """Move there. In a callback, so that the run that follows sees it from its first line."""
+    st.query_params.from_dict(place.parameters())
+
+
+def select(cell: str, **fields_: str) -> None:
+    """Look at something in a cell, which becomes the one that one is at."""
+    go(replace(current().within(cell), **fields_))

@@ -14,7 +14,7 @@ from sqlalchemy import func, select, text
 
 from core.embedding import DEFAULT_MODEL, embedder, minilm
 from core.errors import RankbookError
-from core.store import collections, home, writers
+from core.store import clusters, collections, home, writers
 from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
@@ -35,7 +35,7 @@ class Finding:
 
 async def examine(chains: Sequence[Chain] = ()) -> list[Finding]:
     """Everything, in the order in which things depend on each other."""
-    findings = [_versions(), _disk(), _model()]
+    findings = [_versions(), _disk(), *_set_aside(), _model()]
     try:
         store = await Store.open(chains=chains)
     except RankbookError as error:
@@ -65,6 +65,13 @@ def _disk() -> Finding:
     if free < LEAST_FREE:
         return Finding("Disk", found, ok=False, way_out="Make room, or set RANKBOOK_HOME to a folder on a larger disk.")
     return Finding("Disk", found)
+
+
+def _set_aside() -> list[Finding]:
+    """Data folders that `rankbook restore --fresh` left for its user to delete."""
+    folders = clusters.set_aside(home.home() / "postgres")
+    tail = "restore --fresh moved it there; delete it once nothing is missing"
+    return [Finding("Set aside", f"{folder}: {tail}") for folder in folders]
 
 
 def _model() -> Finding:

@@ -20,8 +20,8 @@ from pathlib import Path
 import psycopg
 
 from core.errors import ServerError
+from core.store import clusters, keeper
 from core.store import home as homes
-from core.store import keeper
 from core.store.programs import Programs, environment
 from core.store.progress import SPACE, Progress, spaced
 
@@ -86,6 +86,7 @@ class EmbeddedServer:
 
     def acquire(self, progress: Progress = lambda _: None) -> EmbeddedServer:
         """Take a lease and return once the server answers."""
+        clusters.refuse_other_major(self.cluster, self.cluster.name)
         self._make_folders()
         if self._lease is None:
             self._lease = self._take_lease(progress)

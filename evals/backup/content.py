@@ -1,0 +1,176 @@
+"""A collection's documents, chunks and vectors from a backup into a schema of its own, with all that is made of them.
+
+Everything in the caller's transaction, indexes included: a collection is there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import inspect, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from core.errors import RankbookError, StoreError
+from core.store import collections, indexes, names
+from core.store.attached import AttachedTable, Attachment
+from core.store.attached import inspect as inspect_attached
+from core.store.collections import LARGEST_INDEXED_DIMENSION, View
+from core.store.engine import Store
+from core.store.lexicon import FORGET_TERMS, PASSES, WORK_MEMORY, Range
+from core.store.migrations import collection as collection_chain
+from core.store.names import ITEMS
+from core.store.progress import Step
+from core.store.schema import (
+    HERE,
+    ChunkSet,
+    Collection,
+    EmbeddingSet,
+    Item,
+    chunk_table,
+    lexeme_table,
+    posting_table,
+    term_table,
+    vector_table,
+)
+from evals.backup import parts
+from evals.backup.parts import REGISTER
+from evals.backup.taking import Taking
+
+LARGEST_DIMENSION = 16_000  # pgvector's
+REGISTERED = ("card", "origin", "fields", "version", "created_at", "changed_at", "loaded_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The collection as it is registered here; `note` says what could not be."""
+
+    row: Collection | None
+    note: str = ""
+
+
+async def register(store: Store, taking: Taking, name: str, kind: str) -> Registered:
+    """Enter the collection under that name. An attached table is looked at anew, and left out where it is not there."""
+    incoming = await taking.aside(REGISTER)
+    found = (await taking.connection.execute(select(incoming))).all()
+    if len(found) != 1:
+        raise taking.archive.wrong(f"It does not say what the collection {name!r} is.")
+    attached, note = await _attached(store, found[0], name) if kind == "attached" else (None, "")
+    if note:
+        return Registered(None, note)
+    await collections.check_language(taking.connection, found[0].language)
+    given = {column: getattr(found[0], column) for column in REGISTERED}
+    given["fields"] = names.checked_fields(given["fields"])
+    row = Collection(name=name, namespace=names.schema_of(name), language=found[0].language, attached=attached, **given)
+    await _refuse_schema(taking.connection, row)
+    await collections.register(AsyncSession(taking.connection, expire_on_commit=False), row)
+    return Registered(row)
+
+
+async def _attached(store: Store, row: Any, name: str) -> tuple[dict[str, Any] | None, str]:
+    """What stood aside is not in a backup; what the catalogue says is asked here, and not taken from a file."""
+    try:
+        mapping = AttachedTable.model_validate((row.attached or {}).get("table"))
+        facts = await inspect_attached(store, mapping)
+    except (RankbookError, ValueError) as error:
+        return None, f"The table that {name!r} was attached to is not as it was ({error}). Attach it again."
+    return Attachment(table=mapping, facts=facts).model_dump(mode="json"), ""
+
+
+async def _refuse_schema(connection: AsyncConnection, row: Collection) -> None:
+    if row.namespace in await connection.run_sync(lambda sync: inspect(sync).get_schema_names()):
+        raise StoreError(f"There is a schema {row.namespace!r} already, which {row.name!r} would need. Give --as NAME.")
+
+
+@dataclass(slots=True)
+class Content:
+    """What fills one registered collection."""
+
+    store: Store
+    taking: Taking
+    row: Collection
+
+    @property
+    def connection(self) -> AsyncConnection:
+        return self.taking.connection
+
+    async def fill(self) -> dict[str, int]:
+        """Rows by table."""
+        namespace = self.row.namespace
+        await self.connection.run_sync(collection_chain.upgrade, namespace)
+        await self.connection.execution_options(schema_translate_map={HERE: namespace})
+        counts = {
+            mapped.__tablename__: await self.taking.into(parts.table(mapped), namespace)
+            for mapped in (Item, ChunkSet, EmbeddingSet)
+        }
+        view = await self._view()
+        await self._make_tables(view)
+        made = [table for table in parts.own_tables(view) if table.name not in counts]
+        self._refuse_strange([*counts, *(table.name for table in made)])
+        for table in made:
+            counts[table.name] = await self.taking.into(table, namespace)
+        await self._texts(await self._view())
+        await self._indexes(view)
+        return counts
+
+    async def _view(self) -> View:
+        session = AsyncSession(self.connection, expire_on_commit=False)
+        chunk_sets = tuple(await session.scalars(select(ChunkSet).order_by(ChunkSet.key)))
+        embedding_sets = tuple(await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key)))
+        self._check_sets(chunk_sets, embedding_sets)
+        return View(self.row, chunk_sets, embedding_sets)
+
+    def _check_sets(self, chunk_sets: Sequence[ChunkSet], embedding_sets: Sequence[EmbeddingSet]) -> None:
+        keys = {each.key: each.name for each in chunk_sets}
+        sound = keys.get(0) == ITEMS and min(keys) >= 0
+        sound &= all(
+            each.chunk_set in keys
+            and each.key > 0
+            and 0 < each.dimension <= LARGEST_DIMENSION
+            and each.index in LARGEST_INDEXED_DIMENSION
+            for each in embedding_sets
+        )
+        if not sound:
+            raise self.taking.archive.wrong(f"The sets that it lists of {self.row.name!r} do not fit together.")
+        if embedding_sets:
+            self.store.capabilities.need("vector")
+
+    def _refuse_strange(self, known: Sequence[str]) -> None:
+        catalog = [part.name for part in (REGISTER, *parts.OF_COLLECTIONS)]
+        for name in self.taking.archive.tables(self.taking.folder):
+            if name not in known and name not in catalog:
+                raise self.taking.archive.wrong(f"It holds a table {name!r} that {self.row.name!r} does not have.")
+
+    async def _make_tables(self, view: View) -> None:
+        for each in view.chunk_sets:
+            for make in (*([chunk_table] if each.key else []), lexeme_table, term_table, posting_table):
+                await self.connection.execute(CreateTable(make(each.key)))
+        for made in view.embedding_sets:
+            await self.connection.execute(CreateTable(vector_table(made.key, made.dimension)))
+        anew = {"lexed_to": 0, "posted_to": 0, "units": 0, "length": 0}
+        await self.connection.execute(update(ChunkSet).values(anew))
+
+    async def _texts(self, view: View) -> None:
+        """Lexemes, vocabulary and postings, as this server makes them."""
+        await self.connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))
+        for chunk_set in view.chunk_sets:
+            for each in PASSES:
+                done = 0
+                while done < chunk_set.last_key:
+                    upto = min(done + each.units_a_range, chunk_set.last_key)
+                    await each.work(self.connection, Range(view, chunk_set.key, done, upto))
+                    done = upto
+                    self.taking.listener(Step(f"{each.name} of {chunk_set.name}", done, chunk_set.last_key))
+                mark = update(ChunkSet).where(ChunkSet.key == chunk_set.key).values({each.watermark: done})
+                await self.connection.execute(mark)
+            await Range(view, chunk_set.key, 0, 0).execute(self.connection, FORGET_TERMS)
+
+    async def _indexes(self, view: View) -> None:
+        """One after the other, each with all of the memory and the cores that the server allows one."""
+        trigrams = "pg_trgm" not in self.store.capabilities.missing
+        wanted = list(indexes.wanted(view, trigrams=trigrams))
+        for done, index in enumerate(wanted, start=1):
+            await self.connection.execute(CreateIndex(index))
+            self.taking.listener(Step(f"Index {index.name}", done, len(wanted), "indexes"))

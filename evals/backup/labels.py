@@ -1,0 +1,221 @@
+"""Queries, labels and judgements from a backup, merged into what a collection has. What is there stays.
+
+Of a query that reads otherwise here, nothing comes in: its labels are about another question. A judge's newer grade of
+a pair takes the place of the older. All of it in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, literal, not_, select, union
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import Text
+
+from core.types import Place, Query, Row
+from evals.backup import parts
+from evals.backup.parts import LABELS
+from evals.backup.taking import Taking, counted
+from evals.judging.judgements import MODEL_PREFIX
+from evals.labels import DEFAULT_MAX_GRADE, CheckedLabels, Exclusion, Label, Span
+from evals.query_sets import Labelled
+
+Absent = Callable[[Collection[str]], Awaitable[list[str]]]  # those of the ids that the collection does not hold
+NOWHERE: Final = Place("")
+OTHER_QUESTION = "of queries that read otherwise here"
+NO_QUESTION = "of queries that are not here"
+OTHER_GRADE = "labels graded otherwise here"
+NO_DOCUMENT = "for documents that are not here"
+OLDER = "judgements that are here already, or newer"
+
+
+@dataclass(slots=True)
+class Merged:
+    """What came in, and what was left out, each counted."""
+
+    name: str
+    added: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    note: str = ""
+
+    def add(self, what: str, count: int) -> None:
+        self.added[what] = self.added.get(what, 0) + count
+
+    def leave(self, why: str, count: int) -> None:
+        self.left[why] = self.left.get(why, 0) + count
+
+
+@dataclass(slots=True)
+class Merging:
+    """The incoming tables beside those of the store."""
+
+    taking: Taking
+    name: str
+    incoming: dict[str, Table]
+    merged: Merged
+    absent: Absent | None = None
+
+    @property
+    def connection(self) -> AsyncConnection:
+        return self.taking.connection
+
+    @classmethod
+    async def begun(cls, taking: Taking, name: str, absent: Absent | None = None) -> Merging:
+        incoming = {part.name: await taking.aside(part) for part in LABELS}
+        return cls(taking, name, incoming, Merged(name), absent)
+
+    async def run(self) -> Merged:
+        sets = self.incoming["query_sets"]
+        others: set[str] = set()
+        for row in (await self.connection.execute(select(sets).order_by(sets.c.key))).all():
+            others |= await self._merge_set(row)
+        await self._judgements(sorted(others))
+        return self.merged
+
+    # -- query sets ------------------------------------------------------------------------------------------------
+
+    async def _merge_set(self, row: Any) -> set[str]:
+        """The ids of queries that are other questions here."""
+        key, digest = await self._own_set(row)
+        others = [] if digest is None else await self._other_questions(row.key, key)
+        missing = await self._missing(row.key)
+        before = sum(self.merged.added.values())
+        for part in LABELS[1:-1]:
+            await self._add(part.table, row.key, key, others, missing)
+        whole = digest is None and self.absent is None  # all of it has been checked
+        if sum(self.merged.added.values()) > before or digest is None:
+            await self._mark(row, key, whole=whole)
+        return set(others)
+
+    async def _own_set(self, row: Any) -> tuple[int, bytes | None]:
+        """The key of the set of that name, held until the end, and its digest; None where it is new."""
+        table = parts.table_of_sets()
+        here = select(table.c.key, table.c.digest).where(table.c.collection == self.name, table.c.name == row.name)
+        found = (await self.connection.execute(here.with_for_update())).first()
+        if found is not None:
+            return found.key, bytes(found.digest)
+        made = insert(table).values(collection=self.name, name=row.name, digest=row.digest, flaws=row.flaws)
+        return int((await self.connection.execute(made.returning(table.c.key))).scalar_one()), None
+
+    async def _other_questions(self, old: int, key: int) -> list[str]:
+        theirs, ours = self.incoming["queries"], _stored("queries")
+        same = and_(theirs.c.set_key == old, ours.c.set_key == key, ours.c.id == theirs.c.id)
+        query = select(ours.c.id).join(theirs, same).where(ours.c.text != theirs.c.text).order_by(ours.c.id)
+        return list(await self.connection.scalars(query))
+
+    async def _missing(self, old: int) -> list[str]:
+        if self.absent is None:
+            return []
+        tables = [self.incoming[name] for name in ("labels", "spans", "exclusions")]
+        wanted = union(*(select(each.c.item_id).where(each.c.set_key == old) for each in tables))
+        return await self.absent(list(await self.connection.scalars(wanted)))
+
+    async def _add(self, table: Table, old: int, key: int, others: list[str], missing: list[str]) -> None:
+        theirs = self.incoming[table.name]
+        names = [name for name in parts.columns(table) if not (table.name == "spans" and name == "key")]
+        of_set = theirs.c.set_key == old
+        asked = theirs.c.id if table.name == "queries" else theirs.c.query_id
+        is_other = asked == func.any(_array(others))
+        queries = _stored("queries")
+        stored = exists().where(queries.c.set_key == key, queries.c.id == asked)
+        known: ColumnElement[bool] = literal(True) if table.name == "queries" else stored
+        lacks = theirs.c.item_id == func.any(_array(missing)) if "item_id" in names else literal(False)
+        if table.name != "queries":
+            await self._leave(OTHER_QUESTION, theirs, and_(of_set, is_other))
+            await self._leave(NO_QUESTION, theirs, and_(of_set, not_(is_other), not_(known)))
+            await self._leave(NO_DOCUMENT, theirs, and_(of_set, not_(is_other), known, lacks))
+        wanted = and_(of_set, not_(is_other), known, not_(lacks))
+        same = _same(table, theirs, key)
+        if table.name == "labels":
+            otherwise = exists().where(same, table.c.grade != theirs.c.grade)
+            await self._leave(OTHER_GRADE, theirs, and_(wanted, otherwise))
+        values = [literal(key) if name == "set_key" else theirs.c[name] for name in names]
+        rows = select(*values).where(wanted, not_(exists().where(same)))
+        add = insert(table).from_select(names, rows, include_defaults=False)
+        self.merged.add(table.name, await counted(self.connection, add))
+
+    async def _leave(self, why: str, theirs: Table, condition: Any) -> None:
+        count = await self.connection.scalar(select(func.count()).select_from(theirs).where(condition))
+        self.merged.leave(why, int(count or 0))
+
+    async def _mark(self, row: Any, key: int, *, whole: bool) -> None:
+        """The set's digest follows what is in it now; one that came in as it was keeps all that was said of it."""
+        table = parts.table_of_sets()
+        if whole:
+            values = {name: getattr(row, name) for name in ("digest", "checked_version", "changed_at")}
+        else:
+            labelled = await labelled_of(self.connection, key)
+            values = {"digest": labelled.digest(), "checked_version": None, "changed_at": func.now()}
+        await self.connection.execute(table.update().where(table.c.key == key).values(values))
+
+    # -- judgements ------------------------------------------------------------------------------------------------
+
+    async def _judgements(self, others: list[str]) -> None:
+        theirs, table = self.incoming["judgements"], _stored("judgements")
+        await self._refuse_forged(theirs)
+        is_other = theirs.c.query_id == func.any(_array(others))
+        await self._leave(OTHER_QUESTION, theirs, is_other)
+        names = parts.columns(table)
+        values = [literal(self.name) if name == "collection" else theirs.c[name] for name in names]
+        add = upsert(table).from_select(names, select(*values).where(not_(is_other)), include_defaults=False)
+        keys = [column.name for column in table.primary_key]
+        changed = {name: add.excluded[name] for name in names if name not in keys}
+        newer = add.on_conflict_do_update(
+            index_elements=keys, set_=changed, where=add.excluded.judged_at > table.c.judged_at
+        )
+        wanted = await self.connection.scalar(select(func.count()).select_from(theirs).where(not_(is_other)))
+        done = await counted(self.connection, newer)
+        self.merged.add("judgements", done)
+        self.merged.leave(OLDER, int(wanted or 0) - done)
+
+    async def _refuse_forged(self, theirs: Table) -> None:
+        """What `judgements.give` would have refused."""
+        is_signed = theirs.c.judge.startswith(MODEL_PREFIX, autoescape=True)
+        forged = (is_signed != theirs.c.is_model) | not_(theirs.c.grade.between(0, DEFAULT_MAX_GRADE))
+        if await self.connection.scalar(select(func.count()).select_from(theirs).where(forged)):
+            raise self.taking.archive.wrong("It holds judgements that nobody can have given. Nothing was restored.")
+
+
+def _array(values: Sequence[str]) -> Any:
+    return literal(list(values), ARRAY(Text(collation="C")))
+
+
+def _stored(name: str) -> Table:
+    return next(part.table for part in LABELS if part.name == name)
+
+
+def _same(table: Table, theirs: Table, key: int) -> Any:
+    """Whether a row stands here already: by the table's key, and of spans, which have none, by all they say."""
+    given = [column.name for column in table.primary_key if column.name != "set_key"]
+    if table.name == "spans":
+        given = [name for name in parts.columns(table) if name not in {"key", "set_key"}]
+    return and_(table.c.set_key == key, *(table.c[name] == theirs.c[name] for name in given))
+
+
+async def labelled_of(connection: AsyncConnection, key: int) -> Labelled:
+    """A set as it stands in this very transaction, in the order that its digest wants."""
+
+    async def of(name: str) -> Sequence[Any]:
+        table = _stored(name)
+        return (await connection.execute(select(table).where(table.c.set_key == key))).all()
+
+    return Labelled.of(
+        CheckedLabels(
+            tuple(
+                Row(Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.metadata), NOWHERE)
+                for row in await of("queries")
+            ),
+            tuple(Row(Label(row.query_id, row.item_id, row.grade, row.split), NOWHERE) for row in await of("labels")),
+            tuple(
+                Row(Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade), NOWHERE)
+                for row in await of("spans")
+            ),
+            tuple(Row(Exclusion(row.query_id, row.item_id), NOWHERE) for row in await of("exclusions")),
+            (),
+            (),
+        )
+    )

@@ -1,0 +1,239 @@
+"""Reading a backup that anybody may have written: names, kinds, sizes and digests are checked, nothing is extracted.
+
+Memory holds a block. A file that was cut off is read as far as it is whole, by those who say that this will do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from core.errors import InputError
+from core.store.progress import Listener, Step, nobody
+from evals.backup.archive import GZIP
+from evals.backup.form import (
+    CONTENTS,
+    LARGEST_FILE,
+    LARGEST_LIST,
+    LARGEST_PIECE,
+    MANIFEST,
+    MOST_MEMBERS,
+    NAME,
+    Contents,
+    Manifest,
+    Member,
+    table_of,
+)
+
+BLOCK: Final = 2**20
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Bounded:
+    """The file, of which nobody reads much at once: a tar's own headings may claim any length."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= LARGEST_LIST:
+            raise tarfile.ReadError("a heading that claims to be endless")
+        return self._file.read(size)
+
+
+class Archive:
+    """An open backup. `contents` is None where the file was cut off."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self.path, self._file = path, file
+        self.size = path.stat().st_size
+        self.cut_in = ""  # the member that the file ends in, where it was cut off in one
+        self.infos = self._indexed()
+        if next(iter(self.infos), None) != MANIFEST:
+            raise self.wrong("This is not a backup of Rankbook's.")
+        self.manifest = self._read_list(MANIFEST, Manifest)
+        self.contents = self._read_list(CONTENTS, Contents) if CONTENTS in self.infos else None
+        self._listed = {each.name: each for each in self.contents.members} if self.contents else {}
+        self._check_numbers()
+
+    @property
+    def whole(self) -> bool:
+        return self.contents is not None
+
+    def wrong(self, what: str) -> InputError:
+        return InputError(what, path=self.path)
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def _indexed(self) -> dict[str, tarfile.TarInfo]:
+        """Members by name, in the order of the file, as far as they are all there."""
+        found: dict[str, tarfile.TarInfo] = {}
+        self._file.seek(0)
+        try:
+            with tarfile.open(fileobj=_Bounded(self._file), mode="r:", errorlevel=2) as tar:  # type: ignore[call-overload]
+                for info in tar:
+                    if info.offset_data + info.size > self.size:
+                        self.cut_in = info.name
+                        break
+                    self._check_member(info, found)
+                    found[info.name] = info
+        except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
+            if not found:
+                raise self.wrong("This is not a backup of Rankbook's, or nothing of it is left.") from error
+        return found
+
+    def _check_member(self, info: tarfile.TarInfo, found: dict[str, tarfile.TarInfo]) -> None:
+        plain = info.type in {tarfile.REGTYPE, tarfile.AREGTYPE} and not info.issparse() and not info.pax_headers
+        if not plain or not NAME.fullmatch(info.name) or info.name in found or len(found) >= MOST_MEMBERS:
+            raise self.wrong(f"The member {info.name!r:.80} is nothing that a backup holds; it was not touched.")
+        if CONTENTS in found:
+            raise self.wrong("Something was added to this backup after its end; it was not touched.")
+        packed = table_of(info.name) is not None
+        most = LARGEST_PIECE if packed else LARGEST_FILE if info.name.startswith("files/") else LARGEST_LIST
+        if info.size > most:
+            raise self.wrong(f"The member {info.name!r} claims {info.size:,} bytes, which is more than one may have.")
+
+    def _check_numbers(self) -> None:
+        numbers = [each.number for each in self.manifest.collections]
+        names = [each.name for each in self.manifest.collections]
+        files = [each.number for each in self.manifest.files]
+        if any(len(set(each)) < len(each) for each in (numbers, names, files)):
+            raise self.wrong("Its list names something twice; a backup of Rankbook's does not.")
+
+    def tables(self, folder: str) -> list[str]:
+        """The tables of a collection that stand here, or begin to."""
+        found = [table_of(name) for name in self.infos]
+        return list(dict.fromkeys(each[1] for each in found if each and each[0] == folder))
+
+    def pieces(self, folder: str, table: str) -> list[str]:
+        return [name for name in self.infos if table_of(name) == (folder, table)]
+
+    def rows(self, folder: str, table: str) -> int:
+        return sum(self._listed[name].rows for name in self.pieces(folder, table) if name in self._listed)
+
+    def listed_rows(self, piece: str) -> int | None:
+        """How many rows a piece is said to hold; None where the list was cut off."""
+        return self._listed[piece].rows if piece in self._listed else None
+
+    @property
+    def unpacked(self) -> int:
+        """Bytes of all that is in it."""
+        return sum(each.size for each in self._listed.values())
+
+    # -- what is in it ---------------------------------------------------------------------------------------------
+
+    def _read_list(self, name: str, model: type[M]) -> M:
+        try:
+            return model.model_validate_json(self._stored(name))
+        except ValidationError as error:
+            said = error.errors(include_url=False)[0]
+            if said["loc"] == ("format",):
+                raise self.wrong("It is of a form that this Rankbook does not know: a newer one reads it.") from error
+            raise self.wrong(f"{name} does not say what a backup's does ({said['msg'][:120]}).") from error
+
+    def _stored(self, name: str) -> bytes:
+        info = self.infos[name]
+        self._file.seek(info.offset_data)
+        return self._file.read(info.size)
+
+    def file(self, name: str) -> bytes:
+        """A member that is not packed."""
+        if name not in self.infos:
+            raise self.wrong(f"It lists {name}, and does not hold it.")
+        return self._stored(name)
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """What a piece unpacks to, block by block; its size is watched, its end is checked."""
+        info = self.infos[name]
+        most = self._listed[name].size if name in self._listed else LARGEST_PIECE
+        unpacker, size, at = zlib.decompressobj(GZIP), 0, info.offset_data
+        end = at + info.size
+        pending = b""
+        while not unpacker.eof:
+            if not pending:
+                self._file.seek(at)  # others may have read elsewhere meanwhile
+                pending = self._file.read(min(BLOCK, end - at))
+                at += len(pending)
+            if not pending and not unpacker.unconsumed_tail:
+                raise self.wrong(f"{name} ends too early.")
+            try:
+                block = unpacker.decompress(pending, BLOCK)
+            except zlib.error as error:
+                raise self.wrong(f"{name} is damaged ({error}).") from error
+            pending = unpacker.unconsumed_tail
+            size += len(block)
+            if size > most:
+                raise self.wrong(f"{name} unpacks to more than the {most:,} bytes that it may.")
+            if block:
+                yield block
+        if unpacker.unused_data or at < end:
+            raise self.wrong(f"{name} goes on after its end.")
+
+    def check(self, listener: Listener = nobody) -> None:
+        """Everything against its digest, before anything of it is used."""
+        if self.contents is None:
+            raise self.wrong(
+                "The file was cut off: it has no end. Take another copy of it; `--labels-only` brings back the labels "
+                "and judgements that it still holds."
+            )
+        absent = [each.name for each in self.contents.members if each.name not in self.infos]
+        strange = [name for name in self.infos if name not in self._listed and name != CONTENTS]
+        if absent or strange:
+            raise self.wrong(f"Its list and what it holds differ, in {(absent or strange)[0]} for one.")
+        done = 0
+        for each in self.contents.members:
+            self._check_digest(each)
+            done += self.infos[each.name].size
+            listener(Step("Checking the backup", done // BLOCK, self.size // BLOCK, "MiB"))
+
+    def _check_digest(self, listed: Member) -> None:
+        digest, size, lines = hashlib.sha256(), 0, 0
+        packed = table_of(listed.name) is not None
+        for block in self.blocks(listed.name) if packed else (self._stored(listed.name),):
+            digest.update(block)
+            size += len(block)
+            lines += block.count(b"\n")
+        if digest.hexdigest() != listed.sha256 or size != listed.size or (packed and lines - 1 != listed.rows):
+            raise self.wrong(f"{listed.name} is not what was written: its digest differs. Take another copy.")
+
+    def keep_readable(self, folder: str, table: str) -> bool:
+        """Forget pieces that cannot be read to their end. Whether all of the table is here, as far as can be told."""
+        there = self.pieces(folder, table)
+        for name in there:
+            if not self._is_sound(name):
+                del self.infos[name]
+        left = self.pieces(folder, table)
+        if self.contents is None:
+            known = [*self.infos, *([self.cut_in] if self.cut_in else [])]  # what comes next shows that this is all
+            return bool(left) and left == there and table_of(known[-1]) != (folder, table)
+        listed = [name for name in self._listed if table_of(name) == (folder, table)]
+        return left == listed
+
+    def _is_sound(self, name: str) -> bool:
+        try:
+            if name in self._listed:
+                self._check_digest(self._listed[name])
+            else:
+                for _ in self.blocks(name):
+                    pass
+        except InputError:
+            return False
+        return True
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Archive]:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"The backup cannot be read ({error.strerror or error}).", path=path) from error
+    with file:
+        yield Archive(file, path)

@@ -1,0 +1,59 @@
+"""Runs, pins, contests and votes from a backup. What has the same key here already is left as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table, func, literal, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from evals.backup import parts
+from evals.backup.parts import OUTPUTS, RESULTS, Part
+from evals.backup.taking import Taking, counted
+
+DIGITS = 32  # of a run's id
+
+
+async def adopt(taking: Taking, name: str, *, renamed: bool) -> tuple[dict[str, int], dict[str, int]]:
+    """Rows that came in and rows that were here, by table.
+
+    Keys are made of what a run or a contest is of, its collection's name included: under another name they are others.
+    """
+    added: dict[str, int] = {}
+    left: dict[str, int] = {}
+    for part in RESULTS:
+        incoming = await taking.aside(part)
+        total, came = await _insert(taking.connection, part.table, incoming, _values(part, incoming, name, renamed))
+        added[part.name], left[part.name] = came, total - came
+    return added, left
+
+
+def _values(part: Part, incoming: Table, name: str, renamed: bool) -> list[Any]:
+    def value(column: str) -> Any:
+        if column == "collection":
+            return literal(name)
+        is_key = part.through is None and column in {key.name for key in part.table.primary_key}
+        if renamed and (is_key or (part.through is not None and column == part.column)):
+            return _other_key(incoming.c[column], name)
+        return incoming.c[column]
+
+    return [value(column) for column in parts.columns(part.table)]
+
+
+def _other_key(key: Any, name: str) -> Any:
+    content = func.convert_to(key.concat(literal(f" {name}")), "UTF8")
+    return func.left(func.encode(func.sha256(content), "hex"), DIGITS)
+
+
+async def _insert(connection: AsyncConnection, table: Table, incoming: Table, values: list[Any]) -> tuple[int, int]:
+    total = int(await connection.scalar(select(func.count()).select_from(incoming)) or 0)
+    add = insert(table).from_select(parts.columns(table), select(*values), include_defaults=False)
+    return total, await counted(connection, add.on_conflict_do_nothing())
+
+
+async def adopt_outputs(taking: Taking) -> int:
+    """What notebooks' cells showed."""
+    incoming = await taking.aside(OUTPUTS)
+    values = [incoming.c[column] for column in parts.columns(OUTPUTS)]
+    return (await _insert(taking.connection, OUTPUTS, incoming, values))[1]

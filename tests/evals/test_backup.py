@@ -1,0 +1,643 @@
+"""Backups: all of it comes back, nothing that is here is written over, and a hostile file gets nowhere."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc, operator"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore, index"
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+import re
+import shutil
+import stat
+import tarfile
+import tracemalloc
+from datetime import timedelta
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import text
+from typer.testing import CliRunner
+
+from core import bridge
+from core.errors import Cancelled, InputError, RankbookError, StoreError, UnknownName
+from core.store import attached, collections
+from core.store.engine import Store
+from core.store.schema import HERE, Base
+from core.types import Place, Query, Row
+from evals import backup, library, query_sets
+from evals.backup import form, parts, reading
+from evals.judging import judgements as judging
+from evals.labels import CheckedLabels, Exclusion, Label
+from evals.query_sets import Labelled
+from evals.running import run_store
+from evals.store import chain as evals_chain
+from tests.conftest import TEST_DSN, make_home
+from tests.evals.archives import (
+    LABELLED,
+    NOON,
+    backed_up,
+    changed,
+    filled,
+    judged,
+    of,
+    put_together,
+    taken_apart,
+)
+from tests.fakes import HashingEmbedder
+from tests.store.making import contents, documents, fresh, ingest, make, some_name, wrong
+from workbench.cli import app
+
+
+@pytest.fixture
+def saved(store, name, tmp_path):
+    """A collection and its backup."""
+    filled(store, name)
+    return backed_up(store, tmp_path / "a.tar", name).path
+
+
+@pytest.fixture(scope="module")
+def donor(store, tmp_path_factory):
+    """A backup of a collection that every test leaves alone: its path."""
+    name = some_name()
+    filled(store, name)
+    return backed_up(store, tmp_path_factory.mktemp("donor") / "a.tar", name).path
+
+
+def restored(store, path, **options):
+    return bridge.run(backup.restore(store, path, **options))
+
+
+def merged(store, path, **options):
+    return bridge.run(backup.restore_labels(store, path, **options))
+
+
+def everything(store, name):
+    """What a collection holds and what is known of it, but for its name."""
+    row = fresh(store, name).row
+    runs = bridge.run(run_store.listed(store, collection=name))
+    return {
+        **contents(store, name),
+        "row": {at: getattr(row, at) for at in ("language", "card", "fields", "version", "created_at", "loaded_at")},
+        "labelled": in_order(bridge.run(query_sets.load(store, name))),
+        "digest": bridge.run(query_sets.checked(store, name)),
+        "judgements": sorted(bridge.run(judging.load(store, name)), key=repr),
+        "runs": [(each.name, each.made_at) for each in runs],
+    }
+
+
+def in_order(labelled):
+    return {part: sorted(getattr(labelled, part), key=repr) for part in ("queries", "labels", "spans", "exclusions")}
+
+
+def gone(store, name):
+    return bridge.run(collections.find(store, name)) is None
+
+
+# -- there and back ----------------------------------------------------------------------------------------------------
+
+
+def test_a_collection_comes_back_under_another_name_with_all_that_was_in_it(store, name, saved):
+    other = f"{name} again"
+    back = restored(store, saved, collection=name, name=other).collections[0]
+    assert everything(store, other) == everything(store, name)
+    assert wrong(store, other) == {}
+    assert back.rows["items"] == 13
+    assert back.merged.added == {"queries": 2, "labels": 3, "spans": 1, "exclusions": 1, "judgements": 2}
+    assert back.results["runs"] == 1
+
+
+def test_a_collection_that_was_dropped_comes_back_as_the_same_one(store, name, saved):
+    before = everything(store, name)
+    bridge.run(library.drop(store, name))
+    back = restored(store, saved).collections[0]
+    assert everything(store, name) == before
+    assert (back.merged.added["judgements"], back.results["runs"]) == (0, 0)  # these a drop leaves here
+
+
+def test_what_was_pinned_is_found_by_its_pin_again(store, name, saved):
+    async def forget():
+        async with store.begin() as connection:
+            await connection.execute(text("DELETE FROM rankbook.pins WHERE name = :name"), {"name": f"pin of {name}"})
+            await connection.execute(text("DELETE FROM rankbook.runs WHERE collection = :name"), {"name": name})
+
+    before = bridge.run(run_store.load(store, f"pin of {name}"))
+    bridge.run(forget())
+    bridge.run(library.drop(store, name))
+    restored(store, saved)
+    assert bridge.run(run_store.load(store, f"pin of {name}")) == before
+
+
+def test_a_backup_holds_what_was_committed_when_it_began(store, name, tmp_path):
+    filled(store, name)
+    before = everything(store, name)
+    steps = []
+
+    def listen(step):
+        if not steps:  # something was read, and most was not
+            with psycopg.connect(TEST_DSN or store.server.conninfo(), autocommit=True) as other:
+                other.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(fresh_namespace, "items")))
+                other.execute("DELETE FROM rankbook.judgements WHERE collection = %s", (name,))
+        steps.append(step.name)
+
+    fresh_namespace = fresh(store, name).namespace
+    bridge.run(backup.save(store, tmp_path / "a.tar", collection=name, listener=listen))
+    assert steps[0].startswith("Saving query_sets")
+    assert everything(store, name) != before
+    restored(store, tmp_path / "a.tar", collection=name, name=f"{name} b")
+    assert everything(store, f"{name} b") == before
+
+
+def test_an_interrupted_load_is_still_one_when_it_comes_back(store, name, tmp_path):
+    filled(store, name)
+
+    async def interrupt():
+        async with store.begin() as connection:
+            await collections.mark_loading(connection, name)
+
+    bridge.run(interrupt())
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    restored(store, path, collection=name, name=f"{name} b")
+    assert fresh(store, f"{name} b").interrupted
+
+
+def test_an_empty_collection_comes_back_too(store, name, tmp_path):
+    make(store, name, chunks={})
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    restored(store, path, name=f"{name} b")
+    assert contents(store, f"{name} b") == contents(store, name)
+    assert wrong(store, f"{name} b") == {}
+
+
+def test_a_table_larger_than_a_piece_is_cut_between_rows(store, name, tmp_path, monkeypatch):
+    filled(store, name, count=60)
+    monkeypatch.setattr("evals.backup.archive.PIECE", 2000)
+    monkeypatch.setattr("evals.backup.saving.BLOCK", 300)
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    pieces = [each for each in taken_apart(path) if "/items." in each]
+    assert len(pieces) > 3
+    restored(store, path, name=f"{name} b")
+    assert contents(store, f"{name} b") == contents(store, name)
+
+
+@pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded server that is filled and emptied")
+def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_one(tmp_path):
+    folders = {"notebooks": tmp_path / "notebooks", "variants": tmp_path / "variants"}
+    other = {name: tmp_path / "other" / name for name in folders}
+    for folder, file in (("notebooks", "tour.md"), ("variants", "mine.toml")):
+        folders[folder].mkdir()
+        (folders[folder] / file).write_text(f"my {folder}")
+    path = tmp_path / "all.tar"
+
+    async def empty(store):
+        for row in await collections.listed(store):
+            await library.drop(store, row.name)
+        async with store.begin() as connection:
+            for table in ("pins", "runs", "judgements", "outputs"):
+                await connection.execute(text(f"DELETE FROM rankbook.{table}"))
+
+    home = make_home()
+    store = bridge.run(Store.open(home=home, chains=[evals_chain]))
+    try:
+        filled(store, "one")
+        filled(store, "two ü")
+        bridge.run(judging.give(store, "dropped long ago", [judged("q9", "d9", 3)]))
+        bridge.run(judging.give(store, " \n", [judged("q9", "d9", 3)]))  # a name that no collection could have
+        before = {name: everything(store, name) for name in ("one", "two ü")}
+        done = bridge.run(backup.save(store, path, folders=folders))
+        assert done.files == 2
+        assert done.rows["dropped long ago"] == {"judgements": 1}
+        bridge.run(empty(store))
+        back = restored(store, path, folders=other)
+        assert {each.name for each in back.collections} == {"one", "two ü", "dropped long ago", " \n"}
+        assert {name: everything(store, name) for name in before} == before
+        assert len(bridge.run(judging.load(store, "dropped long ago"))) == 1
+        assert (other["notebooks"] / "tour.md").read_text() == "my notebooks"
+        assert (other["variants"] / "mine.toml").read_text() == "my variants"
+        bridge.run(library.drop(store, "one"))  # as if it had been interrupted before it
+        (other["notebooks"] / "tour.md").write_text("changed since")
+        again = restored(store, path, folders=other)
+        assert again.there == ("two ü",)
+        assert [file.name for file in again.files] == ["tour-restored.md"]
+        assert (other["notebooks"] / "tour.md").read_text() == "changed since"
+        assert everything(store, "one") == before["one"]
+    finally:
+        bridge.run(store.close())
+        shutil.rmtree(home, ignore_errors=True)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_labels_and_judgements_come_before_everything_else(donor):
+    order = list(taken_apart(donor))
+    labels = [at for at, each in enumerate(order) if re.search("/(query_sets|queries|labels|spans|judgements)", each)]
+    assert order[0] == "manifest.json"
+    assert labels == list(range(1, len(labels) + 1)) or max(labels) < order.index(of("collections", order))
+    assert order.index(of("runs", order)) < order.index(of("items", order))
+    assert order[-1] == "contents.json"
+
+
+def test_a_backup_is_for_its_owners_eyes_and_read_by_common_tools(donor):
+    assert stat.S_IMODE(donor.stat().st_mode) == 0o600
+    with tarfile.open(donor) as tar:
+        labels = next(each for each in tar if "/labels." in each.name)
+        table = gzip.decompress(tar.extractfile(labels).read()).decode()
+    assert table.splitlines()[0].split("\t")[1:] == ["split", "query_id", "item_id", "grade"]
+    assert "\ttest\tq1\td00001\t2" in table
+
+
+def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, saved):
+    with pytest.raises(InputError, match="--overwrite"):
+        backed_up(store, saved, name)
+    bridge.run(backup.save(store, saved, collection=name, overwrite=True))
+    assert backup.check(saved).collections[0].name == name
+
+
+def test_a_stopped_backup_leaves_no_file(store, name, tmp_path):
+    filled(store, name)
+
+    async def work():
+        token = asyncio.Event()
+        await backup.save(
+            store, tmp_path / "a.tar", collection=name, listener=lambda _: token.set(), cancellation=token
+        )
+
+    with pytest.raises(Cancelled):
+        bridge.run(work())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
+    async def work():
+        token = asyncio.Event()
+
+        def listen(step):
+            if step.unit == "indexes":
+                token.set()
+
+        await backup.restore(store, saved, name=f"{name} b", listener=listen, cancellation=token)
+
+    with pytest.raises(Cancelled):
+        bridge.run(work())
+    assert gone(store, f"{name} b")
+    restored(store, saved, name=f"{name} b")
+    assert contents(store, f"{name} b") == contents(store, name)
+
+
+def test_every_table_is_saved_or_known_to_be_derived():
+    known = {part.table.name for part in (parts.REGISTER, *parts.OF_COLLECTIONS)}
+    known |= {parts.OUTPUTS.name, *(table.name for table in parts.DERIVED)}
+    own = {"items", "chunk_sets", "embedding_sets"}
+    for table in Base.metadata.tables.values():
+        assert table.name in (own | known if table.schema == HERE else known), f"{table.name}: saved or derived?"
+
+
+# -- nothing is written over -------------------------------------------------------------------------------------------
+
+
+def test_a_collection_of_that_name_is_not_written_over(store, name, saved):
+    ingest(store, name, documents(2, first=900), [HashingEmbedder()])
+    before = everything(store, name)
+    with pytest.raises(StoreError, match=r"--as NAME.*--labels-only"):
+        restored(store, saved, collection=name)
+    assert restored(store, saved).there == (name,)  # the very one that was saved: the rest would be restored
+    assert everything(store, name) == before
+
+
+def test_another_collection_of_that_name_is_in_the_way_of_the_whole(store, name, saved):
+    bridge.run(library.drop(store, name))
+    make(store, name, chunks={})
+    with pytest.raises(StoreError, match="nothing is written over"):
+        restored(store, saved)
+    assert contents(store, name)["items: items"] == []
+
+
+def test_names_that_are_not_there_are_told(store, donor):
+    with pytest.raises(UnknownName, match="collection of this backup"):
+        restored(store, donor, collection="no such")
+
+
+# -- labels alone ------------------------------------------------------------------------------------------------------
+
+
+def with_documents(store, name, count):
+    make(store, name, chunks={})
+    ingest(store, name, documents(count))
+
+
+def test_labels_are_merged_into_what_is_here(store, name, donor):
+    here = Labelled(
+        (Query("q1", "another question altogether"), Query("q2", "word2"), Query("q3", "new here")),
+        (Label("q1", "d00005", 1), Label("q2", "d00002", 3)),
+        (),
+        (Exclusion("q2", "d00004"),),
+    )
+    with_documents(store, name, 3)
+    bridge.run(query_sets.keep(store, name, here))
+    (done,) = merged(store, donor, name=name)
+    after = bridge.run(query_sets.load(store, name))
+    assert {each.id: each.text for each in after.queries} == {each.id: each.text for each in here.queries}
+    assert set(after.labels) == set(here.labels)  # q1's are of another question, q2's third of no document here
+    assert done.left["of queries that read otherwise here"] == 4  # a label, a span, two judgements
+    assert done.left["labels graded otherwise here"] == 1
+    assert done.left["for documents that are not here"] == 2
+
+
+def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
+    with_documents(store, name, 12)
+    bridge.run(
+        query_sets.keep(store, name, Labelled((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),)))
+    )
+    (done,) = merged(store, donor, name=name)
+    after = bridge.run(query_sets.load(store, name))
+    assert {each.id for each in after.queries} == {"q1", "q2", "q7"}
+    assert set(after.labels) == {*LABELLED.labels, Label("q7", "d1", 1)}
+    assert set(after.spans) == set(LABELLED.spans)
+    assert done.added == {"queries": 1, "labels": 3, "spans": 1, "exclusions": 1, "judgements": 2}
+    assert bridge.run(query_sets.keep(store, name, Labelled.of(as_checked(after)))) is False, "its digest is another's"
+    assert merged(store, donor, name=name)[0].added["labels"] == 0
+
+
+def as_checked(labelled):
+    rows = [tuple(Row(each, Place("")) for each in part) for part in in_order(labelled).values()]
+    return CheckedLabels(*rows, (), ())
+
+
+def test_of_two_grades_by_one_judge_the_newer_holds(store, name, donor):
+    with_documents(store, name, 3)
+    newer, older = (
+        judged("q1", "d00001", 0, when=NOON + timedelta(days=1)),
+        judged("q1", "d00002", 9, "llm:m", NOON - timedelta(days=1)),
+    )
+    bridge.run(judging.give(store, name, [newer, older]))
+    (done,) = merged(store, donor, name=name)
+    kept = {(each.item_id, each.judge): each.grade for each in bridge.run(judging.load(store, name))}
+    assert kept == {("d00001", "ada"): 0, ("d00002", "llm:m"): 1}
+    assert done.added["judgements"] == 1
+
+
+def test_labels_can_go_into_another_collection(store, name, donor):
+    with_documents(store, f"{name} b", 12)
+    (done,) = merged(store, donor, name=f"{name} b")
+    assert done.added["labels"] == 3
+    assert in_order(bridge.run(query_sets.load(store, f"{name} b"))) == in_order(LABELLED)
+
+
+# -- files that somebody else wrote ------------------------------------------------------------------------------------
+
+
+def refused(store, path, name, match):
+    """Refused before anything was written."""
+    with pytest.raises(RankbookError, match=match):
+        restored(store, path, name=f"{name} b")
+    assert gone(store, f"{name} b")
+
+
+@pytest.mark.parametrize("member", ["../evil", "/etc/passwd", "collections/0001/../x.00001.tsv.gz", "x.py"])
+def test_members_that_lead_elsewhere_are_refused(store, name, donor, member):
+    def change(members):
+        rest = {each: members.pop(each) for each in list(members)[1:]}
+        members.update({member: b"x", **rest})
+
+    refused(store, changed(donor, change), name, "it was not touched")
+
+
+def test_nothing_can_be_added_after_the_end(store, name, donor):
+    path = changed(donor, lambda members: members.update({"files/0009": b"x"}))
+    refused(store, path, name, "after its end")
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE, tarfile.GNUTYPE_SPARSE]
+)
+def test_members_that_are_no_plain_files_are_refused(store, name, tmp_path, kind):
+    path = tmp_path / "links.tar"
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
+        info = tarfile.TarInfo("manifest.json")
+        info.type, info.linkname = kind, "/etc/passwd"
+        tar.addfile(info)
+    refused(store, path, name, "nothing that a backup holds|not a backup|nothing of it is left")
+
+
+def test_a_heading_that_claims_to_be_endless_is_not_read_into_memory(store, name, tmp_path):
+    path = tmp_path / "huge.tar"
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = tarfile.XHDTYPE, form.LARGEST_LIST + 2**20
+    with path.open("wb") as file:
+        file.write(info.tobuf(tarfile.USTAR_FORMAT))
+        file.truncate(2 * form.LARGEST_LIST)  # a hole, which takes no room
+    tracemalloc.start()
+    try:
+        refused(store, path, name, "not a backup")
+        assert tracemalloc.get_traced_memory()[1] < form.LARGEST_LIST // 4
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_part_that_is_not_what_was_written_is_refused(store, name, donor):
+    def change(members):
+        members[of("labels", members)] = members[of("labels", members)].replace(b"\t2\n", b"\t0\n")
+
+    refused(store, changed(donor, change, listed=False), name, "digest differs")
+
+
+def test_a_part_that_unpacks_to_more_than_it_says_is_left_at_that_point(store, name, donor, tmp_path):
+    members = taken_apart(donor)
+    piece = of("items", members)
+    lists = {**members, piece: members[piece] + b"0" * 50_000_000}
+    path = put_together(tmp_path / "bomb.tar", lists, listed=False)
+    refused(store, path, name, "unpacks to more than")
+
+
+def test_a_part_that_is_missing_or_not_listed_is_refused(store, name, donor):
+    path = changed(donor, lambda members: members.pop(of("items", members)), listed=False)
+    refused(store, path, name, "differ, in .*items")
+    path = changed(donor, lambda members: members.pop("manifest.json"), listed=False)
+    refused(store, path, name, "not a backup")
+
+
+@pytest.mark.parametrize(
+    "heading", [b"id) FROM PROGRAM 'true'; --", b'key"; DROP SCHEMA rankbook CASCADE; --', b"key\tkey", b""]
+)
+def test_columns_are_those_of_the_table_and_no_statement(store, name, donor, heading):
+    def change(members):
+        piece = of("items", members)
+        members[piece] = heading + b"\n" + members[piece].partition(b"\n")[2]
+
+    refused(store, changed(donor, change), name, "has a column|does not begin")
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "told"),
+    [
+        ("embedding_sets", b"\t16\t", b"\t99999999\t", "do not fit together"),
+        ("embedding_sets", b"\tvector\t", b"\t'); DROP\t", "do not fit together"),
+        ("chunk_sets", b"\n0\titems\t", b"\n-7\titems\t", "do not fit together"),
+        ("collections", b"\tenglish\t", b"\tklingon\t", "klingon"),
+        ("items", b"\n1\t", b"\n\\N\t", "does not fit into the store: null value"),
+        ("judgements", b"\tllm:m\t", b"\tada 2\t", "nobody can have given"),
+        ("vectors_1", b"\t[", b"\t[1,", "expected 16 dimensions"),
+        ("items", b"\n2\t", b"\n\\.\n2\t", "does not fit|rows"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_and_leave_nothing(store, name, donor, table, old, new, told):
+    def change(members):
+        piece = of(table, members)
+        assert old in members[piece]
+        members[piece] = members[piece].replace(old, new, 1)
+
+    refused(store, changed(donor, change), name, told)
+
+
+@pytest.mark.parametrize("file", ["../../evil.md", "/tmp/evil.md", ".hidden.md", "a/b.md", "x.py", "nul\x00.md"])
+def test_a_files_name_never_leads_out_of_its_folder(store, name, donor, tmp_path, file):
+    def change(members):
+        manifest = json.loads(members["manifest.json"])
+        manifest["files"] = [{"number": 1, "folder": "notebooks", "name": file}]
+        members["manifest.json"] = json.dumps(manifest).encode()
+
+    with pytest.raises(InputError, match="no name for a file"):
+        restored(store, changed(donor, change), folders={"notebooks": tmp_path / "notebooks"})
+    assert not (tmp_path / "notebooks").exists()
+
+
+def manifest_with(donor, **changes):
+    def change(members):
+        members["manifest.json"] = json.dumps(json.loads(members["manifest.json"]) | changes).encode()
+
+    return changed(donor, change)
+
+
+def test_what_a_newer_rankbook_wrote_is_refused_in_a_sentence(store, name, donor):
+    refused(store, manifest_with(donor, format=2), name, "a newer one reads it")
+    refused(store, manifest_with(donor, revisions={"evals": "e9999"}), name, "Upgrade Rankbook")
+
+
+def test_a_column_that_is_newer_than_the_backup_takes_its_default(store, name, donor):
+    """As if it had been donor before runs had a `latency`."""
+
+    def change(members):
+        piece = of("runs", members)
+        lines = [line.split(b"\t") for line in members[piece].splitlines()]
+        at = lines[0].index(b"latency")
+        members[piece] = b"".join(b"\t".join(line[:at] + line[at + 1 :]) + b"\n" for line in lines)
+
+    restored(store, changed(donor, change), name=f"{name} b")
+    assert [each.name for each in bridge.run(run_store.listed(store, collection=f"{name} b"))] == ["main"]
+
+
+def test_a_name_in_the_list_twice_is_refused(store, name, donor):
+    kept = json.loads(taken_apart(donor)["manifest.json"])["collections"]
+    refused(store, manifest_with(donor, collections=[*kept, *kept]), name, "twice")
+
+
+def test_bytes_of_any_kind_are_no_backup(tmp_path):
+    for content in (b"", b"x" * 5000, gzip.compress(b"y" * 3000), b"PK\x03\x04" + b"\0" * 600):
+        path = tmp_path / "strange"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="not a backup"):
+            backup.look(path)
+
+
+def test_the_names_of_members_leave_no_room(donor):
+    assert form.NAME.fullmatch("collections/0001/items.00001.tsv.gz")
+    for name in ("collections/0001/items.00001.tsv.gz\n", "store/../x.00001.tsv.gz", "files/0001/x", "files/1"):
+        assert form.NAME.fullmatch(name) is None
+    with reading.opened(donor) as archive:
+        assert archive.whole
+        assert io.BytesIO(archive.file("manifest.json")).read(1) == b"{"
+
+
+# -- the commands ------------------------------------------------------------------------------------------------------
+
+
+def said(*words, code=0):
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == code, result.output + str(result.exception)
+    return result.output if code == 0 else str(result.exception)
+
+
+@pytest.mark.skipif(TEST_DSN is not None, reason="commands are given the embedded server")
+def test_the_commands_tell_what_was_saved_restored_and_left_out(store, name, tmp_path):
+    filled(store, name)
+    path = str(tmp_path / "a.tar")
+    saved = said("backup", path, "--collection", name)
+    assert "13 documents" in saved
+    assert "3 labels" in saved
+    assert "Written and read back" in saved
+    back = said("restore", path, "--as", f"{name} b")
+    assert "2 queries, 3 labels, 1 spans, 1 exclusions, 2 judgements, 1 runs" in back
+    assert "1 pins are here already" in back
+    assert "left as it is" in said("restore", path)
+    assert "left out: 2 judgements that are here already" in said("restore", path, "--labels-only")
+    assert json.loads(said("backup", path, "--collection", name, "--overwrite", "--json"))["rows"][name]["items"] == 13
+    assert "There is a file already" in said("backup", path, code=1)
+
+
+@pytest.mark.skipif(TEST_DSN is not None, reason="commands are given the embedded server")
+def test_nothing_is_moved_aside_for_a_backup_of_one_collection_or_for_a_part_of_one(store, donor):
+    assert "and --fresh would put everything else aside" in said("restore", "--fresh", str(donor), code=1)
+    assert "leave the other options out" in said("restore", "--fresh", str(donor), "--labels-only", code=1)
+    assert store.server.data.is_dir()
+
+
+# -- attached ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def theirs(store, name):
+    """A table of somebody's, attached, with labels."""
+    table = f"their {name}"
+
+    async def run(*statements):
+        async with store.begin() as connection:
+            for each in statements:
+                await connection.execute(text(each))
+
+    bridge.run(
+        run(
+            f'CREATE TABLE public."{table}" (nr int PRIMARY KEY, body text)',
+            f"INSERT INTO public.\"{table}\" VALUES (1, 'one'), (2, 'two')",
+        )
+    )
+    mapping = attached.AttachedTable(table=table, id="nr", text="body")
+    bridge.run(attached.attach(store, name, mapping))
+    bridge.run(query_sets.keep(store, name, Labelled((Query("q", "one"),), (Label("q", "1", 1),))))
+    yield lambda: bridge.run(run(f'DROP TABLE public."{table}"'))
+    bridge.run(run(f'DROP TABLE IF EXISTS public."{table}"'))
+
+
+def test_an_attached_collection_comes_back_as_what_it_was_attached_to(store, name, theirs, tmp_path):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    before = fresh(store, name).row.attached
+    bridge.run(library.drop(store, name))
+    restored(store, path)
+    assert fresh(store, name).row.attached == before
+    assert bridge.run(query_sets.count(store, name)) == 1
+
+
+def test_the_labels_of_an_attached_table_that_is_lost_come_back_all_the_same(store, name, theirs, tmp_path):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    bridge.run(library.drop(store, name))
+    theirs()
+    (back,) = restored(store, path).collections
+    assert "Attach it again" in back.note
+    assert gone(store, name)
+    assert bridge.run(query_sets.count(store, name)) == 1
+
+
+def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, name, theirs, tmp_path):
+    """The types that the server spelled stand in statements as they are."""
+    path = backed_up(store, tmp_path / "a.tar", name).path
+
+    def change(members):
+        piece = of("collections", members)
+        assert b'"nr": "integer"' in members[piece]
+        members[piece] = members[piece].replace(b'"nr": "integer"', b'"nr": "text); DROP SCHEMA rankbook; --"')
+
+    restored(store, changed(path, change), name=f"{name} b")
+    assert fresh(store, f"{name} b").row.attached["facts"]["types"]["nr"] == "integer"

@@ -1,0 +1,241 @@
+"""`rankbook backup` and `rankbook restore`: the store, or a collection of it, as one file, and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from workbench.commands import telling
+
+if TYPE_CHECKING:
+    from core.store.engine import Store
+    from core.store.progress import Listener
+    from evals.backup import Merged, Restored, Saved
+    from evals.backup.home_files import Folders
+
+T = TypeVar("T")
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, such as monday.tar.")]
+Collection = Annotated[str | None, typer.Option("--collection", "-c", help="Only this one.")]
+CALLED = {
+    "items": "documents",
+    "query_sets": "query sets",
+    "chunk_sets": "chunk sets",
+    "embedding_sets": "embedding sets",
+}
+HIDDEN = {"collections", "chunk_sets", "embedding_sets", "query_sets"}
+
+
+def backup(
+    file: File,
+    collection: Collection = None,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Also what notebooks' cells showed, which they can make again.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Take the place of a file of that name.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Save everything that cannot be made again, as it is at this moment, in one file. Others may go on working.
+
+    Labels and judgements come first in it; then runs, pins and votes; notebooks and kept variants; documents, chunks
+    and vectors. Indexes are made again by `rankbook restore`, on whatever PostgreSQL that is. The file is there when
+    it is whole and has been read back.
+
+    \b
+    rankbook backup monday.tar
+    rankbook backup scifact.tar --collection scifact
+    """
+    from evals.backup import save
+
+    path, folders = file.expanduser(), _folders() if collection is None else None
+
+    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, Saved]:
+        return save(
+            store,
+            path,
+            collection=collection,
+            folders=folders,
+            outputs=outputs,
+            overwrite=overwrite,
+            listener=listener,
+            cancellation=token,
+        )
+
+    saved = _watched(work, "No backup was written.", quiet=as_json)
+    if as_json:
+        telling.as_json(saved)
+        return
+    for name, rows in saved.rows.items():
+        telling.say(f"{name}: {_counted(rows)}")
+    if saved.files:
+        telling.say(f"Notebooks and kept variants: {saved.files}")
+    telling.say(
+        f"Written and read back: {saved.path}, {saved.size / 2**20:,.1f} MiB. It holds your documents: keep it safe."
+    )
+
+
+def restore(
+    file: File,
+    collection: Collection = None,
+    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Under another name.")] = None,
+    labels_only: Annotated[
+        bool,
+        typer.Option(
+            "--labels-only", help="Merge queries, labels and judgements into what is here; also of a damaged file."
+        ),
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="First move the embedded server's data folder aside, of whatever version it is."),
+    ] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Bring back what `rankbook backup` saved. Nothing that is here is written over.
+
+    The file is checked first, every part against its digest. Each collection comes back as a whole or not at all; run
+    again after an interruption, the command restores the rest. With --labels-only, what is here stays: new queries and
+    labels are added, of two grades by one judge the newer holds, and you are told what was left out.
+
+    \b
+    rankbook restore monday.tar
+    rankbook restore monday.tar --collection scifact --as scifact-monday
+    rankbook restore monday.tar --collection scifact --labels-only
+    rankbook restore --fresh monday.tar        after an upgrade to a new major version of PostgreSQL
+    """
+    from evals.backup import look
+
+    path = file.expanduser()
+    look(path)  # before a server is started for it
+    if fresh:
+        _make_room(path, collection, name, labels_only=labels_only, quiet=as_json)
+    if labels_only:
+        _merge(path, collection, name, as_json=as_json)
+        return
+    from evals.backup import restore as restored
+
+    folders = _folders()
+
+    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, Restored]:
+        return restored(
+            store, path, collection=collection, name=name, folders=folders, listener=listener, cancellation=token
+        )
+
+    done = _watched(work, "Nothing is half restored; run it again for the rest.", quiet=as_json)
+    if as_json:
+        telling.as_json(done)
+    else:
+        _tell(done)
+
+
+def _merge(path: Path, collection: str | None, name: str | None, *, as_json: bool) -> None:
+    from evals.backup import restore_labels
+
+    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, list[Merged]]:
+        return restore_labels(store, path, collection=collection, name=name, listener=listener, cancellation=token)
+
+    done = _watched(work, "Each collection has all of its labels from the file, or none yet.", quiet=as_json)
+    if as_json:
+        telling.as_json(done)
+        return
+    for each in done:
+        _tell_merged(each)
+
+
+def _make_room(path: Path, collection: str | None, name: str | None, *, labels_only: bool, quiet: bool) -> None:
+    """Only for a file that is whole: what is moved aside is missed from then on."""
+    import os
+
+    from core.errors import SpecError
+    from core.store import clusters
+    from core.store.home import home
+    from evals.backup import check
+
+    if collection or name or labels_only:
+        raise SpecError("--fresh begins an empty store, for all of a backup: leave the other options out.")
+    if os.environ.get("RANKBOOK_DSN"):
+        raise SpecError(
+            "--fresh is for the embedded server, and RANKBOOK_DSN names another. Unset it, or leave --fresh out."
+        )
+    with telling.progress(quiet=quiet) as listener:
+        manifest = check(path, listener)
+    if not manifest.whole:
+        kept = ", ".join(each.name for each in manifest.collections)
+        raise SpecError(f"This backup holds {kept} alone, and --fresh would put everything else aside. Leave it out.")
+    for folder in clusters.move_aside(home() / "postgres"):
+        telling.say(f"The old data folder is {folder} now. Delete it once nothing is missing.")
+
+
+def _watched(
+    work: Callable[[Store, Listener, asyncio.Event], Coroutine[Any, Any, T]], stopped: str, *, quiet: bool
+) -> T:
+    """The result, with progress. Stopped, the work has undone what was not whole, and this is said."""
+    from core.errors import Cancelled
+    from workbench.commands.stopping import STOPPED, stoppable
+    from workbench.session import store
+
+    opened = store(telling.say)
+    with telling.progress(quiet=quiet) as listener:
+
+        async def tried(token: asyncio.Event) -> T | None:
+            try:
+                return await work(opened, listener, token)
+            except Cancelled:
+                if not token.is_set():
+                    raise
+                return None
+
+        done = stoppable(tried)
+    if done is None:
+        telling.say(f"Stopped. {stopped}")
+        raise typer.Exit(STOPPED)
+    return done
+
+
+def _folders() -> Folders:
+    from evals.kept_variants import folder
+    from workbench.book.shelf import shelf
+
+    return {"notebooks": shelf().folder, "variants": folder()}
+
+
+def _tell(done: Restored) -> None:
+    for back in done.collections:
+        telling.say(
+            f"{back.name}: {_counted({**back.rows, **back.merged.added, **back.results}) or 'nothing but its name'}"
+        )
+        for what, count in back.left.items():
+            if count:
+                telling.say(f"  {count:,} {CALLED.get(what, what)} are here already, and were left as they are")
+        if back.note:
+            telling.say(f"  {back.note}")
+    for name in done.there:
+        telling.say(f"{name}: is here already, and was left as it is")
+    if done.there:
+        telling.say("--labels-only brings back their labels and judgements.")
+    for path in done.files:
+        telling.say(f"Put back: {path}")
+    telling.say("Restored." if done.collections or done.files else "There was nothing to restore.")
+
+
+def _tell_merged(merged: Merged) -> None:
+    telling.say(f"{merged.name}: {_counted(merged.added) or 'nothing was new'}")
+    for why, count in merged.left.items():
+        if count:
+            telling.say(f"  left out: {count:,} {why}")
+    if merged.note:
+        telling.say(f"  {merged.note}")
+
+
+def _counted(rows: Mapping[str, int]) -> str:
+    """Tables of one kind together, in plain words."""
+    sums: dict[str, int] = {}
+    for table, count in rows.items():
+        if count and table not in HIDDEN:
+            what = CALLED.get(table, table.rstrip("0123456789").rstrip("_"))
+            sums[what] = sums.get(what, 0) + count
+    return ", ".join(f"{count:,} {what}" for what, count in sums.items())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Embedder, Vectors
 from core.errors import MissingCapability
@@ -65,15 +68,51 @@ async def recall(
 
 
 async def _ask(store: Store, level: Level, query: PreparedQuery, name: str, leg: Leg, depth: int) -> LegRun:
-    begun = time.perf_counter()
-    found, problem = Recalled(), None
-    try:
-        await leg.prepare(level, query)  # whatever takes long and needs no connection, such as embedding
-        async with store.begin(level.namespace, read_only=True) as connection:
-            found = await leg.recall(connection, level, query, depth)
-    except MissingCapability as error:
-        problem = error
-    return LegRun(name, leg, found, (time.perf_counter() - begun) * 1000, depth, problem)
+    async with Line(store, level) as line:
+        return await line.ask(query, name, leg, depth)
+
+
+class Line:
+    """A connection on which legs are asked of one level, query after query: one transaction, so one state of it all.
+
+    It is taken when the first wants it, and anew after one that failed. Queries on a line must not overlap.
+    """
+
+    def __init__(self, store: Store, level: Level) -> None:
+        self.store, self.level = store, level
+        self._begun = AsyncExitStack()
+        self._connection: AsyncConnection | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        self._connection = None
+        await self._begun.__aexit__(*error)
+
+    async def rest(self) -> None:
+        """Give the connection back until it is wanted again: a server may not bear a transaction that does nothing."""
+        await self.__aexit__(None, None, None)
+
+    async def ask(self, query: PreparedQuery, name: str, leg: Leg, depth: int) -> LegRun:
+        begun = time.perf_counter()
+        found, problem = Recalled(), None
+        try:
+            await leg.prepare(self.level, query)  # whatever takes long and needs no connection, such as embedding
+            found = await self._recalled(query, leg, depth)
+        except MissingCapability as error:
+            problem = error
+        return LegRun(name, leg, found, (time.perf_counter() - begun) * 1000, depth, problem)
+
+    async def _recalled(self, query: PreparedQuery, leg: Leg, depth: int) -> Recalled:
+        try:
+            if self._connection is None:
+                begun = self.store.begin(self.level.namespace, read_only=True)
+                self._connection = await self._begun.enter_async_context(begun)
+            return await leg.recall(self._connection, self.level, query, depth)
+        except BaseException:
+            await self.__aexit__(*sys.exc_info())  # what a statement broke off, nothing more can be asked in
+            raise
 
 
 async def described(store: Store, level: Level, fused: Sequence[Fused]) -> list[Hit]:

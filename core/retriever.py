@@ -86,6 +86,8 @@ async def guarded(context: RequestContext, work: Coroutine[Any, Any, T]) -> T:
     if context.cancellation and context.cancellation.is_set():
         work.close()
         raise Cancelled("The search was cancelled before it began.")
+    if context.cancellation is None and context.deadline is None:
+        return await work
     task = asyncio.ensure_future(work)
     token = asyncio.ensure_future(context.cancellation.wait()) if context.cancellation else None
     try:

@@ -1,4 +1,5 @@
 """A collection out as a BEIR folder: corpus.jsonl, queries.jsonl, qrels/<split>.tsv; spans.jsonl and exclusions beside.
+What BEIR has no place for and loading it again needs, its language, stands in rankbook.json, which others pass over.
 
 Owns what is written, so that `evals.sources.beir` brings the same back. Documents are streamed, and the folder is there
 when it is whole or not at all. What these files cannot hold is refused, never changed.
@@ -28,6 +29,7 @@ from core.types import Query
 from evals import query_sets
 from evals.labels import Label, Span
 from evals.query_sets import DEFAULT, Labelled
+from evals.sources.beir import WISHES
 from evals.sources.qrels import EXCLUSION_FILES
 from evals.sources.records import id_text
 
@@ -117,6 +119,7 @@ def _small_files(view: View, labelled: Labelled) -> dict[str, list[str]]:
         files[f"qrels/{EXCLUDED}.tsv"] = _table(("query-id", "corpus-id"), pairs)
     if labelled.spans:
         files["spans.jsonl"] = [_json(_span(span)) for span in labelled.spans]
+    files[WISHES] = [_json({"language": view.row.language})]
     return files | ({"README.md": [view.row.card]} if view.row.card else {})
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from core.errors import InputError, SpecError, UnknownName
 from evals import coverage, metrics
 from evals.doubts import Warned, doubts
-from evals.lab_tables import Shown, Table, board_table
-from evals.metrics import MEASURES, Metric
+from evals.lab.tables import Shown, Table, board_table
+from evals.metric_names import MEASURES, Metric
 from evals.runs import Run, unlike
 from evals.scored import grades_of, scored
 from evals.splits import Grades, Split
@@ -72,11 +72,12 @@ class Board(Shown):
         self.baseline = self.names[0] if baseline is None else baseline
         if self.baseline not in self.names:
             raise UnknownName("run to compare with", self.baseline, self.names)
-        self._scores = [scored(split, run, self.metrics, chunk_labels or {}) for run in self.runs]
+        self._grades = grades_of(split)
+        labels = metrics.Labels(self._grades)
+        self._scores = [scored(split, run, self.metrics, chunk_labels or {}, labels) for run in self.runs]
         self._pairs: dict[str, Pairs] = {}
         self._cells: dict[str, dict[str, Cell]] = {}
         self._coverage: dict[tuple[str, int | None], dict[str, float]] = {}
-        self._grades = grades_of(split)
         self._weights = {query.id: query.weight for query in split.queries.values()}
 
     # -- numbers -----------------------------------------------------------------------------------------------------

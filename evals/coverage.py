@@ -12,7 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.metrics import Metric, Ranked, Scores, evaluate, ids_of, relevant_queries
+from evals.metric_names import Metric
+from evals.metrics import Ranked, Scores, evaluate, ids_of, relevant_queries
+from evals.rankings import Ranked as Ranking
 from evals.splits import Grades
 
 Floats = NDArray[np.float64]
@@ -33,9 +35,18 @@ def judged(grades: Grades, rankings: Ranked, cutoff: int | None = None) -> dict[
     """
     found = {}
     for query in relevant_queries(grades):
-        ids = list(ids_of(rankings.get(query)))[:cutoff]
-        found[query] = sum(each in grades[query] for each in ids) / len(ids) if ids else 1.0
+        ids = _first(rankings.get(query), cutoff)
+        found[query] = sum(map(grades[query].__contains__, ids)) / len(ids) if ids else 1.0
     return found
+
+
+def _first(ranking: Ranking | Sequence[str] | None, cutoff: int | None) -> Sequence[str]:
+    """The first so many, each once. Where the first hits are all of different items, no more of them is looked at."""
+    if isinstance(ranking, Ranking) and cutoff is not None and ranking.length > cutoff:
+        near = tuple(ids_of(ranking.at(slice(cutoff))))
+        if len(near) == cutoff:
+            return near
+    return tuple(ids_of(ranking))[:cutoff]
 
 
 def condensed(grades: Grades, rankings: Ranked) -> dict[str, tuple[str, ...]]:

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evals.metrics import Metric
+from evals.metric_names import Metric
 from evals.runs import Run
 
 if TYPE_CHECKING:
     from evals.board import Board
 
 WELL_JUDGED = 0.95  # below this share of judged hits, a difference may be one of labels
+NAMED = 4  # runs that a note names
 DEEPEST_JUDGED = 20  # cut-off to which labels are expected
 
 
@@ -29,7 +30,7 @@ class Warned:
 
 
 def doubts(board: Board) -> list[Warned]:
-    return [*_failed(board), *_shallow(board), *_unjudged(board), *_imported(board)]
+    return [*_failed(board), *_noted(board), *_shallow(board), *_unjudged(board), *_imported(board)]
 
 
 def _failed(board: Board) -> list[Warned]:
@@ -42,6 +43,20 @@ def _failed(board: Board) -> list[Warned]:
         for run in board.runs
         if run.failures
     ]
+
+
+def _noted(board: Board) -> list[Warned]:
+    """What runs themselves say, a leg that they went on without for one: each note once, with all that it is of."""
+    names: dict[str, list[str]] = {}
+    for run in board.runs:
+        for note in run.notes:
+            names.setdefault(note, []).append(run.name)
+    return [Warned(f"{_listed(of)}: {note}") for note, of in names.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _shallow(board: Board) -> list[Warned]:

@@ -25,7 +25,8 @@ from evals import query_sets
 from evals.board import DEFAULT_RULES, METRICS, Board
 from evals.chunk_labels import chunk_labels
 from evals.exchange import Foreign, read_run
-from evals.metrics import Metric, relevant_queries
+from evals.metric_names import Metric
+from evals.metrics import relevant_queries
 from evals.query_sets import DEFAULT, Labelled
 from evals.running import run_store, runner
 from evals.running.environment import content_of

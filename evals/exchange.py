@@ -9,8 +9,8 @@ from __future__ import annotations
 import gzip
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -72,19 +72,32 @@ def read_run(path: Path, subject: Subject, split: Split, *, name: str = "") -> F
     if not rankings:
         first = f" The first thing wrong with it: {flaws[0].place}: {flaws[0].message}" if flaws else ""
         raise InputError(f"There is no ranking in it.{first}", path=path)
-    asked = {query: ranked for query, ranked in rankings.items() if query in split.queries}
-    if not asked:
+    if not rankings.keys() & split.queries.keys():
         raise InputError(
             f"None of its {len(rankings):,} queries is one of {split.name!r} of {subject.collection!r}; the first is "
             f"{next(iter(rankings))!r:.80}. Check that the ids are the collection's own.",
             path=path,
         )
+    return foreign(Run(name or run_name(path), subject, rankings, environment={"read from": path.name}), split, flaws)
+
+
+def foreign(run: Run, split: Split, flaws: Sequence[Flaw] = ()) -> Foreign:
+    """A run as it meets the split: its rankings of these queries alone, without what they exclude, as ours are."""
+    asked = {query: ranked for query, ranked in run.rankings.items() if query in split.queries}
+    left = {query: _allowed(ranked, split.excluded.get(query, frozenset())) for query, ranked in asked.items()}
+    gone = sum(ranked.length for ranked in asked.values()) - sum(ranked.length for ranked in left.values())
+    notes = (f"Documents that its queries exclude were taken out of the rankings: {gone}.",) if gone else ()
     return Foreign(
-        Run(name or run_name(path), subject, asked, environment={"read from": path.name}),
+        replace(run, rankings=left, notes=notes),
         tuple(flaws),
-        tuple(query for query in rankings if query not in split.queries),
-        tuple(query for query in split.queries if query not in rankings),
+        tuple(query for query in run.rankings if query not in split.queries),
+        tuple(query for query in split.queries if query not in run.rankings),
     )
+
+
+def _allowed(ranked: Ranked, excluded: frozenset[str]) -> Ranked:
+    kept = [at for at, item in enumerate(ranked.items or ranked.ids) if item not in excluded]
+    return ranked if len(kept) == ranked.length else ranked.at(kept)
 
 
 def from_dict(scores: Mapping[str, Mapping[str, float]]) -> Rankings:

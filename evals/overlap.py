@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from core.errors import SpecError
-from evals.metrics import Level, Ranked, ids_of, mean
+from evals.metric_names import Level
+from evals.metrics import Ranked, ids_of, mean
 
 Likeness = Callable[[Sequence[str], Sequence[str]], float]
 

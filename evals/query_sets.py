@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from sqlalchemy import delete, func, insert, select
@@ -24,7 +25,7 @@ FLAWS_KEPT = 1000  # of each kind
 Found = Mapping[str, Sequence[Flaw]]  # flaws by what was looked at: "documents", "labels", "leaks", "repeats"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Labelled:
     """A collection's queries with what is known about them."""
 
@@ -35,12 +36,24 @@ class Labelled:
 
     @classmethod
     def of(cls, checked: CheckedLabels) -> Labelled:
-        """The values without their places, in a fixed order."""
+        """The values without their places."""
+        return cls.ordered(
+            (row.value for row in checked.queries),
+            (row.value for row in checked.labels),
+            (row.value for row in checked.spans),
+            (row.value for row in checked.exclusions),
+        )
+
+    @classmethod
+    def ordered(
+        cls, queries: Iterable[Query], labels: Iterable[Label], spans: Iterable[Span], exclusions: Iterable[Exclusion]
+    ) -> Labelled:
+        """The values in a fixed order, which the digest hangs on: a table gives rows in any."""
         return cls(
-            tuple(sorted((row.value for row in checked.queries), key=lambda query: query.id)),
-            tuple(sorted((row.value for row in checked.labels), key=_label_order)),
-            tuple(sorted((row.value for row in checked.spans), key=_span_order)),
-            tuple(sorted((row.value for row in checked.exclusions), key=lambda pair: (pair.query_id, pair.item_id))),
+            tuple(sorted(queries, key=lambda query: query.id)),
+            tuple(sorted(labels, key=_label_order)),
+            tuple(sorted(spans, key=_span_order)),
+            tuple(sorted(exclusions, key=lambda pair: (pair.query_id, pair.item_id))),
         )
 
     @property
@@ -50,6 +63,10 @@ class Labelled:
         return dict(sorted(Counter(split for split, _ in pairs).items()))
 
     def digest(self) -> bytes:
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
         content = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, default=str)
         return hashlib.blake2b(content.encode(), digest_size=16).digest()
 
@@ -82,8 +99,8 @@ def _label_order(label: Label) -> tuple[str, str, str]:
     return label.split, label.query_id, label.item_id
 
 
-def _span_order(span: Span) -> tuple[str, str, str, int]:
-    return span.split, span.query_id, span.item_id, span.start
+def _span_order(span: Span) -> tuple[str, str, str, int, int]:
+    return span.split, span.query_id, span.item_id, span.start, span.end
 
 
 async def keep(
@@ -164,21 +181,17 @@ async def load(store: Store, collection: str, *, name: str = DEFAULT) -> Labelle
         found = await _find(session, collection, name)
         if found is None:
             return Labelled()
-        return Labelled(
-            tuple([_query(row) for row in await session.scalars(_of(StoredQuery, found).order_by(StoredQuery.id))]),
-            tuple(
-                [
-                    Label(row.query_id, row.item_id, row.grade, row.split)
-                    for row in await session.scalars(_of(StoredLabel, found))
-                ]
-            ),
-            tuple(
-                [
-                    Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade)
-                    for row in await session.scalars(_of(StoredSpan, found))
-                ]
-            ),
-            tuple([Exclusion(row.query_id, row.item_id) for row in await session.scalars(_of(StoredExclusion, found))]),
+        return Labelled.ordered(
+            [_query(row) for row in await session.scalars(_of(StoredQuery, found))],
+            [
+                Label(row.query_id, row.item_id, row.grade, row.split)
+                for row in await session.scalars(_of(StoredLabel, found))
+            ],
+            [
+                Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade)
+                for row in await session.scalars(_of(StoredSpan, found))
+            ],
+            [Exclusion(row.query_id, row.item_id) for row in await session.scalars(_of(StoredExclusion, found))],
         )
 
 

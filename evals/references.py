@@ -1,4 +1,4 @@
-"""What people call a variant by, resolved: a preset, a bare leg, a TOML file, plain data, or the thing itself.
+"""What people call a variant by, resolved: a preset, a bare leg, a kept one, a file, plain data, or the thing itself.
 
 The one place that knows the ways, for the command line, suites and Python alike. It must not run anything.
 """
@@ -13,6 +13,7 @@ from core import presets
 from core.errors import SpecError, UnknownName
 from core.legs import Leg, legs
 from core.variant import LEGS, Variant
+from evals import kept_variants
 
 Reference = Variant | Leg | Path | str | Mapping[str, Any]
 HERE = Path()
@@ -24,7 +25,8 @@ def variant_of(
     """The variant that is meant. `chunks` and `model` are for bare legs; a path that is not absolute is from `folder`.
 
     Names come before files, so that a name means the same in every folder: a file called bm25 is "./bm25". Data is a
-    leg, by its kind; a variant as it stands; or a preset or a file with changes: {"preset": "local-rag", "top_k": 5}.
+    leg, by its kind; a variant as it stands; or a preset, a kept one or a file with changes:
+    {"preset": "local-rag", "top_k": 5}.
     """
     leg = leg_of(reference)
     if leg is not None:
@@ -58,17 +60,33 @@ def leg_of(reference: object) -> Leg | None:
 
 
 def known_names() -> list[str]:
-    """What a string may say beside a path."""
+    """What a string may say beside a path, and means the same on every machine."""
     return [*presets.names(), *legs]
 
 
+def every_name() -> list[str]:
+    """The same, and what is kept on this one."""
+    return [*known_names(), *kept_variants.names()]
+
+
 def _of_name(name: str, folder: Path) -> Variant:
-    if name in presets.names():
-        return presets.preset(name)
+    named = _named(name)
+    if named is not None:
+        return named
     path = folder / Path(name).expanduser()
     if path.suffix == ".toml" or path.is_file():
         return Variant.from_file(path)
-    raise UnknownName("preset or leg", name, known_names(), way_out="Or give the path of a variant's TOML file.")
+    raise UnknownName(
+        "variant, preset or leg", name, every_name(), way_out="Or give the path of a variant's TOML file."
+    )
+
+
+def _named(name: str) -> Variant | None:
+    """A preset, or what is kept under that name."""
+    if name in presets.names():
+        return presets.preset(name)
+    kept = kept_variants.find(name)
+    return kept.valid() if kept else None
 
 
 def _of_data(data: Mapping[str, Any], folder: Path) -> Variant:
@@ -78,7 +96,7 @@ def _of_data(data: Mapping[str, Any], folder: Path) -> Variant:
     if len(changes) == len(data):
         return Variant.from_data(data)
     if "preset" in data:
-        base = presets.preset(str(data["preset"]))
+        base = _named(str(data["preset"])) or presets.preset(str(data["preset"]))
     else:
         base = Variant.from_file(folder / Path(str(data["file"])).expanduser())
     return Variant.from_data({**base.to_data(), **changes}) if changes else base

@@ -63,6 +63,7 @@ class Run:
     `timed` are of live searches, one at a time, of the variant as it ships; all others are estimates, made while
     several queries were under way: of a variant computed from leg runs its slowest leg and the fusing.
     `environment` is the code's version, the machine, the server and the like; `notes` what a reader should know.
+    `without` are legs that could not be asked, each with the reason: what was found is then of the others alone.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Run:
     depth: int = 0
     timed: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def latency(self) -> Latency | None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from core.errors import InputError
 from evals import metrics, spans
-from evals.metrics import MEASURES, Metric, Scores
+from evals.metric_names import MEASURES, Metric
+from evals.metrics import Scores
 from evals.runs import Run
 from evals.splits import Grades, Split
 
@@ -19,17 +20,21 @@ def grades_of(split: Split) -> Grades:
     return {query: split.grades[query] for query in split.queries if query in split.grades}
 
 
-def scored(split: Split, run: Run, wanted: Sequence[str], chunk_labels: Mapping[str, Grades]) -> dict[str, Scores]:
-    """The run's scores by metric: over labels of items, over labels of chunks, or over spans."""
+def scored(
+    split: Split, run: Run, wanted: Sequence[str], chunk_labels: Mapping[str, Grades], labels: metrics.Labels
+) -> dict[str, Scores]:
+    """The run's scores by metric: over labels of items, over labels of chunks, or over spans.
+
+    `labels` are the split's own, made once for all runs.
+    """
     parsed = [Metric.parse(each) for each in wanted]
     over_spans = [str(each) for each in parsed if not MEASURES[each.measure].function]
     over_chunks = [str(each) for each in parsed if each.level == "units"]
     over_labels = [each for each in wanted if each not in over_spans and each not in over_chunks]
-    grades = grades_of(split)
     answers = {query: split.spans[query] for query in split.queries if query in split.spans}
     found: dict[str, Scores] = {}
     if over_labels:
-        scores = metrics.evaluate(grades, run.rankings, over_labels)
+        scores = metrics.evaluate(labels, run.rankings, over_labels)
         if not scores.queries:
             raise InputError(f"No query of the split {split.name!r} has a relevant item, so nothing can be scored.")
         found |= dict.fromkeys(over_labels, scores)

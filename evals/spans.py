@@ -15,7 +15,8 @@ import numpy as np
 
 from core.errors import InputError, SpecError
 from evals.labels import Span
-from evals.metrics import Metric, Scores
+from evals.metric_names import Metric
+from evals.metrics import Scores
 from evals.rankings import Ranked, Rankings
 
 Range = tuple[int, int]

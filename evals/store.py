@@ -1,4 +1,4 @@
-"""The harness's own tables: query sets, queries, labels, runs, judgements, outputs. Mapped here, migrated beside."""
+"""The harness's own tables: query sets, labels, runs, judgements, outputs, votes. Mapped here, migrated beside."""
 
 from __future__ import annotations
 
@@ -187,3 +187,28 @@ class Output(Base):
     notebook: Mapped[str] = mapped_column(Id, index=True)
     content: Mapped[dict[str, Any]] = mapped_column(JSONB)
     made_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class Contest(Base):
+    """Variants that a demo puts side by side, under the names that its visitors read in its results."""
+
+    __tablename__ = "contests"
+    __table_args__ = ({"schema": CATALOG},)
+
+    key: Mapped[str] = mapped_column(Id, primary_key=True)
+    collection: Mapped[str] = mapped_column(Id, index=True)
+    variants: Mapped[dict[str, str]] = mapped_column(JSONB)  # each one's id, and its friendly name
+    begun_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class Vote(Base):
+    """Which variant a demo's visitor liked better for a query: its id, "both" or "neither"; none where taken back."""
+
+    __tablename__ = "votes"
+    __table_args__ = ({"schema": CATALOG},)
+
+    contest: Mapped[str] = mapped_column(ForeignKey(f"{CATALOG}.contests.key", ondelete="CASCADE"), primary_key=True)
+    visitor: Mapped[str] = mapped_column(Id, primary_key=True)
+    query: Mapped[str] = mapped_column(Id, primary_key=True)
+    choice: Mapped[str | None] = mapped_column(Id)
+    voted_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())

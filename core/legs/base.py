@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, overload
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import BindParameter, SelectBase, func, select
+from sqlalchemy import BindParameter, SelectBase, Transaction, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Vectors, embedder, stored_as
@@ -17,6 +18,8 @@ from core.errors import InputError, SpecError
 from core.registry import Registry
 from core.store.gate import cleaned
 from core.store.levels import Level
+
+_SETTLED: WeakKeyDictionary[Transaction, dict[str, str]] = WeakKeyDictionary()  # by transaction, which none nests
 
 LONGEST_QUERY = 20_000  # characters: a long page
 
@@ -157,11 +160,19 @@ legs: Registry[type[Leg]] = Registry("leg")
 
 
 def recalled(rows: Iterable[Any], *notes: str) -> Recalled:
-    """Rows of `id` and `score` as what a leg returns."""
-    return Recalled(tuple(Candidate(row.id, float(row.score)) for row in rows), notes)
+    """Rows of `id` and `score`, which stand first, as what a leg returns."""
+    return Recalled(tuple(Candidate(row[0], float(row[1])) for row in rows), notes)
 
 
 async def settle(connection: AsyncConnection, **settings: object) -> None:
-    """Server settings for the rest of this transaction; a double underscore stands for the dot in a name."""
+    """Server settings for the rest of this transaction; a double underscore stands for the dot in a name.
+
+    What it has settled already is not sent again: a transaction may serve many queries.
+    """
     named = {name.replace("__", "."): str(value) for name, value in settings.items()}
+    transaction = connection.sync_connection.get_transaction() if connection.sync_connection else None
+    settled = _SETTLED.setdefault(transaction, {}) if transaction else {}
+    if named.items() <= settled.items():
+        return
     await connection.execute(select(*(func.set_config(name, value, True) for name, value in named.items())))
+    settled |= named

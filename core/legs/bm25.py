@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
-from sqlalchemy import CTE, ColumnElement, Double, FromClause, cast, func, literal, select
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Double,
+    FromClause,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    literal,
+    select,
+    true,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs
@@ -19,13 +32,13 @@ from core.legs.postings import (
     average_length,
     best_keys,
     counted_in,
+    counts,
     inverse_frequency,
     lexemes_of,
     ranked,
     ranking,
-    statistics,
 )
-from core.store.levels import Level
+from core.store.levels import Level, Postings
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +130,23 @@ class Bm25Leg(Leg):
         self, connection: AsyncConnection, level: Level, text: str, language: str | None = None
     ) -> tuple[list[Weighted], Statistics]:
         """The query's words that the collection has, a repeated one weighing as often as it is repeated."""
-        entry, terms = lexemes_of(language or level.language, text), level.postings.terms
-        known = await statistics(connection, level.postings)
-        rows = await connection.execute(
-            select(terms.c.key, terms.c.documents, func.cardinality(entry.c.positions).label("repeats"))
-            .join_from(entry, terms, terms.c.lexeme == entry.c.lexeme)
-            .where(terms.c.documents > 0)
-            .order_by(terms.c.key)
-        )
-        return [Weighted(row.key, row.key, row.repeats * known.idf(row.documents)) for row in rows], known
+        postings, spoken = level.postings, language or level.language
+        statement = postings.made.once(("terms", spoken), lambda: _known_terms(postings, spoken))
+        rows = (await connection.execute(statement, {"text": text})).all()
+        known = Statistics(*rows[0][:3])
+        met = [(key, documents, repeats) for *_, key, documents, repeats in rows if key is not None]
+        return [Weighted(key, key, repeats * known.idf(documents)) for key, documents, repeats in met], known
+
+
+def _known_terms(postings: Postings, language: str) -> Select[Any]:
+    """Statistics, beside each of the words of `text` that the collection has, or once where it has none."""
+    entry, terms = lexemes_of(language, bindparam("text", type_=Text)), postings.terms
+    repeats = func.cardinality(entry.c.positions).label("repeats")
+    met = (
+        select(terms.c.key, terms.c.documents, repeats)
+        .join_from(entry, terms, terms.c.lexeme == entry.c.lexeme)
+        .where(terms.c.documents > 0)
+        .subquery("met")
+    )
+    counted = counts(postings).subquery("counted")
+    return select(counted, met).join_from(counted, met, true(), isouter=True).order_by(met.c.key)

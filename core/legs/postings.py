@@ -29,6 +29,7 @@ from sqlalchemy import (
     FromClause,
     Integer,
     Select,
+    bindparam,
     cast,
     column,
     func,
@@ -44,6 +45,7 @@ from core.store.levels import Postings
 from core.store.schema import ChunkSet
 
 UNIT = 2.0**30  # how many of the smallest step make a score of one
+AVERAGE: BindParameter[float] = bindparam("average", type_=Double)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,13 @@ Average = float | ColumnElement[float]
 
 
 async def statistics(connection: AsyncConnection, postings: Postings) -> Statistics:
-    behind = ChunkSet.last_key - ChunkSet.posted_to
-    asked = select(ChunkSet.units, ChunkSet.length, behind).where(ChunkSet.key == postings.chunk_set)
-    return Statistics(*(await connection.execute(asked)).one())
+    return Statistics(*(await connection.execute(counts(postings))).one())
+
+
+def counts(postings: Postings) -> Select[int, int, int]:
+    """The statement for them."""
+    behind = (ChunkSet.last_key - ChunkSet.posted_to).label("behind")
+    return select(ChunkSet.units, ChunkSet.length, behind).where(ChunkSet.key == postings.chunk_set)
 
 
 def inverse_frequency(counted: CTE, documents: ColumnElement[int]) -> ColumnElement[float]:
@@ -140,13 +146,25 @@ async def ranked(
     """The best units by these terms; ties by id."""
     if not terms:
         return Recalled(notes=known.notes)
-    rows = await connection.execute(ranking(postings, terms, saturation, known.average, depth))
-    return recalled(rows, *known.notes)
+    single = len({each.word for each in terms}) == len(terms)
+    statement = postings.made.once(
+        ("ranked", single, saturation, depth),
+        lambda: ranking(postings, _parameters(), saturation, AVERAGE, depth, single=single),
+    )
+    values = {
+        "words": [each.word for each in terms],
+        "terms": [each.term for each in terms],
+        "weights": [each.weight * UNIT for each in terms],
+        "average": known.average,
+    }
+    return recalled((await connection.execute(statement, values)).all(), *known.notes)
 
 
-def ranking(postings: Postings, terms: Terms, saturation: Saturation, average: Average, depth: int) -> Select[Any]:
+def ranking(
+    postings: Postings, terms: Terms, saturation: Saturation, average: Average, depth: int, *, single: bool = False
+) -> Select[Any]:
     """Keys are ranked first, and only the best, with all that tie with the last of them, are joined to their ids."""
-    best = best_keys(postings, terms, saturation, average, depth)
+    best = best_keys(postings, terms, saturation, average, depth, single=single)
     names = postings.names
     same = names.c.key == best.c.key
     if postings.chunk_set:  # an item's own key is both
@@ -159,19 +177,26 @@ def ranking(postings: Postings, terms: Terms, saturation: Saturation, average: A
     )
 
 
-def best_keys(postings: Postings, terms: Terms, saturation: Saturation, average: Average, depth: int) -> CTE:
-    """item_key, key and total of the best units, and of all that tie with the last of them."""
-    totals = _totals(postings, terms, saturation, average)
+def best_keys(
+    postings: Postings, terms: Terms, saturation: Saturation, average: Average, depth: int, *, single: bool = False
+) -> CTE:
+    """item_key, key and total of the best units, and of all that tie with the last of them.
+
+    `single` says of terms that are a table that no word has two of them; of others it is seen.
+    """
+    totals = _totals(postings, terms, saturation, average, single)
     return totals.order_by(column("total").desc()).fetch(depth, with_ties=True).cte("best").prefix_with("MATERIALIZED")
 
 
-def _totals(postings: Postings, terms: Terms, saturation: Saturation, average: Average) -> Select[Any]:
+def _totals(postings: Postings, terms: Terms, saturation: Saturation, average: Average, single: bool) -> Select[Any]:
     posting = postings.postings
     wanted = terms if isinstance(terms, FromClause) else _wanted(terms)
+    if not isinstance(terms, FromClause):
+        single = len({each.word for each in terms}) == len(terms)
     gained = _contribution(posting, wanted.c.weight, saturation, average)
     matching = posting.join(wanted, posting.c.term_key == wanted.c.term)
     unit = (posting.c.item_key, posting.c.key)
-    if not isinstance(terms, FromClause) and len({each.word for each in terms}) == len(terms):
+    if single:
         total = func.sum(gained).label("total")
         return select(*unit, total).select_from(matching).where(postings.where).group_by(*unit)
     by_word = (
@@ -193,6 +218,12 @@ def _wanted(terms: Sequence[Weighted]) -> Any:
         term=literal([each.term for each in terms], ARRAY(Integer)),
         weight=literal([each.weight * UNIT for each in terms], ARRAY(Double)),
     )
+
+
+def _parameters() -> Any:
+    """The same, of terms that are given when the statement is run."""
+    words, terms = bindparam("words", type_=ARRAY(Integer)), bindparam("terms", type_=ARRAY(Integer))
+    return table_of("wanted", word=words, term=terms, weight=bindparam("weights", type_=ARRAY(Double)))
 
 
 def table_of(name: str, **arrays: BindParameter[Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pgvector.sqlalchemy import BIT
 from pydantic import Field
-from sqlalchemy import BindParameter, Boolean, Select, case, false, func, not_, or_, select, type_coerce
+from sqlalchemy import BindParameter, Boolean, Select, bindparam, case, false, func, not_, or_, select, type_coerce
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Float
@@ -113,11 +113,17 @@ class VectorLeg(Leg):
     async def _by_index(self, connection: AsyncConnection, level: Level, embedded: Vectors, depth: int) -> Recalled:
         """What the index brings up. Where that is too little, or cuts ties short: all there is."""
         vectors = level.column("vectors")
-        statement = self._statement(vectors, level.index, embedded, depth + 1)
-        if self.distance != "cosine" and not await ordered_by_index(connection, statement):
+        if self.distance != "cosine" and not await ordered_by_index(
+            connection, self._statement(vectors, level.index, embedded, depth + 1)
+        ):
             why = f"No index is ordered by {self.distance}, so the query was compared with every vector."
             return await self._compared(connection, vectors, embedded, depth, why)
-        found = recalled(await connection.execute(statement)).candidates
+        asked: BindParameter[Any] = bindparam("asked", type_=self._type(vectors, level.index))
+        statement = level.made.once(
+            ("nearest", self.distance, self.oversample, depth),
+            lambda: self._statement(vectors, level.index, asked, depth + 1),
+        )
+        found = recalled((await connection.execute(statement, {"asked": embedded})).all()).candidates
         tied = len(found) > depth and found[depth].score == found[depth - 1].score
         if (tied or len(found) < depth) and await _are_few(connection, vectors):
             why = "Units tie at the cut" if tied else "The index brought up too few"
@@ -136,6 +142,11 @@ class VectorLeg(Leg):
         value = vectors.indexed if as_indexed else vectors.value
         # By the operator itself: an expression over it would lose the index.
         return self._nearest(vectors, self._distance(value, embedded), depth)
+
+    def _type(self, vectors: Column, index: str) -> Any:
+        """What the query's vector is made, to be compared with the index."""
+        by_index = vectors.indexed if self.distance == "cosine" and index != "bit" else None
+        return (vectors.value if by_index is None else by_index).type
 
     def _nearest(self, vectors: Column, distance: Any, depth: int) -> Select[Any]:
         return (

@@ -2,6 +2,6 @@
 
 from core.sql_export.export import Exported, export
 from core.sql_export.parameters import Parameter
-from core.sql_export.running import run
+from core.sql_export.running import Explained, explained, run, vector_of
 
-__all__ = ["Exported", "Parameter", "export", "run"]
+__all__ = ["Explained", "Exported", "Parameter", "explained", "export", "run", "vector_of"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -40,11 +40,25 @@ from core.store.schema import (
     vector_table,
 )
 
+T = TypeVar("T")
 Narrowing = Callable[[ColumnElement[bool]], ColumnElement[bool]]
 
 
 def _as_it_is(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return condition
+
+
+class Made(dict[Any, Any]):
+    """Statements over parameters, kept by whoever asks the same of one level again and again.
+
+    To write one takes longer than the server often takes to answer. A level narrowed by a filter begins anew.
+    """
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        if key not in self:
+            self[key] = make()
+        found: T = self[key]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,7 @@ class Postings:
     names: Table
     where: ColumnElement[bool] = field(default_factory=true)
     narrowing: Narrowing = _as_it_is
+    made: Made = field(default_factory=Made, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, chunk_set: int, narrowing: Narrowing | None = None) -> Postings:
@@ -119,6 +134,7 @@ class Level:
     extensions: Collection[str] = ()
     field_of: Callable[[str], MetadataField] | None = None
     filter: And | Or | Not | Condition | None = None
+    made: Made = field(default_factory=Made, init=False, compare=False, repr=False)
 
     def narrowed(self, filter: And | Or | Not | Condition | None) -> Level:  # noqa: A002 - what it is called everywhere
         """The same level, of the items only that the filter lets through. Narrowed twice, both filters hold."""

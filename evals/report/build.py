@@ -11,7 +11,7 @@ import numpy as np
 from core.errors import InputError
 from evals.board import Board
 from evals.doubts import WELL_JUDGED, Warned
-from evals.metrics import Metric
+from evals.metric_names import Metric
 from evals.report.model import Column, Group, Limits, Line, Part, Report, Section, Value
 from evals.report.queries import looked_at
 from evals.report.surfaces import weights_of

@@ -7,6 +7,7 @@ missing or failed at a query, each as `core.retriever` has it. The fusing itself
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from core.errors import StoreError
 from core.retriever import DEEPER, DEEPEST
 from core.store.engine import Store
 from core.store.levels import Level
-from evals.rankings import LegRankings, Ranked
+from evals.rankings import LegRankings, Ranked, pooled
 from evals.running.leg_runs import LegFound, LegRuns
 from evals.running.plan import Fusing, LegTask, Share
 from evals.weights.arrays import Arrays
@@ -30,7 +31,10 @@ Unit = tuple[str, tuple[int, int] | None]  # which item it is part of, and where
 
 @dataclass(slots=True)
 class Found:
-    """What came of one variant, by query: as in a run. `remarks` are what stages passed over, each with its queries."""
+    """What came of one variant, by query: as in a run. `remarks` are what stages passed over, each with its queries.
+
+    `without` are legs that could not be asked, each with its queries and why.
+    """
 
     rankings: dict[str, Ranked] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -38,6 +42,7 @@ class Found:
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     remarks: dict[str, list[str]] = field(default_factory=dict)
+    without: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -95,8 +100,7 @@ class Computing:
         cut = self._rankings.setdefault((task.digest, task.depth, depth), {})
         fresh = {query: found.rankings[query] for query in queries if query not in cut}
         units = await self._described(task, {unit for ranked in fresh.values() for unit in ranked.ids[:depth]})
-        for query, ranked in fresh.items():
-            cut[query] = _placed(ranked, depth, units)
+        cut |= pooled({query: _placed(ranked, depth, units) for query, ranked in fresh.items()})
         return cut
 
     async def _described(self, task: LegTask, ids: Iterable[str]) -> dict[str, Unit]:
@@ -111,7 +115,7 @@ class Computing:
     def _exhausted(self, now: _Attempt, query: str) -> bool:
         """Whether no leg has more, so that asking deeper would bring nothing."""
         return all(
-            len(found.rankings[query].ids) < now.depths[name] if query in found.rankings else True
+            found.rankings[query].length < now.depths[name] if query in found.rankings else True
             for name, found in now.found.items()
         )
 
@@ -147,7 +151,7 @@ class Computing:
         each = (time.perf_counter() - begun) * 1000 / len(queries)
         made.rankings |= found
         self._time(now, there, queries, each, made)
-        short = [query for query in queries if len(found[query].ids) < variant.top_k]
+        short = [query for query in queries if found[query].length < variant.top_k]
         return _not_capped(arrays, fusing, weights, short) if variant.rollup and variant.fused_depth else short
 
     def _array(
@@ -171,6 +175,7 @@ class Computing:
 
     def _note_missing(self, now: _Attempt, query: str, made: Found) -> None:
         missing = {name: each.missing[query] for name, each in now.found.items() if query in each.missing}
+        made.without |= {name: {query: why} for name, why in missing.items()}
         told = (f"{name} is not available: {why}" for name, why in missing.items())
         made.notes = tuple(dict.fromkeys((*made.notes, *told)))
 
@@ -194,7 +199,7 @@ def _not_capped(arrays: Arrays, fusing: Fusing, weights: Sequence[float], short:
     """Those that fewer candidates than may go on were fused for: others have all that they can have."""
     most = fusing.variant.fused_depth
     whole = fused(arrays, fusing.variant.fusion, weights, Cut(fused_depth=most))
-    return [query for query in short if len(whole[query].ids) != most]
+    return [query for query in short if whole[query].length != most]
 
 
 def _placed(ranked: Ranked, depth: int, units: Mapping[str, Unit]) -> Ranked:
@@ -202,7 +207,9 @@ def _placed(ranked: Ranked, depth: int, units: Mapping[str, Unit]) -> Ranked:
     placed = [units[unit] for unit in ids]
     spans = tuple(span for _, span in placed if span is not None)
     items = tuple(item for item, _ in placed)
-    return Ranked(ids, ranked.scores[:depth], () if items == ids else items, spans if len(spans) == len(ids) else ())
+    if items == ids and not spans:
+        return ranked if ranked.length <= depth else ranked.at(slice(depth))
+    return Ranked(ids, ranked.values[:depth], () if items == ids else items, spans if len(spans) == len(ids) else ())
 
 
 async def described(store: Store, level: Level, ids: Sequence[str]) -> dict[str, Unit]:
@@ -212,7 +219,7 @@ async def described(store: Store, level: Level, ids: Sequence[str]) -> dict[str,
     async with store.begin(level.namespace, read_only=True) as connection:
         rows = (await connection.execute(asked)).all()
     found: dict[str, Unit] = {
-        row.id: (row.item_id, None if row.start_at is None else (row.start_at, row.end_at)) for row in rows
+        sys.intern(unit): (sys.intern(item), None if start is None else (start, end)) for unit, item, start, end in rows
     }
     if gone := set(ids) - found.keys():
         raise StoreError(f"{len(gone)} units, {min(gone)!r} for one, vanished while they were evaluated. Run it again.")

@@ -1,6 +1,19 @@
 """What a run was made with: code, machine, packages, server, indexes; and what stood in the collection.
 
 Reads and never changes. What cannot be told is left out: a missing git is no reason to fail a run.
+
+Everything is recorded with a run; `rankbook runs diff` shows it. Of all that, a run's identity holds what decides its
+result, so that a kept run is not taken for what would be found now:
+
+- always: the collection's content, Rankbook's own code that ranks, and PostgreSQL's major version, which parses texts
+  and ranks them. A minor version mends faults and by PostgreSQL's own rule leaves results alone, so it is recorded and
+  no more: an update of the server at night does not make every run stale.
+- where queries are embedded live (vector legs): pgvector's version, whose index decides what is found, and, of a model
+  that runs here, the versions of sentence-transformers, torch and transformers. A model that is served elsewhere has
+  its server in its id, and what that runs nobody knows.
+- where a stage runs a model itself (late chunks, late interaction, cross-encoder): those packages' versions.
+
+The machine, settings, numpy and drivers are recorded only.
 """
 
 from __future__ import annotations
@@ -10,6 +23,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,15 +32,20 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, FromClause, Text, bindparam, cast, func, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from core.rerank import rerankers
 from core.store import attached
 from core.store.attached.reading import Theirs
 from core.store.collections import View
-from core.store.engine import Store
+from core.store.engine import Capabilities, Store
 from core.store.levels import level
 from core.store.names import ITEMS
 from core.store.schema import Item
+from core.variant import Variant
 
-PACKAGES = ("sqlalchemy", "psycopg", "pgvector", "numpy", "ranx", "torch", "sentence-transformers")
+MODELS_RUN_ON = ("sentence-transformers", "torch", "transformers")
+PACKAGES = ("sqlalchemy", "psycopg", "pgvector", "numpy", "ranx", *MODELS_RUN_ON)
+SERVED = "openai:"  # models that run elsewhere
+RUN_MODELS = ("cross_encoder", "late_interaction")  # rerankers that run a model here
 SETTINGS = (
     "shared_buffers",
     "work_mem",
@@ -60,6 +79,7 @@ def code_version() -> str:
     return package_version()
 
 
+@cache
 def package_version(name: str = "rankbook") -> str:
     try:
         return metadata.version(name)
@@ -76,6 +96,29 @@ def ranking_code() -> str:
     for file in files:
         told.update(hashlib.blake2b(file.read_bytes()).digest())
     return told.hexdigest()
+
+
+def server_mark(server: Capabilities) -> str:
+    """What of the server decides what any leg finds."""
+    return f"PostgreSQL {server.version // 10_000}"
+
+
+def vector_mark(server: Capabilities, model: str | None, version: Callable[[str], str] = package_version) -> str:
+    """What else decides it where queries are embedded by this model and searched for by their vectors."""
+    served = model is not None and model.startswith(SERVED)
+    return f"pgvector {server.extensions.get('vector', '')}" + ("" if served else f", {models_mark(version)}")
+
+
+def models_mark(version: Callable[[str], str] = package_version) -> str:
+    """What models run on here."""
+    return ", ".join(f"{name} {version(name)}" for name in MODELS_RUN_ON)
+
+
+def variant_mark(server: Capabilities, variant: Variant, model: str | None) -> str:
+    """What of these decides the results of a variant that searches with that model; empty of words alone."""
+    marks = [vector_mark(server, model)] if any(leg.uses_model for leg in variant.legs) else []
+    runs = variant.rerank is not None and rerankers.name_of(type(variant.rerank)) in RUN_MODELS
+    return "; ".join([*marks, *([models_mark()] if runs or variant.late is not None else [])])
 
 
 async def environment(store: Store, view: View) -> dict[str, Any]:
@@ -95,8 +138,19 @@ async def environment(store: Store, view: View) -> dict[str, Any]:
         "packages": {name: package_version(name) for name in PACKAGES},
         "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
         "server": server,
+        "searched": _searched(view),
         "indexes": indexes,
     }
+
+
+def _searched(view: View) -> dict[str, Any]:
+    """How texts were cut and by what embedded, of which a variant names no more than the chunk set."""
+    names = {each.key: each.name for each in view.chunk_sets}
+    models: dict[str, list[str]] = {}
+    for each in view.embedding_sets:
+        models.setdefault(names.get(each.chunk_set, ITEMS), []).append(f"{each.model}, {each.index} index")
+    chunkers = {each.name: dict(each.chunker) for each in view.chunk_sets if each.chunker}
+    return {"language": view.row.language, "chunks": chunkers, "models": models}
 
 
 def _processor() -> str:

@@ -16,7 +16,7 @@ from evals.rankings import LegRankings, Ranked
 from evals.running.batches import Batches
 from evals.running.computed import Unit, described
 from evals.running.leg_runs import LegFound, LegRuns
-from evals.running.plan import Fusing, Share, is_fused
+from evals.running.plan import Fusing, Share, is_fused, spare_of
 from evals.running.runner import Options, prepared
 from evals.splits import Split
 from evals.weights.fusing import Cut
@@ -60,7 +60,8 @@ async def leg_rankings(
     batches = Batches(ground.store, ready.context.view, ready.state)
     legs = LegRuns(ready.context, split, batches, connections=options.connections, listener=progress)
     (fusing,) = ready.plan.fused
-    return Legs(await _all(legs, fusing), Cut.of(fusing.variant, split.excluded), notes)
+    spare = 0 if options.as_shipped else spare_of(split)
+    return Legs(await _all(legs, fusing), Cut.of(fusing.variant, split.excluded, spare), notes)
 
 
 async def _all(legs: LegRuns, fusing: Fusing) -> tuple[LegRankings, ...]:
@@ -88,4 +89,4 @@ async def _describe(legs: LegRuns, share: Share, found: LegFound, units: dict[st
 def _placed(ranked: Ranked, depth: int, units: dict[str, Unit]) -> Ranked:
     ids = ranked.ids[:depth]
     items = tuple(units[unit][0] for unit in ids)
-    return Ranked(ids, ranked.scores[:depth], () if items == ids else items)
+    return Ranked(ids, ranked.values[:depth], () if items == ids else items)

@@ -7,9 +7,11 @@ the others go on; a lost server, a cancelled token or a collection that moves on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import psycopg
@@ -17,14 +19,14 @@ from sqlalchemy.exc import DBAPIError
 
 from core import recall
 from core.embedding import Vectors
-from core.errors import Cancelled, ConnectionFailed, MissingCapability, RankbookError, ServerError
+from core.errors import Cancelled, ConnectionFailed, RankbookError, ServerError
 from core.legs import PreparedQuery
 from core.recall import LegRun
 from core.retriever import RequestContext, guarded
 from core.store.levels import Level, level
 from core.store.progress import Listener, Step, nobody
 from core.tasks import side_by_side
-from evals.rankings import Ranked
+from evals.rankings import Ranked, pooled
 from evals.running.batches import Batches
 from evals.running.plan import LegTask, kind_of
 from evals.running.query_vectors import QueryVectors
@@ -32,6 +34,8 @@ from evals.splits import Split
 
 T = TypeVar("T")
 A_BATCH = 32  # queries: what a kill can cost, of one leg
+LARGEST_BATCH = 512  # what batches of quick queries grow to
+QUICK = 0.5  # seconds for a batch
 CONNECTIONS = 4  # queries at once: a statement takes a process of the server, and these are ordinary machines
 ENDING = (Cancelled, ConnectionFailed, ServerError)
 LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
@@ -97,9 +101,12 @@ class LegRuns:
         wanted = list(queries)
         lacking = [query for query in wanted if found.lacks(query)]
         title = resumed(task.title, len(wanted), len(lacking))
-        for at in range(0, len(lacking), A_BATCH):
-            self.listener(Step(title, at, len(lacking), "queries"))
-            await self._ask_batch(task, found, lacking[at : at + A_BATCH])
+        done, size, where = 0, A_BATCH, self.level(task)
+        while done < len(lacking):
+            self.listener(Step(title, done, len(lacking), "queries"))
+            begun = time.perf_counter()
+            await self._ask_batch(task, where, found, lacking[done : done + size])
+            done, size = done + size, following(size, time.perf_counter() - begun)
         if lacking:
             self.listener(Step(title, len(lacking), len(lacking), "queries"))
         return found
@@ -108,15 +115,17 @@ class LegRuns:
         context = self.context
         return level(context.store, context.view, task.chunks, task.model).narrowed(task.filter)
 
-    async def _ask_batch(self, task: LegTask, found: LegFound, queries: Sequence[str]) -> None:
+    async def _ask_batch(self, task: LegTask, at: Level, found: LegFound, queries: Sequence[str]) -> None:
         """What was answered is kept, also where somebody stopped the rest."""
-        at, answered = self.level(task), LegFound()
+        answered, waiting = LegFound(), iter(queries)
+        lines = min(self.connections, len(queries))
         try:
-            await bounded(self.connections, queries, lambda query: self._ask(task, at, query, answered))
+            await side_by_side(*(self._ask_in_turn(task, at, waiting, answered) for _ in range(lines)))
         except BaseException:
             with suppress(Exception):  # the server may be what was lost; that is what is told
                 await self._save(task, answered)
             raise
+        answered.rankings = pooled(answered.rankings)
         await self._save(task, answered)
         for name in ("rankings", "milliseconds", "failures", "missing"):
             getattr(found, name).update(getattr(answered, name))
@@ -124,25 +133,34 @@ class LegRuns:
     async def _save(self, task: LegTask, answered: LegFound) -> None:
         await self.batches.save(task.digest, task.depth, answered.rankings, answered.milliseconds)
 
-    async def _ask(self, task: LegTask, at: Level, query: str, answered: LegFound) -> None:
+    async def _ask_in_turn(self, task: LegTask, at: Level, waiting: Iterator[str], answered: LegFound) -> None:
+        """One connection's share of a batch: it takes the next query when it is done with one."""
+        async with recall.Line(self.context.store, at) as line:
+            for query in waiting:
+                if task.leg.uses_model and not self._vectors.has(at.model, query):
+                    await line.rest()  # a model may take its time
+                await self._ask(task, line, query, answered)
+
+    async def _ask(self, task: LegTask, line: recall.Line, query: str, answered: LegFound) -> None:
         try:
-            run = await guarded(self.context, self._recalled(task, at, query))
-        except MissingCapability as error:
-            answered.missing[query] = str(error)
+            run = await guarded(self.context, self._recalled(task, line, query))
         except Exception as error:
             answered.failures[query] = reason_of(error)
             self._prepared.pop(query, None)  # an embedding that was broken off is no use to the next leg
         else:
-            found = run.found
-            answered.rankings[query] = Ranked(tuple(x.id for x in found), tuple(x.score for x in found))
+            if run.problem is not None:
+                answered.missing[query] = str(run.problem)
+                return
+            found = run.found.candidates
+            answered.rankings[query] = Ranked([sys.intern(x.id) for x in found], [x.score for x in found])
             answered.milliseconds[query] = run.milliseconds
 
-    async def _recalled(self, task: LegTask, at: Level, query: str) -> LegRun:
+    async def _recalled(self, task: LegTask, line: recall.Line, query: str) -> LegRun:
         """As a search asks it. The time includes the embedding, whichever leg it was made for."""
-        name, self.asked = kind_of(task.leg), self.asked + 1
-        ready = self._vectors.milliseconds.get((at.model or "", query), 0.0) if task.leg.uses_model else 0.0
-        (run,) = await recall.recall(self.context.store, at, self._query(query), {name: task.leg}, {name: task.depth})
-        return LegRun(run.name, run.leg, run.found, run.milliseconds + ready, run.depth)
+        self.asked += 1
+        ready = self._vectors.milliseconds.get((line.level.model or "", query), 0.0) if task.leg.uses_model else 0.0
+        run = await line.ask(self._query(query), kind_of(task.leg), task.leg, task.depth)
+        return replace(run, milliseconds=run.milliseconds + ready)
 
     def _query(self, query: str) -> PreparedQuery:
         """One a query: legs share its vectors."""
@@ -153,6 +171,11 @@ class LegRuns:
 
             self._prepared[query] = PreparedQuery(self.split.queries[query].text, embed)
         return self._prepared[query]
+
+
+def following(size: int, seconds: float) -> int:
+    """How many queries come next, where so many took so long: more of quick ones, so that keeping them costs little."""
+    return min(2 * size, LARGEST_BATCH) if seconds < QUICK else size
 
 
 def resumed(title: str, wanted: int, lacking: int) -> str:

@@ -35,13 +35,15 @@ class Ground:
     """What all variants of a plan search, and what they are asked.
 
     `state` stands for the collection's content: kept results of another one are of no use. `queries` is the digest of
-    the split's queries, `models` the model that a chunk set is searched with where a variant names none.
+    the split's queries, `models` the model that a chunk set is searched with where a variant names none, and `marks`
+    what a model's vectors hang on beside (`evals.running.environment.vector_mark`).
     """
 
     collection: str
     state: str = ""
     queries: str = ""
     models: Mapping[str, str | None] = field(default_factory=dict)
+    marks: Mapping[str | None, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,9 @@ def leg_digest(variant: Variant, leg: Leg, ground: Ground) -> str:
     """Of all that decides what a leg finds, its depth excepted."""
     spec = {key: value for key, value in LEGS.write(leg).items() if key not in {"weight", "label", "depth"}}
     narrowed = variant.filter.model_dump(mode="json", by_alias=True) if variant.filter else None
-    where = [ground.collection, ground.state, ground.queries, variant.chunks, _model(variant, leg, ground)]
-    return _digest([*where, narrowed, spec])
+    model = _model(variant, leg, ground)
+    mark = ground.marks.get(model, "") if leg.uses_model else ""
+    return _digest([ground.collection, ground.state, ground.queries, variant.chunks, model, mark, narrowed, spec])
 
 
 def _model(variant: Variant, leg: Leg, ground: Ground) -> str | None:

@@ -17,6 +17,7 @@ from evals.rankings import Ranked
 from evals.running.batches import Batches
 from evals.running.computed import Found
 from evals.running.leg_runs import CONNECTIONS, bounded, reason_of, resumed
+from evals.running.missing_legs import SAYS, Without, lacking
 from evals.splits import Split
 
 PASSING_OVER = ("expand", "rerank", "late chunks")  # stages that pass results through where they cannot work
@@ -63,8 +64,12 @@ class QueryRuns:
         take(made, now)
 
     async def _save(self, identity: str, now: Found) -> None:
-        there = {query: ranked for query, ranked in now.rankings.items() if query not in now.failures}
-        await self.batches.save(identity, 0, there, now.milliseconds, now.stages, now.remarks)
+        """Of queries that are whole: where one failed, or a leg was missing, it is asked again after a stop."""
+        partial = now.failures.keys() | {query for told in now.without.values() for query in told}
+        there = {query: ranked for query, ranked in now.rankings.items() if query not in partial}
+        remarks = {each: [query for query in of if query not in partial] for each, of in now.remarks.items()}
+        remarks = {each: of for each, of in remarks.items() if of}
+        await self.batches.save(identity, 0, there, now.milliseconds, now.stages, remarks)
 
     async def _search(self, variant: Variant, query: str, now: Found) -> None:
         try:
@@ -75,6 +80,7 @@ class QueryRuns:
             now.rankings[query] = ranked_of(bundle.hits)
             note_times(now, query, bundle)
             _take_remarks(now.remarks, {remark: [query] for remark in remarks_of(bundle)})
+            _take_without(now.without, {leg: {query: why} for leg, why in lacking(bundle).items()})
 
     async def timed(self, variant: Variant, count: int) -> Found:
         """So many queries searched with the variant as it ships, one after the other, after one that nobody times."""
@@ -130,7 +136,7 @@ def remarks_of(bundle: RetrievalBundle) -> list[str]:
             f"{stage.name}: {note}"
             for stage in bundle.trace.stages
             for note in stage.notes
-            if stage.name in PASSING_OVER or (stage.name.startswith("leg ") and " is not available: " in note)
+            if stage.name in PASSING_OVER or (stage.name.startswith("leg ") and SAYS in note)
         )
     )
 
@@ -150,12 +156,18 @@ def take(into: Found, found: Found) -> None:
     into.milliseconds |= found.milliseconds
     _take_stages(into.stages, found.stages)
     _take_remarks(into.remarks, found.remarks)
+    _take_without(into.without, found.without)
     into.notes = tuple(dict.fromkeys((*into.notes, *found.notes)))
 
 
 def _take_stages(into: dict[str, dict[str, float]], stages: Mapping[str, Mapping[str, float]]) -> None:
     for stage, spent in stages.items():
         into.setdefault(stage, {}).update(spent)
+
+
+def _take_without(into: dict[str, dict[str, str]], without: Without) -> None:
+    for leg, told in without.items():
+        into.setdefault(leg, {}).update(told)
 
 
 def _take_remarks(into: dict[str, list[str]], remarks: Mapping[str, Sequence[str]]) -> None:

@@ -46,6 +46,10 @@ class QueryVectors:
                 await self._embed(model, (query,))
         return self._made[model, query]
 
+    def has(self, model: str | None, query: str) -> bool:
+        """Whether the vector is there already."""
+        return (model, query) in self._made
+
     async def _embed(self, model: str, queries: Block) -> None:
         texts: dict[str, str] = {}
         for query in queries:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from core.variant import Variant
 from evals.runs import Run
 
 TOP = 10  # results that are looked at
@@ -30,34 +31,47 @@ class Differences:
 
 
 def differences(one: Run, other: Run) -> Differences:
-    mine, theirs = _facts(one), _facts(other)
-    keys = [*mine, *(key for key in theirs if key not in mine)]
-    rows = [Row(key, mine.get(key, "-"), theirs.get(key, "-")) for key in keys if mine.get(key) != theirs.get(key)]
+    rows = _rows(_facts(one), _facts(other))
     asked = sorted({*one.rankings, *other.rankings})
     return Differences(
         tuple(rows), tuple(query for query in asked if _top(one, query) != _top(other, query)), len(asked)
     )
 
 
+def variant_rows(one: Variant, other: Variant) -> list[Row]:
+    """The options in which two variants differ."""
+    return _rows(*(dict(flat(_options(each))) for each in (one, other)))
+
+
+def _rows(mine: Mapping[str, str], theirs: Mapping[str, str]) -> list[Row]:
+    keys = [*mine, *(key for key in theirs if key not in mine)]
+    return [Row(key, mine.get(key, "-"), theirs.get(key, "-")) for key in keys if mine.get(key) != theirs.get(key)]
+
+
+def _options(variant: Variant) -> dict[str, Any]:
+    """All of them, defaults included, legs by name."""
+    plain = variant.model_dump(mode="json", by_alias=True)
+    return {**plain, "leg": dict(zip(variant.leg_names, plain.pop("leg"), strict=True))}
+
+
 def _facts(run: Run) -> dict[str, str]:
     """Everything as flat text, each under a dotted name."""
     subject = {**asdict(run.subject), "digest": run.subject.digest.hex()}
-    variant = run.variant.model_dump(mode="json", by_alias=True) if run.variant else {}
-    legs = dict(zip(run.variant.leg_names, variant.pop("leg"), strict=True)) if run.variant else {}
     environment = {key: value for key, value in run.environment.items() if key != "indexes"}
-    parts = {"over": subject, "variant": {**variant, "leg": legs}, "with": environment, "asked for": run.depth}
-    return dict(_flat(parts))
+    variant = _options(run.variant) if run.variant else {}
+    return dict(flat({"over": subject, "variant": variant, "with": environment, "asked for": run.depth}))
 
 
-def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+def flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """What is nested, as rows of dotted names; without what is empty."""
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _flat(part, f"{name}.{key}" if name else str(key))
+            yield from flat(part, f"{name}.{key}" if name else str(key))
     elif (
         isinstance(value, Sequence) and not isinstance(value, str) and any(isinstance(each, Mapping) for each in value)
     ):
         for at, part in enumerate(value):
-            yield from _flat(part, f"{name}.{at}")
+            yield from flat(part, f"{name}.{at}")
     elif value not in (None, ""):
         yield name, str(value)
 

@@ -21,7 +21,7 @@ from core.errors import InputError, StoreError, UnknownName
 from core.store.engine import Store
 from core.store.schema import Collection
 from core.variant import Variant
-from evals.running.packed import packed, unpacked
+from evals.running.packed import fingerprint, packed, unpacked
 from evals.runs import Latency, Run, Subject
 from evals.store import Pin, RankingBatch, StoredRun
 
@@ -53,8 +53,7 @@ def run_id(subject: Subject, variant: Variant, depth: int, state: str = "") -> s
 
 
 def _foreign_id(run: Run) -> str:
-    rankings = hashlib.blake2b(packed(run.rankings), digest_size=16).hexdigest()
-    return _digest([*_plain(run.subject), run.name, run.depth, rankings])
+    return _digest([*_plain(run.subject), run.name, run.depth, fingerprint(run.rankings).hex()])
 
 
 def _plain(subject: Subject) -> list[object]:
@@ -106,6 +105,7 @@ def _content(run: Run) -> bytes:
         stages=stages,
         timed=list(run.timed),
         notes=list(run.notes),
+        without=dict(run.without),
     )
 
 
@@ -141,6 +141,7 @@ def _run(row: StoredRun) -> Run:
         row.depth,
         tuple(more["timed"]),
         tuple(more["notes"]),
+        more.get("without", {}),
     )
 
 

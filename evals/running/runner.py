@@ -1,8 +1,10 @@
 """Variants over a split: planned, asked once where they share, kept, and given back as runs in the order they came in.
 
 Owns the order of the work and what is done again. A run that is kept, of the same collection as it stands, the same
-queries and the same depth, is not made again; queries that failed in it are asked anew. Stopped at any moment, by a
-token, a kill or a lost server, it goes on where it was. What variants are asked for is stated in `evals.running.plan`.
+queries and the same depth, is not made again; queries that failed in it are asked anew, and so are all where a leg is
+there again that it had to do without. Stopped at any moment, by a token, a kill or a lost server, it goes on where it
+was. What variants are asked for is stated in `evals.running.plan`, what a run's identity hangs on beside in
+`evals.running.environment`.
 
 Latencies are estimates, made under load, unless `time_live` has some queries of each variant searched one after the
 other; a run says of which queries (`Run.timed`).
@@ -23,12 +25,20 @@ from core.store.levels import level
 from core.store.progress import Listener, Step, nobody
 from core.variant import Variant
 from evals.query_sets import DEFAULT
-from evals.rankings import Ranked
+from evals.rankings import Ranked, pooled
 from evals.running import run_store
 from evals.running.batches import Batches
 from evals.running.computed import Computing, Found
-from evals.running.environment import content_of, environment, ranking_code
+from evals.running.environment import (
+    content_of,
+    environment,
+    ranking_code,
+    server_mark,
+    variant_mark,
+    vector_mark,
+)
 from evals.running.leg_runs import CONNECTIONS, LegRuns
+from evals.running.missing_legs import Returned, reasons
 from evals.running.plan import Ground, Plan, deepened, describe, plan, queries_digest, spare_of
 from evals.running.query_runs import QueryRuns, told
 from evals.runs import Run, Subject
@@ -94,13 +104,16 @@ async def prepared(
     view = context.view
     content = await content_of(context.store, view)
     subject = Subject(view.name, view.row.version, query_set, split.digest, split.name, content)
-    # Made anew, a collection may come to the same version; by other code a leg may rank otherwise.
-    state = f"{content} {view.row.created_at.timestamp()} {view.row.version} {ranking_code()}"
+    # Made anew, a collection may come to the same version; by other code or another server a leg may rank otherwise.
+    server = context.store.capabilities
+    state = f"{content} {view.row.created_at.timestamp()} {view.row.version} {ranking_code()} {server_mark(server)}"
     asked = tuple(_asked(context, each, split, subject, state, options) for each in variants)
-    kept = {} if options.again else await _kept(context, asked)
+    kept = {} if options.again else await _kept(context, asked, split)
     once = _first(asked)
     left = [each.deep for each in once.values() if each.id not in kept]
-    ground = Ground(view.name, state, queries_digest(split), _models(context, left))
+    models = _models(context, left)
+    marks = {model: vector_mark(server, model) for model in {*models.values(), *(each.model for each in left)}}
+    ground = Ground(view.name, state, queries_digest(split), models, marks)
     there = [each.variant for each in once.values() if each.id in kept]
     planned = plan(left, ground, there, len(asked) - len(once))
     return Prepared(context, split, subject, state, asked, planned, kept, options)
@@ -117,16 +130,20 @@ def _first(asked: Sequence[Asked]) -> dict[str, Asked]:
 def _asked(
     context: RequestContext, variant: Variant, split: Split, subject: Subject, state: str, options: Options
 ) -> Asked:
-    level(context.store, context.view, variant.chunks, variant.model).narrowed(variant.filter)  # refuses what is wrong
+    at = level(context.store, context.view, variant.chunks, variant.model)
+    at.narrowed(variant.filter)  # refuses what is wrong
+    mark = variant_mark(context.store.capabilities, variant, variant.model or at.model)
     deep = deepened(variant, options.depth, spare_of(split), as_shipped=options.as_shipped)
     depth = 0 if options.as_shipped else options.depth
-    return Asked(variant, deep, run_store.run_id(subject, variant, depth, f"{state} {queries_digest(split)}"))
+    return Asked(variant, deep, run_store.run_id(subject, variant, depth, f"{state} {queries_digest(split)} {mark}"))
 
 
-async def _kept(context: RequestContext, asked: Sequence[Asked]) -> dict[str, Run]:
-    """The runs that are there and whole."""
+async def _kept(context: RequestContext, asked: Sequence[Asked], split: Split) -> dict[str, Run]:
+    """The runs that are there and whole, or as whole as they can be while the same legs are missing."""
     found = {each.id: await run_store.get(context.store, each.id) for each in asked}
-    return {identity: run for identity, run in found.items() if run is not None and not run.failures}
+    whole = {identity: run for identity, run in found.items() if run is not None and not run.failures}
+    returned = Returned(context, next((query.text for query in split.queries.values()), ""))
+    return {identity: run for identity, run in whole.items() if not (run.without and await returned.any_of(run))}
 
 
 def _models(context: RequestContext, variants: Sequence[Variant]) -> dict[str, str | None]:
@@ -195,7 +212,8 @@ class _Suite:
 
     async def _search(self, asked: Asked) -> None:
         before = None if self.options.again else await run_store.get(self.context.store, asked.id)
-        found = await self.queries.searched(asked.deep, asked.id, _answered(before) if before else None)
+        usable = before is not None and not before.without  # else nobody knows which queries are whole
+        found = await self.queries.searched(asked.deep, asked.id, _answered(before) if before and usable else None)
         await self._done(asked, found)
         await self.batches.forget([asked.id])
 
@@ -212,6 +230,7 @@ class _Suite:
             id=asked.id,
             depth=0 if self.options.as_shipped else self.options.depth,
             notes=(*found.notes, *told(found.remarks, len(self.ready.split.queries))),
+            without=reasons(found.without),
         )
         self.runs[asked.id] = await run_store.save(self.context.store, await self._timed(made))
         self._tell()
@@ -220,10 +239,11 @@ class _Suite:
         """In the order of the queries, and no more than was wanted before exclusions were counted in."""
         most = asked.deep.top_k - (0 if self.options.as_shipped else spare_of(self.ready.split))
         shut = self.ready.split.excluded
-        return {
+        left = {
             query: without(found.rankings[query], shut.get(query, frozenset()), most)
             for query in self.ready.split.queries
         }
+        return pooled(left)
 
     async def _time_kept(self) -> None:
         """Kept runs are timed where that is asked for and was not done yet."""
@@ -265,13 +285,7 @@ def _answered(run: Run) -> Found:
 
 def without(ranked: Ranked, excluded: frozenset[str], most: int) -> Ranked:
     """The first so many that are of no excluded item."""
-    items = ranked.items or ranked.ids
-    kept = [at for at, item in enumerate(items) if item not in excluded][:most]
-    if len(kept) == len(items):
-        return ranked
-    return Ranked(
-        tuple(ranked.ids[at] for at in kept),
-        tuple(ranked.scores[at] for at in kept),
-        tuple(ranked.items[at] for at in kept) if ranked.items else (),
-        tuple(ranked.spans[at] for at in kept) if ranked.spans else (),
-    )
+    if not excluded:
+        return ranked if ranked.length <= most else ranked.at(slice(most))
+    kept = [at for at, item in enumerate(ranked.items or ranked.ids) if item not in excluded][:most]
+    return ranked if len(kept) == ranked.length else ranked.at(kept)

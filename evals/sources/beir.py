@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -9,7 +10,7 @@ from typing import Any, BinaryIO, ClassVar, TypeVar
 
 from pydantic import Field
 
-from core.errors import InputError
+from core.errors import InputError, SpecError
 from core.types import Flaw, Item, Query, Row
 from evals.labels import Exclusion, Label, Span
 from evals.sources.base import Source, sources
@@ -21,6 +22,7 @@ from evals.sources.trees import ArchiveLimits, Tree, opened_tree
 T = TypeVar("T")
 CARDS = ("README.md", "SOURCE.md", "DATASET.md", "README.txt")
 MAX_CARD = 2**20
+WISHES, MAX_WISHES = "rankbook.json", 2**16  # how it wants to be loaded
 
 
 @sources.register("beir")
@@ -63,6 +65,15 @@ class BeirSource(Source):
                         return stream.read(MAX_CARD).decode("utf-8", "replace")
         return ""
 
+    def wishes(self) -> dict[str, Any]:
+        """The language that `evals.beir_export` wrote down beside; nothing where the folder is somebody else's."""
+        with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
+            name = root_of(tree, self.path) + WISHES
+            if name in tree.names():
+                with tree.open(name) as stream:
+                    return _wishes(stream.read(MAX_WISHES), tree.place(name))
+        return {}  # a folder that cannot be read is told in a sentence when its rows are
+
     def size(self) -> int | None:
         """As many lines as the beginning of a corpus lets expect; a .gz tells its length only when it is read."""
         with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
@@ -83,6 +94,18 @@ class BeirSource(Source):
                 return
             with tree.open(name) as stream:
                 yield from json_records(stream, tree.place(name), read)
+
+
+def _wishes(written: bytes, file: str) -> dict[str, Any]:
+    """Only what is known: the file may come from anywhere, and from a later version."""
+    try:
+        told = json.loads(written)
+    except ValueError as error:
+        raise SpecError(f"{file} is not JSON ({error}). Mend it, or remove it and name the language.") from error
+    language = told.get("language") if isinstance(told, dict) else None
+    if language is not None and not isinstance(language, str):
+        raise SpecError(f'The language in {file} is {language!r:.80}. Give it as in "german", or remove the file.')
+    return {"language": language} if language else {}
 
 
 def json_records(

@@ -1,6 +1,9 @@
 """A gate: what must hold of a board, or a build fails. Owns the rules and what is said of each; it ends no process.
 
-A pinned baseline made over other data is never compared in silence: the check fails and says what to do.
+A pinned baseline made over other data is never compared in silence: the check fails and says what to do. Nor does a
+baseline that failed at queries, where it scores 0, lower the bar: drops are measured over the queries that it answered,
+and more failures than the gate allows fail the gate. So does a leg that the baseline, or a variant that is guarded,
+went on without: what was measured is not what its name promises.
 """
 
 from __future__ import annotations
@@ -12,9 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from core.errors import SpecError
 from evals.board import Board
-from evals.metrics import Metric
+from evals.metric_names import Metric
 from evals.runs import Run, unlike
+from evals.statistics.comparison import Pairs, all_pairs
 from evals.statistics.verdicts import Verdict
+
+ANEW = "Evaluate the baseline anew and pin that run."
+AGAIN = "Mend that and run the suite again."
 
 
 class Gate(BaseModel):
@@ -30,7 +37,7 @@ class Gate(BaseModel):
     )
     significant: bool = Field(False, description="Whether only a drop counts that is more than chance, corrected.")
     slowest: float | None = Field(None, gt=0, description="The largest p95 in milliseconds.")
-    failures: int = Field(0, ge=0, description="How many queries may fail.")
+    failures: int = Field(0, ge=0, description="How many queries may fail, of a variant and of its baseline.")
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
@@ -62,15 +69,15 @@ class Check:
 def checks(gate: Gate, board: Board, pinned: Run | None = None) -> list[Check]:
     """Everything that the gate asks of this board. `pinned` is the run that `against` names, where it is a pin."""
     against = _baseline(gate, board, pinned)
-    chosen = gate.variants or tuple(name for name in board.names if name != against or len(board.names) == 1)
+    chosen = gate.variants or _guarded(board, against, pinned)
     unknown = [name for name in chosen if name not in board.names]
     if unknown:
         raise SpecError(f"The gate guards {unknown[0]!r}, which is not among: {', '.join(board.names)}.")
-    made = []
+    made = _baseline_flaws(gate, board, against, ANEW if pinned is not None else AGAIN)
     for name in chosen:
         made += [_minimum(board, name, metric, least) for metric, least in gate.minimum.items()]
         made += _drops(gate, board, name, against, pinned)
-        made += [_failures(gate, board, name)]
+        made += [_failures(gate, board, name), *_lacking(board, name, "legs", AGAIN)]
         made += [_slowest(gate.slowest, board, name)] if gate.slowest is not None else []
     return made
 
@@ -86,6 +93,17 @@ def _baseline(gate: Gate, board: Board, pinned: Run | None) -> str | None:
     return next((run.name for run in reversed(board.runs) if run.id == pinned.id), None)
 
 
+def _found_again(against: str | None, pinned: Run | None) -> bool:
+    """Whether the pinned run is one of the variants, nothing having changed since, and has no row of its own."""
+    return pinned is not None and against is not None and not against.startswith(pinned.name)
+
+
+def _guarded(board: Board, against: str | None, pinned: Run | None) -> tuple[str, ...]:
+    """All but the baseline."""
+    left_out = None if _found_again(against, pinned) else against
+    return tuple(name for name in board.names if name != left_out or len(board.names) == 1)
+
+
 def _minimum(board: Board, name: str, metric: str, least: float) -> Check:
     found = board.cells(str(Metric.parse(metric)))[name].mean
     good = found >= least
@@ -93,35 +111,88 @@ def _minimum(board: Board, name: str, metric: str, least: float) -> Check:
 
 
 def _drops(gate: Gate, board: Board, name: str, against: str | None, pinned: Run | None) -> list[Check]:
-    if not gate.largest_drop or name == against:
-        return []
+    drops = [(str(Metric.parse(metric)), most) for metric, most in gate.largest_drop.items()]
+    if name == against:
+        return [_itself(board, name, pinned, metric, most) for metric, most in drops if pinned is not None]
     if against is None or against not in board.names:
-        told = against or gate.against
-        why = _unlike(board, pinned) if pinned is not None else f"There is no run called {told!r} to compare with."
-        return [
-            Check(board.runs[0].subject.collection, name, f"{metric} against {told}", "-", f"{drop:g}", "error", why)
-            for metric, drop in gate.largest_drop.items()
-        ]
-    return [_drop(gate, board, name, against, metric, drop) for metric, drop in gate.largest_drop.items()]
+        why = _unlike(board, pinned) if pinned is not None else _unpinned(against)
+        return [_untold(board, name, metric, against or gate.against, most, why) for metric, most in drops]
+    told = pinned.name if pinned is not None and _found_again(against, pinned) else against
+    return [_drop(gate, board, name, (against, told), metric, most) for metric, most in drops]
 
 
-def _drop(gate: Gate, board: Board, name: str, against: str, metric: str, most: float) -> Check:
-    metric = str(Metric.parse(metric))
-    cells = board.cells(metric)
-    drop = cells[against].mean - cells[name].mean
-    finding = board.pairs(metric).of(name, against)
+def _itself(board: Board, name: str, pinned: Run, metric: str, most: float) -> Check:
+    """A variant of which nothing changed since its run was pinned."""
+    what, says = f"{metric} against {pinned.name}", "It is the very run that is pinned."
+    return _check(board, name, what, "+0.0000", f"{0.0 - most:g} or more", good=True, says=says)
+
+
+def _untold(board: Board, name: str, metric: str, told: str | None, most: float, why: str) -> Check:
+    """There is nothing to compare with."""
+    what, wanted = f"{metric} against {told}", f"{0.0 - most:g} or more"
+    return Check(board.runs[0].subject.collection, name, what, "-", wanted, "error", why)
+
+
+def _drop(gate: Gate, board: Board, name: str, baseline: tuple[str, str], metric: str, most: float) -> Check:
+    """Against the run of that name in the board, and what it is called here."""
+    against, told = baseline
+    pairs, left_out = _over_answered(board, metric, against)
+    if pairs is None:
+        says = f"The baseline failed at every query that counts here. {ANEW}"
+        return _untold(board, name, metric, told, most, says)
+    what = f"{metric} against {told}"
+    finding = pairs.of(name, against)
+    drop = -(finding.difference.mean or 0.0)
     too_far = drop > most + 1e-12
     chance = gate.significant and finding.verdict != Verdict.WORSE
     says = f"{finding.sentence}{' Not counted: it may be chance.' if too_far and chance else ''}"
     return _check(
         board,
         name,
-        f"{metric} against {against}",
+        f"{what}, without the {left_out} queries that it failed at" if left_out else what,
         f"{round(-drop, 4) + 0.0:+.4f}",
         f"{0.0 - most:g} or more",
         not too_far or chance,
         says,
     )
+
+
+def _over_answered(board: Board, metric: str, against: str) -> tuple[Pairs | None, int]:
+    """The comparison over the queries that the baseline answered, and how many others there are."""
+    failed, queries = board.run(against).failures, board.queries(metric)
+    if failed.keys().isdisjoint(queries):
+        return board.pairs(metric), 0
+    answered = [at for at, query in enumerate(queries) if query not in failed]
+    weights = board.weights(metric)[answered]
+    left_out = len(queries) - len(answered)
+    if not weights.sum() > 0:
+        return None, left_out
+    return all_pairs(board.names, board.values(metric)[:, answered], weights, rules=board.rules), left_out
+
+
+def _baseline_flaws(gate: Gate, board: Board, against: str | None, way_out: str) -> list[Check]:
+    """What is wrong with the run that drops are measured against; nothing where it is whole, or none is asked for."""
+    if not gate.largest_drop or against not in board.names:
+        return []
+    run, collection = board.run(str(against)), board.runs[0].subject.collection
+    found = []
+    if run.failures:
+        allowed = len(run.failures) <= gate.failures
+        says = f"The first: {next(iter(run.failures.values())).rstrip('.')}. {way_out}"
+        outcome: Literal["passed", "error"] = "passed" if allowed else "error"
+        wanted = f"{gate.failures} or fewer"
+        found.append(Check(collection, run.name, "baseline's failures", str(len(run.failures)), wanted, outcome, says))
+    return [*found, *_lacking(board, run.name, "baseline's legs", way_out)]
+
+
+def _lacking(board: Board, name: str, what: str, way_out: str) -> list[Check]:
+    """That a run went on without some of its legs; nothing where it had them all."""
+    run = board.run(name)
+    if not run.without:
+        return []
+    legs, why = ", ".join(run.without), next(iter(run.without.values()))
+    says = f"{why.rstrip('.')}. {way_out}"
+    return [Check(board.runs[0].subject.collection, name, what, f"no {legs}", "all", "error", says)]
 
 
 def _failures(gate: Gate, board: Board, name: str) -> Check:
@@ -152,9 +223,11 @@ def _check(board: Board, name: str, what: str, found: str, wanted: str, good: bo
     return Check(board.runs[0].subject.collection, name, what, found, wanted, outcome, says)
 
 
+def _unpinned(name: str | None) -> str:
+    return f"There is no run called {name!r} to compare with. Pin one: rankbook runs pin RUN {name}"
+
+
 def _unlike(board: Board, pinned: Run) -> str:
     """A pinned run that could not join the board."""
     told = unlike(pinned.subject, board.runs[0].subject) or "other data"
-    return (
-        f"The baseline was made over other data, so nothing can be compared: {told}. Evaluate it anew and pin that run."
-    )
+    return f"The baseline was made over other data, so nothing can be compared: {told}. {ANEW}"

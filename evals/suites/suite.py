@@ -20,7 +20,7 @@ from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS
 from core.variant import Variant
-from evals.metrics import Metric
+from evals.metric_names import Metric
 from evals.references import variant_of
 from evals.splits import ALL
 from evals.statistics.verdicts import Rules

@@ -17,6 +17,7 @@ from evals.evaluation import Opened, Wanted
 from evals.running.leg_rankings import Legs, leg_rankings
 from evals.splits import Split
 from evals.weights.arrays import Arrays
+from evals.weights.crossfit import normalised
 from evals.weights.places import cut_off
 from evals.weights.surface import Surface
 from evals.weights.sweep import swept
@@ -48,8 +49,11 @@ class TunedVariant:
 
 
 def apart(ground: Opened, split: Split, reported: Split) -> tuple[Split, tuple[str, ...]]:
-    """The split without the queries that are reported too."""
-    shared = split.queries.keys() & reported.queries.keys()
+    """The split without the queries that are reported too: by their ids, or by their texts under others."""
+    taken = {normalised(query.text) for query in reported.queries.values()}
+    shared = {
+        each for each, query in split.queries.items() if each in reported.queries or normalised(query.text) in taken
+    }
     if not shared:
         return split, ()
     left = split.only(split.queries.keys() - shared)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -19,7 +20,7 @@ from core.errors import SpecError
 from core.fusion import LegRanking
 from core.fusion.normalise import OF_SCORES, Normalisation, normalised
 from core.legs.base import Candidate
-from evals.rankings import LegRankings, Ranked
+from evals.rankings import LegRankings, Ranked, Units
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -66,6 +67,11 @@ class Arrays:
     def chunked(self) -> bool:
         """Whether units are parts of items."""
         return self.items != self.units
+
+    @cached_property
+    def pool(self) -> Units:
+        """The units as rankings made of them share them."""
+        return Units(self.units, self.items if self.chunked else (), self.spans)
 
     def rows(self, chosen: Sequence[int]) -> Arrays:
         """The same for some of the queries."""
@@ -147,14 +153,14 @@ def _laid_out(
 ) -> tuple[Ints, Ints, Floats, Ints]:
     number: Mapping[str, int] = {unit: at for at, unit in enumerate(units)}
     found = [[leg.rankings[query] for query in queries] for leg in legs]
-    counts = np.array([[len(ranked.ids) for ranked in row] for row in found], dtype=np.int64)
+    counts = np.array([[ranked.length for ranked in row] for row in found], dtype=np.int64)
     counts = counts.reshape(len(legs), len(queries))
     depth = int(counts.max(initial=0))
     within = np.arange(depth) < counts[:, :, None]
     leg, row, place = np.nonzero(within)
     scores = np.full(within.shape, np.nan)
-    scores[within] = np.fromiter(_chained(found, "scores"), np.float64, count=len(row))
-    codes = np.fromiter((number[unit] for unit in _chained(found, "ids")), np.int64, count=len(row))
+    scores[within] = np.concatenate([np.zeros(0), *(ranked.values for row in found for ranked in row)])
+    codes = np.fromiter(map(number.__getitem__, _chained(found, "ids")), np.int64, count=len(row))
     pairs, which = np.unique(row * max(len(units), 1) + codes, return_inverse=True)
     rows, codes = np.divmod(pairs, max(len(units), 1))
     column = np.arange(len(pairs)) - np.searchsorted(rows, np.arange(len(queries)))[rows]

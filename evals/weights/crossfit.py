@@ -7,6 +7,7 @@ choice made without it (Stone 1974, cross-validatory choice; the choice itself i
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,15 +21,43 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def folds(kinds: Sequence[str], count: int, repeats: int, seed: int) -> Ints:
-    """The fold of each query in each repeat: repeats x queries. Every kind is dealt out evenly, and so is the whole."""
+def folds(kinds: Sequence[str], count: int, repeats: int, seed: int, texts: Sequence[str] | None = None) -> Ints:
+    """The fold of each query in each repeat: repeats x queries. Every kind is dealt out evenly, and so is the whole.
+
+    Queries of one text, however it is spaced and capitalised, are dealt as one: what is chosen by the first would be
+    scored by its double. The first's kind is then that of all.
+    """
+    of_query, first = _doubles(texts if texts is not None else range(len(kinds)))
+    strata = np.array([kinds[query] for query in first], dtype=object)
     made = np.empty((repeats, len(kinds)), dtype=np.int64)
-    groups = [np.flatnonzero(np.array(kinds, dtype=object) == kind) for kind in sorted(set(kinds))]
+    groups = [np.flatnonzero(strata == kind) for kind in sorted(set(strata))]
     for repeat in range(repeats):
         random = np.random.default_rng([seed, repeat])
         dealt = np.concatenate([random.permutation(group) for group in groups])
-        made[repeat, dealt] = np.arange(len(kinds)) % count
+        fold = np.empty(len(first), dtype=np.int64)
+        fold[dealt] = np.arange(len(first)) % count
+        made[repeat] = fold[of_query]
     return made
+
+
+def fold_count(most: int, queries: int, texts: Sequence[str] | None) -> int:
+    """So many folds, or as many as there are queries that are not one another's doubles."""
+    return min(most, queries if texts is None else len(_doubles(texts)[1]))
+
+
+def _doubles(texts: Sequence[object]) -> tuple[Ints, list[int]]:
+    """The number of each query's text, and the first query of each."""
+    numbers: dict[str, int] = {}
+    first: list[int] = []
+    for query, text in enumerate(texts):
+        if numbers.setdefault(normalised(str(text)), len(first)) == len(first):
+            first.append(query)
+    return np.array([numbers[normalised(str(text))] for text in texts], dtype=np.int64), first
+
+
+def normalised(text: str) -> str:
+    """What is left of a query's text where blanks, capitals and ways to write one letter do not count."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,25 +98,31 @@ def held_out(values: Floats, chosen: Ints, fold_of: Ints) -> Floats:
 # -- weights by kind ---------------------------------------------------------------------------------------------------
 
 
-def pull(values: Floats, kinds: Sequence[str]) -> float:
+def pull(values: Floats, kinds: Sequence[str], weights: Floats | None = None) -> float:
     """How many queries of a kind it takes to trust them half: tau, infinite where kinds do not differ.
 
     The credibility of Bühlmann and Straub 1970 (ASTIN Bulletin 5): variance within kinds over variance between them,
-    by the method of moments, pooled over the options. Scores are first freed of how hard each query is.
+    by the method of moments, pooled over the options. Scores are first freed of how hard each query is. A query's
+    weight says how often it is asked and not how surely its score is known, so kinds' means are weighted, and both
+    moments are what these means' variances come to: with equal weights those of the paper.
     """
+    asked = np.ones(len(kinds)) if weights is None else weights
+    there = np.flatnonzero(asked > 0).tolist()
+    kinds, asked, values = [kinds[query] for query in there], asked[there], values[:, there]
     codes = {kind: code for code, kind in enumerate(sorted(set(kinds)))}
-    total, groups = len(kinds), len(codes)
-    if groups < 2 or total <= groups:
+    if len(codes) < 2 or len(kinds) <= len(codes):
         return math.inf
     of_query = np.array([codes[kind] for kind in kinds])
-    member = (of_query[:, None] == np.arange(groups)).astype(np.float64)
-    sizes = member.sum(axis=0)
+    member = (of_query[:, None] == np.arange(len(codes))).astype(np.float64)
+    sums, squares = asked @ member, (asked**2) @ member  # of each kind's weights
+    own = squares / sums  # of a kind's weight, what one query of it is: the part of the noise that its mean has
     centred = values - values.mean(axis=0)
-    means = (centred @ member) / sizes
-    within = ((centred - means[:, of_query]) ** 2).sum(axis=1) / (total - groups)
-    spread = (sizes * (means - centred.mean(axis=1)[:, None]) ** 2).sum(axis=1) / (groups - 1)
-    between = (spread - within) / ((total - (sizes**2).sum() / total) / (groups - 1))
-    amount = float(between.mean())
+    means = (centred * asked) @ member / sums
+    overall = (means @ sums / sums.sum())[:, None]
+    within = ((centred - means[:, of_query]) ** 2 @ asked) / (sums - own).sum()
+    spread = (means - overall) ** 2 @ sums
+    noise = own.sum() - squares.sum() / sums.sum()
+    amount = float(((spread - within * noise) / (sums.sum() - (sums**2).sum() / sums.sum())).mean())
     return float(within.mean()) / amount if amount > 0 else math.inf
 
 
@@ -98,7 +133,10 @@ def by_kind(options: Options, kinds: Sequence[str], queries: Floats, tau: float 
     asked for one.
     """
     named = [query for query, kind in enumerate(kinds) if kind and queries[query] > 0]
-    used = pull(options.values[:, named], [kinds[query] for query in named]) if tau is None else tau
+    if tau is None:
+        used = pull(options.values[:, named], [kinds[query] for query in named], options.weights[named])
+    else:
+        used = tau
     overall = options.means(queries[:, None])[:, 0]
     found = {}
     for kind in sorted({kinds[query] for query in named}):

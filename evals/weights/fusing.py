@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from core.fusion import Fusion
 from core.fusion.base import total
 from core.variant import Rollup, Variant
@@ -22,9 +24,10 @@ Weights = Sequence[float] | Mapping[str, Sequence[float]]  # the legs' weights, 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is left of a fused ranking. `excluded` items of a query are taken out after fusing, before any cut.
+    """What is left of a fused ranking: cut to `fused_depth` units, rolled up, without low scores, cut to `depth`.
 
-    `depth` is how many come out, `fused_depth` how many units go on to the roll-up, None for all.
+    A query's `excluded` items are taken out last, as the runner does it, who cannot reach into a search: they count in
+    `fused_depth`. `asked` is how many come out before, so that they are made up for; `depth` how many after. None: all.
     """
 
     depth: int | None = None
@@ -32,10 +35,19 @@ class Cut:
     rollup: Rollup | None = None
     min_score: float = -math.inf
     excluded: Mapping[str, frozenset[str]] | None = None
+    asked: int | None = None
 
     @classmethod
-    def of(cls, variant: Variant, excluded: Mapping[str, frozenset[str]] | None = None) -> Self:
-        return cls(variant.top_k, variant.fused_depth, variant.rollup, variant.min_score, excluded)
+    def of(cls, variant: Variant, excluded: Mapping[str, frozenset[str]] | None = None, spare: int = 0) -> Self:
+        """Of a variant that was asked for so many results more than are wanted (`evals.running.plan.deepened`)."""
+        asked = variant.top_k if excluded else None
+        return cls(
+            variant.top_k - spare, variant.fused_depth, variant.rollup, variant.min_score, excluded or None, asked
+        )
+
+    def shut(self, query: str) -> frozenset[str]:
+        """What may not come out for this query."""
+        return (self.excluded or {}).get(query, frozenset())
 
 
 EVERYTHING, NOTHING = Cut(), Ranked()
@@ -67,48 +79,46 @@ def _groups(arrays: Arrays, weights: Weights | None) -> dict[tuple[float, ...], 
 
 
 def _cut(arrays: Arrays, found: Ordered, cut: Cut) -> dict[str, Ranked]:
-    plain = cut.rollup is None and not cut.excluded
     made = {}
     for row, query in enumerate(arrays.queries):
-        length = int(found.counts[row])
-        if plain:
-            length = min(length, cut.fused_depth or length, cut.depth or length)
+        shut, length = cut.shut(query), int(found.counts[row])
+        length = min(length, cut.fused_depth or length)
+        if cut.rollup is None and not shut:
+            made[query] = _first(arrays, found, row, length, cut)
+            continue
         units, scores = found.units[row, :length].tolist(), found.relative[row, :length].tolist()
-        if not plain:
-            units, scores = _narrowed(arrays, query, units, scores, cut)
-        made[query] = _ranked(arrays, units, scores, cut)
+        if cut.rollup is not None:
+            units, scores = _rolled_up(arrays, units, scores, cut.rollup)
+        made[query] = _ranked(arrays, units, scores, cut, shut)
     return made
 
 
-def _narrowed(
-    arrays: Arrays, query: str, units: list[int], scores: list[float], cut: Cut
-) -> tuple[list[int], list[float]]:
-    """Without what is excluded, cut to the fused depth, rolled up."""
-    shut = (cut.excluded or {}).get(query, frozenset())
-    pairs = [(unit, score) for unit, score in zip(units, scores, strict=True) if arrays.items[unit] not in shut]
-    pairs = pairs[: cut.fused_depth or len(pairs)]
-    if cut.rollup is not None:
-        pairs = _rolled_up(arrays, pairs, cut.rollup)
+def _first(arrays: Arrays, found: Ordered, row: int, length: int, cut: Cut) -> Ranked:
+    """The best of one row, without low scores; copied, or it would hold on to all that is beyond."""
+    units, scores = found.units[row, :length], found.relative[row, :length]
+    if cut.min_score > -math.inf:
+        enough = scores >= cut.min_score
+        units, scores = units[enough], scores[enough]
+    return Ranked.among(arrays.pool, units[: cut.depth].astype(np.int32), scores[: cut.depth].copy())
+
+
+def _rolled_up(arrays: Arrays, units: list[int], scores: list[float], rollup: Rollup) -> tuple[list[int], list[float]]:
+    """The best unit of each item; Python's sort keeps equal scores in the order of those."""
+    of_item: dict[str, list[tuple[int, float]]] = {}
+    for unit, score in zip(units, scores, strict=True):
+        of_item.setdefault(arrays.items[unit], []).append((unit, score))
+    if rollup.method == "best":
+        pairs = [own[0] for own in of_item.values()]
+    else:
+        summed = [(own[0][0], total(score for _, score in own[: rollup.of_best])) for own in of_item.values()]
+        pairs = sorted(summed, key=lambda pair: -pair[1])
     return [unit for unit, _ in pairs], [score for _, score in pairs]
 
 
-def _rolled_up(arrays: Arrays, pairs: list[tuple[int, float]], rollup: Rollup) -> list[tuple[int, float]]:
-    """The best unit of each item; Python's sort keeps equal scores in the order of those."""
-    of_item: dict[str, list[tuple[int, float]]] = {}
-    for pair in pairs:
-        of_item.setdefault(arrays.items[pair[0]], []).append(pair)
-    if rollup.method == "best":
-        return [own[0] for own in of_item.values()]
-    summed = [(own[0][0], total(score for _, score in own[: rollup.of_best])) for own in of_item.values()]
-    return sorted(summed, key=lambda pair: -pair[1])
-
-
-def _ranked(arrays: Arrays, units: list[int], scores: list[float], cut: Cut) -> Ranked:
-    kept = [at for at, score in enumerate(scores) if score >= cut.min_score][: cut.depth]
-    chosen = [units[at] for at in kept]
-    return Ranked(
-        tuple(arrays.units[unit] for unit in chosen),
-        tuple(scores[at] for at in kept),
-        tuple(arrays.items[unit] for unit in chosen) if arrays.chunked else (),
-        tuple(arrays.spans[unit] for unit in chosen) if arrays.spans else (),
-    )
+def _ranked(arrays: Arrays, units: list[int], scores: list[float], cut: Cut, shut: frozenset[str]) -> Ranked:
+    kept = [at for at, score in enumerate(scores) if score >= cut.min_score]
+    if shut:
+        kept = [at for at in kept[: cut.asked] if arrays.items[units[at]] not in shut]
+    kept = kept[: cut.depth]
+    chosen = np.array([units[at] for at in kept], dtype=np.int32)
+    return Ranked.among(arrays.pool, chosen, np.array([scores[at] for at in kept], dtype=np.float64))

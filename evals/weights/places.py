@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError, SpecError, UnknownName
-from evals.metrics import Metric
+from evals.metric_names import Metric
 from evals.splits import Split
 
 Floats = NDArray[np.float64]

@@ -38,7 +38,8 @@ class Oracle:
 class Surface:
     """One metric of each query at each point. Point p gives leg l the weight grid[p, l] / steps.
 
-    `untuned` are the values with all legs counted alike. `weights` and `kinds` are the queries' own.
+    `untuned` are the values with all legs counted alike. `weights`, `kinds` and `texts` are the queries' own; without
+    texts each query is taken for one of its own.
     """
 
     legs: tuple[str, ...]
@@ -51,6 +52,7 @@ class Surface:
     metric: str
     values: Floats = field(repr=False)  # points x queries
     untuned: Floats = field(repr=False)
+    texts: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def means(self) -> Floats:

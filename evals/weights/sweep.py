@@ -7,7 +7,7 @@ after fusion is honoured as far as it cuts: roll-up by the best unit, depth, lea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, SpecError
 from core.fusion import Fusion, LegRanking, fusions
-from evals.metrics import DEFAULT_METRIC, Metric
+from evals.metric_names import DEFAULT_METRIC, Metric
 from evals.rankings import LegRankings
 from evals.splits import Split
 from evals.weights import simplex
@@ -68,6 +68,7 @@ class Swept:
             metric=str(Metric.of(metric)),
             values=values[:-1],
             untuned=values[-1],
+            texts=tuple(self.split.queries[each].text for each in self.places.relevant.queries),
         )
 
 
@@ -140,12 +141,13 @@ class _Sweep:
     def _tables(self) -> tuple[list[Floats], list[Ints]]:
         """For each leg what each of its weights adds, queries x (1 + depth) x weights; and each point's weight."""
         made, levels = [], []
+        mute = np.zeros((len(self.arrays.queries), self.arrays.scores.shape[2] + 1))
         for leg, each in enumerate(self.arrays.legs):
             values, level = np.unique(self.weights[:, leg], return_inverse=True)
             rankings = [LegRanking(each.name, float(value), (), each.leg.bounds) for value in values]
             with np.errstate(over="ignore", invalid="ignore"):
                 parts = [
-                    table(self.arrays, self.fusion, leg, ranking) if ranking.weight > 0 else self._mute()
+                    table(self.arrays, self.fusion, leg, ranking) if ranking.weight > 0 else mute
                     for ranking in rankings
                 ]
             made.append(np.stack(parts, axis=-1))
@@ -153,9 +155,6 @@ class _Sweep:
         if not np.isfinite(sum(np.abs(each).max(initial=0.0) for each in made)):
             raise SpecError("Scores of these legs are too large to add up. Normalise them.")
         return made, levels
-
-    def _mute(self) -> Floats:
-        return np.zeros((len(self.arrays.queries), self.arrays.scores.shape[2] + 1))
 
     def _ceilings(self, hollow: Sequence[list[LegRanking]]) -> Floats | None:
         """What scores are divided by before they are held against the least score."""
@@ -172,36 +171,37 @@ class _Sweep:
             self._fill(ranks[:, begin:end], row, wanted, cells)
 
     def _fill(self, ranks: NDArray[np.int32], row: int, wanted: Sequence[int], cells: int) -> None:
-        columns = self._columns(row)
+        columns = np.flatnonzero(self.arrays.candidates[row] >= 0)
         items = self.item_of[self.arrays.candidates[row, columns]]
         order = np.argsort(items, kind="stable")
         columns, items = columns[order], items[order]
-        found = set(items.tolist())
+        shut = {self.codes.get(item, -1) for item in self.cut.shut(self.arrays.queries[row])}
+        found = set(items.tolist()) - shut
         present = [(at, code) for at, code in enumerate(wanted) if code in found]
         for block in _blocks(len(self.weights), len(columns), cells):
-            candidates = _Candidates(self, row, columns, items, block)
+            candidates = _Candidates(self, row, columns, items, block, shut)
             for at, code in present:
                 ranks[block, at] = candidates.ranks(code)
 
-    def _columns(self, row: int) -> Ints:
-        """The query's candidates without what is excluded."""
-        units = self.arrays.candidates[row]
-        kept = units >= 0
-        for item in (self.cut.excluded or {}).get(self.arrays.queries[row], ()):
-            kept &= self.item_of[units] != self.codes.get(item, -1)
-        return np.flatnonzero(kept)
-
 
 class _Candidates:
-    """One query's candidates at a block of points: candidates x points, those of an item side by side."""
+    """One query's candidates at a block of points: candidates x points, those of an item side by side.
 
-    def __init__(self, sweep: _Sweep, row: int, columns: Ints, items: Ints, block: slice) -> None:
+    Items that are `shut` hold their places until the end, and are then taken out from before the others.
+    """
+
+    def __init__(
+        self, sweep: _Sweep, row: int, columns: Ints, items: Ints, block: slice, shut: Collection[int]
+    ) -> None:
         self.sweep, self.items, self.block = sweep, items, block
+        self.shut = np.flatnonzero(np.isin(items, list(shut)))
+        self.deepest = None if sweep.deepest is None else sweep.deepest + len(shut)
         self.starts = np.flatnonzero(np.diff(items, prepend=-1))
         self.before = sweep.before[:, row, columns]
         self.units = sweep.arrays.candidates[row, columns]
         self.scores = self._scores(row, columns)
         self.single = len(self.starts) == len(items)
+        self.of_units = sweep.cut.rollup is None and not self.single  # what depths count; an item has several
         self.best = self.scores if self.single else np.maximum.reduceat(self.scores, self.starts, axis=0)
 
     def _scores(self, row: int, columns: Ints) -> Floats:
@@ -220,11 +220,14 @@ class _Candidates:
         item = int(np.searchsorted(self.items[self.starts], code))
         own = self.best[item]
         ahead, level = _count(self.best > own), _count(self.best >= own)
-        matters = True if self.sweep.deepest is None else ahead < self.sweep.deepest
+        matters = True if self.deepest is None else ahead < self.deepest
         tied = np.flatnonzero((level > ahead + 1) & matters)
         if tied.size:
             ahead[tied] += self._ahead_among_equals(item, tied)
-        return np.where(self._comes_out(item, own, ahead), ahead + 1, 0)
+        there = self._comes_out(item, own, ahead)
+        if self.shut.size:
+            there, ahead = self._without_shut(item, own, there, ahead)
+        return np.where(there, ahead + 1, 0)
 
     def _ahead_among_equals(self, item: int, points: Ints) -> Ints:
         """How many items of equal score have a unit that comes before this item's first one."""
@@ -249,29 +252,37 @@ class _Candidates:
         return slice(int(self.starts[item]), int(end))
 
     def _comes_out(self, item: int, own: Floats, ahead: Ints) -> Bools:
+        """Past the least score and every cut, what is excluded still among them."""
         cut, ceilings = self.sweep.cut, self.sweep.ceilings
         there = own > -np.inf
-        if self.sweep.deepest is not None:
-            there &= ahead < self.sweep.deepest
+        if self.deepest is not None:
+            there &= ahead < self.deepest
         if cut.min_score > -np.inf:
             there &= (own if ceilings is None else np.minimum(own / ceilings[self.block], 1.0)) >= cut.min_score
-        if cut.depth is not None and (cut.rollup is not None or self.single):
-            there &= ahead < cut.depth
-        limit = self._unit_limit()
-        return there if limit is None else there & (self._units_ahead(item, own) < limit)
+        most = cut.asked if self.shut.size else cut.depth
+        if most is not None and not self.of_units:
+            there &= ahead < most
+        limits = [cut.fused_depth, most if self.of_units else None]
+        limit = min((each for each in limits if each is not None), default=None)
+        return there if limit is None else there & (_count(self._before(item, own)) < limit)
 
-    def _unit_limit(self) -> int | None:
-        """How many units go on before they are looked at as items."""
-        cut = self.sweep.cut
-        limits = [cut.fused_depth, cut.depth if cut.rollup is None and not self.single else None]
-        return min((each for each in limits if each is not None), default=None)
+    def _without_shut(self, item: int, own: Floats, there: Bools, ahead: Ints) -> tuple[Bools, Ints]:
+        """The same once what is excluded is taken out, and the rest is cut to its depth."""
+        before, most = self._before(item, own), self.sweep.cut.depth
+        gone = before[self.shut]
+        of_item = np.flatnonzero(np.diff(self.items[self.shut], prepend=-1))
+        left = ahead - _count(np.logical_or.reduceat(gone, of_item, axis=0))
+        if most is not None:
+            there = there & ((_count(before) - _count(gone) if self.of_units else left) < most)
+        return there, left
 
-    def _units_ahead(self, item: int, own: Floats) -> Ints:
+    def _before(self, item: int, own: Floats) -> Bools:
+        """The units that stand before this item's first one."""
         place = self._place(np.arange(len(own)))
         mine = self._units_of(item)
         equal = self.scores == own
         first = np.where(equal[mine], place[mine], np.iinfo(np.int64).max).min(axis=0)
-        return _count((self.scores > own) | (equal & (place < first)))
+        return np.asarray((self.scores > own) | (equal & (place < first)))
 
 
 def _blocks(points: int, candidates: int, cells: int) -> Iterator[slice]:

@@ -20,6 +20,7 @@ from core.fusion import Fusion
 from core.routing import Routing, classifiers
 from core.variant import Variant
 from evals.statistics import bootstrap, significance
+from evals.weights import crossfit
 from evals.weights.surface import Surface
 
 Floats = NDArray[np.float64]
@@ -150,7 +151,7 @@ class Tuned:
 
     @property
     def _wider(self) -> float:
-        folds = min(self.procedure.folds, len(self.untuned))
+        folds = crossfit.fold_count(self.procedure.folds, len(self.untuned), self.surfaces[0].texts)
         return folds / (folds - 1)
 
     @property

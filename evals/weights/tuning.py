@@ -53,6 +53,10 @@ def _check(surfaces: tuple[Surface, ...]) -> None:
                 raise SpecError(f"Surfaces to choose from must have the same {what}. Sweep one split's legs alike.")
     if len(first.queries) < 2:
         raise InputError("One labelled query leaves none to score by. Label at least two, better fifty.")
+    if crossfit.fold_count(2, len(first.queries), first.texts) < 2:
+        raise InputError(
+            f"All {len(first.queries)} labelled queries have the same text, so none is left to score by. Label others."
+        )
 
 
 class _Tuner:
@@ -67,9 +71,9 @@ class _Tuner:
             np.concatenate([surface.values for surface in surfaces]), np.tile(distance, len(surfaces)), first.weights
         )
         self.kinds = None if kinds is None else tuple(kinds.get(query, "") for query in first.queries)
-        self.count = min(procedure.folds, len(first.queries))
+        self.count = crossfit.fold_count(procedure.folds, len(first.queries), first.texts)
         strata = first.kinds if self.kinds is None else self.kinds
-        self.fold_of = crossfit.folds(strata, self.count, procedure.repeats, procedure.seed)
+        self.fold_of = crossfit.folds(strata, self.count, procedure.repeats, procedure.seed, first.texts)
         self.training = crossfit.training(self.fold_of, self.count)
         self.everything = np.ones((len(first.queries), 1))
 

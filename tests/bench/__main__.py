@@ -41,6 +41,8 @@ MODULES = (
     "notebook",
     "tuned",
     "weights",
+    "sessions",
+    "memory",
 )
 
 

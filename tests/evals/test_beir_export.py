@@ -5,18 +5,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 
 import pytest
 from sqlalchemy import text
 
 from core import bridge
-from core.errors import InputError
+from core.errors import InputError, SpecError
 from core.store import attached, collections
 from core.types import Item, Query
 from evals import beir_export, library, query_sets
 from evals.labels import Exclusion, Label, Span
-from evals.library import Plan
+from evals.library import Plan, plan_for
 from evals.sources import BeirSource, guess
 from tests.evals.test_library import Given
 
@@ -96,7 +97,33 @@ def test_the_files_are_those_of_beir(store, added, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "out/corpus.jsonl").read_bytes().split(b"\n") if line]
     assert {row["_id"]: row["title"] for row in rows} == {"a": "Title one", '"quoted" id': ""}
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["README.md", "corpus.jsonl", "qrels", "queries.jsonl"]
+    assert names == ["README.md", "corpus.jsonl", "qrels", "queries.jsonl", "rankbook.json"]
+
+
+def test_a_collection_that_is_not_english_comes_back_in_its_language_unasked(store, added, tmp_path):
+    here = added(Given(rows={"items": (Item("a", "Die Häuser"),)}), Plan(language="german", models=(), chunks={}))
+    bridge.run(beir_export.export(store, here, tmp_path / "out"))
+    source = guess(str(tmp_path / "out"))
+    assert plan_for(source).language == "german"
+    assert plan_for(source, language="simple").language == "simple"
+    assert added(source, plan_for(source, models=(), chunks={})).row.language == "german"
+    shutil.make_archive(str(tmp_path / "zipped"), "zip", tmp_path, "out")
+    assert plan_for(guess(str(tmp_path / "zipped.zip"))).language == "german"
+    (tmp_path / "out" / "rankbook.json").unlink()
+    assert plan_for(source).language == "english"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [("{", "is not JSON"), ('{"language": ["german"]}', "The language in"), ("[1]", "")]
+)
+def test_what_stands_beside_and_is_no_wish_is_told_or_passed_over(tmp_path, written, said):
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "b"}\n')
+    (tmp_path / "rankbook.json").write_text(written)
+    if not said:
+        assert BeirSource(path=tmp_path).wishes() == {}
+    else:
+        with pytest.raises(SpecError, match=said):
+            BeirSource(path=tmp_path).wishes()
 
 
 def test_a_folder_that_is_there_is_left_alone(store, added, tmp_path):

@@ -162,3 +162,12 @@ def test_a_comparison_goes_down_to_queries_and_kinds():
     found = board().compare("good", "poor", "mrr@10")
     assert (found.wins, found.ties, found.losses) == (40, 0, 0)
     assert {(group.by, group.group) for group in found.groups} == {("kind", "even"), ("kind", "odd"), ("tag", "all")}
+
+
+def test_what_runs_say_of_themselves_is_told_once_with_all_that_it_is_of():
+    note = "vector is not available: This server has no pgvector."
+    names = [f"hybrid {at}" for at in range(6)]
+    runs = [run("good"), *(run("poor", id=name, notes=(note,)) for name in names)]
+    made = Board(SPLIT, [replace(each, name=name) for each, name in zip(runs, ["good", *names], strict=True)], ["mrr"])
+    told = [warned.message for warned in made.warnings if note in warned.message]
+    assert told == [f"hybrid 0, hybrid 1, hybrid 2, hybrid 3 and 2 more: {note}"]

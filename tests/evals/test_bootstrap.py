@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -78,6 +80,18 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
     assert (once == again).all()
     assert not (once == other).all()
     assert once == pytest.approx(other, abs=0.02)
+
+
+def test_what_is_drawn_of_very_many_queries_is_let_go_again():
+    scores = np.random.default_rng(0).random((1, 400_000))
+    tracemalloc.start()
+    try:
+        low, high = intervals(scores, samples=100)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert low < scores.mean() < high
+    assert held < 10e6  # the draws are 80 MB
 
 
 def test_a_row_has_the_same_interval_alone_and_among_many():

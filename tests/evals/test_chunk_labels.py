@@ -20,7 +20,8 @@ from evals.board import Board
 from evals.chunk_labels import chunk_labels
 from evals.evaluation import Opened, Wanted, evaluated
 from evals.labels import Label, Span
-from evals.metrics import Metric, evaluate
+from evals.metric_names import Metric
+from evals.metrics import evaluate
 from evals.query_sets import Labelled
 from evals.rankings import Ranked
 from evals.runs import Run, Subject

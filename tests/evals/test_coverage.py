@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals import coverage
-from evals.metrics import MEASURES, evaluate
+from evals.metric_names import MEASURES
+from evals.metrics import evaluate
 
 METRICS = [
     f"{name}{'.80' if name == 'rbp' else ''}{end}"

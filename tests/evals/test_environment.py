@@ -1,11 +1,28 @@
 """What a run was made with, and whether what is kept may be used again."""
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-from evals.running.environment import CHECKOUT, RANKING, ranking_code
+import pytest
+
+from core.store.engine import Capabilities
+from core.variant import Variant
+from evals.running.environment import (
+    CHECKOUT,
+    MODELS_RUN_ON,
+    PACKAGES,
+    RANKING,
+    ranking_code,
+    server_mark,
+    variant_mark,
+    vector_mark,
+)
+
+SERVER = Capabilities(180_006, {"vector": "0.8.6"})
 
 # What the runner imports and what decides no ranking: labels and rows, and what is said of a run.
 ELSEWHERE = {"labels", "query_sets", "runs", "splits", "store"}
@@ -38,3 +55,36 @@ def test_the_digest_of_the_code_stays_while_the_code_does():
     ranking_code.cache_clear()
     assert ranking_code() == first
     assert len(first) == 32
+
+
+def test_a_minor_version_of_the_server_makes_no_run_stale_and_a_major_one_does():
+    assert server_mark(SERVER) == server_mark(Capabilities(180_007, {}))
+    assert server_mark(SERVER) != server_mark(Capabilities(190_000, {}))
+
+
+@pytest.mark.parametrize("package", MODELS_RUN_ON)
+def test_vectors_of_queries_hang_on_what_the_model_runs_on_here(package):
+    def versions(name):
+        return "2.0" if name == package else "1.0"
+
+    here, there = "all-MiniLM-L6-v2@bf16", "openai:bge-m3[localhost:8080]"
+    assert vector_mark(SERVER, here, versions) != vector_mark(SERVER, here, lambda _: "1.0")
+    assert vector_mark(SERVER, there, versions) == vector_mark(SERVER, there, lambda _: "1.0")
+    assert vector_mark(SERVER, there) != vector_mark(Capabilities(180_006, {"vector": "0.8.7"}), there)
+    assert package in PACKAGES
+
+
+@pytest.mark.parametrize(
+    ("options", "marked"),
+    [
+        ({"leg": [{"kind": "bm25"}, {"kind": "trigram"}]}, ""),
+        ({"leg": [{"kind": "bm25"}], "rerank": {"method": "overlap"}}, ""),
+        ({"leg": [{"kind": "bm25"}], "rerank": {"method": "cross_encoder", "model": "m"}}, "torch"),
+        ({"leg": [{"kind": "bm25"}], "rerank": {"method": "late_interaction"}}, "torch"),
+        ({"leg": [{"kind": "bm25"}, {"kind": "vector"}]}, "pgvector 0.8.6, sentence-transformers"),
+    ],
+)
+def test_a_variant_hangs_on_the_versions_of_what_it_runs(options, marked):
+    mark = variant_mark(SERVER, Variant.from_data(options), "all-MiniLM-L6-v2@bf16")
+    assert marked in mark
+    assert bool(mark) == bool(marked)

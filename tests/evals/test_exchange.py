@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +56,15 @@ def test_equal_scores_are_taken_by_rank_and_then_by_id(tmp_path):
     path = tmp_path / "other.run"
     path.write_text("q1 Q0 z 1 5 t\nq1 Q0 y 2 5 t\nq2 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 best 9 7.5 t\n")
     assert items(exchange.read_run(path, SUBJECT, SPLIT).run.rankings) == {"q1": ("best", "z", "y"), "q2": ("a", "b")}
+
+
+def test_what_a_query_excludes_is_taken_out_as_of_our_own_runs_and_that_is_said(tmp_path):
+    path, split = tmp_path / "other.run", replace(SPLIT, excluded={"q1": frozenset({"its own source"})})
+    path.write_text("q1\tQ0\tits own source\t1\t9\tt\nq1\tQ0\ta\t2\t5\tt\nq2\tQ0\tits own source\t1\t4\tt\n")
+    found = exchange.read_run(path, SUBJECT, split)
+    assert found.run.rankings == {"q1": Ranked(("a",), (5.0,)), "q2": Ranked(("its own source",), (4.0,))}
+    assert found.run.notes == ("Documents that its queries exclude were taken out of the rankings: 1.",)
+    assert exchange.read_run(path, SUBJECT, SPLIT).run.notes == ()
 
 
 def test_bad_lines_are_named_and_the_rest_is_read(tmp_path):

@@ -7,6 +7,8 @@ import gc
 import json
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import evals.lab
 from core import bridge
 from core.embedding import Purpose, Vectors
 from core.errors import InputError, SpecError, StoreError, UnknownName
@@ -25,8 +28,8 @@ from core.store.engine import Store
 from core.variant import Variant
 from evals import library, query_sets
 from evals.lab import Entry, Lab
-from evals.lab_progress import told, watched
-from evals.lab_tables import Cell, Table, as_html, as_text
+from evals.lab.progress import told, watched
+from evals.lab.tables import Cell, Table, as_html, as_text
 from evals.labels import Label
 from evals.weights.tuned import Procedure
 from tests.conftest import TEST_DSN
@@ -416,3 +419,12 @@ def test_a_bundled_collection_is_loaded_where_it_is_not_there(store: Store) -> N
         assert len(lab.search("late fee", "bm25")) == 10
     finally:
         bridge.run(library.drop(store, "handbook"))
+
+
+def test_tables_are_loaded_without_the_lab_that_is_built_on_what_they_show():
+    """A board shows itself by them: were the lab loaded too, the two would need each other first."""
+    code = "import sys, evals.lab.tables, evals.board; print('evals.lab.lab' in sys.modules); from evals.lab import Lab"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
+    with pytest.raises(AttributeError, match="no attribute 'Lap'"):
+        _ = evals.lab.Lap

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError, UnknownName
-from evals.metrics import MEASURES, Metric, evaluate, mean, scores
+from evals.metric_names import MEASURES, Metric
 from evals.metrics import Ranked as RankedIds
+from evals.metrics import evaluate, mean, scores
 from evals.rankings import Ranked
 from evals.splits import Grades
 

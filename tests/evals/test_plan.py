@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,3 +223,11 @@ def test_labels_make_no_other_queries_and_texts_do():
     assert queries_digest(split) == queries_digest(relabelled)
     assert queries_digest(split) != queries_digest(Split("test", {"a": Query("a", "X")}))
     assert queries_digest(split) != queries_digest(Split("test", {"b": Query("b", "x")}))
+
+
+def test_what_vectors_hang_on_beside_is_no_matter_of_legs_of_words():
+    marked = replace(GROUND, marks={"small": "pgvector 0.9"})
+    asked = variant(Bm25Leg(), VectorLeg(), chunks="default")
+    words, vectors = asked.legs
+    assert leg_digest(asked, words, marked) == leg_digest(asked, words, GROUND)
+    assert leg_digest(asked, vectors, marked) != leg_digest(asked, vectors, GROUND)

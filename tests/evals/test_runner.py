@@ -30,6 +30,7 @@ from core.retriever import RequestContext, search
 from core.routing import Routing
 from core.store import attached, collections
 from core.store.attached import mapped
+from core.store.engine import Store
 from core.types import Item, Query
 from core.variant import Rollup, Variant
 from evals.rankings import Ranked
@@ -246,6 +247,22 @@ def test_a_collection_that_moved_on_is_asked_anew_and_what_was_kept_of_it_goes(s
     assert "d00007" not in first.rankings["q2"].item_ids
 
 
+def test_another_pgvector_makes_vectors_stale_and_words_not_another_server_makes_both(context, split):
+    words, both = variant("words", (Bm25Leg(),)), variant("both", (Bm25Leg(), VectorLeg()))
+    run(context, [words, both], split)
+
+    def left(**changed):
+        server = replace(context.store.capabilities, **changed)
+        elsewhere = replace(context, store=Store(context.store.engine, None, server))
+        ready = bridge.run(runner.prepared(elsewhere, [words, both], split, options=Options(10)))
+        return [each.variant.name for each in ready.asked if each.id not in ready.kept], len(ready.plan.legs)
+
+    assert left() == ([], 0)
+    assert left(extensions={**context.store.capabilities.extensions, "vector": "99.0"}) == (["both"], 2)
+    assert left(version=context.store.capabilities.version + 1) == ([], 0)
+    assert left(version=context.store.capabilities.version + 10_000) == (["words", "both"], 2)
+
+
 def test_a_collection_made_anew_under_its_name_is_another(store, split):
     name, found = some_name(), []
     for first in (0, 100):
@@ -257,6 +274,13 @@ def test_a_collection_made_anew_under_its_name_is_another(store, split):
     assert found[0].subject.version == found[1].subject.version
     assert found[0].id != found[1].id
     assert not set(found[0].rankings["q1"].ids) & set(found[1].rankings["q1"].ids)
+
+
+def test_a_run_says_how_texts_were_cut_and_what_embedded_them(context, split):
+    (made,) = run(context, [variant()], split)
+    searched = made.environment["searched"]
+    assert searched["chunks"]["small"]["kind"] == "fixed"
+    assert searched["models"]["small"] == [f"{EMBEDDER.model}, vector index"]
 
 
 def test_variants_that_are_the_same_but_for_the_name_are_one_run_under_both(context, split):
@@ -406,6 +430,56 @@ def test_a_leg_that_the_collection_lacks_is_told_and_the_others_are_fused(store,
     (alone,) = run(context, [variant("alone", (VectorLeg(),))], split)
     assert set(alone.failures) == set(split.queries)
     assert "has no embeddings" in alone.failures["q0"]
+
+
+@pytest.mark.parametrize("options", [{}, {"rerank": OverlapReranker()}], ids=["computed", "searched"])
+def test_a_run_that_had_to_do_without_a_leg_is_used_again_only_while_the_leg_is_missing(context, split, options):
+    """An extension is installed, or a right granted: nothing changes in the collection."""
+    server = context.store.capabilities
+    poorer = Store(context.store.engine, None, replace(server, missing={"pg_trgm": "Trigram search needs pg_trgm."}))
+    asked = variant("with trigrams", (TrigramLeg(), Bm25Leg()), **options)
+    (less,), _ = counted(replace(context, store=poorer), [asked], split)
+    assert less.failures == {}
+    assert list(less.without) == ["trigram"]
+    assert "needs pg_trgm" in less.without["trigram"]
+    assert bridge.run(run_store.get(context.store, less.id)).without == less.without
+    (kept,), legs_asked = counted(replace(context, store=poorer), [asked], split)
+    assert kept == less
+    assert legs_asked == {}
+    (whole,), _ = counted(context, [asked], split)
+    assert (whole.id, dict(whole.without), whole.notes) == (less.id, {}, ())
+    assert {query: ranked.ids for query, ranked in whole.rankings.items()} == {
+        query: ranked.ids for query, ranked in live(context, deepened(asked, 10), split).items()
+    }
+    assert whole.rankings != less.rankings
+    assert counted(context, [asked], split)[0] == [whole]
+
+
+def test_what_was_searched_without_a_leg_is_searched_anew_after_a_stop(context, split):
+    poorer = Store(
+        context.store.engine, None, replace(context.store.capabilities, missing={"pg_trgm": "No pg_trgm here."})
+    )
+    asked = variant("with trigrams", (TrigramLeg(), Bm25Leg()), rerank=OverlapReranker())
+    wide = {f"{query}{at}": Query(f"{query}{at}", each.text) for query, each in split.queries.items() for at in "ab"}
+    wide_split, stopping = replace(split, queries=dict(sorted(wide.items()))), asyncio.Event()
+
+    def stop(step):
+        if step.unit == "queries" and step.done:
+            stopping.set()
+
+    with pytest.raises(Cancelled):
+        bridge.run(
+            runner.run(
+                replace(context, store=poorer, cancellation=stopping),
+                [asked],
+                wide_split,
+                options=Options(10),
+                progress=stop,
+            )
+        )
+    (whole,) = run(context, [asked], wide_split)
+    assert (dict(whole.without), whole.notes) == ({}, ())
+    assert whole.rankings["q1a"] == whole.rankings["q1b"]
 
 
 def test_what_no_query_could_be_asked_is_refused_before_any_is(context, split):

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from core.errors import SpecError, UnknownName
 from evals.board import Board
+from evals.rankings import Ranked
 from evals.runs import Run
 from evals.suites.gate import Gate, checks, passed
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
@@ -65,6 +66,23 @@ def test_a_pinned_baseline_is_compared_under_the_name_it_has_in_the_table():
     assert found[("good", "mrr@10 against good (2)")] == "failed"
 
 
+def test_a_variant_that_is_still_the_pinned_run_is_held_to_everything_else():
+    """As a suite joins the two: nothing changed, so they are one run, under the variant's own name."""
+    made = board("bare", "poor")
+    pinned = replace(made.run("poor"), name="main (pinned)")
+    found = outcomes(Gate(minimum={"mrr@10": 0.6}, largest_drop={"mrr@10": 0.1}, against="main"), made, pinned)
+    assert found["poor", "mrr@10 at least"] == "failed"
+    assert found["poor", "mrr@10 against main (pinned)"] == "passed"
+    assert found["bare", "mrr@10 against main (pinned)"] == "passed"
+
+
+def test_a_variant_that_went_on_without_a_leg_is_not_the_one_that_is_guarded():
+    made = Board(SPLIT, [run("good", without={"vector": "No pgvector."})], ["mrr@10"])
+    (flaw,) = (each for each in checks(Gate(minimum={"mrr@10": 0.5}), made) if each.outcome != "passed")
+    assert (flaw.what, flaw.found, flaw.outcome) == ("legs", "no vector", "error")
+    assert "No pgvector. Mend that and run the suite again." in flaw.says
+
+
 def test_failed_queries_and_slow_ones_count():
     slow = run("good", failures={"q00": "busy"}, milliseconds=dict.fromkeys(QUERIES, 120.0))
     made = Board(SPLIT, [slow], ["mrr"])
@@ -87,3 +105,51 @@ def test_what_cannot_be_asked_is_refused():
             Gate(largest_drop={"mrr": limit})
     with pytest.raises(SpecError, match="guards 'goood'"):
         checks(Gate(variants=("goood",)), board("good"))
+
+
+def failing(name: str, queries: int, order: str = "poor", **options) -> Run:
+    """A run that failed at the first so many queries, with nothing found for them."""
+    made = run(order, **options)
+    failed = dict.fromkeys(QUERIES[:queries], "the server was busy")
+    return replace(made, name=name, rankings={**made.rankings, **dict.fromkeys(failed, Ranked())}, failures=failed)
+
+
+def test_queries_that_the_baseline_failed_at_do_not_lower_the_bar():
+    """Poor everywhere, the variant is as good as a baseline that failed at half of the queries looks."""
+    pinned = failing("main", 20, "good", id="pinned")
+    made = Board(SPLIT, [run("poor"), pinned], ["mrr@10"])
+    assert made.cells("mrr@10")["poor"].mean == made.cells("mrr@10")["main"].mean == 0.5
+    gate = Gate(largest_drop={"mrr@10": 0.1}, against="main", failures=20)
+    found = {check.what: check for check in checks(gate, made, pinned)}
+    drop = found["mrr@10 against main, without the 20 queries that it failed at"]
+    assert (drop.outcome, drop.found) == ("failed", "-0.5000")
+    assert (found["baseline's failures"].outcome, found["baseline's failures"].found) == ("passed", "20")
+
+
+def test_a_baseline_that_failed_more_often_than_is_allowed_fails_the_gate_and_says_so():
+    made = Board(SPLIT, [run("good"), failing("main", 3, id="pinned")], ["mrr@10"])
+    gate = Gate(largest_drop={"mrr@10": 0.1}, failures=2)
+    (flaw,) = (each for each in checks(gate, made, made.run("main")) if each.outcome != "passed")
+    assert (flaw.variant, flaw.what, flaw.found, flaw.wanted, flaw.outcome) == (
+        "main",
+        "baseline's failures",
+        "3",
+        "2 or fewer",
+        "error",
+    )
+    assert "the server was busy. Evaluate the baseline anew" in flaw.says
+    assert passed(checks(Gate(minimum={"mrr@10": 0.5}), made, made.run("main")))
+
+
+def test_a_baseline_that_failed_at_everything_is_nothing_to_compare_with():
+    made = Board(SPLIT, [run("good"), failing("main", 40, id="pinned")], ["mrr@10"])
+    found = outcomes(Gate(largest_drop={"mrr@10": 0.1}, failures=40), made, made.run("main"))
+    assert found["good", "mrr@10 against main"] == "error"
+
+
+def test_a_baseline_that_went_on_without_a_leg_is_no_bar():
+    made = Board(SPLIT, [run("good"), run("poor", id="pinned", without={"vector": "No pgvector."})], ["mrr@10"])
+    (flaw,) = (
+        each for each in checks(Gate(largest_drop={"mrr@10": 0.1}), made, made.run("poor")) if each.outcome != "passed"
+    )
+    assert (flaw.variant, flaw.found, flaw.outcome) == ("poor", "no vector", "error")

@@ -215,6 +215,16 @@ def test_a_query_of_both_splits_has_no_say_either_and_that_is_said(store, loaded
     assert any("1 queries of 'train' are reported in 'test' too" in note for note in result.results[0].notes)
 
 
+def test_a_reported_query_s_double_under_another_id_has_no_say_either(store, loaded, asked):
+    given = labelled()
+    doubled = replace(given.queries[0], text=f" {given.queries[1].text.upper()}")
+    result, _ = run(
+        store, suite(loaded, asked(replace(given, queries=(doubled, *given.queries[1:])), some_name()), HYBRID + TUNE)
+    )
+    (made,) = result.results[0].tuned
+    assert [query[-3:] for query in made.tuned.surfaces[0].queries] == [f"q{at:02}" for at in range(2, 24, 2)]
+
+
 def test_a_tuned_variant_scores_what_its_surface_said(store, loaded, asked):
     """The legs' rankings that are swept are those that a search has."""
     result, _ = run(store, suite(loaded, asked(labelled()), HYBRID + TUNE))
@@ -313,7 +323,7 @@ def test_each_collection_has_a_pin_of_its_own_before_the_common_one(store, loade
     pinned(store, board.run("words"), f"{pin}@{loaded}")
     gate = f'against = "{pin}"\nlargest_drop = {{ "ndcg@5" = 1 }}\n'
     result, _ = run(store, gated(loaded, name, gate, BM25 + HYBRID))
-    assert {check.variant for check in result.checks} == {"hybrid"}
+    assert {check.variant for check in result.checks if check.says == "It is the very run that is pinned."} == {"words"}
     assert passed(result.checks)
     for each in (pin, f"{pin}@{loaded}"):
         bridge.run(run_store.unpin(store, each))

@@ -15,9 +15,10 @@ from core.errors import InputError, SpecError, UnknownName
 from core.fusion import BordaFusion, CombSumFusion, Fusion, LinearFusion, RbcFusion, RrfFusion
 from core.legs.vector import VectorLeg
 from core.types import Query
-from core.variant import Rollup
+from core.variant import Rollup, Variant
 from evals import metrics
 from evals.rankings import LegRankings, Ranked
+from evals.running.runner import without
 from evals.splits import Split
 from evals.weights import simplex
 from evals.weights.fusing import Cut, fused
@@ -105,6 +106,7 @@ cuts = st.builds(
     fused_depth=st.sampled_from([None, 3]),
     rollup=st.sampled_from([None, Rollup()]),
     min_score=st.sampled_from([-math.inf, 0.0, 0.4]),
+    asked=st.sampled_from([None, 5]),
 )
 
 
@@ -126,7 +128,7 @@ def _held_against_search(legs: list[LegRankings], split: Split, fusion: Fusion, 
 @given(given_collection=collections(chunked=False), fusion=fusion, cut=cuts, excluding=st.booleans())
 def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, fusion, cut, excluding):
     legs, split, excluded = given_collection
-    cut = Cut(cut.depth, cut.fused_depth, None, cut.min_score, excluded if excluding else None)
+    cut = replace(cut, rollup=None, excluded=excluded if excluding else None)
     _held_against_search(legs, split, fusion, cut)
 
 
@@ -134,8 +136,22 @@ def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, 
 @given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, excluding=st.booleans())
 def test_chunks_are_scored_by_their_items(given_collection, fusion, cut, excluding):
     legs, split, excluded = given_collection
-    cut = Cut(cut.depth, cut.fused_depth, cut.rollup, cut.min_score, excluded if excluding else None)
-    _held_against_search(legs, split, fusion, cut)
+    _held_against_search(legs, split, fusion, replace(cut, excluded=excluded if excluding else None))
+
+
+@settings(max_examples=60, deadline=None)
+@given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, top_k=st.integers(1, 4))
+def test_exclusions_are_taken_out_where_the_runner_does_it(given_collection, fusion, cut, top_k):
+    """Of a search that was asked for as many results more as the query excludes; also where units are cut before."""
+    legs, split, excluded = given_collection
+    split, spare = replace(split, excluded=excluded), len(excluded["q"])
+    asked = Variant.of_leg(LEG, top_k=top_k + spare, rollup=cut.rollup).but(fused_depth=cut.fused_depth)
+    searched = replace(Cut.of(asked), min_score=cut.min_score)
+    here = replace(Cut.of(asked, excluded, spare), min_score=cut.min_score)
+    found, swept_over = fused(legs, fusion, cut=searched), fused(legs, fusion, cut=here)
+    for query, ranked in found.items():
+        assert swept_over[query] == without(ranked, split.excluded.get(query, frozenset()), top_k)
+    _held_against_search(legs, split, fusion, here, steps=2)
 
 
 def planted(queries: int = 60, items: int = 300, depth: int = 100, noise: tuple[float, ...] = (0.5, 1.0, 2.0)):
@@ -277,3 +293,8 @@ def test_points_that_differ_by_luck_are_tied_and_those_far_off_are_not():
     surface = surface_of([(base - 0.2).tolist(), base.tolist(), lucky.tolist()])
     assert surface.tied().tolist() == [False, True, True]
     assert (surface.tied(seed=1) == surface.tied(seed=1)).all()
+
+
+def test_a_surface_knows_its_queries_texts():
+    legs, split = planted(queries=3)
+    assert sweep(legs, split, RrfFusion(), steps=2).texts == ("q000", "q001", "q002")

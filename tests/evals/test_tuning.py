@@ -254,6 +254,55 @@ def test_weights_by_kind_show_no_cross_fitted_gain_where_kinds_are_chance():
     assert min(promises) > 0.03
 
 
+def test_the_pull_is_the_same_however_weights_are_scaled_and_passes_over_queries_that_weigh_nothing():
+    values = two_hills()
+    plain = crossfit.pull(values, KINDS)
+    assert crossfit.pull(values, KINDS, np.full(100, 7.0)) == pytest.approx(plain)
+    wild = np.concatenate([values, np.random.default_rng(5).normal(9, 3, (len(values), 20))], axis=1)
+    weights = np.concatenate([np.ones(100), np.zeros(20)])
+    assert crossfit.pull(wild, (*KINDS, *KINDS[:20]), weights) == pytest.approx(plain)
+    assert crossfit.pull(values, KINDS, np.r_[np.ones(1), np.zeros(99)]) == np.inf
+
+
+def test_the_pull_of_weighted_queries_is_what_was_planted():
+    """Each option another draw: kinds that differ by 0.3, queries by 0.6, so that four queries are trusted half."""
+    random = np.random.default_rng(0)
+    kinds = tuple(str(query % 20) for query in range(200))
+    between = random.normal(0, 0.3, (3000, 20))[:, [int(kind) for kind in kinds]]
+    values = between + random.normal(0, 0.6, (3000, 200))
+    for weights in (None, np.where(np.arange(200) < 60, 9.0, 1.0)):
+        assert crossfit.pull(values, kinds, weights) == pytest.approx(4, rel=0.1)
+
+
+def test_queries_of_one_text_are_never_on_both_sides_of_a_fold():
+    texts = [f"query {at}" for at in range(30)]
+    doubles = [*texts, "Query  7", "QUERY 7 ", "query\u00a08"]
+    kinds = ("",) * len(doubles)
+    for fold_of in crossfit.folds(kinds, 5, 20, 0, doubles):
+        assert fold_of[7] == fold_of[30] == fold_of[31]
+        assert fold_of[8] == fold_of[32]
+        assert set(np.bincount(fold_of[:30])) == {6}
+    assert (crossfit.folds(("",) * 30, 5, 3, 0, texts) == crossfit.folds(("",) * 30, 5, 3, 0)).all()
+
+
+def test_a_querys_double_has_no_part_in_the_choice_that_scores_it():
+    """One text asked five times over, that a single point suits: nothing but itself says so."""
+    values = np.tile(np.linspace(0.5, 0.4, 66)[:, None], (1, 20))
+    values[65, :5] = 100.0
+    texts = ("the same",) * 5 + tuple(f"another {at}" for at in range(15))
+    apart, alone = (tune(replace(surface(values, steps=10), texts=each)) for each in (texts, None))
+    assert apart.held_out[:5] == pytest.approx([0.5] * 5)
+    assert alone.held_out[:5].max() == pytest.approx(100)
+
+
+def test_queries_that_are_all_one_leave_none_to_score_by():
+    given = replace(surface(np.zeros((66, 4)), steps=10), texts=("same", "Same", " same", "same "))
+    with pytest.raises(InputError, match="All 4 labelled queries have the same text"):
+        tune(given)
+    few = tune(replace(surface(hill((7, 2, 1), 6), steps=10), texts=("a", "a", "a", "b", "b", "c")), QUICK)
+    assert len(few.folds) == 3 * QUICK.repeats
+
+
 def test_queries_without_a_kind_have_the_weights_for_all():
     given = surface(hill((7, 2, 1), 60), steps=10)
     tuned = tune(given, QUICK, kinds={})

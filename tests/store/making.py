@@ -160,8 +160,8 @@ def _explain(element: Explain, compiler: Any, **options: Any) -> str:
     return f"EXPLAIN {compiler.process(element.statement, **options)}"
 
 
-async def explain(connection: AsyncConnection, statement: Executable) -> str:
-    return "\n".join(await connection.scalars(Explain(statement)))
+async def explain(connection: AsyncConnection, statement: Executable, *values: Any) -> str:
+    return "\n".join(await connection.scalars(Explain(statement), *values))
 
 
 def documents(count: int, *, words: int = 20, first: int = 0) -> list[Item]:

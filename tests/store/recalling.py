@@ -30,8 +30,12 @@ class Watched:
         self.connection = connection
         self.plans: list[str] = []
 
+    @property
+    def sync_connection(self) -> Any:
+        return self.connection.sync_connection
+
     async def execute(self, statement: Any, *values: Any) -> Any:
-        self.plans.append(await explain(self.connection, statement))
+        self.plans.append(await explain(self.connection, statement, *values))
         return await self.connection.execute(statement, *values)
 
     async def scalar(self, statement: Any, *values: Any) -> Any:

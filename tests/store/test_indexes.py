@@ -28,9 +28,10 @@ class Explaining:
 
     def __init__(self, connection) -> None:
         self.connection, self.plans = connection, []
+        self.sync_connection = connection.sync_connection
 
     async def execute(self, statement, *values):
-        self.plans.append(await explain(self.connection, statement))
+        self.plans.append(await explain(self.connection, statement, *values))
         return await self.connection.execute(statement, *values)
 
     async def scalar(self, statement, *values):

@@ -19,7 +19,7 @@ from evals.board import Board
 from evals.exchange import frame
 from evals.judging.judgements import Task
 from evals.judging.queue import Queue
-from evals.lab_tables import Cell, Shown, Table
+from evals.lab.tables import Cell, Shown, Table
 from evals.runs import Run
 from evals.statistics.comparison import Comparison, QueryDifference
 from evals.weights import summary as sweep_summary

@@ -1,6 +1,6 @@
 """The steps behind a lab's methods: a collection brought in, runs joined, weights looked for, frames made.
 
-Asynchronous where the server is asked; what a person sees of the results is `evals.lab_results`'s.
+Asynchronous where the server is asked; what a person sees of the results is `evals.lab.results`'s.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from evals.evaluation import Opened, Wanted, made, scored, with_baseline
 from evals.exchange import Foreign
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
-from evals.lab_results import LabRun, LabSweep
+from evals.lab.results import LabRun, LabSweep
 from evals.rankings import Rankings
 from evals.references import Reference, leg_of
 from evals.running import run_store
@@ -134,12 +134,9 @@ def _foreign(subject: Subject, split: Split, name: str, rankings: Any) -> Foreig
     if isinstance(rankings, str | Path):
         return exchange.read_run(Path(rankings).expanduser(), subject, split, name=name)
     read = rankings_of(rankings)
-    asked = {query: ranked for query, ranked in read.items() if query in split.queries}
-    if not asked:
+    if not read.keys() & split.queries.keys():
         raise InputError(f"None of the {len(read):,} queries of {name!r} is one of {split.name!r}. Check the ids.")
-    run = Run(name, subject, asked, environment={"read from": type(rankings).__name__})
-    unasked = tuple(query for query in read if query not in split.queries)
-    return Foreign(run, (), unasked, tuple(query for query in split.queries if query not in read))
+    return exchange.foreign(Run(name, subject, read, environment={"read from": type(rankings).__name__}), split)
 
 
 def rankings_of(given: Any) -> Rankings:

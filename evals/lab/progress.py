@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from core.store.progress import Listener, Progress, Step, nobody, spaced
-from evals.lab_tables import printable
+from evals.lab.tables import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -29,16 +29,17 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.progress import Listener
 from core.variant import Variant
-from evals import evaluation, lab_steps
+from evals import evaluation
 from evals.board import DEFAULT_RULES, METRICS, Board
 from evals.evaluation import Opened, Wanted
 from evals.judging import judgements as judging
 from evals.judging import queue as judging_queue
 from evals.judging.queue import QueueSpec
-from evals.lab_progress import watched
-from evals.lab_results import Compared, Facts, Found, LabRun, LabSweep, Pool, SideBySide, Statement, Why
-from evals.lab_tables import Shown, Table
-from evals.metrics import DEFAULT_METRIC
+from evals.lab import steps as lab_steps
+from evals.lab.progress import watched
+from evals.lab.results import Compared, Facts, Found, LabRun, LabSweep, Pool, SideBySide, Statement, Why
+from evals.lab.tables import Shown, Table
+from evals.metric_names import DEFAULT_METRIC
 from evals.overview import summary
 from evals.query_sets import DEFAULT
 from evals.references import Reference, variant_of

@@ -182,9 +182,6 @@ def _notes(board: Board) -> Iterator[str]:
         yield "~ Latencies are estimates, made while queries were under way together; they are in no Pareto front."
     for warned in board.warnings:
         yield f"Note: {warned.message}"
-    for run in board.runs:
-        for note in run.notes:
-            yield f"Note: {run.name}: {note}"
 
 
 def _score(board: Board, metric: str, name: str) -> Cell:

@@ -1,0 +1,142 @@
+"""Names of metrics: what there is, how one is written, and what it says.
+
+Owns the measures' formulas in words and the form `measure.persistence@cutoff:minGRADE`; it scores nothing, which is
+`evals.metrics`' (labels of items and chunks) and `evals.spans`' (answers).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from core.errors import SpecError, UnknownName
+
+Level = Literal["items", "units"]  # of a ranking of chunks: the items of the chunks, or the chunks
+
+DEFAULT_METRIC = "ndcg@10"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A way to score. `function` is its name in ranx.metrics, empty for one over character spans (evals.spans).
+
+    `graded` ones use the grade, others only whether it is at least the least. `cuts` says whether ranx obeys a cut-off.
+    """
+
+    function: str
+    says: str
+    graded: bool = False
+    cuts: bool = True
+
+
+_DCG = "DCG, the sum of gain / log2(rank + 1)"
+_LINEAR = "gain = the grade (linear)"
+_EXPONENTIAL = "gain = 2^grade - 1 (exponential)"
+MEASURES: Final[Mapping[str, Measure]] = {
+    "ndcg": Measure("ndcg", f"{_DCG}, divided by the DCG of the best possible order; {_LINEAR}.", graded=True),
+    "ndcg_exp": Measure(
+        "ndcg_burges", f"{_DCG}, divided by the DCG of the best possible order; {_EXPONENTIAL}.", graded=True
+    ),
+    "dcg": Measure("dcg", f"{_DCG}; {_LINEAR}.", graded=True),
+    "dcg_exp": Measure("dcg_burges", f"{_DCG}; {_EXPONENTIAL}.", graded=True),
+    "map": Measure("average_precision", "Average precision: the sum of precision at each relevant hit / all relevant."),
+    "mrr": Measure("reciprocal_rank", "Reciprocal rank: 1 / rank of the first relevant hit."),
+    "recall": Measure("recall", "Relevant hits / all relevant."),
+    "precision": Measure("precision", "Relevant hits / the cut-off, or / all hits where there is no cut-off."),
+    "f1": Measure("f1", "2 x precision x recall / (precision + recall)."),
+    "hits": Measure("hits", "The number of relevant hits."),
+    "hit_rate": Measure("hit_rate", "1 where there is a relevant hit, else 0."),
+    "r-precision": Measure("r_precision", "Relevant hits among the first R / R; R = all relevant.", cuts=False),
+    "bpref": Measure(
+        "bpref",
+        "Over relevant hits, the sum of 1 - min(n, R) / min(N, R), / R; R, N = all judged relevant, not relevant, and "
+        "n = those judged not relevant above the hit. Unjudged hits are passed over.",
+        cuts=False,
+    ),
+    "rbp": Measure(
+        "rank_biased_precision",
+        "Rank-biased precision: (1 - p) x the sum of p^(rank - 1) over relevant hits; p = the persistence.",
+        cuts=False,
+    ),
+    "span_recall": Measure("", "Characters of the answers that some returned chunk holds / characters of the answers."),
+    "span_precision": Measure("", "Characters of the answers that are held / characters of all returned chunks."),
+    "span_iou": Measure("", "Characters of the answers that are held / those of answers and chunks together."),
+}
+CHUNKS = "chunk_"  # before a measure of labels: of chunks, by the labels that answer spans give them
+_OF_CHUNKS = (
+    " Of chunks in place of items: relevant is one that shares at least half of the shorter of the two with an answer "
+    "span, and has that answer's grade; all such chunks of the variant's own chunk set count."
+)
+_FORM = re.compile(r"([a-z][a-z0-9_-]*)(?:\.(\d{1,3}))?(?:@(\d+))?(?::min(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A measure with its cut-off, its persistence (rbp alone), the least grade that counts as relevant, and its level.
+
+    Written `ndcg@10`, `map`, `rbp.80@20`, `recall@100:min2`; at the level of chunks `chunk_ndcg@10`.
+    """
+
+    measure: str
+    cutoff: int | None = None
+    persistence: float | None = None
+    least: int = 1
+    level: Level = "items"
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise UnknownName("metric", self.measure, MEASURES)
+        if self.level == "units" and not MEASURES[self.measure].function:
+            raise SpecError(f"{self.measure} is of chunks as it is: leave out {CHUNKS!r}.")
+        for value, what in ((self.cutoff, "cut-off"), (self.least, "least grade")):
+            if value is not None and value < 1:
+                raise SpecError(f"The {what} of the metric {self.measure} is {value}; it must be 1 or more.")
+        if self.measure != "rbp" and self.persistence is not None:
+            raise SpecError(f"The metric {self.measure} has no persistence: only rbp has, as in rbp.80.")
+        if self.measure == "rbp" and not 0 < round(self.persistence or 0, 3) == (self.persistence or 0) < 1:
+            raise SpecError(
+                "The metric rbp needs a persistence above 0 and below 1, written as in rbp.80 or rbp.95@20."
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Metric:
+        written = text.strip().lower()
+        plain = written.removeprefix(CHUNKS)
+        name, prefix = re.split(r"[@.:]", plain, maxsplit=1)[0], CHUNKS if plain != written else ""
+        if name not in MEASURES:
+            raise UnknownName("metric", prefix + name or text, [prefix + each for each in MEASURES])
+        found = _FORM.fullmatch(plain)
+        if found is None:
+            raise SpecError(
+                f"{text!r} is no metric. Behind {prefix}{name} may stand a cut-off and the least grade that counts as "
+                f"relevant, whole numbers both: {prefix}{name}@10, {prefix}{name}@10:min2. rbp has its persistence "
+                "first: rbp.80@20."
+            )
+        _, persistence, cutoff, least = found.groups()
+        return cls(
+            name,
+            int(cutoff) if cutoff else None,
+            float(f"0.{persistence}") if persistence else None,
+            int(least) if least else 1,
+            "units" if prefix else "items",
+        )
+
+    @classmethod
+    def of(cls, metric: Metric | str) -> Metric:
+        return cls.parse(metric) if isinstance(metric, str) else metric
+
+    def __str__(self) -> str:
+        digits = f"{self.persistence:.3f}"[1:].removesuffix("0") if self.persistence is not None else ""
+        cutoff = f"@{self.cutoff}" if self.cutoff is not None else ""
+        least = f":min{self.least}" if self.least > 1 else ""
+        return f"{CHUNKS if self.level == 'units' else ''}{self.measure}{digits}{cutoff}{least}"
+
+    @property
+    def explanation(self) -> str:
+        """One line for a tooltip: the formula, the gain it uses, what is labelled, what cut-off and least grade do."""
+        first = f" Of the first {self.cutoff} hits." if self.cutoff else ""
+        least = f" Grades below {self.least} count as not relevant." if self.least > 1 else ""
+        chunks = _OF_CHUNKS if self.level == "units" else ""
+        return f"{MEASURES[self.measure].says}{first}{least}{chunks}"

@@ -1,0 +1,65 @@
+"""How legs are asked over a split: in batches that grow where they are quick, on connections that are given back."""
+
+# mypy: disable-error-code="arg-type, return-value, var-annotated"
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from core import bridge
+from core.legs.vector import VectorLeg
+from core.resources import Resources
+from core.retriever import RequestContext
+from core.types import Query
+from core.variant import Variant
+from evals.running import runner
+from evals.running.leg_runs import A_BATCH, LARGEST_BATCH, QUICK, following
+from evals.running.query_vectors import BLOCK
+from evals.running.runner import Options
+from evals.splits import Split
+from tests.fakes import HashingEmbedder
+from tests.store.making import documents, fresh, ingest, make, some_name
+
+EMBEDDER = HashingEmbedder(64)
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "next_size"),
+    [(A_BATCH, QUICK / 2, 2 * A_BATCH), (A_BATCH, QUICK, A_BATCH), (LARGEST_BATCH, 0.0, LARGEST_BATCH)],
+)
+def test_a_quick_batch_is_followed_by_a_larger_one_up_to_a_limit(size, seconds, next_size):
+    assert following(size, seconds) == next_size
+
+
+@dataclass
+class Slow:
+    """An embedder that takes its time, and looks meanwhile who holds connections."""
+
+    store: object
+    held: list[int] = field(default_factory=list)
+    model: str = EMBEDDER.model
+    dimension: int = EMBEDDER.dimension
+
+    async def embed(self, texts, purpose="document"):
+        await asyncio.sleep(0.3)
+        self.held.append(self.store.engine.pool.checkedout())  # type: ignore[attr-defined]
+        return await EMBEDDER.embed(texts, purpose)
+
+
+def test_nobody_holds_a_connection_while_a_block_of_queries_is_embedded(store):
+    """A server may end a transaction that does nothing, and the whole run with it."""
+    name, split = some_name(), Split("test", {f"q{at}": Query(f"q{at}", f"word{at}") for at in range(BLOCK + 30)})
+    make(store, name, [EMBEDDER])
+    ingest(store, name, documents(20), [EMBEDDER])
+    slow, steps = Slow(store), []
+    context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: slow, environment={}))
+    variant = Variant.of_leg(VectorLeg(), chunks="items")
+    (run,) = bridge.run(runner.run(context, [variant], split, options=Options(depth=10), progress=steps.append))
+    assert slow.held == [0, 0]
+    assert {len(ranked.ids) for ranked in run.rankings.values()} == {10}, run.failures
+    done = [step.done for step in steps if step.name.startswith("vector")]
+    assert done == sorted(done)
+    assert done[-1] == len(split.queries)

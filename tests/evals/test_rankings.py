@@ -1,0 +1,110 @@
+"""Rankings as they are held: over units that many share, and equal to what they were made of."""
+
+# mypy: disable-error-code="no-untyped-call, union-attr, misc, arg-type"
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+import zlib
+
+import numpy as np
+import pytest
+
+from core.fusion.linear import LinearFusion
+from core.legs.bm25 import Bm25Leg
+from evals.rankings import LegRankings, Ranked, numbered, pooled
+from evals.running.packed import LEVEL, fingerprint, packed, unpacked
+from evals.weights.arrays import Arrays
+from evals.weights.fusing import Cut, fused
+
+ITEMS = {"q1": Ranked(("a", "b", "c"), (3.0, 0.1 + 0.2, 1e-300)), "q2": Ranked(), "q3": Ranked(("c", "d"), (2.0, -1.0))}
+CHUNKS = {
+    "q1": Ranked(("a#1", "b#1"), (3.0, 2.0), ("a", "b"), ((0, 5), (2, 9))),
+    "q2": Ranked(("b#1", "a#2"), (3.0, 2.0), ("b", "a"), ((2, 9), (5, 7))),
+}
+MIXED = {"q1": ITEMS["q1"], "q2": CHUNKS["q1"], "q3": Ranked(("a#3",), (1.0,), ("a",))}
+
+
+@pytest.mark.parametrize("given", [ITEMS, CHUNKS, MIXED, {}], ids=["items", "chunks", "mixed", "none"])
+def test_rankings_that_share_their_units_are_the_same_in_memory_in_bytes_and_back(given):
+    together = pooled(given)
+    assert together == given
+    assert list(together) == list(given)
+    assert packed(together, told=1) == packed(given, told=1)
+    assert fingerprint(together) == fingerprint(given)
+    assert unpacked(packed(together)).rankings == given
+    assert numbered(together.values())[0] == numbered(given.values())[0]
+    assert pickle.loads(pickle.dumps(together)) == given
+
+
+def test_plain_values_come_out_as_they_went_in():
+    ranked = pooled(CHUNKS)["q2"]
+    assert (ranked.ids, ranked.items, ranked.spans) == (("b#1", "a#2"), ("b", "a"), ((2, 9), (5, 7)))
+    assert ranked.scores == (3.0, 2.0)
+    assert all(type(score) is float for score in ranked.scores)
+    assert ranked.item_ids == ("b", "a")
+    assert ranked != CHUNKS["q1"]
+    assert len({ranked, CHUNKS["q2"], CHUNKS["q1"]}) == 2
+    assert "b#1" in repr(ranked)
+
+
+@pytest.mark.parametrize("given", [CHUNKS["q1"], pooled(CHUNKS)["q1"]], ids=["alone", "shared"])
+def test_some_places_of_a_ranking_are_a_ranking(given):
+    assert given.at([1]) == Ranked(("b#1",), (2.0,), ("b",), ((2, 9),))
+    assert given.at(slice(1)) == Ranked(("a#1",), (3.0,), ("a",), ((0, 5),))
+    assert given.at([]) == Ranked()
+    assert given.at(slice(9)) == given
+
+
+def former(queries, units, codes, scores, lengths, **more):
+    """What was kept before scores stood apart."""
+    written, buffer = json.dumps({"queries": queries, "units": units, "more": more}), io.BytesIO()
+    arrays = {"lengths": np.array(lengths, np.int32), "codes": np.array(codes, np.int32), "scores": np.array(scores)}
+    np.savez(buffer, text=np.frombuffer(written.encode(), dtype=np.uint8), **arrays)
+    return zlib.compress(buffer.getbuffer(), LEVEL)
+
+
+def test_what_was_kept_in_the_former_form_is_read():
+    content = former(
+        ["q1", "q2"], [["a#1", "a", [0, 5]], ["b#1", "b", [2, 9]]], [0, 1, 1], [3.0, 2.0, 0.1], [2, 1], told=1
+    )
+    found = unpacked(content)
+    assert found.rankings == {"q1": CHUNKS["q1"], "q2": Ranked(("b#1",), (0.1,), ("b",), ((2, 9),))}
+    assert found.more == {"told": 1}
+
+
+def test_a_foreign_run_keeps_its_identity_from_one_form_to_the_next():
+    found = {"q": Ranked(("a", "b"), (2.0, 1.0))}
+    before = former(["q"], [("a", None, None), ("b", None, None)], [0, 1], [2.0, 1.0], [2])
+    assert fingerprint(found) == hashlib.blake2b(before, digest_size=16).digest()
+
+
+@pytest.mark.parametrize("scores", [np.random.default_rng(0).random(5000), 1 / (60.0 + np.arange(5000) % 100)])
+def test_scores_read_back_to_the_last_bit_and_repeated_ones_take_little(scores):
+    given = {"q": Ranked([f"d{at}" for at in range(5000)], scores)}
+    assert unpacked(packed(given)).rankings["q"].values.tobytes() == scores.tobytes()
+    unique = len(np.unique(scores)) > 100
+    assert (len(packed(given)) > scores.nbytes) == unique
+
+
+def test_a_unit_is_written_once_where_it_is_first_met():
+    units, codes = numbered([ITEMS["q3"], ITEMS["q1"]])
+    assert [unit for unit, _, _ in units] == ["c", "d", "a", "b"]
+    assert codes.tolist() == [0, 1, 2, 3, 0]
+
+
+def test_a_hit_takes_twelve_bytes_and_no_more_than_was_cut_is_held():
+    """A suite of 36 runs has tens of millions of them."""
+    best = {f"q{at}": Ranked([f"d{(at * 7 + n) % 500}" for n in range(200)], np.arange(200, 0, -1)) for at in range(20)}
+    legs = [LegRankings(name, Bm25Leg(), 200, best) for name in ("one", "two")]
+    made = fused(Arrays.of(legs), LinearFusion(), cut=Cut(depth=50))
+    for rankings in (made, unpacked(packed(made)).rankings, pooled(best)):
+        assert len({id(ranked.units) for ranked in rankings.values()}) == 1
+        assert all(ranked.codes.nbytes + ranked.values.nbytes == 12 * ranked.length for ranked in rankings.values())
+    whole = 20 * 50 * 12
+    for ranked in made.values():
+        bases = [each if each.base is None else each.base for each in (ranked.codes, ranked.values)]
+        assert sum(each.nbytes for each in bases) <= whole

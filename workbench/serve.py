@@ -24,8 +24,13 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 PATIENCE = 60
 
 
-def serve(port: int | None = None, host: str = "127.0.0.1", open_browser: bool = True) -> int:
-    """Serve until Ctrl-C or SIGTERM. Call it in the main thread: signals arrive there. Gives the exit code."""
+def serve(
+    port: int | None = None, host: str = "127.0.0.1", open_browser: bool = True, app: Path = APP, page: str = ""
+) -> int:
+    """Serve until Ctrl-C or SIGTERM. Call it in the main thread: signals arrive there. Gives the exit code.
+
+    `app` is the entry file: what it does not draw cannot be reached from the browser. `page` is what is opened of it.
+    """
     from streamlit.web import cli
 
     check_port(port)
@@ -33,9 +38,9 @@ def serve(port: int | None = None, host: str = "127.0.0.1", open_browser: bool =
     if host in LOOPBACK:
         # Another site must not reach a page on loopback by pointing its own name at it. Older releases ignore this.
         os.environ.setdefault("STREAMLIT_SERVER_ALLOWED_HOSTS", "localhost 127.0.0.1 [::1]")
-    threading.Thread(target=_announce, args=(host, chosen, open_browser), daemon=True).start()
+    threading.Thread(target=_announce, args=(host, chosen, open_browser, page), daemon=True).start()
     try:
-        cli.main(["run", str(APP), *flags(host, chosen)], prog_name="rankbook", standalone_mode=False)
+        cli.main(["run", str(app), *flags(host, chosen)], prog_name="rankbook", standalone_mode=False)
     except KeyboardInterrupt:  # before the server had its own handler
         return 130
     finally:
@@ -65,6 +70,7 @@ def flags(host: str, port: int) -> list[str]:
         "logger.hideWelcomeMessage": True,
         "logger.level": "warning",
         "runner.magicEnabled": False,
+        "runner.postScriptGC": False,  # with a model in memory it takes half a second, in which nothing else is done
         "theme.font": "sans-serif",
         **OPTIONS,
     }
@@ -113,7 +119,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def _announce(host: str, port: int, open_browser: bool) -> None:
+def _announce(host: str, port: int, open_browser: bool, page: str) -> None:
     """Say where the pages are once they are there, and show them."""
     url = address(host, port)
     pause = threading.Event()
@@ -125,9 +131,9 @@ def _announce(host: str, port: int, open_browser: bool) -> None:
             pause.wait(0.1)
     else:
         return
-    print(f"Rankbook is open at {url} (Ctrl-C stops it)", flush=True)
+    print(f"Rankbook is open at {url}{page} (Ctrl-C stops it)", flush=True)
     if open_browser:
-        webbrowser.open(url)
+        webbrowser.open(f"{url}{page}")
 
 
 def address(host: str, port: int) -> str:

@@ -14,8 +14,8 @@ from pprint import pformat
 from typing import Any
 
 from core.errors import RankbookError
-from evals import lab_tables
-from evals.lab_tables import as_html, as_text, printable
+from evals.lab import tables as lab_tables
+from evals.lab.tables import as_html, as_text, printable
 from evals.report import palette
 from workbench.book import markdown
 from workbench.book.cells import Told

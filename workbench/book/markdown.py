@@ -18,6 +18,7 @@ from markdown_it.token import Token
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _TICKS = re.compile(r"\\.|`+|<", re.DOTALL)
+_ELSEWHERE = re.compile(r"(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 BOM = "\ufeff"
 
 
@@ -37,6 +38,7 @@ def reader() -> MarkdownIt:
     for name in ("html_block", "html_inline"):
         made.add_render_rule(name, _as_text)
     made.add_render_rule("image", _image)
+    made.add_render_rule("link_open", _link)
     return made
 
 
@@ -48,6 +50,13 @@ def _as_text(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
 def _image(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     """What it shows in words: a report asks for nothing from anywhere."""
     return f"<em>[{escape(tokens[at].content) or 'picture'}]</em>"
+
+
+def _link(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    """To elsewhere in a tab of its own, which learns nothing of this page; within the workbench in its place."""
+    if _ELSEWHERE.match(str(tokens[at].attrs.get("href", ""))):
+        tokens[at].attrs |= {"target": "_blank", "rel": "noopener noreferrer"}
+    return str(self.renderToken(tokens, at, options, env))
 
 
 def lines(text: str) -> list[str]:

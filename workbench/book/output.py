@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.store.gate import cleaned
-from evals import lab_tables
+from evals.lab import tables as lab_tables
 from evals.report.figures import Chart
 
 

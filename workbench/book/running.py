@@ -16,15 +16,20 @@ from sqlalchemy.exc import DBAPIError
 
 from core.errors import Cancelled, RankbookError
 from core.resources import Resources
+from core.retriever import guarded
 from core.store.engine import Store
 from core.store.progress import Listener, nobody
+from evals.evaluation import Opened
 from workbench.book import cache
+from workbench.book.announced import announced
 from workbench.book.cells import CellSpec
 from workbench.book.context import CellContext
 from workbench.book.document import Notebook
 from workbench.book.output import Output
 from workbench.book.parts import Cell
 from workbench.book.reading import Meaning, meaning
+
+Grounds = dict[tuple[str, str], Opened]  # by collection and query set
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class CellResult:
 class Runner:
     """One notebook, to be run or looked up. `key` is under what its outputs are kept: its path, say."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each of its own, and all but two may be left out
         self,
         store: Store,
         notebook: Notebook,
@@ -64,14 +69,17 @@ class Runner:
         resources: Resources | None = None,
         cancellation: asyncio.Event | None = None,
         listener: Listener = nobody,
+        grounds: Grounds | None = None,
     ) -> None:
+        """`grounds` are collections opened before, to be shared with whoever runs another cell of the same notebook."""
         self.notebook, self.listener = notebook, listener
         self.key = key if key is not None else str(path.resolve()) if path else ""
         read = meaning(notebook, path)
         shared = read.shared.model_copy(update={"collection": collection}) if collection else read.shared
         self.meaning: Meaning = replace(read, shared=shared)
         folder = path.parent if path else Path()
-        self.context = CellContext(store, shared, folder, resources, cancellation, listener)
+        opened = {} if grounds is None else grounds
+        self.context = CellContext(store, shared, folder, resources, cancellation, listener, opened)
 
     async def run(
         self,
@@ -109,7 +117,8 @@ class Runner:
     async def _made(self, cell: Cell, number: int, spec: CellSpec, begun: float, *, again: bool) -> CellResult:
         if self.context.cancellation and self.context.cancellation.is_set():
             raise Cancelled("The notebook was stopped. What was done is kept: run it again, and it goes on.")
-        basis = await cache.basis_of(self.context, spec)
+        ground = await self.context.ground(spec)
+        basis = await guarded(ground.context, cache.basis_of(self.context, spec))
         found = None if again else await cache.find(self.context.store, self.key, cell.id, basis)
         if found is not None and not found.stale:
             return _from(found, CellResult(cell, number, spec))
@@ -119,9 +128,18 @@ class Runner:
         shown = Output.model_validate(output.plain())  # as it will be read back, so that both are drawn alike
         return CellResult(cell, number, spec, shown, milliseconds=spent)
 
-    async def kept(self) -> list[CellResult]:
-        """What every cell showed last, stale or not; nothing is run."""
-        return [await self._kept(cell, number) for number, cell in enumerate(self.notebook.cells, start=1)]
+    async def announced(self, only: Collection[str] | None = None, *, again: bool = False) -> list[str]:
+        """What those cells, or all, would ask of language models; what has an output of today asks nobody."""
+        said: list[str] = []
+        for result in await self.kept(only):
+            if result.spec is not None and (again or result.output is None or result.stale):
+                said += [f"{result.title}: {each}" for each in await announced(self.context, result.spec)]
+        return said
+
+    async def kept(self, only: Collection[str] | None = None) -> list[CellResult]:
+        """What those cells, or all, showed last, stale or not; nothing is run."""
+        cells = [each for each in enumerate(self.notebook.cells, start=1) if only is None or each[1].id in only]
+        return [await self._kept(cell, number) for number, cell in cells]
 
     async def _kept(self, cell: Cell, number: int) -> CellResult:
         spec = self.meaning.specs.get(cell.id)

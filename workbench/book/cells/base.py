@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.registry import Registry
 from core.variant import Variant
-from evals.metrics import Metric
+from evals.metric_names import Metric
 from evals.references import known_names
 from workbench.book.context import CellContext, Reference, variant_meant
 from workbench.book.output import Output

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +13,23 @@ from pydantic import Field, field_validator
 
 from core.errors import UnknownName
 from core.variant import Variant
-from evals import lab_steps
 from evals.board import Board
 from evals.evaluation import Opened, Wanted, foreign_runs
-from evals.lab_results import Compared
-from evals.metrics import DEFAULT_METRIC
-from evals.references import known_names
-from evals.report.figures import axis_of, layout_of, safe
+from evals.lab import steps as lab_steps
+from evals.lab.results import Compared
+from evals.metric_names import DEFAULT_METRIC, Metric
+from evals.references import every_name
+from evals.report.texts import line
 from evals.running import run_store
 from evals.running.run_pairs import compared
 from evals.runs import Run
 from evals.splits import Split
-from evals.statistics.comparison import Comparison
+from evals.statistics.comparison import Comparison, QueryDifference
+from workbench.book.cells import compare_charts, moving
 from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metric, literal
-from workbench.book.cells.evaluate import outside
+from workbench.book.cells.evaluate import LONGEST_QUERY, outside
 from workbench.book.context import CellContext, Reference
-from workbench.book.output import Block, Figure, Output, Said, Table
+from workbench.book.output import Block, Output, Said, Table
 from workbench.book.shared import Shared
 
 
@@ -48,21 +52,19 @@ class CompareCell(CellSpec):
     async def run(self, context: CellContext) -> Output:
         board, made = await self.compared(context)
         metric = board.metrics[0]
-        difference = made.finding.difference
+        found = await moving.moved(await context.ground(self), board, made)
         counts = f"{made.system} won {made.wins} queries, lost {made.losses}, and {made.ties} were equal."
+        stood = moving.table(made, found)
         blocks: list[Block] = [
             Said(text=f"{metric}: {made.finding.sentence}", tone="headline"),
             Said(text=counts),
-            _differences(made, metric),
-            _scatter(board, made, metric),
+            compare_charts.differences(board, made, metric),
+            compare_charts.scatter(board, made, metric),
             *map(Table.of, Compared(board, made, metric).tables()[1:]),
+            *([stood] if stood else []),
         ]
         blocks += [Said(text=warned.message, tone="note") for warned in board.warnings]
-        values = {
-            "verdict": str(made.finding.verdict),
-            "difference": difference.mean,
-            "by query": {each.query: each.difference for each in made.queries},
-        }
+        values = {**plain(board, made, found), "searchable": await self._searchable(context, board)}
         return Output(blocks=tuple(blocks), values=values)
 
     async def compared(self, context: CellContext) -> tuple[Board, Comparison]:
@@ -73,6 +75,17 @@ class CompareCell(CellSpec):
         wanted = Wanted((self.metric,), rules=context.rules(self))
         board = await lab_steps.evaluated(ground, entries, split, wanted, context.listener)
         return board, await asyncio.to_thread(compared, board, board.metrics[0], self.by)
+
+    async def _searchable(self, context: CellContext, board: Board) -> list[Reference]:
+        """What of the two can be searched with: a run of another engine cannot."""
+        ground, found = await context.ground(self), []
+        for name, reference in zip(board.names, (self.other, self.one), strict=True):
+            variant = board.run(name).variant
+            if _meant(context, ground, reference) is not None:
+                found.append(reference)
+            elif variant is not None:
+                found.append(tomllib.loads(variant.to_toml()))
+        return found
 
     async def _entry(self, context: CellContext, ground: Opened, split: Split, reference: Reference) -> Variant | Run:
         """Names of variants come before files, and those before kept runs."""
@@ -90,13 +103,11 @@ class CompareCell(CellSpec):
         ground = await context.ground(self)
         told: dict[str, Any] = {}
         for name, reference in (("one", self.one), ("other", self.other)):
-            try:
-                if run_file(reference, context.shared, context.folder) is None:
-                    told[f"{name} meant"] = context.variant(reference, ground).id
-                    continue
-            except UnknownName:
-                pass  # a kept run, or nothing: running it tells
-            told |= await outside(context, [str(reference)])
+            variant = _meant(context, ground, reference)
+            if variant is not None:
+                told[f"{name} meant"] = variant.id
+            else:  # a kept run or a file, or nothing: running it tells
+                told |= await outside(context, [str(reference)])
         return {**await super().resolved(context), **told}
 
     def python(self, told: Told) -> str:
@@ -115,10 +126,20 @@ class CompareCell(CellSpec):
 
 def run_file(reference: Reference, shared: Shared, folder: Path) -> Path | None:
     """The file of another engine's run that is meant, as `rankbook eval` tells it from a variant's."""
-    if not isinstance(reference, str) or reference in (*known_names(), *(each["name"] for each in shared.variants)):
+    if not isinstance(reference, str) or reference in (*every_name(), *(each["name"] for each in shared.variants)):
         return None
     path = folder / Path(reference).expanduser()
     return path if path.suffix != ".toml" and path.is_file() else None
+
+
+def _meant(context: CellContext, ground: Opened, reference: Reference) -> Variant | None:
+    """The variant, where it is one and no run."""
+    if run_file(reference, context.shared, context.folder) is not None:
+        return None
+    try:
+        return context.variant(reference, ground)
+    except UnknownName:
+        return None
 
 
 async def _kept(context: CellContext, ground: Opened, name: str, error: UnknownName) -> Run:
@@ -129,57 +150,50 @@ async def _kept(context: CellContext, ground: Opened, name: str, error: UnknownN
         raise UnknownName("variant, preset, leg, kept run or file", name, known) from None
 
 
-# -- charts ------------------------------------------------------------------------------------------------------------
+# -- for whoever draws or computes further -----------------------------------------------------------------------------
 
 
-def _differences(made: Comparison, metric: str) -> Figure:
-    """Every query's difference, from the greatest gain to the greatest loss."""
-    values = [each.difference for each in made.queries]
-    colours = ["<win>" if value > 0 else "<loss>" if value < 0 else "<even>" for value in values]
-    trace = {
-        "type": "bar",
-        "x": list(range(1, len(values) + 1)),
-        "y": values,
-        "marker": {"color": colours},
-        "hoverinfo": "text",
-        "hovertext": [f"{safe(each.query, 60)}<br>{each.difference:+.3f}" for each in made.queries],
-    }
-    layout = layout_of(
-        280,
-        bargap=0.1,
-        xaxis=axis_of(title={"text": "Queries, by falling difference"}, showgrid=False),
-        yaxis=axis_of(title={"text": f"{safe(metric)}, difference"}),
-    )
-    says = (
-        f"Difference in {metric} of every query: {made.system} won {made.wins}, lost {made.losses} against "
-        f"{made.baseline}, {made.ties} equal."
-    )
-    return Figure(title="Query by query", says=says, figure={"data": [trace], "layout": layout})
-
-
-def _scatter(board: Board, made: Comparison, metric: str) -> Figure:
-    """Every query at its two scores; above the line the first is better."""
-    one, other = board.of(made.system, metric), board.of(made.baseline, metric)
-    queries = [each.query for each in made.queries]
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [other[query] for query in queries],
-        "y": [one[query] for query in queries],
-        "marker": {"color": "<c0>", "size": 8, "opacity": 0.5},
-        "hoverinfo": "text",
-        "hovertext": [
-            f"{safe(query, 40)}: {safe(board.split.queries[query].text, 80)}<br>{one[query]:.3f} and {other[query]:.3f}"
-            for query in queries
+def plain(board: Board, made: Comparison, found: Mapping[str, Sequence[moving.Moved]]) -> dict[str, Any]:
+    """The verdict in numbers, both scores of every query by falling difference, and how documents moved."""
+    metric = board.metrics[0]
+    difference = made.finding.difference
+    return {
+        "verdict": str(made.finding.verdict),
+        "difference": difference.mean,
+        "by query": {each.query: each.difference for each in made.queries},
+        "metric": metric,
+        "formula": Metric.parse(metric).explanation,
+        "system": made.system,
+        "baseline": made.baseline,
+        "finding": asdict(difference),
+        "sentence": made.finding.sentence,
+        "level": board.rules.level,
+        "queries": [_query(board, made, metric, each) for each in made.queries],
+        "groups": [
+            {
+                "by": each.by,
+                "name": each.group,
+                "verdict": str(each.finding.verdict),
+                "sentence": each.finding.sentence,
+                "finding": asdict(each.finding.difference),
+            }
+            for each in made.groups
         ],
+        "deciding": [each.query for each in made.deciding],
+        "moved": {query: [asdict(each) for each in rows] for query, rows in found.items()},
+        "notes": [warned.message for warned in board.warnings],
     }
-    ends = [0.0, max([1.0, *one.values(), *other.values()])]
-    line = {"type": "line", "x0": 0, "y0": 0, "x1": ends[1], "y1": ends[1], "line": {"color": "<muted>", "dash": "dot"}}
-    layout = layout_of(
-        360,
-        xaxis=axis_of(title={"text": safe(made.baseline)}),
-        yaxis=axis_of(title={"text": safe(made.system)}),
-        shapes=[line],
-    )
-    says = f"{metric} of each query: {made.system} upwards, {made.baseline} to the right; above the line it is better."
-    return Figure(title=f"{metric} of each query under both", says=says, figure={"data": [trace], "layout": layout})
+
+
+def _query(board: Board, made: Comparison, metric: str, each: QueryDifference) -> dict[str, Any]:
+    asked = board.split.queries[each.query]
+    return {
+        "id": each.query,
+        "text": line(asked.text, LONGEST_QUERY),
+        "kind": asked.kind,
+        "tags": list(asked.tags),
+        "one": board.of(made.system, metric)[each.query],
+        "other": board.of(made.baseline, metric)[each.query],
+        "difference": each.difference,
+        "influence": each.influence,
+    }

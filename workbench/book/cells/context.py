@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Self
+from dataclasses import asdict
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from core.packing import ContextPack, Packing, PackTrace
+from core.packing import ContextPack, PackedChunk, Packing, PackTrace
 from core.retriever import search
 from core.tasks import side_by_side
 from core.variant import Variant
 from evals import context_scores
 from evals.context_scores import ContextPoint
 from evals.evaluation import Opened
-from evals.report.figures import axis_of, layout_of
+from evals.report.figures import axis_of, layout_of, vertical
 from evals.splits import Split
 from workbench.book.cells.asking import Asked, asked, exactly_one
 from workbench.book.cells.base import CellSpec, Told, kinds
@@ -25,6 +26,7 @@ from workbench.book.output import Block, Code, Figure, Output, Said, Table
 
 TOGETHER = 4  # queries that are under way at once
 STEPS = 8  # budgets of the curve
+ROOMIER = 2  # times the budget, up to which one query's own curve goes
 ROLES = {"primary": "<c0>", "parent": "<c2>", "sibling": "<c4>", "neighbour": "<c5>"}
 
 
@@ -61,12 +63,24 @@ class ContextCell(CellSpec):
         pack = await _pack(ground, what.text, variant)
         blocks = self._shown(pack, what)
         curve: tuple[ContextPoint, ...] = ()
+        own = await self._own_curve(ground, what, variant)
+        if own:
+            blocks.append(_curve_chart(own, "this query", self.budget))
         if self.over:
             split = self._drawn(context, ground)
             curve = await self._curve(ground, split, variant)
             blocks.append(_curve_chart(curve, f"{len(split.queries)} queries of {split.name}"))
-        points = [{"budget": each.budget, "tokens": each.tokens, "gain": each.gain_share} for each in curve]
-        return Output(blocks=tuple(blocks), values={"tokens": pack.trace.tokens, "curve": points})
+        return Output(
+            blocks=tuple(blocks),
+            values={
+                "tokens": pack.trace.tokens,
+                "budget": self.budget,
+                "curve": _points(curve),
+                "own curve": _points(own),
+                "passages": [_passage(chunk, what) for chunk in pack.chunks],
+                "dropped": [asdict(each) for each in pack.trace.dropped],
+            },
+        )
 
     def packed(self, variant: Variant) -> Variant:
         """The variant with this cell's budget."""
@@ -91,6 +105,15 @@ class ContextCell(CellSpec):
             return []
         point = context_scores.scored(pack, self.budget, what.grades)
         return [Said(text=f"It brings {point.gain_share:.0%} of the labelled gain of this query.")]
+
+    async def _own_curve(self, ground: Opened, what: Asked, variant: Variant) -> tuple[ContextPoint, ...]:
+        """What less and more room would bring of this query's labelled gain, from one pack with the most room."""
+        if not any(grade > 0 for grade in what.grades.values()) or variant.pack is None:
+            return ()
+        most = self.budget * ROOMIER
+        roomy = variant.but(pack=variant.pack.model_copy(update={"final_max_tokens": most}))
+        budgets = [max(1, most * step // (STEPS * ROOMIER)) for step in range(1, STEPS * ROOMIER + 1)]
+        return context_scores.curve(await _pack(ground, what.text, roomy), budgets, what.grades)
 
     def _drawn(self, context: CellContext, ground: Opened) -> Split:
         """A sample of the labelled queries, the same for the same seed."""
@@ -129,6 +152,25 @@ async def _pack(ground: Opened, query: str, variant: Variant) -> ContextPack:
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
+def _points(curve: Sequence[ContextPoint]) -> list[dict[str, float]]:
+    return [{"budget": each.budget, "tokens": each.tokens, "gain": each.gain_share} for each in curve]
+
+
+def _passage(chunk: PackedChunk, what: Asked) -> dict[str, Any]:
+    """A passage for whoever draws it; `beside` is the hit that brought it in."""
+    return {
+        "id": chunk.id,
+        "item": chunk.item_id,
+        "role": chunk.role,
+        "tokens": chunk.tokens,
+        "mark": chunk.mark,
+        "beside": chunk.beside,
+        "citation": str(chunk.citation),
+        "text": chunk.text,
+        "grade": what.grades.get(chunk.item_id),
+    }
+
+
 def _passages(pack: ContextPack) -> Table:
     rows = [(at, chunk.role, f"{chunk.tokens:,}", str(chunk.citation)) for at, chunk in enumerate(pack.chunks, start=1)]
     return Table.made("What stands in it", ("", "role", "tokens", "citation"), rows, ("", "tokens"))
@@ -160,7 +202,8 @@ def _bar(pack: ContextPack, budget: int) -> Figure:
     return Figure(title="The budget", says=says, figure={"data": traces, "layout": layout})
 
 
-def _curve_chart(curve: Sequence[ContextPoint], of: str) -> Figure:
+def _curve_chart(curve: Sequence[ContextPoint], of: str, budget: int | None = None) -> Figure:
+    """The mean share by budget; `budget` is marked in it."""
     trace = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -174,6 +217,7 @@ def _curve_chart(curve: Sequence[ContextPoint], of: str) -> Figure:
         320,
         xaxis=axis_of(title={"text": "Budget in tokens"}, rangemode="tozero"),
         yaxis=axis_of(title={"text": "Share of the labelled gain"}, rangemode="tozero", tickformat=".0%"),
+        shapes=[vertical(budget, "dash")] if budget else [],
     )
     ends = f"{curve[0].gain_share:.0%} within {curve[0].budget:,.0f} tokens, {curve[-1].gain_share:.0%} within "
     says = f"Mean share of the labelled gain by budget over {of}: {ends}{curve[-1].budget:,.0f}."

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import Field, field_validator
 
 from evals.board import METRICS, Board
 from evals.evaluation import Wanted, evaluated
-from evals.lab_tables import board_table
+from evals.lab.tables import board_table
 from evals.report import Limits, charts, comparison_charts, report
-from evals.report.model import Section
+from evals.report.model import Line, Section, Value
+from evals.report.texts import line
 from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metrics, literal
 from workbench.book.context import CellContext, Reference
 from workbench.book.output import Block, Figure, Output, Said, Table
 
+LONGEST_QUERY = 300  # characters of a text in the values
 SMALL = Limits(hits=1, rankings=1, texts=0)  # of the report's section only its charts are wanted
 
 
@@ -115,7 +118,7 @@ def shown(board: Board, *, by_kind: bool = True) -> Output:
         Table.of(board_table(board)),
         *_charts(section, by_kind=by_kind),
     ]
-    return Output(blocks=tuple(blocks), values=plain(board))
+    return Output(blocks=tuple(blocks), values=plain(board, section, by_kind=by_kind))
 
 
 def _charts(section: Section, *, by_kind: bool) -> Iterator[Figure]:
@@ -127,11 +130,51 @@ def _charts(section: Section, *, by_kind: bool) -> Iterator[Figure]:
         yield Figure.of(groups, f"{first.metric} by kind of query")
 
 
-def plain(board: Board) -> dict[str, Any]:
-    """Scores by metric, variant and query, and which variants each metric cannot tell from its best."""
+# -- for whoever draws or computes further -----------------------------------------------------------------------------
+
+
+def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, Any]:
+    """Scores by metric, variant and query, what is concluded of them, and which are not told from a metric's best."""
     return {
         "names": list(board.names),
+        "metrics": list(board.metrics),  # PostgreSQL does not keep the order of keys
         "baseline": board.baseline,
         "best": {metric: list(board.best(metric)) for metric in board.metrics},
         "scores": {metric: {name: board.of(name, metric) for name in board.names} for metric in board.metrics},
+        "formulas": {column.metric: column.explanation for column in section.columns},
+        "lines": [_line(line, board.metrics) for line in section.lines],
+        "queries": {
+            query.id: {"text": line(query.text, LONGEST_QUERY), "kind": query.kind, "tags": list(query.tags)}
+            for query in board.split.queries.values()
+        },
+        "groups": [asdict(group) for group in section.groups] if by_kind else [],
+        "title": section.title,
+        "rules": section.rules,
+        "notes": [warned.message for warned in section.warnings],
+    }
+
+
+def _line(each: Line, metrics: tuple[str, ...]) -> dict[str, Any]:
+    """A variant's row, best first by the first metric. Latencies are milliseconds a query."""
+    return {
+        "name": each.name,
+        "values": {metric: _value(each.values[metric]) for metric in metrics},
+        "p50": each.p50,
+        "p95": each.p95,
+        "live": each.live,
+        "megabytes": each.megabytes,
+        "failed": each.failed,
+    }
+
+
+def _value(value: Value) -> dict[str, Any]:
+    finding = value.finding
+    return {
+        "mean": value.mean,
+        "low": value.low,
+        "high": value.high,
+        "judged": value.judged,
+        "verdict": str(finding.verdict) if finding else "",
+        "sentence": finding.sentence if finding else "",
+        "doubts": list(value.doubts),
     }

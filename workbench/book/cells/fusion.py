@@ -14,13 +14,16 @@ from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS, spec_of
 from core.variant import Variant
-from evals import lab_steps, lab_tables
 from evals.evaluation import Opened, Wanted, evaluated
-from evals.lab_results import LabSweep
-from evals.lab_tables import board_table
-from evals.metrics import DEFAULT_METRIC
+from evals.lab import steps as lab_steps
+from evals.lab import tables as lab_tables
+from evals.lab.results import LabSweep
+from evals.lab.tables import board_table
+from evals.metric_names import DEFAULT_METRIC
 from evals.report import weight_charts
 from evals.report.surfaces import weights_of
+from evals.splits import Split
+from evals.suites.suite_tuning import apart
 from evals.weights import summary as sweep_summary
 from evals.weights.tuned import Procedure
 from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metric, literal
@@ -82,13 +85,23 @@ class FusionCell(CellSpec):
         reported = context.split_name(self, ground)
         if self.confirm and reported == self.looked_on:
             raise SpecError(f"{reported!r} is where weights are looked for. Confirm on a split of other queries.")
-        seeded = self.procedure.model_copy(
-            update={} if "seed" in self.procedure.model_fields_set else {"seed": context.seed(self)}
-        )
+        seeded = self.seeded(context)
         asked = lab_steps.looked(
             self.base(context, ground), self.metric, self.steps, self.fusions, seeded, per_kind=self.per_kind
         )
         return await lab_steps.swept(ground, asked, self.looked_on, reported, context.listener)
+
+    def seeded(self, context: CellContext) -> Procedure:
+        """The procedure with the notebook's seed, where it has none of its own."""
+        update = {} if "seed" in self.procedure.model_fields_set else {"seed": context.seed(self)}
+        return self.procedure.model_copy(update=update)
+
+    def looked_split(self, context: CellContext, ground: Opened) -> Split:
+        """The queries by which weights are looked for: none that is reported, where the two are told apart."""
+        reported, part = context.split_name(self, ground), ground.split(self.looked_on)
+        if reported == self.looked_on or reported not in ground.labelled.splits:
+            return part
+        return apart(ground, part, ground.any_split(reported))[0]
 
     def base(self, context: CellContext, ground: Opened) -> Variant:
         """The variant whose legs get weights."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from core.errors import SpecError
 from core.explain import explain
+from core.legs import legs
 from core.retriever import RetrievalBundle, search
 from core.snippets import snippet
 from core.sql_export import export
 from core.store.levels import level
+from core.trace import Stage
 from core.types import Hit
 from core.variant import Variant
 from evals import evaluation
 from evals.evaluation import Opened, Wanted
-from evals.metrics import DEFAULT_METRIC
+from evals.metric_names import DEFAULT_METRIC
+from workbench.behind.headings import passage_of
 from workbench.book.cells.asking import Asked, asked, exactly_one
 from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metric, literal
 from workbench.book.context import CellContext, Reference
@@ -61,9 +65,8 @@ class SearchCell(CellSpec):
 
     async def run(self, context: CellContext) -> Output:
         ground = await context.ground(self)
-        variants = context.variants(self.variants, ground)
-        what, chosen = await self._asked(context, ground, variants)
-        short = [each.but(top_k=self.top_k) for each in variants]
+        what, chosen = await self._asked(context, ground, context.variants(self.variants, ground))
+        short = self.columns(context, ground)
         await _warmed(ground, short)
         bundles = [await search(ground.context, what.text, each) for each in short]
         blocks: list[Block] = [*chosen, Said(text=_shared(bundles)), _hits(what, bundles)]
@@ -71,7 +74,11 @@ class SearchCell(CellSpec):
             blocks += [await _why(ground, what, each, document) for each in short]
         if self.sql:
             blocks += [await _sql(ground, each) for each in short]
-        return Output(blocks=tuple(blocks))
+        return Output(blocks=tuple(blocks), values={"columns": [_way(bundle) for bundle in bundles]})
+
+    def columns(self, context: CellContext, ground: Opened) -> list[Variant]:
+        """The variants as this cell asks them."""
+        return [each.but(top_k=self.top_k) for each in context.variants(self.variants, ground)]
 
     async def _asked(
         self, context: CellContext, ground: Opened, variants: Sequence[Variant]
@@ -162,7 +169,7 @@ def _hit(hit: Hit, what: Asked, beside: Sequence[Hit], first: Mapping[str, int])
         title=hit.title,
         where=f"{place} (p. {hit.page_first})".strip() if hit.page_first else place,
         score=hit.score,
-        snippet=tuple(pieces(hit.text, what.keywords)),
+        snippet=tuple(pieces(passage_of(hit), what.keywords)),
         legs=tuple(
             LegShare(leg=each.leg, rank=each.rank, raw=each.raw, contribution=each.contribution) for each in hit.legs
         ),
@@ -180,6 +187,36 @@ def pieces(text: str, keywords: Sequence[str]) -> Iterator[tuple[str, bool]]:
         yield made.text[start:end], True
         at = end
     yield made.text[at:], False
+
+
+def _way(bundle: RetrievalBundle) -> dict[str, Any]:
+    """How the column came about: its legs, what each stage handed on and left out, and each hit's way through them."""
+    stages = {stage.name: stage for stage in bundle.trace.stages}  # of a stage that was done again, the last
+    variant = bundle.variant
+    ways: dict[str, list[list[Any]]] = {hit.id: [] for hit in bundle.hits}
+    for stage in stages.values():
+        for rank, (unit, score) in enumerate(stage.ranking, start=1):
+            if unit in ways and not stage.name.startswith("leg "):
+                ways[unit].append([stage.name, rank, score])
+    return {
+        "variant": variant.name,
+        "legs": [
+            {"name": name, "kind": legs.name_of(type(leg)), "weight": leg.weight}
+            for name, leg in zip(variant.leg_names, variant.legs, strict=True)
+        ],
+        "stages": [_stage(stage) for stage in stages.values()],
+        "ways": ways,
+    }
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    reasons = Counter(each.reason for each in stage.dropped)
+    return {
+        "name": stage.name,
+        "milliseconds": stage.milliseconds,
+        "kept": len(stage.ranking),
+        "dropped": [{"reason": reason, "count": count} for reason, count in reasons.items()],
+    }
 
 
 def _shared(bundles: Sequence[RetrievalBundle]) -> str:

@@ -3,8 +3,16 @@
 A kind without a view of its own is drawn block by block.
 """
 
+from workbench.ui.outputs import compare, context, evaluate, fusion, judge, search
 from workbench.ui.outputs.base import Shown, View
 
-VIEWS: dict[str, View] = {}
+VIEWS: dict[str, View] = {
+    "search": search.draw,
+    "fusion": fusion.draw,
+    "context": context.draw,
+    "evaluate": evaluate.draw,
+    "compare": compare.draw,
+    "judge": judge.draw,
+}
 
 __all__ = ["VIEWS", "Shown", "View"]

@@ -1,0 +1,73 @@
+"""Adding to a notebook: the "+" between any two parts, and the choice by keyboard."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from workbench.book.cells import kinds
+from workbench.book.desk import Desk
+from workbench.book.examples import example
+from workbench.book.parts import NOTE
+from workbench.ui.notebook import acts as notebook_acts
+from workbench.ui.notebook.cell import ICONS
+
+WORDS = {NOTE: "Text, as Markdown."}
+ORDER = ("search", "evaluate", "compare", "fusion", "context")
+
+
+def offered() -> list[str]:
+    """The kinds in the order in which one wants them, any further ones behind."""
+    known = [kind for kind in ORDER if kind in kinds]
+    return [*known, *(kind for kind in kinds if kind not in known), NOTE]
+
+
+def between(desk: Desk, before: str | None) -> None:
+    """A line with a plus, above the part of that identity or at the end."""
+    key = f"add-{before or 'end'}"
+
+    def chosen() -> None:
+        new(desk, st.session_state[key], before=before)
+
+    with st.container(key=f"gap-{before or 'end'}", horizontal=True, horizontal_alignment="center"):
+        st.menu_button(
+            "Add a cell",
+            offered(),
+            key=key,
+            icon=":material/add:",
+            type="tertiary",
+            help="Add a cell or a text here.",
+            format_func=named,
+            on_click=chosen,
+        )
+
+
+def named(kind: str) -> str:
+    """With its icon, as a menu shows it."""
+    return f"{ICONS.get(kind, ':material/add:')} {'text' if kind == NOTE else kind}"
+
+
+def new(desk: Desk, kind: str, *, before: str | None = None, after: str | None = None) -> None:
+    """A new part, whose source is opened: an example that runs on this collection."""
+    notebook_acts.add(desk, kind, example(kind, desk.ground), before=before, after=after, run=False)
+
+
+def choices(desk: Desk, after: str | None) -> None:
+    """Every kind with what it is for, to be added behind a part."""
+    for kind in offered():
+        words = (WORDS.get(kind) or kinds[kind].__doc__ or "").strip().splitlines()[0]
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                kind if kind != NOTE else "text",
+                key=f"choose-{kind}",
+                icon=ICONS.get(kind),
+                width=130,
+                on_click=partial(_chosen, desk, kind, after),
+            )
+            st.caption(words, width="stretch")
+
+
+def _chosen(desk: Desk, kind: str, after: str | None) -> None:
+    st.session_state["book.dialog"] = ""
+    new(desk, kind, after=after)

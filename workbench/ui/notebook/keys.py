@@ -1,0 +1,143 @@
+"""The commands of the notebook page: each a name, a key and a function, listed by themselves when one asks for them.
+
+Keys are Streamlit's shortcuts, which leave typing alone. The script beside this file scrolls, and knows the `?`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from workbench.book.desk import Desk
+from workbench.book.parts import Cell
+from workbench.book.shared import HEADER
+from workbench.ui import place
+from workbench.ui.notebook import acts as notebook_acts
+from workbench.ui.notebook import add as notebook_add
+from workbench.ui.notebook import menu as notebook_menu
+from workbench.ui.theme import read
+
+_scroll = st.components.v2.component("rankbook.notebook", html="<span></span>", js=read("notebook/notebook.js"))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something that a key does. `keys` is as Streamlit writes it, `shown` as people do."""
+
+    name: str
+    label: str
+    keys: str
+    do: Callable[[Desk], object]
+    shown: str = ""
+
+
+def here(desk: Desk) -> str | None:
+    """The cell that one is at: the address's, else the first."""
+    at = place.current().cell
+    shown = [part.id for part in desk.notebook.shown]
+    if at in shown:
+        return at
+    return next((part.id for part in desk.notebook.cells), None)
+
+
+def _step(steps: int, desk: Desk) -> None:
+    """To the next cell, or text; at an end one stays."""
+    shown = [part.id for part in desk.notebook.shown if not (isinstance(part, Cell) and part.kind == HEADER)]
+    at = here(desk)
+    if at not in shown or not place.current().cell:
+        notebook_acts.go(desk, at or "")
+        return
+    notebook_acts.go(desk, shown[min(max(shown.index(at) + steps, 0), len(shown) - 1)])
+
+
+def _run(desk: Desk) -> None:
+    if (at := here(desk)) is None:
+        return
+    if isinstance(desk.notebook[at], Cell):
+        notebook_menu.run(desk, at)
+    else:
+        notebook_acts.save(desk, at)
+
+
+def _edit(desk: Desk) -> None:
+    if (at := here(desk)) is not None:
+        notebook_acts.edit(desk, at)
+
+
+def _remove(desk: Desk) -> None:
+    if (at := here(desk)) is not None:
+        notebook_acts.remove(desk, desk.notebook[at])
+
+
+def _open(dialog: str, _: Desk) -> None:
+    st.session_state["book.dialog"] = dialog
+
+
+def run_all(desk: Desk) -> None:
+    notebook_acts.start(desk, [cell.id for cell in desk.notebook.cells])
+
+
+def run_stale(desk: Desk) -> None:
+    notebook_acts.start(desk, desk.stale)
+
+
+COMMANDS = (
+    Command("run", "Run the cell one is at, saving what is typed", "Ctrl+Enter", _run),
+    Command("all", "Run all cells", "Shift+A", run_all),
+    Command("stale", "Run what is stale or never ran", "Shift+S", run_stale),
+    Command("stop", "Stop what runs", "Shift+X", lambda desk: desk.stop()),
+    Command("next", "Go to the next cell", "J", partial(_step, 1)),
+    Command("previous", "Go to the previous cell", "K", partial(_step, -1)),
+    Command("edit", "Edit the cell one is at", "E", _edit),
+    Command("close", "Close the editor; what is typed stays", "Esc", lambda _: notebook_acts.close()),
+    Command("add", "Add a cell behind it", "A", partial(_open, "add")),
+    Command("delete", "Delete it (Undo brings it back)", "Shift+D", _remove),
+    Command("undo", "Undo the last change of the notebook", "Shift+U", notebook_acts.undo),
+    Command("commands", "Show this list", "Ctrl+K", partial(_open, "commands"), "Ctrl+K or ?"),
+)
+
+
+def listen(desk: Desk) -> None:
+    """The keys. Their buttons are there and not seen: the list of commands is for looking."""
+    with st.container(key="book-keys"):
+        for each in COMMANDS:
+            st.button(each.label, key=f"key-{each.name}", shortcut=each.keys, on_click=_done, args=(each, desk))
+
+
+def follow() -> None:
+    """Scroll to the cell that the address names, once. At the end of the page, when all is drawn."""
+    with st.container(key="book-scroll"):
+        _scroll(key="book.scroll", data={"cell": place.current().cell})
+
+
+def dialogs(desk: Desk) -> None:
+    """The dialog that is open, drawn again in every run of the page: leaving it out would close it."""
+    match st.session_state.get("book.dialog", ""):
+        case "commands":
+            st.dialog("Commands", on_dismiss=_dismissed)(_list)(desk)
+        case "add":
+            st.dialog("Add a cell", on_dismiss=_dismissed)(notebook_add.choices)(desk, here(desk))
+
+
+def _dismissed() -> None:
+    st.session_state["book.dialog"] = ""
+
+
+def _list(desk: Desk) -> None:
+    st.caption("Keys work wherever nothing is being typed; Ctrl+Enter and Ctrl+K also while typing.")
+    for each in COMMANDS:
+        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+            st.html(f"<kbd>{(each.shown or each.keys).replace('+', ' + ')}</kbd>", width=110)
+            st.button(each.label, key=f"command-{each.name}", type="tertiary", on_click=partial(_pressed, each, desk))
+
+
+def _done(command: Command, desk: Desk) -> None:
+    command.do(desk)
+
+
+def _pressed(command: Command, desk: Desk) -> None:
+    _dismissed()
+    command.do(desk)

@@ -1,0 +1,128 @@
+"""The view of a fusion cell: the instrument over the cell's own weight surface, and what the cell found.
+
+Owns which fusion is looked at. The surface is made in the background, and the cell's figures are shown meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
+
+import streamlit as st
+
+from core.fusion import Fusion, fusions
+from core.fusion.normalise import Normalisation
+from core.fusion.spec import FUSIONS, spec_of
+from evals.evaluation import Opened
+from evals.suites.suite_tuning import Looked
+from evals.weights.summary import called
+from workbench.behind import jobs
+from workbench.behind.jobs import Key
+from workbench.behind.weights import asked as weights_asked
+from workbench.behind.weights.asked import Weighed
+from workbench.book.cells.fusion import FusionCell
+from workbench.book.output import Figure, Said
+from workbench.ui import blocks, errors
+from workbench.ui.outputs import waiting
+from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.grounds import ground_of
+from workbench.ui.weights import bench as weights_bench
+from workbench.ui.weights.bench import Bench
+from workbench.ui.weights.instrument import Controls, Stand
+
+FINEST: Final = {2: 100, 3: 30, 4: 10}  # parts of the weights' sum: more points than that nobody can look at
+NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and its weights can be dragged again."
+
+
+def draw(shown: Shown) -> None:
+    """The answer, the instrument or how far it is, and the tables."""
+    headline = [each for each in shown.output.blocks if isinstance(each, Said) and each.tone == "headline"]
+    others = [each for each in shown.output.blocks if each not in headline]
+    blocks.draw_all(headline, shown.key("headline"))
+    drawn = False
+    with errors.shown():
+        drawn = _instrument(shown)
+    figures = [each for each in others if isinstance(each, Figure)]
+    if not drawn:
+        blocks.draw_all(figures, shown.key("figures"))
+    blocks.draw_all([each for each in others if each not in figures], shown.key("blocks"))
+
+
+def _instrument(shown: Shown) -> bool:
+    """Whether it is there to be dragged."""
+    if shown.stale or not isinstance(shown.spec, FusionCell):
+        blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), shown.key("stale"))
+        return False
+    usual = _chosen(shown.output.values)
+    if usual is None:
+        return False
+    ground, mark = ground_of(shown.context, shown.spec)
+    fusion = weights_asked.fusion_named(shown.selected.variant, usual)
+    looked = _looked(shown, shown.spec, ground, fusion)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _controls(shown, fusion, usual)
+    key = _key(shown, shown.spec, ground, mark, looked)
+    work = jobs.begin(key, "Weight surface", _work(shown, shown.spec, ground, looked))
+    if not waiting.under_way(shown.key("surface"), key, work):
+        return False
+    about = f"Under {called(fusion)} alone:"
+    weights_bench.draw(Bench(shown.key("fusion"), key, ground, work.result(), _stand(shown), shown.select, about))
+    return True
+
+
+def _chosen(values: Mapping[str, Any]) -> Fusion | None:
+    """The fusion that the cell found best; of those that have a surface to drag over."""
+    told = [values.get("chosen", {}), *values.get("surfaces", [])]
+    specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights_asked.methods()]
+    return FUSIONS.read(specs[0]) if specs else None
+
+
+def _looked(shown: Shown, spec: FusionCell, ground: Opened, fusion: Fusion) -> Looked:
+    base = spec.base(shown.context, ground).but(fusion=fusion)
+    steps = min(spec.steps, FINEST.get(len(base.legs), spec.steps))
+    return Looked(base, spec.metric, steps, (fusion,), True, spec.seeded(shown.context))
+
+
+def _key(shown: Shown, spec: FusionCell, ground: Opened, mark: str, looked: Looked) -> Key:
+    """All that the surface hangs on."""
+    splits = f"{spec.looked_on} {shown.context.split_name(spec, ground)}"
+    procedure = looked.procedure.model_dump_json()
+    return ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
+
+
+def _work(shown: Shown, spec: FusionCell, ground: Opened, looked: Looked) -> jobs.Work[Weighed]:
+    split = spec.looked_split(shown.context, ground)
+    return lambda listener, _: weights_asked.looked_over(ground, split, looked, listener)
+
+
+def _stand(shown: Shown) -> Callable[[], Stand]:
+    def said() -> Stand:
+        place = shown.selected
+        return Stand(place.weights, place.against, place.query)
+
+    return said
+
+
+# -- which fusion is looked at -----------------------------------------------------------------------------------------
+
+
+def _controls(shown: Shown, fusion: Fusion, usual: Fusion) -> None:
+    """The method, and its k or its normalisation. What the cell itself chooses among is its own affair."""
+
+    def chosen(method: str = "", **option: str) -> None:
+        if not method and not option:
+            return
+        if option:
+            made = FUSIONS.read({**spec_of(fusion), **option})
+        else:
+            same = method == fusions.name_of(type(usual))
+            made = usual if same else fusions[method]()
+        told = weights_asked.fusion_told(made)
+        shown.select(variant="" if made == usual else told)
+
+    controls, name = Controls(shown.key("with"), chosen), fusions.name_of(type(fusion))
+    controls.chooser("Fusion", "method", weights_asked.methods(), name, width=200)
+    if (k := getattr(fusion, "k", None)) is not None:
+        controls.number("k", "k", float(k), width=140)
+    elif how := getattr(fusion, "normalize", None):
+        controls.chooser("Normalisation", "normalize", list(get_args(Normalisation)), how, width=200)

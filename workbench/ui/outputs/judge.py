@@ -1,0 +1,20 @@
+"""The output of a judge cell: its blocks, and the way to the page on which one judges exactly this pool."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from workbench.behind.judging.asked import Asked
+from workbench.ui import blocks
+from workbench.ui.outputs.base import Shown
+
+
+def draw(shown: Shown) -> None:
+    """All of it. The blocks are drawn one by one: what to judge is the last of them to be looked at."""
+    blocks.draw_all(shown.output.blocks, shown.key("block"))
+    given = shown.output.values.get("sitting")
+    if given is None:
+        return
+    left = shown.output.values.get("left", 0)
+    label = f"Judge the {left:,} that are left" if left else "Open the judging page"
+    st.link_button(label, Asked.of(given).link, icon=":material/gavel:", type="primary" if left else "secondary")

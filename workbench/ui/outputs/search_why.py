@@ -1,0 +1,137 @@
+"""Why a document is where it is, or is not there: asked of the columns, of any document that somebody names.
+
+The account is `core.explain`'s, as `rankbook why` gives it. Owns the box, and where the account is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from core.errors import Cancelled, RankbookError
+from core.explain import Account, explain
+from core.variant import Variant
+from evals.evaluation import Opened
+from evals.report.elements import el
+from workbench.book.output import Hits
+from workbench.ui import blocks
+from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.beside import beside
+from workbench.ui.outputs.naming import Named, meant
+from workbench.ui.outputs.waiting import answered
+
+EVERY = "*"  # in the address: asked of all columns
+Said = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The accounts, one a column; none where what was typed could mean several documents."""
+
+    documents: tuple[Named, ...]
+    accounts: tuple[tuple[str, Said], ...] = ()
+
+
+def asked(shown: Shown, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
+    """The card that is to be explained, by its column and id; None where none is, or a document beside the cards."""
+    place = shown.selected
+    for at, (column, variant) in enumerate(zip(hits.columns, columns, strict=False)):
+        if place.document and variant.name == place.against and any(hit.id == place.document for hit in column.hits):
+            return at, place.document
+    return None
+
+
+def draw(
+    shown: Shown, ground: Opened, mark: str, hits: Hits, columns: Sequence[Variant], card: tuple[int, str] | None
+) -> Said | None:
+    """The account of what is named. That of a card is given back, for the card to show."""
+    place = shown.selected
+    wanted = [each for each in columns if place.against in (each.name, EVERY)]
+    if not place.document or not wanted:
+        return None
+    key = ("why", mark, hits.query, place.document, *(each.id for each in wanted))
+    answer = answered(
+        shown.key("why"), key, "Asking every leg", lambda *_: _ask(ground, hits.query, wanted, place.document)
+    )
+    if answer is None:
+        return None
+    if card is not None:
+        return answer.accounts[0][1] if answer.accounts else None
+    _shown(shown, answer)
+    return None
+
+
+async def _ask(ground: Opened, query: str, columns: Sequence[Variant], typed: str) -> Answer:
+    documents = await meant(ground.store, ground.view, typed)
+    if len(documents) > 1:
+        return Answer(tuple(documents))
+    accounts = [(each.name, await _account(ground, query, each, documents[0].id)) for each in columns]
+    return Answer(tuple(documents), tuple(accounts))
+
+
+async def _account(ground: Opened, query: str, variant: Variant, document: str) -> Said:
+    """In sentences; what one column cannot be asked is said there, and the others are asked."""
+    try:
+        account: Account = await explain(ground.context, query, variant, document)
+    except Cancelled:
+        raise
+    except RankbookError as error:
+        return (str(error),)
+    return account.sentences()
+
+
+def box(shown: Shown, card: tuple[int, str] | None) -> None:
+    """Where a document is named that one misses."""
+    place, key = shown.selected, shown.key("missed")
+    named = place.document if place.against and card is None else ""
+    if key not in st.session_state or st.session_state[key] != named:
+        st.session_state[key] = named
+
+    def typed() -> None:
+        text = (st.session_state[key] or "").strip()
+        shown.select(document=text, against=EVERY if text else "", variant="")
+
+    st.text_input(
+        "Why is a document not here?",
+        key=key,
+        placeholder="Its id, or words of its title",
+        on_change=typed,
+        icon=":material/help:",
+        width=430,
+    )
+
+
+def _shown(shown: Shown, answer: Answer) -> None:
+    if len(answer.documents) > 1:
+        _several(shown, answer.documents)
+        return
+    title = answer.documents[0].title
+    named = [el("p", f"{title} ({answer.documents[0].id})")] if title else []
+    parts = [
+        el("div", el("h4", name), el("ul", *(el("li", said) for said in lines), class_="account"))
+        for name, lines in answer.accounts
+    ]
+    st.html(f"<style>{beside('search_why.css')}</style>")
+    blocks.html_of(*named, el("div", *parts, class_="accounts"))
+
+
+def _several(shown: Shown, documents: Sequence[Named]) -> None:
+    titles = {each.id: each.title for each in documents}
+    key = shown.key("meant")
+
+    def chosen() -> None:
+        if found := st.session_state[key]:
+            shown.select(document=found, against=EVERY, variant="")
+
+    st.selectbox(
+        "Several documents have that in their title",
+        list(titles),
+        index=None,
+        format_func=lambda each: f"{titles[each]} ({each})",
+        key=key,
+        placeholder="Choose the one that is meant",
+        on_change=chosen,
+        width=430,
+    )

@@ -9,7 +9,7 @@ import streamlit as st
 from core.store.engine import Store
 from workbench import session
 from workbench.ui import errors, theme
-from workbench.views import search, weights
+from workbench.views import collections, judging, notebook, runs, search, variants, weights
 
 
 def page(render: Callable[[Store], None]) -> Callable[[], None]:
@@ -29,6 +29,11 @@ st.html(theme.stylesheet())
 st.logo(str(theme.MARK), size="large")
 pages = [
     st.Page(page(search.render), title="Search", url_path="search", icon=":material/search:", default=True),
+    st.Page(page(notebook.render), title="Notebook", url_path="notebook", icon=":material/menu_book:"),
     st.Page(page(weights.render), title="Weights", url_path="weights", icon=":material/tune:"),
+    st.Page(page(collections.render), title="Collections", url_path="collections", icon=":material/database:"),
+    st.Page(page(variants.render), title="Variants", url_path="variants", icon=":material/account_tree:"),
+    st.Page(page(runs.render), title="Runs", url_path="runs", icon=":material/history:"),
+    st.Page(page(judging.render), title="Judge", url_path="judge", icon=":material/gavel:"),
 ]
 st.navigation(pages, position="top").run()

@@ -5,11 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import compare, contexts, data, evaluate, runs, sql, suites, sweeping, telling, variants, why
+from workbench.commands import (
+    backup,
+    compare,
+    contexts,
+    data,
+    demo,
+    evaluate,
+    runs,
+    sql,
+    suites,
+    sweeping,
+    telling,
+    variants,
+    why,
+)
 from workbench.commands import judge as judging
 from workbench.commands import notebooks as books
 from workbench.commands import queries as asking
@@ -39,6 +54,9 @@ app.command()(suites.gate)
 app.add_typer(asking.app, name="queries")
 app.add_typer(judging.app, name="judge")
 app.add_typer(books.app, name="notebook")
+app.command()(demo.demo)
+app.command()(backup.backup)
+app.command()(backup.restore)
 
 DEMO = "handbook"
 LEGS = "bm25, fulltext, fuzzy, trigram, vector"  # named here, because the registry takes its time to load
@@ -65,6 +83,12 @@ def workbench(
     ),
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
     demo: Annotated[bool, typer.Option(help="Load the demo collection where there is no collection yet.")] = True,
+    notebooks: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where your notebooks lie; by default in Rankbook's home, or RANKBOOK_NOTEBOOKS."
+        ),
+    ] = None,
     _version: Annotated[
         bool,
         typer.Option(
@@ -79,37 +103,19 @@ def workbench(
 
     \b
     rankbook                       the workbench; the first time, with the demo collection
+    rankbook notebook open tour    the workbench on a notebook, one that ships or a file
     rankbook search "reset hub 3"  one query on the command line
     rankbook eval handbook bm25 vector hybrid-retriever    which is better, and how sure is that
     rankbook data add --help       bring in your own documents, queries and labels
     rankbook doctor                what is running, and how to mend what is wrong
     """
+    if notebooks is not None:
+        os.environ["RANKBOOK_NOTEBOOKS"] = str(notebooks.expanduser().absolute())
     if context.invoked_subcommand is not None:
         return
-    from workbench.serve import check_port, serve
+    from workbench.commands.starting import start
 
-    check_port(port)  # before the demo is loaded, which takes its time
-    if demo:
-        _load_demo()
-    code = serve(port=port, host=host, open_browser=browser)
-    sys.stdout.flush()
-    os._exit(code)  # a model still loading in the background would make the interpreter wait, and then complain
-
-
-def _load_demo() -> None:
-    from core import bridge
-    from evals import library
-    from evals.overview import needs_demo
-    from evals.sources import guess
-    from workbench.session import store
-
-    opened = store(telling.say)
-    if not bridge.run(needs_demo(opened, DEMO)):
-        return
-    telling.say("Loading the demo collection, which happens once.")
-    source = guess(DEMO)
-    with telling.progress() as listener:
-        bridge.run(library.add(opened, DEMO, source, library.plan_for(source), listener=listener))
+    start(port, host, browser=browser, demo=demo)
 
 
 @app.command()

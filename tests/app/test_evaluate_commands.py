@@ -14,10 +14,12 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
+from sqlalchemy import text
 from typer.testing import CliRunner
 
 from core import bridge
 from core.errors import Cancelled, RankbookError
+from core.store.schema import CATALOG
 from core.types import Item, Query
 from evals import library
 from evals.labels import Label
@@ -96,7 +98,7 @@ def suite(name, tmp_path):
 
 
 def test_eval_shows_the_plan_the_scores_with_marks_and_what_they_mean(name):
-    shown = rankbook("eval", name, "bm25", "vector", "fulltext", "-m", "mrr@5", "--split", "all")
+    shown = rankbook("eval", name, "bm25", "vector", "fulltext", "-m", "mrr@5", "--split", "all", "--again")
     assert "3 variants -> 3 leg runs" in shown.stderr
     assert "8 queries of all" in shown.stdout
     assert "against bm25" in shown.stdout
@@ -330,6 +332,53 @@ def test_a_suite_with_a_slip_ends_its_check_with_1_and_the_nearest_key(suite):
     assert "did you mean 'minimum'?" in rankbook("suite", "check", path, code=1).stderr
     assert "minimun" in data("suite", "check", path, code=1)[0]["problem"]
     assert "cannot be read" in mistake("suite", "run", "/nowhere/suite.toml")
+
+
+# -- what all of them say ----------------------------------------------------------------------------------------------
+
+
+def test_documents_say_the_version_of_their_form_first(suite, name, kept):
+    documents = [
+        data("eval", name, "bm25", "-m", "mrr@5", "--time-live", "0"),
+        data("sweep", name, "bm25", "vector", "--steps", "2", "--fusion", "rrf"),
+        data("compare", *kept, "-m", "mrr@5"),
+        data("suite", "run", suite(0.0)),
+        data("gate", suite(0.0)),
+        data("suite", "show", suite()),
+        data("runs", "show", kept[0]),
+        data("runs", "diff", *kept),
+    ]
+    assert [next(iter(each.items())) for each in documents] == [("format", 1)] * len(documents)
+    assert isinstance(data("runs", "list", "-c", name), list)
+
+
+@pytest.fixture
+def held_up(store):
+    """The collections and runs, locked for longer than somebody waits without a word."""
+
+    async def hold(taken: threading.Event) -> None:
+        async with store.begin() as connection:
+            await connection.execute(text(f"LOCK TABLE {CATALOG}.collections, {CATALOG}.runs"))
+            taken.set()
+            await asyncio.sleep(1.2)
+
+    taken = threading.Event()
+    holding = threading.Thread(target=lambda: bridge.run(hold(taken)))
+    holding.start()
+    assert taken.wait(10)
+    yield
+    holding.join()
+
+
+@pytest.mark.parametrize("command", ["compare", "sweep", "suite"])
+def test_whoever_has_to_wait_for_the_store_is_told_what_for(kept, suite, name, command, held_up):
+    words = {
+        "compare": (*kept, "-m", "mrr@5"),
+        "sweep": (name, "bm25", "vector", "--steps", "2", "--fusion", "rrf"),
+        "suite": ("run", suite(0.0)),
+    }
+    told = {"compare": kept[0], "sweep": name, "suite": "the collections of small"}
+    assert rankbook(command, *words[command]).stderr.startswith(f"Opening {told[command]}")
 
 
 # -- stopping ----------------------------------------------------------------------------------------------------------

@@ -91,6 +91,21 @@ def test_the_queue_says_what_to_judge_and_shows_neither_run_nor_rank(name):
     assert told["sentence"] in shown.stderr.replace("\n", "")
 
 
+@pytest.mark.parametrize("command", ["queue", "grade", "model"])
+def test_a_name_with_runs_over_several_splits_is_told_apart_by_the_split(store, name, command):
+    over = Subject(name, 1, "default", b"", "all")
+    ranked = {"q1": Ranked(("bill",), (1.0,)), "q2": Ranked(("bill",), (1.0,))}
+    bridge.run(run_store.save(store, Run("bm25", over, ranked)))
+    words, serves = (
+        ("judge", command, name, "bm25", "--order", "depth"),
+        {"RANKBOOK_LLM_URL": "http://127.0.0.1:9/v1", "RANKBOOK_LLM_MODEL": "small"},
+    )
+    said = str(rankbook(*words, typed="n\nq\n", code=1, **serves).exception)
+    assert "'bm25' stands for 2 runs" in said
+    result = rankbook(*words, "--split", "all", typed="n\nq\n", **serves)
+    assert "1 unjudged pairs in the top 10 of 1 runs" in result.stderr or "1 pairs for " in result.stderr
+
+
 def test_a_sitting_keeps_grades_with_notes_skips_undoes_and_ends(store, name):
     result = rankbook(
         "judge",

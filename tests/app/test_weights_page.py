@@ -10,11 +10,11 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Store
-from core.store.home import home
+from evals import kept_variants
 from evals.store import chain
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
-from workbench import jobs
+from workbench.behind import jobs
 
 INSTRUMENT = "weights.instrument"
 WORDS = {"collection": "kettles", "legs": "bm25,fulltext"}
@@ -125,22 +125,18 @@ def test_copy_as_sql_shows_the_statement_with_these_weights(page):
     assert not page.code
 
 
-def test_a_variant_is_kept_where_the_home_has_a_folder_for_them(page):
-    from core.variant import Variant
+def test_a_point_is_kept_as_a_variant_under_a_name_of_its_own(page, monkeypatch, tmp_path):
+    from evals.references import variant_of
 
-    folder = home() / "variants"
-    folder.mkdir()
-    try:
-        visit(page, **WORDS, weights="13-7")
+    monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
+    visit(page, **WORDS, weights="13-7")
+    for _ in range(2):
         next(button for button in page.button if button.label == "Keep as variant").click().run()
         assert not page.exception
-        (kept,) = folder.glob("*.toml")
-        assert [leg.weight for leg in Variant.from_file(kept).legs] == [0.65, 0.35]
-        assert str(kept) in page.caption[0].value
-    finally:
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
+    first, second = (kept.name for kept in kept_variants.listed())
+    assert [leg.weight for leg in variant_of(first).legs] == [0.65, 0.35]
+    assert variant_of(second).id == variant_of(first).id
+    assert f"Kept as <b>{second}</b>" in written(page)
 
 
 def test_work_that_somebody_stopped_can_be_begun_again(page):

@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import Cancelled, SpecError
 from core.store.progress import Step
-from workbench import jobs
+from workbench.behind import jobs
 
 KEY = ("test", "job")
 

@@ -25,8 +25,9 @@ from evals.weights.arrays import Arrays
 from evals.weights.fusing import Cut, fused
 from evals.weights.sweep import sweep
 from evals.weights.tuning import Procedure, tune
-from workbench import weighing, weights_asked
-from workbench.weights_asked import Asked, Weighed
+from workbench.behind.weights import asked as weights_asked
+from workbench.behind.weights import weighing
+from workbench.behind.weights.asked import Asked, Weighed
 
 STEPS = 4
 QUERIES = ("p", "q", "r")
@@ -71,6 +72,7 @@ def weighed(draw: st.DrawFn) -> Weighed:
         draw(st.sampled_from([None, Rollup()])),
         draw(st.sampled_from([-math.inf, 0.0, 0.4])),
         {"q": frozenset(draw(st.sets(st.sampled_from("abc"))))},
+        draw(st.sampled_from([None, 5])),
     )
     grades = {query: {"e": 2} for query in QUERIES}
     return made(rankings, draw(st.sampled_from(FUSIONS)), cut, grades)
@@ -106,8 +108,10 @@ def added_and_sorted(given: dict[str, Any], levels: list[int], row: int) -> list
     def relative(score: float) -> float:
         return score if ceiling is None else min(score / ceiling, 1.0) if ceiling else 0.0
 
-    kept = [at for score, _, at in ordered if relative(-score) >= cut["least"]][: cut["depth"]]
-    return list(dict.fromkeys(given["items"][given["item"][at]] for at in kept))
+    kept = [at for score, _, at in ordered if relative(-score) >= cut["least"]]
+    if cut["shut"]:
+        kept = [at for at in kept[: cut["asked"]] if given["item"][at] not in cut["shut"]]
+    return list(dict.fromkeys(given["items"][given["item"][at]] for at in kept[: cut["depth"]]))
 
 
 @settings(max_examples=60, deadline=None)

@@ -48,9 +48,10 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     from workbench.session import store
 
     wanted = None if overlap else Wanted(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
-    found = bridge.run(pair(store(telling.say), (one, other), Where(collection, queries, split), wanted))
+    with telling.waiting(f"Opening {one} and {other} ...", quiet=as_json):
+        found = bridge.run(pair(store(telling.say), (one, other), Where(collection, queries, split), wanted))
     if as_json:
-        telling.as_json(_plain_pair(found, by))
+        telling.as_document(_plain_pair(found, by))
         return
     scores.show_foreign(found.foreign)
     if found.board is None:

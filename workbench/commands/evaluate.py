@@ -73,7 +73,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
             lambda token: evaluated(meant.until(ground, token), made, part, wanted, files=files, progress=listener)
         )
     if as_json:
-        telling.as_json(scores.plain(board))
+        telling.as_document(scores.plain(board))
     else:
         scores.show_foreign(foreign)
         scores.show(board)

@@ -21,6 +21,7 @@ Runs = Annotated[
     list[str], typer.Argument(metavar="RUN...", help="Runs by name or the beginning of their id: rankbook runs list.")
 ]
 Judge = Annotated[str | None, typer.Option("--judge", "-j", help="Who judges; by default who is logged in here.")]
+Split = Annotated[str | None, typer.Option(help="The runs over this split, where a name has runs over several.")]
 Order = Annotated[str, typer.Option(help="settle (two runs, soonest), depth (round by round), or auto.")]
 Metric = Annotated[str, typer.Option(help="What is to be settled: ndcg@K, precision@K or recall@K.")]
 Depth = Annotated[int, typer.Option(min=1, max=1000, help="How deep the pool by depth goes.")]
@@ -54,11 +55,11 @@ def _judge(name: str | None) -> str:
         raise InputError("This machine does not know who you are. Say who judges with --judge NAME.") from error
 
 
-async def _queue(store: Store, view: View, runs: list[str], spec: QueueSpec, judge: str) -> Queue:
+async def _queue(store: Store, view: View, runs: list[str], split: str | None, spec: QueueSpec, judge: str) -> Queue:
     from evals.judging.queue import queue
     from evals.running import run_store
 
-    found = [await run_store.load(store, name, collection=view.name) for name in runs]
+    found = [await run_store.load(store, name, collection=view.name, split=split) for name in runs]
     return await queue(store, view, found, spec, judge)
 
 
@@ -74,6 +75,7 @@ def _tell(found: Queue) -> None:
 def queue(  # noqa: PLR0913, PLR0917 - a flag each
     collection: Collection,
     runs: Runs,
+    split: Split = None,
     judge: Judge = None,
     order: Order = "auto",
     metric: Metric = "ndcg@10",
@@ -91,20 +93,22 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     \b
     rankbook judge queue handbook bm25 local-rag
     rankbook judge queue handbook bm25 local-rag --metric recall@20 -n 50
-    rankbook judge queue handbook bm25 vector hybrid --depth 20 --json
+    rankbook judge queue handbook bm25 vector hybrid --split train --depth 20 --json
     """
     from core import bridge
     from evals.judging.queue import described
 
     opened, view = opened_collection(collection)
     spec = _spec(order, metric, depth, limit, seed, again)
-    found = bridge.run(_queue(opened, view, runs, spec, _judge(judge)))
+    found = bridge.run(_queue(opened, view, runs, split, spec, _judge(judge)))
     pairs = [described(task) for task in found.tasks]
     if as_json:
         counts = {"stale": found.stale, "gone": found.gone}
         telling.as_json({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
         return
-    telling.table("To judge", ("query", "document", "title"), [(p["query"], p["item_id"], p["title"]) for p in pairs])
+    if pairs:
+        rows = [(each["query"], each["item_id"], each["title"]) for each in pairs]
+        telling.table("To judge", ("query", "document", "title"), rows)
     _tell(found)
 
 
@@ -115,6 +119,7 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
         list[str] | None, typer.Argument(metavar="[RUN...]", help="Runs whose queue is worked off; none with --file.")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Grades from a file: query, document, grade; or TREC's.")] = None,
+    split: Split = None,
     judge: Judge = None,
     order: Order = "auto",
     metric: Metric = "ndcg@10",
@@ -146,7 +151,7 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
         _from_file(opened, view, file, name, queries)
         return
     spec = _spec(order, metric, depth, limit, seed, again)
-    found = bridge.run(_queue(opened, view, runs or [], spec, name))
+    found = bridge.run(_queue(opened, view, runs or [], split, spec, name))
     _tell(found)
     Sitting(opened, view.name, name, found.tasks).run()
 
@@ -168,6 +173,7 @@ def _from_file(store: Store, view: View, file: Path, judge: str, queries: str) -
 def model(  # noqa: PLR0913, PLR0917 - a flag each
     collection: Collection,
     runs: Runs,
+    split: Split = None,
     order: Order = "auto",
     metric: Metric = "ndcg@10",
     depth: Depth = 10,
@@ -195,7 +201,7 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
     opened, view = opened_collection(collection)
     resources, judge = Resources(), ModelJudge()
     spec = _spec(order, metric, depth, limit, seed, again)
-    found = bridge.run(_queue(opened, view, runs, spec, judge.signature(resources)))
+    found = bridge.run(_queue(opened, view, runs, split, spec, judge.signature(resources)))
     _announce(judge.signature(resources), found, judge.estimate(resources, found.tasks))
     if found.tasks and not yes and not typer.confirm("Send it?", err=True):
         telling.say("Nothing was sent.")

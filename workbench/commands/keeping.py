@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands import telling
+from workbench.commands import meant, telling
 
 Reference = Annotated[str, typer.Argument(metavar="RUN", help="Its name, a pin, or the beginning of its id.")]
 Collection = Annotated[
@@ -40,6 +40,37 @@ def export(
     exchange.write_run(found, file.expanduser())
     plain = {"run": found.id, "file": str(file), "queries": len(found.rankings)}
     telling.done(plain, f"{found.name}, {len(found.rankings)} queries, is in {file}.", json=as_json)
+
+
+def report(
+    run: Reference,
+    file: Annotated[Path, typer.Argument(help="The .html file; it opens offline.")],
+    against: Annotated[str | None, typer.Option(help="Another kept run, to hold it against.")] = None,
+    metric: meant.Metrics = None,
+    collection: Collection = None,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """A report of a kept run, or of one against another: scores, kinds of query, every query with what was found.
+
+    \b
+    rankbook runs report main main.html
+    rankbook runs report hybrid-retriever better.html --against main --metric mrr@10
+    """
+    from core import bridge
+    from evals.board import METRICS
+    from evals.running import run_store
+    from workbench.behind.runs.shown import page_of
+    from workbench.commands.reports import check_endings
+    from workbench.session import store
+
+    check_endings(file)
+    opened = store(telling.say)
+    found = bridge.run(run_store.find(opened, run, collection=collection))
+    other = bridge.run(run_store.find(opened, against, collection=collection)).id if against else None
+    page = bridge.run(page_of(opened, found.id, metric or METRICS, other))
+    file.expanduser().write_text(page, encoding="utf-8")
+    telling.done({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
 
 
 def pin(

@@ -35,10 +35,10 @@ def runs_and_variants(
 
 
 def _is_run(name: str) -> bool:
-    from evals.references import known_names
+    from evals.references import every_name
 
     path = Path(name).expanduser()
-    return name not in known_names() and path.suffix != ".toml" and path.is_file()
+    return name not in every_name() and path.suffix != ".toml" and path.is_file()
 
 
 def variant(view: View, name: str, chunks: str | None = None, model: str | None = None) -> Variant:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.commands import telling
+from workbench.commands.notebook_output import show
 
 if TYPE_CHECKING:
     from workbench.book.document import Notebook
     from workbench.book.files import NotebookFile
-    from workbench.book.output import Output
     from workbench.book.running import CellResult, Runner
 
 app = typer.Typer(
@@ -67,6 +67,33 @@ def new(
         f"{made.path} is written. Run it with: rankbook notebook run {made.path}",
         json=as_json,
     )
+
+
+@app.command("open")
+def open_in_browser(
+    notebook: Which,
+    port: Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; beyond loopback there is no sign-in yet.")] = (
+        "127.0.0.1"
+    ),
+    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+) -> None:
+    """Open the workbench on a notebook. Other notebooks in its folder are at hand there too; what ships is only read.
+
+    \b
+    rankbook notebook open mine.md
+    rankbook notebook open tour
+    """
+    import os
+
+    from workbench.book.shelf import FOLDER, address_of, shelf_of
+    from workbench.commands.starting import start
+
+    path = _opened(notebook).path
+    folder = shelf_of(path)
+    if folder is not None:
+        os.environ[FOLDER] = str(folder)
+    start(port, host, browser=browser, page=address_of(path))
 
 
 @app.command()
@@ -141,6 +168,8 @@ def run(
     chosen = {book.cell(each).id for each in only} if only else None
     for doubt in _doubts(file):
         telling.say(f"Note: {doubt}")
+    if not as_json:
+        _announce(file, collection, chosen, again=again)
     with telling.progress(quiet=as_json) as listener:
 
         def done(result: CellResult) -> None:
@@ -156,7 +185,7 @@ def run(
         telling.as_json([_plain(result) for result in results])
     else:
         for result in results:
-            _show(result)
+            show(result)
     if html is not None:
         _write_html(html, book, results)
     raise typer.Exit(1 if any(result.problem for result in results) else 0)
@@ -213,6 +242,14 @@ def _runner(file: NotebookFile, collection: str | None, **options: Any) -> Runne
     return Runner(store(telling.say), file.notebook, path=file.path, collection=collection, **options)
 
 
+def _announce(file: NotebookFile, collection: str | None, only: set[str] | None, *, again: bool) -> None:
+    """What cells will ask of language models, said before anything is sent."""
+    from core import bridge
+
+    for sentence in bridge.run(_runner(file, collection).announced(only, again=again)):
+        telling.say(sentence)
+
+
 def _doubts(file: NotebookFile) -> list[str]:
     return [f"{file.path}, line {line}: {said}" for line, said in file.notebook.doubts]
 
@@ -240,39 +277,6 @@ def _outcome(result: CellResult) -> str:
     if result.problem:
         return "failed"
     return "there already" if result.kept else f"{result.milliseconds / 1000:.1f} s"
-
-
-def _show(result: CellResult) -> None:
-    _tell(f"\n{result.number}. {result.title}")
-    if result.problem:
-        telling.complain(result.problem)
-    if result.output:
-        _show_output(result.output)
-
-
-def _show_output(output: Output) -> None:
-    from workbench.book.ipynb import tables_of
-    from workbench.book.output import Code, Figure, Hits, Said, Table
-
-    for block in output.blocks:
-        match block:
-            case Said():
-                _tell(block.text)
-            case Figure():
-                _tell(f"({block.says})")
-            case Code():
-                _tell(f"{block.title}:\n{block.text}")
-            case Table() | Hits():
-                for table in tables_of(block):
-                    rows = [[getattr(cell, "plain", cell) for cell in row] for row in table.rows]
-                    telling.table(table.title, table.columns, rows, right=table.right)
-                    for note in table.notes:
-                        _tell(note)
-
-
-def _tell(text: str) -> None:
-    """To standard output, where the tables are: a result, and not a notice."""
-    typer.echo(telling.printable(text))
 
 
 def _plain(result: CellResult) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def recall(
     view = bridge.run(collections.get(opened, name))
     where = level(opened, view, chunks or view.finest, model)
     where.column("vectors")  # says in a sentence why there are none
-    texts = bridge.run(_texts(RequestContext(opened, view), queries))
-    shares = bridge.run(_measured(RequestContext(opened, view), where, texts, depth))
+    texts = bridge.run(texts_of(RequestContext(opened, view), queries))
+    shares = bridge.run(shares_of(RequestContext(opened, view), where, texts, depth))
     mean, perfect = sum(shares) / len(shares), sum(each == 1 for each in shares)
     if as_json:
         telling.as_json(
@@ -63,7 +63,7 @@ def recall(
     telling.table(f"recall@{depth} of the vector index against exact search", columns, [row], right=columns[3:])
 
 
-async def _texts(context: RequestContext, most: int) -> list[str]:
+async def texts_of(context: RequestContext, most: int) -> list[str]:
     from core.errors import InputError
     from evals import query_sets
 
@@ -74,7 +74,7 @@ async def _texts(context: RequestContext, most: int) -> list[str]:
     return asked[:most]
 
 
-async def _measured(context: RequestContext, where: Level, texts: list[str], depth: int) -> list[float]:
+async def shares_of(context: RequestContext, where: Level, texts: list[str], depth: int) -> list[float]:
     """Query by query, by the leg as it is searched with: at its defaults, and with what it does for want."""
     from core.expansion import Expanded
     from core.legs.vector import VectorLeg

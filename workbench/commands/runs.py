@@ -10,12 +10,14 @@ from workbench.commands import keeping, telling
 from workbench.commands.keeping import SHOWN, Collection, Reference
 
 if TYPE_CHECKING:
+    from core.store.engine import Store
     from evals.running.run_store import Summary
     from evals.runs import Run
 
-app = typer.Typer(no_args_is_help=True, help="Kept runs: list, show, diff, export, pin, prune, delete.")
+app = typer.Typer(no_args_is_help=True, help="Kept runs: list, show, diff, export, report, pin, prune, delete.")
 
 app.command()(keeping.export)
+app.command()(keeping.report)
 app.command()(keeping.pin)
 app.command()(keeping.unpin)
 app.command()(keeping.prune)
@@ -51,57 +53,45 @@ def list_runs(
         telling.say("There is no run yet. Make some with: rankbook eval handbook bm25 vector")
         return
     columns = ("id", "name", "over", "scores", "p95 ms", "queries", "failed", "made", "pinned as")
-    telling.table("Runs", columns, [_row(each) for each in found], right=("p95 ms", "queries", "failed"))
+    spare = ("queries", "p95 ms", "failed", "made", "pinned as")
+    telling.table("Runs", columns, [_row(each) for each in found], right=spare[:3], spare=spare)
 
 
 def _row(run: Summary) -> tuple[object, ...]:
+    from workbench.behind.runs.shown import means
+
     about = "" if run.latency is None or run.latency.live else "~"
     return (
         run.id[:SHOWN],
         run.name,
-        f"{run.subject.collection} v{run.subject.version}, {run.subject.split}",
-        ", ".join(f"{metric} {score:.3f}" for metric, score in _means(run).items()),
+        f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
+        ",\n".join(f"{metric} {score:.3f}" for metric, score in means(run).items()),
         f"{about}{run.latency.p95:.1f}" if run.latency else "-",
         run.queries,
         run.failed,
-        f"{run.made_at:%Y-%m-%d %H:%M}",
-        ", ".join(run.pins),
+        f"{run.made_at:%Y-%m-%d\n%H:%M}",
+        ",\n".join(run.pins),
     )
 
 
-def _means(run: Summary) -> dict[str, float]:
-    """Beside them stand intervals and the scores by query, under names with a blank."""
-    return {name: value for name, value in run.scores.items() if " " not in name and isinstance(value, int | float)}
-
-
 def _plain(run: Summary) -> dict[str, Any]:
+    from workbench.behind.runs.shown import means, subject
+
     return {
         "id": run.id,
         "name": run.name,
-        **_subject(run),
+        **subject(run.subject),
         "depth": run.depth,
         "queries": run.queries,
         "failed": run.failed,
         "made_at": run.made_at,
         "latency": run.latency,
         "variant": run.variant.to_data() if run.variant else None,
-        "scores": _means(run),
+        "scores": means(run),
         "intervals": {
             name.removesuffix(" interval"): v for name, v in run.scores.items() if name.endswith(" interval")
         },
         "pins": run.pins,
-    }
-
-
-def _subject(run: Summary | Run) -> dict[str, Any]:
-    of = run.subject
-    return {
-        "collection": of.collection,
-        "version": of.version,
-        "content": of.content,
-        "query_set": of.query_set,
-        "queries_and_labels": of.digest.hex(),
-        "split": of.split,
     }
 
 
@@ -110,6 +100,10 @@ def show(
     run: Reference,
     collection: Collection = None,
     query: Annotated[str | None, typer.Option(help="Show what it found for the query of this id, too.")] = None,
+    worst: Annotated[
+        int, typer.Option(min=0, help="Score it by kind of query, and show the so many queries it does worst on.")
+    ] = 0,
+    metric: Annotated[str, typer.Option("--metric", "-m", help="For --worst: by which metric.")] = "ndcg@10",
     *,
     as_json: telling.AsJson = False,
 ) -> None:
@@ -118,34 +112,40 @@ def show(
     \b
     rankbook runs show hybrid-retriever --collection handbook
     rankbook runs show main --query q17
+    rankbook runs show main --worst 10
     """
     from core import bridge
     from evals.running import run_store
+    from workbench.behind.runs.shown import means, subject
     from workbench.session import store
 
     opened = store(telling.say)
     summary = bridge.run(run_store.find(opened, run, collection=collection))
     whole = bridge.run(run_store.load(opened, summary.id))
     found = _found(whole, query) if query is not None else []
+    broken = _broken_down(opened, summary, metric, worst) if worst else {}
     if as_json:
-        more = {"environment": whole.environment, "stages": whole.stage_latencies, "failures": whole.failures}
-        telling.as_json({**_plain(summary), **more, "notes": whole.notes, "found": found})
+        more = {**broken, "environment": whole.environment, "stages": whole.stage_latencies, "failures": whole.failures}
+        telling.as_document({**_plain(summary), **more, "notes": whole.notes, "found": found})
         return
     facts = {
-        **_subject(summary),
+        **subject(summary.subject),
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
-        **{metric: f"{score:.4f}" for metric, score in _means(summary).items()},
+        **{metric: f"{score:.4f}" for metric, score in means(summary).items()},
     }
     telling.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))
     _show_whole(whole)
+    _show_broken_down(broken, metric)
     if found:
         rows = [(each["rank"], f"{each['score']:.4f}", each["id"]) for each in found[:TOP]]
         telling.table(f"Found for {query}", ("", "score", "id"), rows, right=("", "score"))
 
 
 def _show_whole(run: Run) -> None:
+    from evals.running.run_diff import flat
+
     times = {"whole search": run.latency} if run.latency else {}
     rows = [
         (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries, "one by one" if each.live else "estimated")
@@ -155,11 +155,42 @@ def _show_whole(run: Run) -> None:
         telling.table("Milliseconds", ("stage", "p50", "p95", "queries", "how"), rows, right=("p50", "p95", "queries"))
     if run.failures:
         telling.table("Queries that failed", ("query", "why"), list(run.failures.items())[:TOP])
-    telling.table("Made with", ("", ""), [(key, value) for key, value in run.environment.items() if key != "indexes"])
+    made_with = {key: value for key, value in run.environment.items() if key != "indexes"}
+    telling.table("Made with", ("", ""), list(flat(made_with)))
     for note in run.notes:
         telling.say(f"Note: {note}")
     if run.variant is not None:
         typer.echo(telling.printable(run.variant.to_toml()), nl=False)
+
+
+def _broken_down(store: Store, run: Summary, metric: str, most: int) -> dict[str, Any]:
+    from core import bridge
+    from workbench.behind.runs import shown as runs_shown
+
+    board = bridge.run(runs_shown.board_of(store, run.id, [metric]))
+    groups = runs_shown.by_group(board, board.metrics[0], "kind")
+    return {
+        "by kind": [{"kind": kind, "queries": count, "score": cell} for kind, count, cell in groups],
+        "worst": runs_shown.worst(board, board.metrics[0], most),
+    }
+
+
+def _show_broken_down(broken: dict[str, Any], metric: str) -> None:
+    from workbench.behind.runs.shown import interval
+
+    if not broken:
+        return
+    rows = [
+        (each["kind"] or "(none)", each["queries"], f"{each['score'].mean:.3f}", interval(each["score"]))
+        for each in broken["by kind"]
+    ]
+    telling.table("By kind of query", ("kind", "queries", metric, "interval"), rows, right=("queries", metric))
+    worst = [
+        (each.query, each.text, each.kind, f"{each.score:.3f}", each.first_relevant or "not found")
+        for each in broken["worst"]
+    ]
+    columns = ("id", "query", "kind", metric, "first relevant at")
+    telling.table("The queries it does worst on", columns, worst, right=(metric, "first relevant at"))
 
 
 def _found(run: Run, query: str) -> list[dict[str, Any]]:
@@ -199,16 +230,17 @@ def diff(
     from core import bridge
     from evals.running import run_store
     from evals.running.run_diff import differences
+    from workbench.behind.runs.shown import means
     from workbench.session import store
 
     opened = store(telling.say)
     summaries = [bridge.run(run_store.find(opened, each, collection=collection)) for each in (one, other)]
     first, second = (bridge.run(run_store.load(opened, each.id)) for each in summaries)
     found = differences(first, second)
-    scored = [_means(each) for each in summaries]
+    scored = [means(each) for each in summaries]
     if as_json:
         runs = [_plain(each) for each in summaries]
-        telling.as_json({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
+        telling.as_document({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
         return
     names = tuple(f"{each.name} {each.id[:SHOWN]}" for each in summaries)
     rows: list[tuple[str, ...]] = [(row.where, row.one, row.other) for row in found.rows]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from evals.lab_tables import LEGEND, MARKS
+from evals.lab.tables import LEGEND, MARKS
 from workbench.commands import telling
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from evals.board import Board, Cell
     from evals.exchange import Foreign
     from evals.statistics.verdicts import Finding
@@ -21,20 +23,23 @@ OUTCOMES = {"passed": "ok", "failed": "FAILED", "error": "ERROR"}
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def show(board: Board) -> None:
+def show(board: Board, on: Console | None = None) -> None:
     """The table and what to know before it is believed."""
     subject, first = board.runs[0].subject, board.metrics[0]
-    against = f"against {board.baseline}"
     failed = any(run.failures for run in board.runs)
-    costs = ("p50 / p95 ms", *(("failed",) if failed else ()))
-    columns = ("variant", *board.metrics, against, f"judged {first}", *costs)
+    judged, times = f"judged\n{first}", "p50 /\np95 ms"
+    costs = (times, *(("failed",) if failed else ()))
+    columns = ("variant", *board.metrics, f"against\n{board.baseline}", judged, *costs)
     rows = [_row(board, name, failed=failed) for name in board.names]
     title = f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}"
-    telling.table(title, columns, rows, right=costs)
+    telling.table(title, columns, rows, right=costs, spare=(judged, times, *board.metrics[:0:-1]), on=on)
     if len(board.names) > 1:
         telling.say(LEGEND.format(board.baseline))
     if any(run.latency and not run.latency.live for run in board.runs):
-        telling.say("~ Latencies are estimates, made while queries were under way together; --time-live times some.")
+        telling.say(
+            "~ Latencies are estimates, made while queries were under way together; rankbook eval --time-live, or "
+            "time_live in a suite, times some one by one."
+        )
     for warned in board.warnings:
         telling.say(f"Note: {warned.message}")
 
@@ -47,9 +52,9 @@ def _row(board: Board, name: str, *, failed: bool) -> list[str]:
     return [
         name,
         *(_cell(board, metric, name) for metric in board.metrics),
-        verdict(finding) if finding else "-",
+        verdict(finding).replace(" ", "\n") if finding else "-",
         "-" if judged is None else f"{judged:.0%}",
-        f"{about}{latency.p50:.1f} / {latency.p95:.1f}" if latency else "-",
+        f"{about}{latency.p50:.1f} /\n{latency.p95:.1f}" if latency else "-",
         *((str(len(board.run(name).failures)),) if failed else ()),
     ]
 
@@ -65,7 +70,8 @@ def _cell(board: Board, metric: str, name: str) -> str:
         return "-"
     marks = "*" if len(board.names) > 1 and name in board.best(metric) else ""
     finding = board.finding(metric, name)
-    return f"{figure(cell)} {marks}{MARKS[str(finding.verdict)] if finding else ''}".strip()
+    mean, *interval = figure(cell).split(" ", 1)
+    return "\n".join([f"{mean} {marks}{MARKS[str(finding.verdict)] if finding else ''}".strip(), *interval])
 
 
 def figure(cell: Cell) -> str:

@@ -9,9 +9,9 @@ import typer
 from workbench.commands import telling
 
 if TYPE_CHECKING:
+    from core.retriever import RequestContext
     from core.sql_export import Exported
-    from core.store.collections import View
-    from core.store.engine import Store
+    from core.variant import Variant
 
 
 def export(
@@ -23,11 +23,15 @@ def export(
     run: Annotated[
         str | None, typer.Option("--run", help="Send the statement to the store with this query; print its ranking.")
     ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option("--explain", help="Run the statement with this query, and print how the server went about it."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse a variant with stages that SQL cannot express.")
     ] = False,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="With --run: print its rows as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --run: its rows, with --explain: its plan.")] = False,
 ) -> None:
     """Print a variant as one SQL statement that gives the same ranking, with what it needs above it in comments.
 
@@ -37,41 +41,55 @@ def export(
     rankbook sql hybrid-retriever --collection handbook
     rankbook sql mine.toml -c handbook --query "how do I reset a hub 3" | psql "$RANKBOOK_DSN"
     rankbook sql mine.toml -c handbook --run "how do I reset a hub 3"
+    rankbook sql mine.toml -c handbook --explain "how do I reset a hub 3"
     """
     from core import bridge
-    from core.errors import InputError
+    from core.retriever import RequestContext
     from core.sql_export import export as exported
     from core.sql_export import run as run_on
+    from core.sql_export import vector_of
     from core.store import collections
     from evals.references import variant_of
     from workbench.session import store
 
-    if query is not None and run is not None:
-        raise InputError("--query prints the statement and --run runs it. Give one of the two.")
-    text = query if run is None else run
+    text = _one_of(query, run, explain)
     variant = variant_of(name)
     opened = store(telling.say)
-    view = bridge.run(collections.get(opened, collection))
-    made = bridge.run(exported(opened, view, variant, query=text, strict=strict))
+    context = RequestContext(opened, bridge.run(collections.get(opened, collection)))
+    made = bridge.run(exported(opened, context.view, variant, query=text, strict=strict))
     if text is None:
         typer.echo(made.script, nl=False)
-        return
-    vector = _vector(opened, view, made, text)
-    if run is None:
-        typer.echo(made.filled(text, vector), nl=False)
-        return
-    _tell(made, bridge.run(run_on(opened, made, text, vector)), json=as_json)
+    elif query is not None:
+        typer.echo(made.filled(text, bridge.run(vector_of(context, made, text))), nl=False)
+    elif run is not None:
+        _tell(made, bridge.run(run_on(opened, made, text, bridge.run(vector_of(context, made, text)))), json=as_json)
+    else:
+        _tell_plan(context, variant, text, json=as_json)
 
 
-def _vector(opened: Store, view: View, made: Exported, text: str) -> Any:
-    """The query's vector, where the statement wants it."""
+DOES = {"--query": "prints the statement", "--run": "runs it", "--explain": "shows its plan"}
+
+
+def _one_of(*texts: str | None) -> str | None:
+    """The query, by whichever option it came."""
+    from core.errors import InputError
+
+    given = [(name, text) for name, text in zip(DOES, texts, strict=True) if text is not None]
+    if len(given) > 1:
+        said = " and ".join(f"{name} {DOES[name]}" for name, _ in given)
+        raise InputError(f"{said}. Give one of the {'two' if len(given) == 2 else 'three'}.")
+    return given[0][1] if given else None
+
+
+def _tell_plan(context: RequestContext, variant: Variant, text: str, *, json: bool) -> None:
     from core import bridge
-    from core.legs.base import checked_text
-    from core.retriever import RequestContext
+    from core.sql_export import explained
 
-    if not made.needs_vector or made.model is None:
-        return None
-    return bridge.run(RequestContext(opened, view).embedder(made.model).embed([checked_text(text)], "query"))[0]
+    found = bridge.run(explained(context, variant, text))
+    if json:
+        telling.as_json({"variant": variant.name, "query": text, "plan": found.plan.split("\n")})
+    else:
+        typer.echo(telling.printable(found.plan))
 
 
 def _tell(made: Exported, rows: list[dict[str, Any]], *, json: bool) -> None:

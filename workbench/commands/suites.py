@@ -42,7 +42,7 @@ def run(
     reports.check_endings(html, markdown, latex)
     result = _carried_out(file, again=again, junit=junit, quiet=as_json)
     if as_json:
-        telling.as_json(_plain(result))
+        telling.as_document(_plain(result))
     else:
         for each in result.results:
             scores.show_result(each)
@@ -79,7 +79,7 @@ def gate(
     result = _carried_out(file, again=again, junit=junit, quiet=as_json)
     if as_json:
         checks = [check for each in result.results for check in each.checks]
-        telling.as_json({"suite": suite.name, "passed": result.passed, "checks": checks})
+        telling.as_document({"suite": suite.name, "passed": result.passed, "checks": checks})
     else:
         scores.show_gate(result)
     raise typer.Exit(0 if result.passed else 1)
@@ -95,7 +95,7 @@ def show(file: File, *, as_json: telling.AsJson = False) -> None:
     variants = suite.all_variants()
     if as_json:
         known = [{"name": each.name, "id": each.id} for each in variants]
-        telling.as_json({**suite.model_dump(mode="json", by_alias=True), "variants": known})
+        telling.as_document({**suite.model_dump(mode="json", by_alias=True), "variants": known})
         return
     if suite.description:
         telling.say(suite.description)
@@ -122,7 +122,8 @@ def check(
         telling.as_json(checked)
     for each in [] if as_json else checked:
         if each["problem"]:
-            telling.complain(f"{each['file']}: {each['problem']}")
+            said = each["problem"].removeprefix(f"{each['file']}: ")  # what was read may have named it already
+            telling.complain(f"{each['file']}: {said}")
         for line in each["plan"]:
             telling.say(f"{each['file']}: {line}")
     raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)
@@ -169,8 +170,10 @@ def _run(suite: Suite, *, again: bool, quiet: bool) -> SuiteResult:
     from workbench.commands.stopping import stoppable
     from workbench.session import store
 
-    opened = store(telling.say)
-    for each in bridge.run(planned(opened, suite, again=again)):
+    with telling.waiting(f"Opening the collections of {suite.name} ...", quiet=quiet):
+        opened = store(telling.say)
+        plans = bridge.run(planned(opened, suite, again=again))
+    for each in plans:
         for line in [] if quiet else each.sentences():
             telling.say(line)
     with telling.progress(quiet=quiet) as listener:

@@ -67,7 +67,8 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     reports.check_folders(save)
     if html is not None and report_split is None:
         raise SpecError("A report shows what weights are worth on other queries. Name their split with --report-split.")
-    ground = bridge.run(opened(store(telling.say), collection, queries))
+    with telling.waiting(f"Opening {collection} ...", quiet=as_json):
+        ground = bridge.run(opened(store(telling.say), collection, queries))
     base = meant.base(ground.view, legs, chunks, model)
     part, notes = ground.split(split), tuple[str, ...]()
     if report_split is not None:
@@ -79,7 +80,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         tuned, found = stoppable(lambda token: looked_for(meant.until(ground, token), part, asked, listener))
     reported = _reported(ground, base, tuned, report_split, asked, even_so=even_so, per_kind=per_kind, quiet=as_json)
     if as_json:
-        telling.as_json({**plain(tuned), "reported": reported and scores.plain(reported)})
+        telling.as_document({**plain(tuned), "reported": reported and scores.plain(reported)})
     else:
         _show_sweep(summarised(tuned), base)
         for note in (*notes, *found.notes):

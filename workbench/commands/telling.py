@@ -6,13 +6,14 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
 
 console = Console()
-piped = Console(width=10_000)  # what reads a pipe wants a row on one line
+ENDLESS = 10_000
+piped = Console(width=ENDLESS)  # what reads a pipe wants a row on one line
 notices = Console(stderr=True)
+FORMAT = 1  # of documents
 FLAWS_SHOWN = 20
 NAME = 24  # characters that a table has room for in its first column, on any terminal
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and the joiners of scripts and emoji: invisible, and harmless
@@ -40,6 +43,15 @@ def as_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def as_document(value: Mapping[str, Any]) -> None:
+    """A result that scripts keep and read again, with the version of its form first.
+
+    The number goes up where a key goes or comes to mean something else, not where one is added. Lists of rows have
+    none: what would hold it would be in the way of whoever loops over them.
+    """
+    as_json({"format": FORMAT, **value})
+
+
 def _escaped(letter: str) -> str:
     return json.dumps(letter)[1:-1] if not letter.isascii() else f"\\u{ord(letter):04x}"
 
@@ -52,16 +64,69 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
-    """A table whose cells are text, whatever they hold."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    spare: Sequence[str] | None = None,
+    on: Console | None = None,
+) -> None:
+    """A table whose cells are text, whatever they hold.
+
+    With `spare`, it is made to fit the terminal: cells and headings break where they have line ends, and where that
+    does not do, these columns go, the first of them first, and it is said. Without, long cells fold where they must.
+    """
+    shown = on or (console if console.is_terminal else piped)
+    for places, broken in _forms(columns, spare):
+        names = [columns[place] for place in places]
+        cells = [[str(row[place]) for place in places] for row in rows]
+        if spare is not None:
+            cells = [[_broken(cell, broken) for cell in row] for row in cells]
+        heads = names if broken or spare is None else [_broken(name, broken) for name in names]
+        sides = ["right" if name in right else "left" for name in names]
+        made = _drawn(title, heads, cells, sides, broken=broken)
+        if spare is None or shown.measure(made, options=shown.options.update(width=ENDLESS)).maximum <= shown.width:
+            break
+    shown.print(made)
+    if broken:
+        shown.line()  # which rich leaves out where there is no edge
+    if left_out := [name for name in columns if name not in names]:
+        told = ", ".join(_broken(name, False) for name in left_out)
+        say(f"No room for: {told}. A wider terminal shows them, and --json has everything.")
+
+
+def _forms(columns: Sequence[str], spare: Sequence[str] | None) -> Iterator[tuple[list[int], bool]]:
+    """The columns to try, by place as several may bear one name, widest first; and whether their cells are broken."""
+    yield list(range(len(columns))), False
+    for most in range(len(spare) + 1) if spare is not None else ():
+        yield [place for place, name in enumerate(columns) if name not in (spare or ())[:most]], True
+
+
+def _broken(cell: str, broken: bool) -> str:
+    return cell if broken else cell.replace("\n", " ")
+
+
+def _drawn(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], sides: Sequence[str], *, broken: bool
+) -> Table:
     made = Table(title=escape(printable(title)), title_justify="left", header_style="bold")
-    for at, column in enumerate(columns):
-        whole = at == 0 and all(len(str(row[0])) <= NAME for row in rows)  # a name broken in two is none
-        justify: Literal["left", "right"] = "right" if column in right else "left"
-        made.add_column(escape(printable(column)), justify=justify, overflow="fold", no_wrap=whole)
+    if broken:  # where there is no room, none goes to lines
+        made.box, made.show_edge, made.pad_edge, made.collapse_padding = SIMPLE_HEAD, False, False, True
+    for at, (head, side) in enumerate(zip(heads, sides, strict=True)):
+        whole = at == 0 and all(len(row[0]) <= NAME for row in rows)  # a name broken in two is none
+        justify: Literal["left", "right"] = "right" if side == "right" else "left"
+        made.add_column(
+            escape(printable(head)),
+            justify=justify,
+            overflow="fold",
+            no_wrap=whole,
+            max_width=NAME if broken else None,
+        )
     for row in rows:
-        made.add_row(*(escape(printable(str(cell))) for cell in row))
-    (console if console.is_terminal else piped).print(made)
+        made.add_row(*(escape(printable(cell)) for cell in row))
+    return made
 
 
 def say(text: str) -> None:
@@ -134,7 +199,7 @@ def waiting(text: str, *, quiet: bool = False) -> Iterator[None]:
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Listener]:
     """How far long work is; what it came to stays on screen."""
-    from evals.lab_progress import watched
+    from evals.lab.progress import watched
 
     with watched(notices, quiet=quiet, transient=False) as listener:
         yield listener

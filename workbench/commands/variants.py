@@ -1,7 +1,8 @@
-"""`rankbook variant`: the well-known systems and your own, listed, shown, checked."""
+"""`rankbook variant`: the well-known systems and your own, listed, shown, checked, kept, held against each other."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,8 +11,9 @@ from workbench.commands import telling
 
 if TYPE_CHECKING:
     from core.variant import Variant
+    from evals.kept_variants import Kept
 
-app = typer.Typer(no_args_is_help=True, help="Variants: whole pipelines as TOML. List, show, check.")
+app = typer.Typer(no_args_is_help=True, help="Variants: whole pipelines as TOML. List, show, check, keep, diff.")
 
 
 def _told(variant: Variant) -> dict[str, Any]:
@@ -21,23 +23,42 @@ def _told(variant: Variant) -> dict[str, Any]:
 
 @app.command("list")
 def list_variants(*, as_json: telling.AsJson = False) -> None:
-    """The presets: published systems as variants.
+    """The presets, which are published systems as variants; and your own, as you keep them.
 
     Example: rankbook variant list
     """
     from core.presets import names, preset
+    from evals import kept_variants
+    from workbench.behind.variants.stages import in_words
 
-    variants = [preset(name) for name in names()]
+    variants, own = [preset(name) for name in names()], kept_variants.listed()
     if as_json:
-        telling.as_json([_told(each) for each in variants])
+        telling.as_json([*map(_told, variants), *map(_told_kept, own)])
         return
-    rows = [(each.name, ", ".join(each.leg_names), each.chunks, each.description) for each in variants]
-    telling.table("Presets", ("name", "legs", "searches", "what it does"), rows)
+    columns = ("name", "pipeline", "searches", "what it is for")
+    telling.table("Presets", columns, [_row(each.name, each, in_words(each)) for each in variants])
+    rows = [
+        _row(each.name, each.variant, in_words(each.variant)) if each.variant else (each.name, "", "", each.problem)
+        for each in own
+    ]
+    if rows:
+        telling.table("Your own", columns, rows)
+    else:
+        telling.say("You keep none of your own yet. Keep one: rankbook variant keep mine.toml")
+
+
+def _row(name: str, variant: Variant, pipeline: str) -> tuple[str, ...]:
+    return name, pipeline, variant.chunks, variant.description
+
+
+def _told_kept(kept: Kept) -> dict[str, Any]:
+    about = {"name": kept.name, "file": str(kept.path), "problem": kept.problem or None}
+    return {**(_told(kept.variant) if kept.variant else {}), **about}
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A preset, or a TOML file.")],
+    name: Annotated[str, typer.Argument(help="A preset, a kept variant, or a TOML file.")],
     every: Annotated[bool, typer.Option("--all", help="Every option, with its description.")] = False,
     *,
     as_json: telling.AsJson = False,
@@ -55,7 +76,7 @@ def show(
         telling.as_json(_told(variant))
         return
     if not every:
-        typer.echo(variant.to_toml(), nl=False)
+        typer.echo(telling.printable(_text(name, variant)), nl=False)
         return
     rows = [(field.alias or key, field.description or "") for key, field in type(variant).model_fields.items()]
     telling.table("Options of a variant", ("option", "what it says"), rows)
@@ -65,9 +86,18 @@ def show(
         telling.table(f"Leg {leg_name}", ("option", "here", "what it says"), described)
 
 
+def _text(name: str, variant: Variant) -> str:
+    """Of a kept one what its file says, comments and all."""
+    from core.presets import names
+    from evals import kept_variants
+
+    kept = None if name in names() else kept_variants.find(name)
+    return kept.text if kept else variant.to_toml()
+
+
 @app.command()
 def check(
-    names: Annotated[list[str], typer.Argument(metavar="FILE...", help="TOML files, or presets.")],
+    names: Annotated[list[str], typer.Argument(metavar="FILE...", help="TOML files, kept variants, or presets.")],
     *,
     as_json: telling.AsJson = False,
 ) -> None:
@@ -96,3 +126,92 @@ def _checked(name: str) -> dict[str, Any]:
     except RankbookError as error:
         return {"file": name, "problem": str(error)}
     return {"file": name, "name": variant.name, "id": variant.id, "problem": None}
+
+
+@app.command()
+def keep(
+    file: Annotated[Path, typer.Argument(help="Its TOML file; - reads what is piped in.", allow_dash=True)],
+    name: Annotated[str | None, typer.Option(help="Keep it under this name, instead of the one in the file.")] = None,
+    over: Annotated[str | None, typer.Option(help="Take the place of the kept variant of this name.")] = None,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Keep a variant among your own: every command, notebook and page finds it by its name.
+
+    \b
+    rankbook variant keep mine.toml
+    rankbook variant show local-rag | rankbook variant keep - --name my-rag
+    rankbook variant keep mine.toml --over my-rag
+    """
+    from evals import kept_variants
+    from workbench.behind import toml_edit
+    from workbench.behind.variants import text as variant_text
+
+    text = _given(file)
+    variant_text.read(text)  # says the line of a mistake
+    if name is not None:
+        text = toml_edit.put(text, {("name",): name})
+    kept = kept_variants.keep(text, over=over)
+    telling.done(_told_kept(kept), f"{kept.name} is kept in {kept.path}.", json=as_json)
+
+
+def _given(file: Path) -> str:
+    """The text of a file, or what is piped in."""
+    import sys
+
+    from core.errors import InputError
+
+    if str(file) == "-":
+        return sys.stdin.read()
+    try:
+        return file.expanduser().read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise InputError(f"The variant cannot be read ({why}).", path=file) from error
+
+
+@app.command()
+def drop(
+    name: Annotated[str, typer.Argument(help="A kept variant.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Delete a variant that you keep. Asks first. Its runs stay.
+
+    Example: rankbook variant drop my-rag --yes
+    """
+    from evals import kept_variants
+
+    found = kept_variants.get(name)
+    if not yes:
+        typer.confirm(f"Delete {telling.printable(name)!r} ({found.path})?", abort=True, err=True)
+    kept_variants.drop(name)
+    telling.done({"name": name, "file": str(found.path), "deleted": True}, f"{name} is gone.", json=as_json)
+
+
+@app.command()
+def diff(
+    one: Annotated[str, typer.Argument(help="A preset, a kept variant, or a TOML file.")],
+    other: Annotated[str, typer.Argument(help="What it is held against.")],
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """In which options two variants differ, those left at their defaults too.
+
+    Example: rankbook variant diff local-rag my-rag
+    """
+    from dataclasses import asdict
+
+    from evals.references import variant_of
+    from workbench.behind.variants.text import differing
+
+    first, second = variant_of(one), variant_of(other)
+    rows = differing(first, second)
+    if as_json:
+        telling.as_json({"variants": [first.name, second.name], "differences": [asdict(each) for each in rows]})
+        return
+    if not rows:
+        telling.say(f"{one} and {other} are the same in every option.")
+        return
+    telling.table("What differs", ("option", one, other), [(row.where, row.one, row.other) for row in rows])

@@ -12,6 +12,7 @@ from typing import Any
 import streamlit as st
 
 from core.types import Hit, Query
+from workbench.behind import headings
 from workbench.ui.finding import Found
 from workbench.ui.labelling import Judged
 from workbench.ui.marking import Segments, snippet
@@ -20,6 +21,7 @@ from workbench.ui.theme import LEGS, read
 MOST_FACTS = 3
 LONGEST_FACT = 40
 Card = dict[str, Any]
+passage_of = headings.passage_of
 
 
 def _component(name: str, html: str) -> Any:
@@ -29,7 +31,9 @@ def _component(name: str, html: str) -> Any:
 
 _cards = _component("cards", '<ol class="cards"></ol><button class="more" type="button" hidden></button>')
 _chips = _component("chips", '<ul class="chips" aria-label="Example queries"></ul>')
-_document = _component("document", '<div class="head"></div><div class="text" tabindex="0"></div>')
+_document = _component(
+    "document", '<div class="head"></div><div class="parts"></div><div class="text" tabindex="0"></div>'
+)
 
 
 def draw_cards(key: str, label: str, cards: Sequence[Card], opened: Callable[[str], None]) -> None:
@@ -43,9 +47,15 @@ def draw_chips(key: str, queries: Sequence[Query], chosen: Callable[[str], None]
     _mount(_chips, key, "choose", {"chips": chips}, chosen)
 
 
-def draw_document(key: str, title: str, facts: Sequence[Sequence[str]], text: Sequence[Sequence[Any]]) -> None:
-    """A whole text of (piece, whether it is the passage), scrolled to the passage."""
-    _document(key=key, data={"title": title, "facts": list(facts), "text": list(text)})
+def draw_document(
+    key: str,
+    title: str,
+    facts: Sequence[Sequence[str]],
+    text: Sequence[Sequence[Any]],
+    parts: Sequence[Sequence[Any]] = (),
+) -> None:
+    """A whole text of (piece, whether it is the passage), scrolled to the passage; `parts` are to be chosen from."""
+    _document(key=key, data={"title": title, "facts": list(facts), "text": list(text), "parts": list(parts)})
 
 
 def _mount(component: Any, key: str, event: str, values: dict[str, Any], told: Callable[[str], None]) -> None:
@@ -91,13 +101,6 @@ def path_of(hit: Hit) -> list[str]:
     """The headings above the passage. The title says the first of them already."""
     path = list(hit.heading_path)
     return path[1:] if path and path[0].strip() == hit.title.strip() else path
-
-
-def passage_of(hit: Hit) -> str:
-    """The passage without the heading it begins with, where that stands above it already."""
-    first, _, rest = hit.text.lstrip().partition("\n")
-    said = first.startswith("#") and first.lstrip("#").strip() in hit.heading_path
-    return rest if said and rest.strip() else hit.text
 
 
 def page_of(hit: Hit) -> str:

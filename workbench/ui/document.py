@@ -1,13 +1,13 @@
-"""A document in full, with the passage that was found."""
+"""A document in full, with the passage that was found, and every other passage that it was cut into."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import streamlit as st
 from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core import bridge
 from core.errors import InputError
@@ -23,14 +23,28 @@ LONGEST_FACT = 120
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A passage by its id, and where it stands in its document's text."""
+
+    id: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """An item, and where in its text the passage stands; nowhere, where the whole item was the find."""
+    """An item with the passages of one chunk set, and the one that was found: none, where the whole item was."""
 
     item_id: str
     title: str
     text: str
     metadata: Metadata
-    passage: tuple[int, int] | None = None
+    parts: tuple[Part, ...] = ()
+    found: str = ""
+
+    @property
+    def passage(self) -> tuple[int, int] | None:
+        return next(((part.start, part.end) for part in self.parts if part.id == self.found), None)
 
     def pieces(self) -> list[tuple[str, bool]]:
         """The text, cut where the passage begins and ends."""
@@ -48,18 +62,19 @@ async def read(store: Store, view: View, chunks: str, unit_id: str) -> Document:
         if found is None:
             raise InputError(f"{view.name!r} has no {unit_id!r} any more. Search again to see what it has now.")
         item = (await connection.execute(level(store, view, ITEMS).described([found.item_id]))).one()
-        return Document(
-            item.item_id, item.title, item.text, item.metadata, await _passage(connection, view, chunks, unit_id)
-        )
+        parts = await _parts(connection, view, chunks, unit_id)
+        return Document(item.item_id, item.title, item.text, item.metadata, parts, unit_id)
 
 
-async def _passage(connection: Any, view: View, chunks: str, unit_id: str) -> tuple[int, int] | None:
+async def _parts(connection: AsyncConnection, view: View, chunks: str, unit_id: str) -> tuple[Part, ...]:
+    """All passages of the item that has this one, in the order of its text."""
     if view.row.attached is not None or chunks == ITEMS:
-        return None
+        return ()
     table = chunk_table(view.chunk_set(chunks).key)
-    where = select(table.c.start_at, table.c.end_at).where(table.c.id == unit_id)
-    row = (await connection.execute(where)).one()
-    return row.start_at, row.end_at
+    item = select(table.c.item_key).where(table.c.id == unit_id).scalar_subquery()
+    asked = select(table.c.id, table.c.start_at, table.c.end_at).where(table.c.item_key == item)
+    rows = await connection.execute(asked.order_by(table.c.start_at, table.c.end_at.desc(), table.c.ordinal))
+    return tuple(Part(row.id, row.start_at, row.end_at) for row in rows)
 
 
 def show(store: Store, view: View, chunks: str, unit_id: str, closed: Callable[[], None]) -> None:
@@ -74,7 +89,22 @@ def show(store: Store, view: View, chunks: str, unit_id: str, closed: Callable[[
             ]
             title = cards.title_of(document.title, document.item_id)
             cards.draw_document(
-                f"document.{unit_id}", title, [("id", document.item_id), *facts], [*map(list, document.pieces())]
+                f"document.{unit_id}",
+                title,
+                [("id", document.item_id), *facts],
+                [*map(list, document.pieces())],
+                in_browser(document.text, document.parts),
             )
 
     dialog()
+
+
+def in_browser(text: str, parts: Iterable[Part]) -> list[list[str | int]]:
+    """Passages with offsets as a browser counts, to which a letter beyond the first 65,536 is two."""
+    ordered = list(parts)
+    counted, at, wide = {0: 0}, 0, 0
+    for offset in sorted({end for part in ordered for end in (part.start, part.end)}):
+        wide += sum(letter > "\uffff" for letter in text[at:offset])
+        at = offset
+        counted[offset] = offset + wide
+    return [[part.id, counted[part.start], counted[part.end]] for part in ordered]

@@ -90,4 +90,4 @@ def stylesheet() -> str:
 
 def read(name: str) -> str:
     """A style sheet or script that lies beside this file, and comes along in a wheel."""
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

@@ -55,8 +55,9 @@ const ranked = (query, steps, levels, ceiling) => {
   const cut = query.cut;
   const gone = units.slice(0, cut.fused ?? undefined);
   const rolled = cut.rollup ? onceEach(gone) : gone;
-  const kept = rolled.filter(({ score }) => relative(score, ceiling) >= cut.least).slice(0, cut.depth ?? undefined);
-  return onceEach(kept);
+  let kept = rolled.filter(({ score }) => relative(score, ceiling) >= cut.least);
+  if (cut.shut.length) kept = kept.slice(0, cut.asked ?? undefined).filter(({ item }) => !cut.shut.includes(item));
+  return onceEach(kept.slice(0, cut.depth ?? undefined));
 };
 
 // One leg's share set; the others share the rest as they did in `before`, by the largest remainders.

@@ -12,21 +12,27 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
+from sqlalchemy import select
 
 from core import presets
 from core.errors import SpecError, UnknownName
 from core.fusion import Fusion, fusions
 from core.fusion.spec import FUSIONS, spec_of
 from core.legs import legs
+from core.store.engine import Store
 from core.store.progress import Listener, nobody
 from core.variant import Variant
-from evals import evaluation, lab_steps
+from evals import evaluation, kept_variants
 from evals.evaluation import Opened
-from evals.metrics import DEFAULT_METRIC
-from evals.query_sets import Labelled
+from evals.lab import steps as lab_steps
+from evals.metric_names import DEFAULT_METRIC
+from evals.query_sets import DEFAULT, Labelled
+from evals.references import variant_of
 from evals.running.leg_rankings import Legs
 from evals.splits import Split
+from evals.store import QuerySet
 from evals.suites import suite_tuning
+from evals.suites.suite_tuning import Looked
 from evals.weights import summary as sweep_summary
 from evals.weights.arrays import Arrays
 from evals.weights.orders import separable
@@ -41,11 +47,12 @@ METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "recall@100", "map@100", "prec
 class Asked:
     """A view of the weights page, all of it text, as an address says it. What is empty is left to its default.
 
-    `variant` is a preset whose legs are weighed; without one `legs` are, by their kinds. `weights` and `against` are
-    points, each leg's share in whole steps: 13-7. The latter is what wins and losses are counted against.
+    `variant` is a preset or a kept one whose legs are weighed; without one `legs` are, by their kinds. `weights` and
+    `against` are points, each leg's share in whole steps: 13-7. The latter is what wins and losses are counted against.
     """
 
     collection: str = ""
+    query_set: str = ""
     variant: str = ""
     legs: str = ""
     metric: str = ""
@@ -68,8 +75,9 @@ class Asked:
     def but(self, **changes: str) -> Asked:
         """The same with other values. A point of other legs means nothing, and goes."""
         moved = {"weights": "", "against": ""} if {"collection", "variant", "legs"} & changes.keys() else {}
-        gone = {"query": ""} if {"collection", "split"} & changes.keys() else {}
-        return replace(self, **(moved | gone | changes))
+        gone = {"query": ""} if {"collection", "query_set", "split"} & changes.keys() else {}
+        other = {"query_set": ""} if "collection" in changes else {}
+        return replace(self, **(moved | gone | other | changes))
 
     @property
     def surface(self) -> tuple[str, ...]:
@@ -85,13 +93,39 @@ def methods() -> list[str]:
     return [name for name in fusions if separable(fusions[name]()) and fusions[name]().uses_weights]
 
 
+def fusion_told(fusion: Fusion) -> str:
+    """A fusion as an address can say it: its method, and what of it is not as usual."""
+    spec, usual = spec_of(fusion), spec_of(type(fusion)())
+    changed = {name: spec[name] for name in usual if spec[name] != usual[name]}
+    told = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in changed.items()}
+    return ",".join([str(spec["method"]), *(f"{name}={value}" for name, value in told.items())])
+
+
+def fusion_named(text: str, usual: Fusion) -> Fusion:
+    """The fusion that an address names, and the usual one where it names none, or none that has a surface."""
+    method, *options = text.split(",")
+    if method not in methods():
+        return usual
+    return FUSIONS.read({"method": method, **dict(each.split("=", 1) for each in options if "=" in each)})
+
+
 def method_of(base: Variant) -> str:
     return fusions.name_of(type(base.fusion))
 
 
 def weighable() -> list[str]:
-    """The presets of two to four legs."""
-    return [name for name in presets.names() if len(presets.preset(name).legs) in STEPS]
+    """The presets and the kept variants of two to four legs."""
+    kept = [each.name for each in kept_variants.listed() if each.variant and len(each.variant.legs) in STEPS]
+    return [*(name for name in presets.names() if len(presets.preset(name).legs) in STEPS), *kept]
+
+
+async def query_sets_of(store: Store, collection: str) -> list[str]:
+    """The names of its query sets, the usual one first."""
+    asked = (
+        select(QuerySet.name).where(QuerySet.collection == collection).order_by(QuerySet.name != DEFAULT, QuerySet.name)
+    )
+    async with store.begin(read_only=True) as connection:
+        return list(await connection.scalars(asked))
 
 
 def default_split(labelled: Labelled) -> str:
@@ -103,8 +137,8 @@ def base_of(asked: Asked, chunks: str) -> Variant:
     """The variant whose legs get weights, under the fusion that is asked for."""
     if asked.variant:
         if asked.variant not in weighable():  # not `variant_of`, to which an address could name any file
-            raise UnknownName("preset of two to four legs", asked.variant, weighable())
-        base = _counting(presets.preset(asked.variant))
+            raise UnknownName("preset or kept variant of two to four legs", asked.variant, weighable())
+        base = _counting(variant_of(asked.variant))
     else:
         names = [name for name in asked.legs.split(",") if name]
         if unknown := [name for name in names if name not in legs]:
@@ -186,13 +220,19 @@ class Weighed:
 async def weighed(ground: Opened, asked: Asked, listener: Listener = nobody) -> Weighed:
     """The surface, and the honest figures about it."""
     base = base_of(asked, ground.view.finest)
-    if len(base.legs) not in STEPS:
-        raise SpecError(f"Weights are looked for among two to four legs, and there are {len(base.legs)}.")
     split = ground.split(asked.split or default_split(ground.labelled))
-    metric, procedure = asked.metric or DEFAULT_METRIC, Procedure()
-    looked = suite_tuning.Looked(base, metric, STEPS[len(base.legs)], (base.fusion,), True, procedure)
+    steps = STEPS.get(len(base.legs), 1)
+    return await looked_over(
+        ground, split, Looked(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, Procedure()), listener
+    )
+
+
+async def looked_over(ground: Opened, split: Split, looked: Looked, listener: Listener = nobody) -> Weighed:
+    """The surface of the only fusion that is looked at."""
+    if len(looked.base.legs) not in STEPS:
+        raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
     tuned, found = await suite_tuning.looked_for(ground, split, looked, listener)
-    made = Weighed(base, split, found, await asyncio.to_thread(Arrays.of, found.rankings), tuned)
+    made = Weighed(looked.base, split, found, await asyncio.to_thread(Arrays.of, found.rankings), tuned)
     await asyncio.to_thread(lambda: made.summary)
     return made
 

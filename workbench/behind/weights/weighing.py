@@ -20,11 +20,11 @@ from core.errors import InputError, UnknownName
 from core.legs import legs
 from evals.evaluation import Opened
 from evals.judging import judgements as judging
-from evals.metrics import Metric
+from evals.metric_names import Metric
 from evals.statistics import bootstrap, significance
 from evals.weights import summary as sweep_summary
 from evals.weights.orders import table
-from workbench.weights_asked import Weighed
+from workbench.behind.weights.asked import Weighed
 
 DIGITS = 9  # values of a metric that agree so far are equal: what lies beyond is the order of addition
 MOST_CODES = 1 << 16
@@ -161,8 +161,7 @@ def query_given(found: Weighed, query: str) -> Plain:
         raise InputError(f"A leg failed at the query {query!r}, so it has no ranking, and scores 0 at every point.")
     row = arrays.queries.index(query)
     units = arrays.candidates[row]
-    shut = (cut.excluded or {}).get(query, frozenset())
-    columns = [at for at in np.flatnonzero(units >= 0).tolist() if arrays.items[int(units[at])] not in shut]
+    columns = np.flatnonzero(units >= 0).tolist()
     items = [arrays.items[int(units[at])] for at in columns]
     known = list(dict.fromkeys(items))
     number = {item: at for at, item in enumerate(known)}
@@ -176,7 +175,14 @@ def query_given(found: Weighed, query: str) -> Plain:
         "ranks": _packed(arrays.ranks[:, row, columns], "<u2"),
         "parts": _packed(_parts(found, row), "<f8"),
         "drop": found.base.fusion.absent == "drop",
-        "cut": {"depth": cut.depth, "fused": cut.fused_depth, "rollup": cut.rollup is not None, "least": cut.min_score},
+        "cut": {
+            "depth": cut.depth,
+            "fused": cut.fused_depth,
+            "rollup": cut.rollup is not None,
+            "least": cut.min_score,
+            "asked": cut.asked,
+            "shut": sorted(number[item] for item in cut.shut(query) & number.keys()),
+        },
         "ceilings": _ceilings(found) if cut.min_score > 0 else None,
     }
 

@@ -1,0 +1,158 @@
+"""The Collections page in Chromium: a collection out of uploaded files, found, searched, looked through, dropped."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import FilePayload, Locator, Page, expect
+
+from core import bridge
+from core.store import collections
+from core.store.engine import Store
+from evals import library
+from evals.store import chain
+from tests.app.corpus import SCRIPT
+
+pytestmark = pytest.mark.browser
+
+UPLOADED = "lamps and chairs"
+FILES = {
+    "corpus.jsonl": [
+        {"_id": "lamp", "title": f"Lamp {SCRIPT}", "text": "Turn the lamp on by its cord."},
+        {"_id": "chair", "title": "Chair", "text": "Four legs and no arms."},
+        {"text": "It has no id."},
+    ],
+    "queries.jsonl": [{"_id": "q1", "text": f"where is the cord {SCRIPT}"}],
+}
+
+
+@pytest.fixture
+def opened(visit: Callable[..., Page]) -> Callable[..., Page]:
+    """The Collections page, on the way that people take."""
+
+    def go(width: int = 1440, scheme: str = "light") -> Page:
+        page = visit("/?collection=kettles", width=width, scheme=scheme)
+        page.goto(page.url.split("?")[0] + "collections")
+        expect(table(page, "Collections")).to_contain_text("kettles")
+        return page
+
+    return go
+
+
+@pytest.fixture
+def dropped(home: Path) -> Iterator[None]:
+    """Other tests say which collections the home has."""
+    yield
+    store = bridge.run(Store.open(home=home, chains=[chain]))
+    if bridge.run(collections.find(store, UPLOADED)) is not None:
+        bridge.run(library.drop(store, UPLOADED))
+    bridge.run(store.close())
+
+
+def table(page: Page, label: str) -> Locator:
+    return page.get_by_role("table", name=label, exact=True)
+
+
+def address(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+def upload(page: Page) -> None:
+    contents = {name: lines(rows) for name, rows in FILES.items()}
+    contents["test.tsv"] = b"query-id\tcorpus-id\tscore\nq1\tlamp\t2\n"
+    files: list[FilePayload] = [
+        {"name": name, "mimeType": "text/plain", "buffer": content} for name, content in contents.items()
+    ]
+    page.locator("input[type=file]").set_input_files(files)
+
+
+def test_uploaded_files_become_a_collection_that_is_searched_and_dropped(opened, dropped, picture):
+    page = opened()
+    page.get_by_role("button", name="Add a collection").click()
+    page.get_by_role("radio", name="Upload files").click()
+    upload(page)
+    expect(table(page, "The first documents")).to_contain_text("Turn the lamp on")
+    expect(page.get_by_text("1 remark on the first rows")).to_be_visible()
+    page.get_by_role("textbox", name="Name", exact=True).fill(UPLOADED)
+    page.get_by_role("textbox", name="Name", exact=True).press("Enter")
+    expect(page.get_by_role("button", name="Import")).to_be_enabled()
+    page.get_by_role("combobox", name=re.compile("Embedding model")).click()
+    page.get_by_role("option", name="none: search by words only").click()
+    picture(page, "collections-add")
+    page.get_by_role("button", name="Import").click()
+
+    expect(page.get_by_text("2 documents added")).to_be_visible()
+    row = table(page, "Collections").get_by_role("row", name=re.compile(UPLOADED))
+    expect(row).to_contain_text("loaded")
+    page.reload()
+    expect(page.get_by_text("2 documents added")).to_be_visible()
+    page.get_by_text("1 remark on the input").click()
+    expect(table(page, "Remarks on the input")).to_contain_text("corpus.jsonl, line 3")
+    picture(page, "collections-report")
+
+    page.get_by_role("button", name="Show it").click()
+    expect(page.get_by_role("heading", name=UPLOADED)).to_be_visible()
+    page.get_by_role("link", name="Search it").first.click()
+    box = page.get_by_role("textbox", name="Query")
+    box.fill("cord")
+    box.press("Enter")
+    found = page.get_by_role("list", name="Results of Full text").locator(".title").first
+    expect(found).to_have_text(f"Lamp {SCRIPT}")
+    assert page.evaluate("window.harmed") is None
+
+    page.goto(page.url.split("?")[0] + f"collections?collection={UPLOADED}&view=out")
+    page.get_by_role("button", name="Drop the collection").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("This cannot be undone.")
+    gone = dialog.get_by_role("button", name="Drop it for good")
+    expect(gone).to_be_disabled()
+    dialog.get_by_role("textbox").fill(UPLOADED)
+    dialog.get_by_role("textbox").press("Enter")
+    gone.click()
+    expect(page.get_by_text("is gone.")).to_be_visible()
+    expect(table(page, "Collections")).not_to_contain_text(UPLOADED)
+    page.get_by_role("button", name="Close").click()
+    expect(page.get_by_text("2 documents added")).to_have_count(0)
+
+
+def test_documents_are_found_while_one_types_and_open_with_their_chunks(opened, picture):
+    page = opened()
+    table(page, "Collections").get_by_role("button", name="kettles").click()
+    page.get_by_role("radio", name="Documents").click()
+    rows = table(page, "Documents").locator("tbody tr")
+    expect(rows).to_have_count(4)
+    page.get_by_role("searchbox", name="Filter by id or title").press_sequentially("warr")
+    expect(rows).to_have_count(1)  # without Enter
+    page.wait_for_function("() => location.search.includes('find=warr')")
+    rows.first.click()
+    text = page.get_by_role("document", name="The document's text")
+    expect(text.locator(".mark").first).to_have_text("0")
+    expect(text).to_contain_text("Two years on every kettle.")
+    expect(page.get_by_role("searchbox")).to_have_value("warr")
+    assert address(page)["document"] == ["warranty"]
+    picture(page, "collections-document")
+    table(page, "Queries that this document was judged for").get_by_role("button", name="ketle warrenty").click()
+    expect(table(page, "Documents judged for this query")).to_contain_text("Warranty")
+    assert (address(page)["view"], address(page)["query"]) == (["queries"], ["q3"])
+    page.go_back()
+    expect(page.get_by_role("searchbox", name="Filter by id or title")).to_have_value("warr")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])
+def test_nothing_is_wider_than_the_screen(opened, picture, width, scheme):
+    page = opened(width, scheme)
+    table(page, "Collections").get_by_role("button", name="hostile").click()
+    expect(page.get_by_role("heading", name="What the import found")).to_be_visible()
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth <= window.innerWidth")
+    assert page.evaluate("window.harmed") is None
+    picture(page, f"collections-{width}-{scheme}")

@@ -1,0 +1,1 @@
+"""Behind the Collections page."""

@@ -1,0 +1,77 @@
+"""A collection as one BEIR archive, for a browser to download. Written by `evals.beir_export`, then packed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.home import home, make_private
+from core.store.progress import Listener, Step
+from evals import beir_export
+
+KEPT_FOR: Final = 24 * 3600  # seconds that an archive nobody put away stays
+LARGEST: Final = 512 * 2**20  # bytes; a download goes through memory
+
+
+@dataclass(frozen=True, slots=True)
+class Zipped:
+    """The archive, and what is in it."""
+
+    path: Path
+    documents: int
+    queries: int
+    labels: int
+    bytes: int
+
+
+async def zipped(store: Store, view: View, listener: Listener) -> Zipped:
+    """The archive in a folder of its own; nothing is left of it where something went wrong."""
+    await asyncio.to_thread(_sweep)
+    made = _folder() / uuid.uuid4().hex
+    made.mkdir(mode=0o700)
+    try:
+        listener(Step("Writing documents, queries and labels", 0, None, "files"))
+        name = file_name(view.name)
+        exported = await beir_export.export(store, view, made / name)
+        listener(Step("Packing", 0, None, "files"))
+        packed = Path(await asyncio.to_thread(shutil.make_archive, str(made / name), "zip", made, name))
+        await asyncio.to_thread(shutil.rmtree, made / name)
+        return Zipped(
+            packed,
+            exported.documents,
+            exported.queries,
+            exported.labels,
+            (await asyncio.to_thread(packed.stat)).st_size,
+        )
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+def file_name(collection: str) -> str:
+    """A name for its archive that any system bears."""
+    return re.sub(r"[^\w-]+", "-", collection).strip("-")[:60] or "collection"
+
+
+def discard(archive: Zipped) -> None:
+    shutil.rmtree(archive.path.parent, ignore_errors=True)
+
+
+def _folder() -> Path:
+    make_private(home())
+    make_private(home() / "exports")
+    return home() / "exports"
+
+
+def _sweep() -> None:
+    for old in _folder().iterdir():
+        if time.time() - old.stat().st_mtime > KEPT_FOR:
+            shutil.rmtree(old, ignore_errors=True)

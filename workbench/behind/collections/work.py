@@ -1,0 +1,179 @@
+"""Long work on collections as background jobs, each found again by its collection and kind. Draws nothing.
+
+One job of a kind and collection at a time: asked again while it is under way, it is the one that is under way.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from core.retriever import RequestContext
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.ingest import Report
+from core.store.levels import level
+from core.store.progress import Listener, Step
+from core.store.verify import Finding, verify
+from evals import library
+from workbench.behind import jobs
+from workbench.behind.collections import added as collections_added
+from workbench.behind.collections import out as collections_out
+from workbench.behind.collections.added import Wanted
+from workbench.behind.jobs import Job, Key, Work
+
+# The command's own functions; they belong into a module of theirs beside it.
+from workbench.commands.recall import shares_of, texts_of
+
+What = Literal["add", "resume", "chunk", "embed", "verify", "recall", "export"]
+FORMS_KEPT: Final = 24
+_FAMILY: Final = "collections"
+_beginning = threading.Lock()
+_forms: OrderedDict[Key, Wanted] = OrderedDict()  # as they were filled in, for another try
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """Work under way, or ended and not yet put away."""
+
+    key: Key
+    job: Job[Any]
+
+    @property
+    def what(self) -> str:
+        return self.key[2]
+
+    @property
+    def name(self) -> str:
+        """The collection's."""
+        return self.key[3]
+
+    @property
+    def form(self) -> Wanted | None:
+        return _forms.get(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What the vector index brought up of the true nearest, query by query."""
+
+    chunks: str
+    model: str
+    index: str
+    depth: int
+    shares: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.shares) / len(self.shares)
+
+    @property
+    def perfect(self) -> int:
+        return sum(each == 1 for each in self.shares)
+
+
+def begun(store: Store) -> list[Doing]:
+    """All of this store, the latest first."""
+    found = [Doing(key, job) for key, job in jobs.begun() if key[:2] == (_FAMILY, store.where)]
+    return found[::-1]
+
+
+def key_of(store: Store, what: What, name: str) -> Key:
+    return (_FAMILY, store.where, what, name)
+
+
+def _begin(store: Store, what: What, name: str, title: str, work: Work[Any]) -> Job[Any]:
+    key = key_of(store, what, name)
+    with _beginning:  # two windows at once must not forget each other's
+        last = jobs.find(key)
+        if last is not None and last.ended:
+            jobs.forget(key)
+        return jobs.begin(key, title, work)
+
+
+def add(store: Store, wanted: Wanted) -> Job[Any]:
+    """A collection out of a form. What is wrong with the form is told before anything begins."""
+    wanted.checked()
+    key = key_of(store, "add", wanted.name)
+    _forms[key] = wanted
+    while len(_forms) > FORMS_KEPT:
+        _forms.popitem(last=False)
+    return _begin(
+        store,
+        "add",
+        wanted.name,
+        f"Adding {wanted.name}",
+        lambda listener, _: collections_added.add(store, wanted, listener),
+    )
+
+
+def resume(store: Store, name: str) -> Job[Any]:
+    """A load that was interrupted."""
+    title = f"Going on with {name}"
+    return _begin(store, "resume", name, title, lambda listener, _: collections_added.resume(store, name, listener))
+
+
+def chunk(store: Store, view: View, chunk_set: str, chunker: Mapping[str, Any]) -> Job[Any]:
+    """One more chunk set."""
+
+    async def work(listener: Listener, _: object) -> Report:
+        return await library.chunk(store, view, chunk_set, chunker, listener=listener)
+
+    return _begin(store, "chunk", view.name, f"Making the chunk set {chunk_set} of {view.name}", work)
+
+
+def embed(store: Store, view: View, model: str, over: tuple[str, ...]) -> Job[Any]:
+    """One more model."""
+
+    async def work(listener: Listener, _: object) -> Report:
+        return await library.embed(store, view, model, over, listener=listener)
+
+    return _begin(store, "embed", view.name, f"Embedding {view.name} with {model}", work)
+
+
+def check(store: Store, view: View) -> Job[Any]:
+    """Whether its tables hold what they should."""
+
+    async def work(listener: Listener, _: object) -> list[Finding]:
+        listener(Step("Comparing tables", 0, None, "checks"))
+        return await verify(store, view)
+
+    return _begin(store, "verify", view.name, f"Verifying {view.name}", work)
+
+
+def recall(store: Store, view: View, chunks: str, model: str | None, queries: int, depth: int) -> Job[Any]:
+    """What the vector index misses."""
+    where = level(store, view, chunks, model)
+    where.column("vectors")  # says in a sentence why there are none
+
+    async def work(listener: Listener, _: object) -> Recall:
+        context = RequestContext(store, view)
+        shares: list[float] = []
+        texts = await texts_of(context, queries)
+        for text in texts:
+            shares += await shares_of(context, where, [text], depth)
+            listener(Step("Asking index and exact search", len(shares), len(texts), "queries"))
+        return Recall(chunks, where.model or "", where.index, depth, tuple(shares))
+
+    return _begin(store, "recall", view.name, f"Measuring the vector index of {view.name}", work)
+
+
+def export(store: Store, view: View) -> Job[Any]:
+    """The collection as a BEIR archive to download."""
+    title = f"Writing {view.name} as BEIR"
+    return _begin(store, "export", view.name, title, lambda listener, _: collections_out.zipped(store, view, listener))
+
+
+def put_away_already(doing: Doing) -> bool:
+    """Whether it was read, and something else may have begun in its place."""
+    return jobs.find(doing.key) is not doing.job
+
+
+def put_away(doing: Doing) -> None:
+    """What ended and was read."""
+    if doing.what == "export" and doing.job.ended and not doing.job.problem and not doing.job.stopped:
+        collections_out.discard(doing.job.result())
+    jobs.forget(doing.key)

@@ -1,0 +1,1 @@
+"""Behind the Judge page."""

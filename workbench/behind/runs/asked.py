@@ -1,0 +1,83 @@
+"""What the address of the Runs page says, and which kept runs its filters leave. Knows no Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Final
+
+from evals.board import METRICS
+from evals.running.run_store import Summary
+from workbench.behind.variants.stages import in_words
+
+VIEWS: Final = ("scores", "made", "compare")
+BY: Final = ("kind", "tag")
+PAGE: Final = 10  # rows: what is open stands below them
+LONGEST: Final = 1000
+FOREIGN: Final = "another engine's"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A view of the page, all of it text. `run` and `beside` are ids, names or pins, as on the command line.
+
+    `new` opens a way to make a run, `variants` are those to evaluate, one a line.
+    """
+
+    run: str = ""
+    beside: str = ""
+    view: str = ""
+    metric: str = ""
+    by: str = ""
+    collection: str = ""
+    split: str = ""
+    find: str = ""
+    page: str = ""
+    new: str = ""
+    variants: str = ""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> Asked:
+        return cls(**{each.name: parameters.get(each.name, "")[:LONGEST] for each in fields(cls)})
+
+    def parameters(self) -> dict[str, str]:
+        """What the address bar has to say."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def but(self, **changes: str) -> Asked:
+        return replace(self, **changes)
+
+    @property
+    def shown(self) -> str:
+        """What holds where the address does not say: a link with another run beside is to their comparison."""
+        return self.view if self.view in VIEWS else "compare" if self.beside else VIEWS[0]
+
+    @property
+    def grouped(self) -> str:
+        return self.by if self.by in BY else BY[0]
+
+    @property
+    def number(self) -> int:
+        """The page, counted from 1."""
+        return max(1, int(self.page)) if self.page.isdecimal() and len(self.page) <= 6 else 1
+
+
+def pipeline(run: Summary) -> str:
+    return in_words(run.variant) if run.variant else FOREIGN
+
+
+def metrics_of(runs: Iterable[Summary]) -> list[str]:
+    """Those that runs have scores of, the usual ones first. Beside them stand others under names with a blank."""
+    there = dict.fromkeys(name for run in runs for name in run.scores if " " not in name)
+    return sorted(there, key=lambda name: (METRICS.index(name) if name in METRICS else len(METRICS), name))
+
+
+def found(runs: Sequence[Summary], words: str) -> list[Summary]:
+    """Those in whose name, pin, collection, split, id or pipeline each of the words stands."""
+    wanted = words.lower().split()
+    return [run for run in runs if all(word in _text(run) for word in wanted)]
+
+
+def _text(run: Summary) -> str:
+    of = run.subject
+    return "\n".join((run.name, *run.pins, of.collection, of.split, run.id, pipeline(run))).lower()

@@ -1,0 +1,283 @@
+"""What there is to see of kept runs: scores by kind, the worst queries, how a run was made, two held together.
+
+Owns the choice of what is shown, as blocks; the numbers are the board's and the comparison's. Both the Runs page and
+`rankbook runs` call it. Knows no Streamlit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from core.errors import SpecError
+from core.store.engine import Store
+from evals.board import Board, Cell
+from evals.evaluation import Opened, Wanted, opened, scored
+from evals.lab.results import Compared
+from evals.lab.tables import board_table
+from evals.report import Part, documents, render_html, report
+from evals.running import run_store
+from evals.running.run_diff import differences
+from evals.running.run_pairs import Pair, Where, compared, pair, unlike
+from evals.running.run_store import SHOWN, Summary
+from evals.runs import Run, Subject
+from evals.splits import Split
+from evals.statistics.verdicts import Finding
+from workbench.book.cells import compare_charts
+from workbench.book.output import Block, Code, Said, Table
+
+WORST = 10
+LONGEST_TEXT = 200  # characters of a query
+
+
+# -- one run -----------------------------------------------------------------------------------------------------------
+
+
+async def board_of(store: Store, identity: str, metrics: Sequence[str]) -> Board:
+    """The run scored anew, against the labels that it was made over; refused where these are others now."""
+    run = await run_store.load(store, identity)
+    ground, split = await _ground(store, run)
+    return await scored(ground, split, [run], Wanted(tuple(metrics)), None)
+
+
+async def _ground(store: Store, run: Run) -> tuple[Opened, Split]:
+    of = run.subject
+    ground = await opened(store, of.collection, of.query_set)
+    if ground.labelled.digest() != of.digest:
+        raise SpecError(
+            f"{run.name!r} was made over other queries or labels than {of.collection!r} has now, so it cannot be "
+            "scored query by query. Its scores of then stand in the list. Evaluate its variant anew, which is quick."
+        )
+    return ground, ground.split(of.split)
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """A query with its score, and where the first relevant document was found: 0 where it was not."""
+
+    query: str
+    text: str
+    kind: str
+    score: float
+    first_relevant: int
+
+
+def worst(board: Board, metric: str, most: int = WORST) -> list[Worst]:
+    """The queries that the board's first run does worst on."""
+    run = board.runs[0]
+    scores = board.of(board.names[0], metric)
+    least = sorted(scores, key=lambda query: (scores[query], query))[:most]
+    return [_worst(board, run, query, scores[query]) for query in least]
+
+
+def _worst(board: Board, run: Run, query: str, score: float) -> Worst:
+    asked, grades = board.split.queries[query], board.split.grades.get(query, {})
+    ranked = run.rankings.get(query)
+    items = list(dict.fromkeys(ranked.item_ids)) if ranked else []
+    first = next((rank for rank, item in enumerate(items, 1) if grades.get(item, 0) > 0), 0)
+    return Worst(query, asked.text[:LONGEST_TEXT], asked.kind, score, first)
+
+
+def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, Cell]]:
+    """The first run's mean for the queries of each kind, or of each tag, and how many these are."""
+    scores = set(board.queries(metric))
+    counts = {group: len(scores.intersection(ids)) for group, ids in board.groups[by].items()}
+    found = board.by(metric, by)
+    return [(group, counts[group], cells[board.names[0]]) for group, cells in found.items() if cells]
+
+
+async def scores(store: Store, identity: str, metrics: Sequence[str], by: str) -> list[Block]:
+    """The run's scores, whole and by group, and where it does worst; by the first metric."""
+    board = await board_of(store, identity, metrics)
+    return await asyncio.to_thread(lambda: list(_scores(board, by)))
+
+
+def _scores(board: Board, by: str) -> Iterator[Block]:
+    metric = board.metrics[0]
+    yield Table.of(board_table(board))
+    rows = [
+        (group or "(none)", count, f"{cell.mean:.3f}", interval(cell))
+        for group, count, cell in by_group(board, metric, by)
+    ]
+    if len(rows) > 1:
+        yield Table.made(
+            f"{metric} by {by} of query", (by, "queries", metric, "interval"), rows, ("queries", metric, "interval")
+        )
+    found = [
+        (each.query, each.text, each.kind, f"{each.score:.3f}", each.first_relevant or "not found")
+        for each in worst(board, metric)
+    ]
+    columns = ("query", "text", "kind", metric, "first relevant at")
+    yield Table.made(f"The queries it does worst on, by {metric}", columns, found, (metric, "first relevant at"))
+
+
+def interval(cell: Cell) -> str:
+    return "" if cell.low is None or cell.high is None else f"{cell.low:.3f} to {cell.high:.3f}"
+
+
+# -- how it was made ---------------------------------------------------------------------------------------------------
+
+
+def means(run: Summary) -> dict[str, float]:
+    """Beside them stand intervals and the scores by query, under names with a blank."""
+    return {name: value for name, value in run.scores.items() if " " not in name and isinstance(value, int | float)}
+
+
+def subject(of: Subject) -> dict[str, Any]:
+    return {
+        "collection": of.collection,
+        "version": of.version,
+        "content": of.content,
+        "query_set": of.query_set,
+        "queries_and_labels": of.digest.hex(),
+        "split": of.split,
+    }
+
+
+def made(summary: Summary, run: Run) -> list[Block]:
+    """Everything that it takes to repeat it."""
+    facts = {
+        "id": run.id,
+        "made": f"{summary.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        **subject(run.subject),
+        "asked for": f"{run.depth} results" if run.depth else "as the variant ships",
+        "queries": f"{summary.queries:,}",
+        "failed": f"{summary.failed:,}",
+        "pinned as": ", ".join(summary.pins),
+    }
+    blocks: list[Block] = [Table.made("What it was made over", ("what", "value"), _told(facts))]
+    blocks += [Table.made("Made with", ("what", "value"), _told(dict(_flat(surroundings(run)))))]
+    if stages := _stages(run):
+        numbers = ("p50", "p95", "queries")
+        blocks.append(Table.made("Milliseconds a query", ("stage", *numbers, "how"), stages, numbers))
+    if run.failures:
+        failed = list(run.failures.items())[:WORST]
+        blocks.append(Table.made("Queries that failed", ("query", "why"), failed))
+    blocks += [Said(text=note, tone="note") for note in run.notes]
+    if run.variant is not None:
+        blocks.append(Code(title="The variant as it was", language="toml", text=run.variant.to_toml()))
+        blocks.append(Code(title="The same again", language="bash", text=_again(run)))
+    return blocks
+
+
+def _told(facts: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(name.replace("_", " "), str(value)) for name, value in facts.items() if value not in (None, "")]
+
+
+def surroundings(run: Run) -> dict[str, Any]:
+    """What it was made with; of the indexes only how large they are together."""
+    sizes: Mapping[str, int] = run.environment.get("indexes", {})
+    whole = {"indexes": f"{sum(sizes.values()) / 1e6:,.1f} MB in {len(sizes)}"} if sizes else {}
+    return {**run.environment, **whole}
+
+
+def _flat(plain: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in plain.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}{key} ")
+        else:
+            yield f"{name}{key}", str(value)
+
+
+def _stages(run: Run) -> list[tuple[object, ...]]:
+    times = {"whole search": run.latency} if run.latency else {}
+    return [
+        (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries, "one by one" if each.live else "estimated")
+        for stage, each in (times | run.stage_latencies).items()
+    ]
+
+
+def _again(run: Run) -> str:
+    import shlex
+
+    of = run.subject
+    queries = [] if of.query_set == "default" else ["--queries", of.query_set]
+    command = ["rankbook", "eval", of.collection, "variant.toml", "--split", of.split, *queries, "--again"]
+    return f"# with the variant above in variant.toml\n{shlex.join(command)}"
+
+
+# -- two of them -------------------------------------------------------------------------------------------------------
+
+
+async def paired(store: Store, one: str, other: str, *metrics: str) -> Pair:
+    """Runs of one name are told apart by the beginning of their ids."""
+    return await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), Wanted(metrics))
+
+
+async def against(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
+    """Whether the first is better, by how much, on which queries, and in what they differ."""
+    found = await paired(store, one, other, metric)
+    return await asyncio.to_thread(lambda: [*_compared(found, by), *differing(*found.runs)])
+
+
+def _compared(found: Pair, by: str) -> Iterator[Block]:
+    board = found.board
+    if board is None:
+        return
+    metric = board.metrics[0]
+    told = compared(board, metric, by)
+    yield Said(text=f"{metric}: {told.finding.sentence}", tone="headline")
+    yield Said(text=f"{told.system} won {told.wins} queries, lost {told.losses}, and {told.ties} were equal.")
+    yield Table.of(board_table(board))
+    yield compare_charts.differences(board, told, metric)
+    yield compare_charts.scatter(board, told, metric)
+    yield from map(Table.of, Compared(board, told, metric).tables()[1:2])
+    groups = [
+        (each.group or "(none)", each.finding.difference.queries, str(each.finding.verdict), _signed(each.finding))
+        for each in told.groups
+    ]
+    if groups:
+        columns = (by, "queries", f"{told.system} is", "difference")
+        yield Table.made(f"By {by} of query", columns, groups, ("queries", "difference"))
+    yield from (Said(text=warned.message, tone="note") for warned in board.warnings)
+
+
+def _signed(finding: Finding) -> str:
+    mean = finding.difference.mean
+    return "" if mean is None else f"{mean:+.3f}"
+
+
+def differing(one: Run, other: Run) -> Iterator[Block]:
+    found = differences(one, other)
+    names = (f"{one.name} {one.id[:SHOWN]}", f"{other.name} {other.id[:SHOWN]}")
+    if found.rows:
+        yield Table.made("What differs", ("", *names), [(row.where, row.one, row.other) for row in found.rows])
+    yield Said(text=f"{len(found.changed)} of {found.queries} queries have other first results, or in another order.")
+
+
+async def alike(store: Store, one: str, other: str) -> list[Block]:
+    """How alike they are, which needs no labels and no common data."""
+    found = await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), None)
+    mine, theirs = found.runs
+    measures = found.overlap()
+    blocks: list[Block] = []
+    if parts := unlike(mine, theirs):
+        blocks.append(Said(text=f"They are not over the same data; these differ: {', '.join(parts)}.", tone="note"))
+    rows = [(name, f"{sum(of.values()) / len(of):.3f}" if of else "-") for name, of in measures.items()]
+    blocks.append(Table.made("How alike their rankings are", ("", "mean"), rows, ("mean",)))
+    blocks.append(Said(text="1 is the same ranking, 0 nothing in common. Which is better, only labels tell."))
+    return [*blocks, *differing(mine, theirs)]
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+async def page_of(store: Store, one: str, metrics: Sequence[str], other: str | None = None) -> str:
+    """A report in one HTML file that opens offline: of a run, or of a run against another."""
+    if other is None:
+        board = await board_of(store, one, metrics)
+    else:
+        board = _scored(await paired(store, one, other, *metrics))
+    ground, _ = await _ground(store, board.runs[0])
+    texts = await documents(store, ground.view, board)
+    title = f"{board.runs[0].subject.collection}: {', '.join(board.names)}"
+    return await asyncio.to_thread(lambda: render_html(report([Part(board, documents=texts)], title=title)))
+
+
+def _scored(found: Pair) -> Board:
+    if found.board is None:
+        raise SpecError("These two were not scored.")
+    return found.board

@@ -1,0 +1,1 @@
+"""Behind the Variants page."""

@@ -1,0 +1,1 @@
+"""Behind the weight surface, of the page and of the fusion cell."""

@@ -1,0 +1,153 @@
+"""One collection told: what it holds, how it is labelled, what its import found, and what it says of itself."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import streamlit as st
+
+from core import bridge
+from core.store.collections import View
+from core.store.engine import Store
+from evals import overview
+from evals.overview import INTERRUPTED
+from workbench.behind.collections import shown as collections_shown
+from workbench.behind.collections import work as collections_work
+from workbench.behind.collections.shown import Shelved, many, told_bytes
+from workbench.ui import textgrid
+from workbench.ui.cards import shortened
+from workbench.ui.collections import results as collections_results
+from workbench.ui.collections.state import links_of
+from workbench.ui.collections.work import asked_for
+from workbench.ui.textgrid import Column, Line
+
+KEPT: Final = 15  # seconds
+LONGEST_CARD: Final = 20_000
+LONGEST_ORIGIN: Final = 200
+
+
+def head(store: Store, row: Shelved) -> None:
+    """Its name, its state, and where to go with it."""
+    with st.container(horizontal=True, vertical_alignment="center", key="collections.title"):
+        st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
+        links_of(row.name, labelled=bool(row.labels))
+    if row.summary.state == INTERRUPTED:
+        st.html(
+            '<div class="rb-box rb-note" role="note"><strong>Loading was interrupted</strong><p>What is there is whole '
+            "and can be searched; the rest is missing. Going on costs nothing for what is there.</p></div>"
+        )
+        st.button(
+            "Go on",
+            key="collections.resume",
+            icon=":material/play_arrow:",
+            on_click=asked_for(lambda: collections_work.resume(store, row.name)),
+        )
+
+
+def draw(store: Store, view: View, row: Shelved) -> None:
+    told = _described(store.where, view.name, row.version, row.labels, row.summary.queries, _store=store)
+    _figures(row)
+    _facts(view)
+    if told["Chunk sets"]:
+        st.html("<h3>Chunk sets and their models</h3>")
+        _chunk_sets(told["Chunk sets"])
+    _labels(told)
+    _report(view.name, told["Noted at import"])
+    if view.row.card:
+        with st.expander("What it says of itself"):
+            st.html(f'<pre class="rb-card">{html.escape(view.row.card[:LONGEST_CARD])}</pre>')
+
+
+@st.cache_data(ttl=KEPT, max_entries=20, show_spinner="Counting")
+def _described(where: str, name: str, *changes: int, _store: Store) -> dict[str, Any]:  # noqa: ARG001 - the cache's key
+    return bridge.run(overview.describe(_store, name))
+
+
+def _figures(row: Shelved) -> None:
+    figures = {
+        "documents": f"{row.summary.items:,}",
+        "chunks": f"{row.chunks:,}",
+        "queries": f"{row.summary.queries:,}",
+        "labels": f"{row.labels:,}",
+        "on disk": told_bytes(row.bytes),
+        "changed (UTC)": f"{row.summary.changed:%Y-%m-%d %H:%M}",
+    }
+    made = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in figures.items())
+    st.html(f'<div class="rb-figures">{made}</div>')
+
+
+def _facts(view: View) -> None:
+    facts = {
+        "Text search": view.row.language,
+        "Fields for filters": ", ".join(view.row.fields) or "none",
+        "From": shortened(collections_shown.told_origin(view.row), LONGEST_ORIGIN),
+        "Version": f"{view.row.version:,}",
+    }
+    made = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items())
+    st.html(f'<dl class="rb-facts">{made}</dl>')
+
+
+def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = (
+        Column("chunk set"),
+        Column("cut by", long=True),
+        Column("texts", "What a search can find.", right=True),
+        Column(
+            "words a text", "Lexemes of the text-search configuration, stop words left out, on average.", right=True
+        ),
+        Column("embedded by", long=True),
+    )
+    lines = [
+        Line(
+            row["name"],
+            (
+                row["name"],
+                "whole documents" if row["name"] == "items" else _chunker(row["chunker"]),
+                f"{row['texts']:,}",
+                f"{row['words'] / row['texts']:,.0f}" if row["texts"] else "",
+                row["models"] or "no model: no vectors",
+            ),
+        )
+        for row in rows
+    ]
+    textgrid.draw("about.chunks", "Chunk sets", columns, lines)
+
+
+def _chunker(written: str) -> str:
+    import json
+
+    return collections_shown.told_chunker(json.loads(written))
+
+
+def _labels(told: Mapping[str, Any]) -> None:
+    """How queries and labels are spread, or what it would take to have some."""
+    if not told["Queries by kind"]:
+        st.html(
+            "<h3>Queries and labels</h3><div class='rb-nothing'>There are none, so variants can be looked at but not "
+            "scored. <code>rankbook queries generate NAME</code> makes known-item queries of the documents' own words; "
+            "<code>rankbook data label NAME FILE</code> brings labels in.</div>"
+        )
+        return
+    st.html("<h3>Queries and labels</h3>")
+    parts = {
+        "Queries by split": ("split", "labelled queries"),
+        "Queries by kind": ("kind", "queries"),
+        "Labels by grade": ("grade", "labels"),
+    }
+    for column, (title, (name, count)) in zip(st.columns(3), parts.items(), strict=True):
+        with column:
+            lines = [Line(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in told[title]]
+            empty = "No query has a label yet."
+            columns = (Column(name), Column(count, right=True))
+            textgrid.draw(f"about.{name}", title, columns, lines, empty=empty, low=True)
+
+
+def _report(name: str, flaws: Sequence[Mapping[str, Any]]) -> None:
+    st.html("<h3>What the import found</h3>")
+    sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections_shown.told_flaws(flaws))
+    st.html(f'<ul class="rb-sentences">{sentences}</ul>')
+    if flaws:
+        with st.expander(many(len(flaws), "remark")):
+            collections_results.flaws(f"about.flaws.{name}", flaws, len(flaws))

@@ -1,0 +1,187 @@
+"""What can be built beside what there is (a chunk set, another model), measured, taken along, and thrown away."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core import bridge
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.names import ITEMS
+from evals import library
+from workbench.behind.collections import work as collections_work
+from workbench.behind.collections.shown import Shelved, known_models
+from workbench.ui import errors
+from workbench.ui.collections import chunker as collections_chunker
+from workbench.ui.collections.state import go
+from workbench.ui.collections.work import asked_for
+
+MOST_QUERIES: Final = 10_000
+_ASKING: Final = "out.asking"  # which collection somebody is about to drop
+
+
+def extend(store: Store, view: View, shelf: Sequence[Shelved]) -> None:
+    """Chunk once more, embed once more: a collection has as many as one wants to compare."""
+    if view.row.attached is not None:
+        _note(
+            "An attached table is only ever read",
+            "It can be chunked and embedded no further here. `rankbook data aside` builds what a leg lacks, beside it.",
+        )
+        return
+    left, right = st.columns(2, gap="large")
+    with left:
+        _chunk(store, view)
+    with right:
+        _embed(store, view, known_models(shelf))
+
+
+def _chunk(store: Store, view: View) -> None:
+    st.html("<h3>Another chunk set</h3><p>Beside those there are, embedded with every model of the collection.</p>")
+    name = st.text_input("Name", key="extend.name", placeholder="small", max_chars=60)
+    chunker = collections_chunker.draw("extend")
+    if not chunker:
+        return
+    there = [each.name for each in view.chunk_sets]
+    if name in there:
+        st.html(f"<p>There is a chunk set <code>{html.escape(name)}</code> already. Give this one another name.</p>")
+    st.button(
+        "Make the chunk set",
+        key="extend.chunk",
+        icon=":material/content_cut:",
+        disabled=not name.strip() or name in there,
+        on_click=asked_for(lambda: collections_work.chunk(store, view, name.strip(), chunker)),
+    )
+
+
+def _embed(store: Store, view: View, known: list[str]) -> None:
+    st.html("<h3>Another model</h3><p>Beside those there are. A text that was embedded once is not embedded again.</p>")
+    model = st.selectbox(
+        "Model",
+        known,
+        key="extend.model",
+        index=None,
+        accept_new_options=True,
+        placeholder="Choose, or type a name",
+        help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL.",
+    )
+    sets = [each.name for each in view.chunk_sets]
+    over = st.multiselect("Over", sets, default=sets, key="extend.over", format_func=_level)
+    st.button(
+        "Embed",
+        key="extend.embed",
+        icon=":material/scatter_plot:",
+        disabled=not (model and over),
+        on_click=asked_for(lambda: collections_work.embed(store, view, str(model).strip(), tuple(over))),
+    )
+
+
+def _level(name: str) -> str:
+    return "whole documents" if name == ITEMS else name
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def check(store: Store, view: View) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.html(
+            "<h3>Is it whole?</h3><p>Compares what should stand in its tables with what does: chunks, words, vectors, "
+            "statistics, indexes.</p>"
+        )
+        attached = view.row.attached is not None
+        if attached:
+            st.html("<p>An attached table has no tables here to verify.</p>")
+        begin = asked_for(lambda: collections_work.check(store, view))
+        st.button("Verify", key="check.verify", icon=":material/fact_check:", on_click=begin, disabled=attached)
+    with right:
+        _recall(store, view)
+
+
+def _recall(store: Store, view: View) -> None:
+    st.html(
+        "<h3>What does the vector index miss?</h3><p>How many of the true nearest, by comparing with every vector, its "
+        "HNSW index brings up, measured on the collection's own queries.</p>"
+    )
+    sets = {each.key: each.name for each in view.chunk_sets if view.embedding_set(each)}
+    if not sets and view.row.attached is None:
+        st.html('<div class="rb-nothing">There are no vectors yet: embed the collection first, under Extend.</div>')
+        return
+    levels = list(sets.values()) or [ITEMS]
+    chunks = st.selectbox("Vectors of", levels, key="check.chunks", format_func=_level, index=min(1, len(levels) - 1))
+    key = next((key for key, name in sets.items() if name == chunks), 0)
+    models = [each.model for each in view.embedding_sets if each.chunk_set == key]
+    model = st.selectbox("Model", models, key="check.model") if len(models) > 1 else None
+    with st.container(horizontal=True):
+        queries = st.number_input("Queries", 1, MOST_QUERIES, 100, key="check.queries", help="In the order of ids.")
+        depth = st.number_input(
+            "Neighbours", 1, 1000, 10, key="check.depth", help="How many of the nearest are looked at."
+        )
+    begin = asked_for(lambda: collections_work.recall(store, view, chunks, model, int(queries), int(depth)))
+    st.button("Measure", key="check.recall", icon=":material/speed:", on_click=begin)
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+def out(store: Store, view: View, row: Shelved) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.html(
+            "<h3>Take it along</h3><p>Documents, queries and labels as a BEIR archive, which any harness reads and "
+            "which can be added here again. Chunks and vectors are not in it: they are made anew.</p>"
+        )
+        begin = asked_for(lambda: collections_work.export(store, view))
+        st.button("Export as BEIR", key="out.export", icon=":material/archive:", on_click=begin)
+    with right:
+        st.html("<h3>Drop it</h3><p>Away with it, and with its labels. There is no undo.</p>")
+        st.button("Drop the collection", key="out.drop", icon=":material/delete:", on_click=_ask, args=(view.name,))
+    if st.session_state.get(_ASKING) == view.name:
+        _confirm(store, view, row)
+
+
+def _ask(name: str) -> None:
+    st.session_state.pop("out.typed", None)
+    st.session_state[_ASKING] = name
+
+
+def _asked_no_more() -> None:
+    st.session_state.pop(_ASKING, None)
+
+
+@st.dialog("Drop the collection?", on_dismiss=_asked_no_more)
+def _confirm(store: Store, view: View, row: Shelved) -> None:
+    with errors.shown():
+        attached = view.row.attached is not None
+        what = (
+            "the mapping and what was built aside go; the table itself stays as it is"
+            if attached
+            else f"its {row.summary.items:,} documents with chunks and vectors, {row.summary.queries:,} queries and "
+            f"{row.labels:,} labels go"
+        )
+        st.html(
+            f"<p><strong>{html.escape(view.name)}</strong>: {what}. <strong>This cannot be undone.</strong> Export it "
+            "first if somebody may want it back; its embeddings stay cached, so that adding it again is quick.</p>"
+        )
+        if st.button("Export it first", key="out.export.first", icon=":material/archive:"):
+            collections_work.export(store, view)
+            _asked_no_more()
+            st.rerun()
+        typed = st.text_input("Type its name to confirm", key="out.typed", autocomplete="off")
+        gone = st.button(
+            "Drop it for good", key="out.gone", type="primary", disabled=typed.strip() != view.name.strip()
+        )
+        if gone and typed.strip() == view.name.strip():
+            bridge.run(library.drop(store, view.name))
+            st.session_state["collections.dropped"] = view.name
+            _asked_no_more()
+            go(collection="")
+            st.rerun()
+
+
+def _note(title: str, sentence: str) -> None:
+    st.html(f'<div class="rb-box rb-note" role="note"><strong>{title}</strong><p>{errors.as_html(sentence)}</p></div>')

@@ -1,0 +1,146 @@
+"""What came of work on a collection: an import report, checks, the recall of an index, an archive to download."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import streamlit as st
+
+from core.errors import InputError
+from core.store.ingest import Report
+from core.store.verify import Finding
+from evals.library import Added
+from workbench.behind.collections import uploads
+from workbench.behind.collections.out import LARGEST, Zipped
+from workbench.behind.collections.shown import OUTCOMES, many, told_bytes
+from workbench.behind.collections.work import Recall
+from workbench.ui import errors, textgrid
+from workbench.ui.collections.state import go, links_of
+from workbench.ui.textgrid import Column, Line
+
+FLAWS_SHOWN: Final = 100
+FLAWS: Final = (
+    Column("what", "What is wrong, in a sentence.", long=True),
+    Column("id", "The document, query or label that it is about."),
+    Column("where", "File and line, where the source has such.", long=True),
+    Column("what was done"),
+)
+
+
+def draw(what: str, name: str, result: Any) -> None:
+    """The result of that kind of work."""
+    drawn: dict[str, Callable[[str, Any], None]] = {
+        "add": added,
+        "resume": _extended if isinstance(result, Report) else added,
+        "chunk": _extended,
+        "embed": _extended,
+        "verify": _verified,
+        "recall": _recalled,
+        "export": _exported,
+    }
+    drawn[what](name, result)
+
+
+def added(name: str, result: Added) -> None:
+    """The import report."""
+    report = result.report
+    said = (
+        f"{many(report.added, 'document')} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
+        f"{report.removed:,} removed; {many(report.chunks, 'chunk')} made, {many(report.embedded, 'text')} embedded; "
+        f"{many(result.queries, 'query', 'queries')}, {many(result.labels, 'label')}; "
+        f"{sum(report.seconds.values()):.1f} s."
+    )
+    st.html(f'<p class="rb-report">{html.escape(said)}</p>')
+    with st.container(horizontal=True, vertical_alignment="center"):
+        links_of(name, labelled=bool(result.labels))
+        st.button("Show it", key=f"show.{name}", on_click=go, kwargs={"collection": name}, icon=":material/visibility:")
+    if result.flaws:
+        total = len(result.flaws) - len(report.flaws) + report.flawed
+        rows = [
+            {"place": str(flaw.place), "subject": flaw.subject, "outcome": flaw.outcome, "message": flaw.message}
+            for flaw in result.flaws[:FLAWS_SHOWN]
+        ]
+        with st.expander(f"{many(total, 'remark')} on the input", expanded=not report.added):
+            flaws(f"report.{name}", rows, total)
+
+
+def flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None:
+    """Remarks row by row, the first of them."""
+    rows = list(found)[:FLAWS_SHOWN]
+    lines = [
+        Line(
+            str(at),
+            (
+                str(flaw["message"]),
+                str(flaw["subject"]),
+                uploads.told(str(flaw["place"])),
+                OUTCOMES.get(str(flaw["outcome"]), str(flaw["outcome"])),
+            ),
+        )
+        for at, flaw in enumerate(rows)
+    ]
+    textgrid.draw(key, "Remarks on the input", FLAWS, lines, empty="Nothing to remark.", low=True)
+    if total > len(rows):
+        st.html(f"<p>... and {total - len(rows):,} more. <code>rankbook data show NAME --json</code> has them.</p>")
+
+
+def problem(error: Exception) -> None:
+    """What went wrong, uploaded files under the names that they were sent by."""
+    if isinstance(error, InputError):
+        error = InputError(uploads.told(str(error)))
+    errors.draw(error)
+
+
+def _extended(name: str, report: Report) -> None:
+    st.html(f'<p class="rb-report">{report.chunks:,} chunks made, {report.embedded:,} texts embedded.</p>')
+    links_of(name, labelled=False)
+
+
+def _verified(name: str, findings: list[Finding]) -> None:
+    wrong = [finding for finding in findings if finding.wrong]
+    if not wrong:
+        st.html(f'<p class="rb-report">All {len(findings)} checks found what should be there, and nothing else.</p>')
+    lines = [
+        Line(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
+        for at, finding in enumerate(sorted(findings, key=lambda each: -each.wrong))
+    ]
+    for finding in wrong:
+        st.html(
+            f"<p><strong>{html.escape(finding.check)}: {finding.wrong:,}.</strong> {html.escape(finding.way_out)}</p>"
+        )
+    columns = (Column("what must not be there", long=True), Column("found", right=True))
+    with st.expander(f"The {len(findings)} checks", expanded=bool(wrong)):
+        textgrid.draw(f"verified.{name}", "Checks", columns, lines)
+
+
+def _recalled(_: str, found: Recall) -> None:
+    missed = len(found.shares) - found.perfect
+    st.html(
+        f'<p class="rb-report">The index (<code>{html.escape(found.index)}</code>, HNSW) over '
+        f"<code>{html.escape(found.chunks)}</code> by <code>{html.escape(found.model)}</code> brings up "
+        f"<strong>{found.mean:.2%}</strong> of the {found.depth} nearest that exact search finds, on average over "
+        f"{len(found.shares):,} queries; the least was {min(found.shares):.0%}. {missed:,} queries missed something."
+        "</p>"
+    )
+
+
+def _exported(name: str, archive: Zipped) -> None:
+    st.html(
+        f'<p class="rb-report">{archive.documents:,} documents, {archive.queries:,} queries and {archive.labels:,} '
+        f"labels, {told_bytes(archive.bytes)}. It is kept for a day, or until it is closed.</p>"
+    )
+    if archive.bytes > LARGEST:
+        path = html.escape(str(archive.path))
+        st.html(f"<p>That is too much for a download. It lies on this machine: <code>{path}</code></p>")
+        return
+    st.download_button(
+        "Download",
+        archive.path.read_bytes,
+        archive.path.name,
+        "application/zip",
+        key=f"download.{name}",
+        on_click="ignore",
+        icon=":material/download:",
+    )

@@ -1,0 +1,78 @@
+"""What is selected on the Collections page, as the address bar holds it, and ways to other pages."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from workbench.behind.collections.asked import Asked
+
+
+def current() -> Asked:
+    return Asked.of(st.query_params)
+
+
+def go(**changes: str) -> None:
+    """Change it. In a callback, so that the run that follows sees it from its first line."""
+    st.query_params.from_dict(current().but(**changes).parameters())
+
+
+def goes(field: str) -> Callable[[str], None]:
+    """What hears a value and puts it into one field."""
+    return lambda value: go(**{field: value})
+
+
+def chooser(label: str, field: str, options: Sequence[str], chosen: str, named: Callable[[str], str] = str) -> str:
+    """A select box for one field of the address."""
+    key = _shown(field, chosen if chosen in options else None)
+    st.selectbox(label, options, format_func=named, key=key, placeholder="Choose", on_change=_followed(key, field))
+    return chosen
+
+
+def tabs(label: str, field: str, options: dict[str, str], chosen: str | None) -> None:
+    """Buttons in a row for one field of the address. Their words are ours: they are read as Markdown."""
+    key = _shown(field, chosen)
+    st.segmented_control(
+        label,
+        list(options),
+        format_func=options.__getitem__,
+        key=key,
+        on_change=_followed(key, field),
+        label_visibility="collapsed",
+    )
+
+
+def _shown(field: str, value: str | None) -> str:
+    """Only where it differs: setting it anew would wipe out what somebody is choosing."""
+    key = f"collections.{field}"
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+    return key
+
+
+def _followed(key: str, field: str) -> Callable[[], None]:
+    def follow() -> None:
+        value = st.session_state[key]
+        # None: the chosen one was clicked again. The same: an echo from before the way back, which must not move on.
+        if value not in (None, getattr(current(), field)):
+            go(**{field: value})
+
+    return follow
+
+
+def links(pages: dict[str, tuple[str, dict[str, str]]]) -> None:
+    """Ways to other pages, by their words: a path beside this page's and what its address is to say."""
+    made = [
+        f'<a class="rb-link" href="./{path}?{html.escape(urlencode(said))}" target="_self">{html.escape(words)}</a>'
+        for words, (path, said) in pages.items()
+    ]
+    st.html(f'<p class="rb-links">{" ".join(made)}</p>', width="content")
+
+
+def links_of(name: str, *, labelled: bool) -> None:
+    """Where to go with a collection."""
+    search = {"Search it": ("", {"collection": name})}
+    links(search | ({"Evaluate it": ("weights", {"collection": name})} if labelled else {}))

@@ -1,0 +1,49 @@
+// A document in full with its chunks as bands. Its text is a stranger's: textContent alone.
+const SHADES = 3; // bands beside each other never bear the same
+const kept = new WeakMap();
+
+const made = (tag, className, text) => {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
+};
+
+const saidOf = (band) => {
+  const name = band.level === "parent" ? "Parent" : band.level === "child" ? "Child" : "Chunk";
+  const where = [band.heading_path.join(" › "), band.page ? `page ${band.page}` : ""].filter(Boolean).join(", ");
+  return `${name} ${band.ordinal}, ${band.end - band.start} characters (${band.start}–${band.end})${where ? `: ${where}` : ""}`;
+};
+
+const markOf = (band) => {
+  const mark = made("span", `mark ${band.level}`, `${band.level === "parent" ? "parent " : ""}${band.ordinal}`);
+  mark.title = saidOf(band);
+  mark.setAttribute("role", "img");
+  mark.setAttribute("aria-label", saidOf(band));
+  return mark;
+};
+
+const pieceOf = (piece) => {
+  const part = made("span", ["piece", piece.within.length ? `band shade${piece.within[0] % SHADES}` : "", piece.within.length > 1 ? "shared" : ""].join(" "));
+  if (piece.within.length > 1) part.title = `In chunks ${piece.within.join(" and ")}: they overlap here.`;
+  part.append(...piece.begins.map(markOf), document.createTextNode(piece.text));
+  return part;
+};
+
+export default function ({ data, parentElement }) {
+  const seen = JSON.stringify(data);
+  const text = parentElement.querySelector(".text");
+  if (kept.get(parentElement) === seen && text.childElementCount) return;
+  kept.set(parentElement, seen);
+  const facts = made("div", "facts");
+  for (const [name, value] of data.facts) {
+    const fact = made("span", "fact");
+    fact.append(made("span", "name", name), made("span", "", value));
+    facts.append(fact);
+  }
+  parentElement.querySelector(".head").replaceChildren(made("h3", "", data.title), facts);
+  text.setAttribute("role", "document");
+  text.setAttribute("aria-label", "The document's text, with its chunks");
+  text.replaceChildren(...data.pieces.map(pieceOf));
+  if (data.cut) text.append(made("p", "cut", data.cut));
+}

@@ -1,0 +1,32 @@
+"""A document in full with its chunks shown as bands, the boundaries visible. Its texts go to the page as text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import streamlit as st
+
+from workbench.behind.collections.browsed import LONGEST_TEXT, Read
+from workbench.ui.cards import shortened, title_of
+from workbench.ui.theme import read
+
+LONGEST_FACT = 120
+_component = st.components.v2.component(
+    "rankbook.collections_text",
+    html='<div class="head"></div><div class="text" tabindex="0"></div>',
+    css=f"{read('shared.css')}\n{read('collections/text.css')}",
+    js=read("collections/text.js"),
+)
+
+
+def draw(key: str, document: Read) -> None:
+    """The text, cut at its chunks' boundaries; overlapping chunks share a hatched piece."""
+    facts = [[name, shortened(str(value), LONGEST_FACT)] for name, value in document.metadata.items() if value]
+    data: dict[str, Any] = {
+        "title": title_of(document.title, document.id),
+        "facts": [["id", document.id], *facts],
+        "pieces": [asdict(piece) for piece in document.pieces],
+        "cut": f"The text goes on: {LONGEST_TEXT:,} characters are shown." if document.cut else "",
+    }
+    _component(key=key, data=data)

@@ -1,0 +1,124 @@
+"""Work on collections, wherever one looks from: how far it is, Stop, and what came of it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import streamlit as st
+
+from core.errors import RankbookError
+from core.store.engine import Store
+from workbench.behind.collections import work as collections_work
+from workbench.behind.collections.asked import Asked
+from workbench.behind.collections.work import Doing
+from workbench.behind.jobs import Job, Key
+from workbench.ui import errors
+from workbench.ui.collections import add as collections_add
+from workbench.ui.collections import results as collections_results
+from workbench.ui.collections.state import current, go
+
+BEAT: Final = 0.6  # seconds between two looks at work under way
+
+
+def draw(store: Store, selected: str, *, own: bool) -> None:
+    """The panel of the selected collection's `own` work, or of all other.
+
+    It looks again by itself while something is under way, and the page with it once that has ended.
+    """
+    found = [doing for doing in collections_work.begun(store) if (doing.name == selected) == own]
+    running = frozenset(doing.key for doing in found if not doing.job.ended)
+    st.fragment(_panel, run_every=BEAT if running else None)(found, running, current())
+
+
+def _panel(found: Sequence[Doing], running: frozenset[Key], drawn: Asked) -> None:
+    """Drawn again by itself, and the whole page where that is another one now: the list, or what is selected."""
+    led = (current().collection, current().add) != (drawn.collection, drawn.add)
+    if led or any(doing.job.ended and doing.key in running for doing in found):
+        st.rerun()
+    for doing in found:
+        if collections_work.put_away_already(doing):
+            continue
+        with st.container(border=True, key=_key(doing, "box")), errors.shown():
+            _one(doing)
+
+
+def _key(doing: Doing, part: str) -> str:
+    return f"work.{sha256(repr(doing.key).encode()).hexdigest()[:12]}.{part}"
+
+
+def _one(doing: Doing) -> None:
+    job = doing.job
+    if not job.ended:
+        _under_way(doing)
+        return
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.html(f'<p class="rb-work"><strong>{html.escape(job.title)}</strong> {_outcome(job)}</p>')
+        st.button(
+            "Close",
+            key=_key(doing, "close"),
+            type="tertiary",
+            icon=":material/close:",
+            on_click=collections_work.put_away,
+            args=(doing,),
+        )
+    if job.stopped:
+        st.html("<p>What was stored by then is whole, and stays: asked again, it goes on from there.</p>")
+    elif isinstance(job.problem, Exception):
+        collections_results.problem(job.problem)
+    else:
+        collections_results.draw(doing.what, doing.name, job.result())
+    if (job.stopped or job.problem) and doing.form is not None:
+        st.button(
+            "Change it and try again",
+            key=_key(doing, "again"),
+            icon=":material/edit:",
+            on_click=_again,
+            args=(doing,),
+        )
+
+
+def _outcome(job: Job[Any]) -> str:
+    return "Stopped." if job.stopped else "It failed." if job.problem else "Done."
+
+
+def _under_way(doing: Doing) -> None:
+    share, said = doing.job.told
+    st.html(
+        f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
+        f"<span>{html.escape(said)}</span></p>"
+    )
+    st.progress(share)
+    st.button(
+        "Stop",
+        key=_key(doing, "stop"),
+        icon=":material/stop_circle:",
+        on_click=doing.job.stop,
+        disabled=doing.job.stopping,
+    )
+
+
+def _again(doing: Doing) -> None:
+    """The form as it was filled in."""
+    if doing.form is not None:
+        collections_work.put_away(doing)
+        go(add=collections_add.refill(doing.form))
+
+
+def asked_for(begin: Callable[[], Job[Any]]) -> Callable[[], None]:
+    """A button's callback that begins work; what refuses to begin is told where the page is drawn anew."""
+
+    def click() -> None:
+        try:
+            begin()
+        except RankbookError as error:
+            st.session_state["collections.refused"] = error
+
+    return click
+
+
+def draw_refusal() -> None:
+    if (refused := st.session_state.pop("collections.refused", None)) is not None:
+        errors.draw(refused)

@@ -1,0 +1,173 @@
+"""What is judged, and by whom: the choosers of the judging page. Each writes the address; Begin begins the sitting."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core import bridge
+from core.store.engine import Store
+from evals.evaluation import Opened
+from evals.references import every_name
+from evals.running import run_store
+from evals.running.run_store import SHOWN, Summary
+from workbench.behind.judging import asked as judging_asked
+from workbench.behind.judging.asked import Asked, joined
+from workbench.behind.weights import asked as weights_asked
+from workbench.ui import address, errors
+
+NAME = "judging"
+CLEARED = ("begun",)  # another pool is another sitting
+WHAT = {"pool": "The top of each", "settle": "What would settle A against B"}
+LAYOUTS = {"one": "One at a time", "list": "A list per query"}
+
+
+def where(store: Store, asked: Asked, names: list[str]) -> Iterator[DeltaGenerator]:
+    """Which collection and query set, first: the rest hangs on it. Gives the places beside them."""
+    sets = bridge.run(weights_asked.query_sets_of(store, asked.collection)) if asked.collection in names else []
+    places = iter(st.columns(4 if len(sets) > 1 else 3))
+    with next(places):
+        gone = ("query_set", "split", "variants", *CLEARED)
+        address.chooser(NAME, "Collection", "collection", names, asked.collection, clears=gone)
+    if len(sets) > 1:
+        with next(places):
+            address.chooser(
+                NAME, "Query set", "query_set", sets, asked.query_set, clears=("split", "variants", *CLEARED)
+            )
+    return places
+
+
+def how(store: Store, asked: Asked, ground: Opened, places: Iterator[DeltaGenerator]) -> None:
+    """Who judges what, how deep, and how it is shown."""
+    with next(places):
+        splits = [*ground.labelled.splits, "all"]
+        address.chooser(NAME, "Labelled queries", "split", splits, asked.split, clears=("variants", *CLEARED))
+    with next(places):
+        address.text(
+            NAME,
+            "Your name",
+            "judge",
+            asked.judge,
+            max_chars=judging_asked.LONGEST_NAME,
+            help="No password: it signs your grades.",
+        )
+    what, whose = st.columns(2)
+    with what:
+        _tabs("What to judge", "what", WHAT, asked.what)
+    with whose:
+        _variants(store, asked)
+    _details(asked)
+    _begin(asked)
+
+
+def _details(asked: Asked) -> None:
+    places = iter(st.columns([1, 1, 1, 1], vertical_alignment="bottom"))
+    with next(places):
+        if asked.settles:
+            metrics = list(dict.fromkeys((*judging_asked.METRICS, asked.metric)))
+            address.chooser(NAME, "By the metric", "metric", metrics, asked.metric, clears=CLEARED)
+        else:
+            depths = list(dict.fromkeys((*judging_asked.DEPTHS, asked.depth)))
+            address.chooser(NAME, "How deep", "depth", depths, asked.depth, clears=CLEARED)
+    with next(places):
+        many = list(dict.fromkeys((*judging_asked.SITTINGS, asked.many)))
+        address.chooser(NAME, "Documents a sitting", "many", many, asked.many, clears=CLEARED)
+    with next(places):
+        _tabs("Shown", "layout", LAYOUTS, asked.layout)
+    with next(places):
+        _again(asked)
+
+
+def _begin(asked: Asked) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Begin",
+            key="judging.begin",
+            type="primary",
+            icon=":material/gavel:",
+            disabled=bool(asked.missing or asked.begun),
+            on_click=lambda: address.go(begun="1"),
+        )
+        if asked.missing:
+            st.html(f'<p class="rb-summary">{html.escape(asked.missing)}</p>')
+
+
+def _tabs(label: str, field: str, options: Mapping[str, str], chosen: str) -> None:
+    """Buttons in a row; the first is what holds where the address says nothing."""
+    key, first = f"{NAME}.{field}", next(iter(options))
+    chosen = chosen if chosen in options else first
+    if st.session_state.get(key) != chosen:
+        st.session_state[key] = chosen
+
+    def follow() -> None:
+        if (value := st.session_state[key]) is not None:
+            address.go(**{field: "" if value == first else value, **dict.fromkeys(CLEARED, "")})
+
+    st.segmented_control(label, list(options), format_func=options.__getitem__, key=key, on_change=follow)
+
+
+def _variants(store: Store, asked: Asked) -> None:
+    """Variants by name, and kept runs by id. What the address names and nobody knows is not drawn: running it tells."""
+    kept = {run.id: run for run in bridge.run(run_store.listed(store, collection=asked.collection))}
+    fitting = {key: run for key, run in kept.items() if _fits(run, asked)}
+    options = [*every_name(), *fitting]
+    chosen = [each for each in (_whole(name, fitting) for name in asked.entries) if each in options]
+    key = f"{NAME}.variants"
+    if st.session_state.get(key) != chosen:
+        st.session_state[key] = chosen
+
+    def follow() -> None:
+        address.go(variants=joined(st.session_state[key]), **dict.fromkeys(CLEARED, ""))
+
+    st.multiselect(
+        "A and B" if asked.settles else "Whose results",
+        options,
+        key=key,
+        format_func=lambda name: told(name, fitting),
+        max_selections=2 if asked.settles else 8,
+        placeholder="Variants, and kept runs",
+        on_change=follow,
+    )
+
+
+def _fits(run: Summary, asked: Asked) -> bool:
+    return run.subject.split == asked.split and run.subject.query_set == asked.query_set
+
+
+def _whole(name: str, kept: Mapping[str, Summary]) -> str:
+    """An id's beginning as the id."""
+    return next((key for key in kept if len(name) >= 8 and key.startswith(name)), name)
+
+
+def told(name: str, kept: Mapping[str, Summary]) -> str:
+    run = kept.get(name)
+    return name if run is None else f"{run.name} (kept run {run.id[:SHOWN]})"
+
+
+def _again(asked: Asked) -> None:
+    key = f"{NAME}.again"
+    if st.session_state.get(key) != bool(asked.again):
+        st.session_state[key] = bool(asked.again)
+    st.toggle(
+        "Also what others judged",
+        key=key,
+        help="All that you have not judged yourself, for agreement. Else only what nobody has judged.",
+        on_change=lambda: address.go(again="1" if st.session_state[key] else "", **dict.fromkeys(CLEARED, "")),
+    )
+
+
+def refused(asked: Asked) -> bool:
+    """Whether the name is none that a person may sign with; said where it stands."""
+    from core.errors import RankbookError
+    from evals.judging.judgements import signed
+
+    try:
+        if asked.judge:
+            signed(asked.judge)
+    except RankbookError as error:
+        errors.draw(error)
+        return True
+    return False

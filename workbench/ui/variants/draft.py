@@ -1,0 +1,96 @@
+"""A variant while somebody changes it: the text in hand until it is saved, and the way back from what was saved.
+
+Drafts live in the session, by the variant's name: a look at another variant loses none. What is kept is
+`evals.kept_variants`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from core.errors import SpecError
+from evals import kept_variants
+from evals.kept_variants import Kept
+from workbench.behind import toml_edit
+from workbench.behind.variants.asked import Entry
+
+UNDO = "variants.undo"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text in hand, and the one that it was made of."""
+
+    entry: Entry
+    base: str
+    text: str
+
+    @property
+    def changed(self) -> bool:
+        return self.text != self.base
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What was done, in words, and the file as it was before."""
+
+    said: str
+    before: Kept
+
+
+def of(entry: Entry) -> Draft:
+    base, text = st.session_state.get(_key(entry.name), (entry.text, entry.text))
+    return Draft(entry, base, text) if text != base else Draft(entry, entry.text, entry.text)
+
+
+def edit(draft: Draft, text: str) -> None:
+    st.session_state[_key(draft.entry.name)] = (draft.base, text.replace("\r\n", "\n"))
+
+
+def discard(name: str) -> None:
+    st.session_state.pop(_key(name), None)
+
+
+def save(draft: Draft) -> str:
+    """In the place of the kept one; its name, which may be another now."""
+    name = draft.entry.name
+    before = kept_variants.get(name)
+    if before.text != draft.base:
+        raise SpecError(
+            f"{name!r} was changed elsewhere since you began. Save yours as new, or discard it to see what is there."
+        )
+    made = kept_variants.keep(draft.text, over=name)
+    discard(name)
+    st.session_state[UNDO] = Undo(f"{name} was overwritten.", before)
+    return made.name
+
+
+def save_as(draft: Draft, name: str) -> str:
+    """As one more of one's own, under that name."""
+    made = kept_variants.keep(toml_edit.put(draft.text, {("name",): name.strip()}))
+    discard(draft.entry.name)
+    st.session_state.pop(UNDO, None)
+    return made.name
+
+
+def drop(name: str) -> None:
+    st.session_state[UNDO] = Undo(f"{name} was deleted.", kept_variants.drop(name))
+    discard(name)
+
+
+def undo() -> str:
+    """Back to what was before; its name."""
+    done: Undo = st.session_state.pop(UNDO)
+    kept_variants.put_back(done.before)
+    return done.before.name
+
+
+def undoable() -> Undo | None:
+    found: Undo | None = st.session_state.get(UNDO)
+    return found
+
+
+def _key(name: str) -> str:
+    return f"variants.draft.{name}"

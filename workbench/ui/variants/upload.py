@@ -1,0 +1,39 @@
+"""A variant that comes in as a TOML file, as `rankbook variant keep` takes it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.errors import InputError, RankbookError
+from evals import kept_variants
+from workbench.behind.variants import text as variant_text
+from workbench.ui import address, errors
+
+KEY, LARGEST = "variants.upload", 1  # megabytes
+
+
+def draw() -> None:
+    with st.popover("Add from a file", icon=":material/upload_file:"):
+        st.file_uploader("A variant's TOML file", key=KEY, max_upload_size=LARGEST, on_change=_taken)
+        error = st.session_state.pop(f"{KEY}.problem", None)
+        if error is not None:
+            errors.draw(error)
+
+
+def _taken() -> None:
+    given = st.session_state[KEY]
+    if given is None:
+        return
+    try:
+        address.go(variant=_kept(given.getvalue()), beside="", view="")
+    except RankbookError as error:
+        st.session_state[f"{KEY}.problem"] = error
+
+
+def _kept(content: bytes) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError("The file is not UTF-8, which TOML is written in.") from error
+    variant_text.read(text)
+    return kept_variants.keep(text).name

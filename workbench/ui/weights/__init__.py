@@ -1,0 +1,1 @@
+"""The weight surface on screen."""

@@ -1,0 +1,77 @@
+"""The Collections page: what there is, one of them at length, a form for another, and work under way."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from core import bridge
+from core.store import collections
+from core.store.engine import Store
+from core.store.names import composed
+from workbench.behind.collections.shown import Shelved
+from workbench.ui import errors, theme
+from workbench.ui.collections import about as collections_about
+from workbench.ui.collections import add as collections_add
+from workbench.ui.collections import browse as collections_browse
+from workbench.ui.collections import extend as collections_extend
+from workbench.ui.collections import listing as collections_list
+from workbench.ui.collections import work as collections_work
+from workbench.ui.collections.state import current, tabs
+
+VIEWS = {
+    "about": "About",
+    "documents": "Documents",
+    "queries": "Queries",
+    "extend": "Extend",
+    "check": "Check",
+    "out": "Export, drop",
+}
+
+
+def render(store: Store) -> None:
+    st.html(f"<style>{theme.read('collections/page.css')}</style>")
+    asked = current()
+    shelf = collections_list.shelf(store)
+    if shelf or asked.way:
+        collections_list.head(adding=bool(asked.way))
+    _dropped()
+    collections_work.draw_refusal()
+    selected = next((row.name for row in shelf if row.name == composed(asked.collection)), "")
+    collections_work.draw(store, selected, own=False)
+    if asked.way:
+        collections_add.draw(store, shelf)
+    if not shelf:
+        if not asked.way:
+            collections_list.welcome()
+        return
+    collections_list.draw(shelf)
+    if asked.collection:
+        with errors.shown():
+            _one(store, shelf, asked.collection)
+
+
+def _dropped() -> None:
+    if name := st.session_state.pop("collections.dropped", None):
+        st.html(f'<p class="rb-summary" role="status"><b>{html.escape(name)}</b> is gone.</p>')
+
+
+def _one(store: Store, shelf: Sequence[Shelved], name: str) -> None:
+    view = bridge.run(collections.get(store, name))  # says what there is instead
+    row = next((each for each in shelf if each.name == view.name), None)
+    if row is None:
+        return  # made this very moment: the list comes with the next look
+    collections_about.head(store, row)
+    tabs("What to see of it", "view", VIEWS, current().shown)
+    collections_work.draw(store, view.name, own=True)
+    shown: dict[str, Callable[[], None]] = {
+        "about": lambda: collections_about.draw(store, view, row),
+        "documents": lambda: collections_browse.documents(store, view),
+        "queries": lambda: collections_browse.queries(store, view),
+        "extend": lambda: collections_extend.extend(store, view, shelf),
+        "check": lambda: collections_extend.check(store, view),
+        "out": lambda: collections_extend.out(store, view, row),
+    }
+    shown[current().shown]()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evals.metric_names import Metric
+from evals.running.plan import DEEPEST
 from evals.runs import Run
 
 if TYPE_CHECKING:
@@ -107,4 +108,4 @@ def _warned(kind: str, found: Sequence[Mapping[str, Any]]) -> Warned:
 
 
 def _depth(run: Run) -> int:
-    return run.depth or (run.variant.top_k if run.variant else 0)
+    return min(run.depth or (run.variant.top_k if run.variant else 0), DEEPEST)

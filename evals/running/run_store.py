@@ -69,7 +69,10 @@ def _digest(content: object) -> str:
 
 
 async def save(store: Store, run: Run) -> Run:
-    """The run as it is kept: with its id, which a foreign one gets here, and the time."""
+    """The run as it is kept: with its id, which a foreign one gets here, and the time.
+
+    One that was read from here, and was timed since, has the rankings that it had: its scores stand.
+    """
     identity = run.id or (run_id(run.subject, run.variant, run.depth) if run.variant else _foreign_id(run))
     row = {
         "id": identity,
@@ -90,7 +93,8 @@ async def save(store: Store, run: Run) -> Run:
         "rankings": _content(run),
     }
     statement = insert(StoredRun).values(row)
-    changed = {name: statement.excluded[name] for name in row if name != "id"} | {"created_at": func.now()}
+    stands = {"id", "scores"} if run.made_at is not None else {"id"}
+    changed = {name: statement.excluded[name] for name in row if name not in stands} | {"created_at": func.now()}
     kept = statement.on_conflict_do_update(index_elements=["id"], set_=changed).returning(StoredRun.created_at)
     async with store.begin() as connection:
         return replace(run, id=identity, made_at=await connection.scalar(kept))
@@ -212,7 +216,8 @@ def _several(reference: str, found: Sequence[Summary]) -> str:
     )
     return (
         f"{reference!r} stands for {len(found)} runs: {told}{'; ...' if len(found) > 5 else ''}. "
-        "Give more of the id, or pin the one you mean under a name."
+        "Give more of the id, name the split or the collection where the command has them (--split, --collection), or "
+        "pin the one you mean under a name."
     )
 
 

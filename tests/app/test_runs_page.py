@@ -35,18 +35,29 @@ HOSTILE = "<img src=x onerror=alert(1)> **bold**"
 TREC = "q1 Q0 descale 1 3.0 ours\nq1 Q0 teapot 2 2.0 ours\nq2 Q0 e42 1 1.5 ours\nq9 Q0 e42 1 1.5 ours\nodd line\n"
 
 
-@pytest.fixture
-def runs(store: Store) -> Iterator[dict[str, Run]]:
-    """Two runs over the kettles, that are gone afterwards."""
-    ground = bridge.run(evaluation.opened(store, "kettles"))
-    split = ground.split("test")
-    made = [variant(ground.view, name) for name in ("bm25", "trigram")]
-    board, _ = bridge.run(evaluation.evaluated(ground, made, split, Wanted(again=True)))
-    yield {run.name: run for run in board.runs}
+@pytest.fixture(autouse=True)
+def emptied(store: Store) -> Iterator[None]:
+    """No run before, whatever other tests kept, and none afterwards."""
+    _empty(store)
+    yield
+    _empty(store)
+
+
+def _empty(store: Store) -> None:
     for name in bridge.run(run_store.pinned(store)):
         bridge.run(run_store.unpin(store, name))
     for run in bridge.run(run_store.listed(store)):
         bridge.run(run_store.remove(store, run.id))
+
+
+@pytest.fixture
+def runs(store: Store, emptied: None) -> dict[str, Run]:
+    """Two runs over the kettles."""
+    ground = bridge.run(evaluation.opened(store, "kettles"))
+    split = ground.split("test")
+    made = [variant(ground.view, name) for name in ("bm25", "trigram")]
+    board, _ = bridge.run(evaluation.evaluated(ground, made, split, Wanted(again=True)))
+    return {run.name: run for run in board.runs}
 
 
 def draw() -> None:

@@ -147,6 +147,13 @@ def test_doubts_are_told_beside_the_scores():
     assert [warned.queries for warned in made.warnings if "leaks" in warned.message] == [("q03",)]
 
 
+def test_a_metric_that_looks_deeper_than_anything_is_asked_for_is_doubted():
+    deep = run("good", variant=VARIANT, depth=50_000)
+    made = Board(SPLIT, [deep], ("recall@50000", "recall@10000"))
+    (told,) = (each.message for each in made.warnings if "fewer were asked for" in each.message)
+    assert told == "recall@50000 counts 50000 hits, and fewer were asked for of: good."
+
+
 def test_nothing_is_told_where_there_is_no_doubt():
     assert board("good", "poor").warnings == ()
 

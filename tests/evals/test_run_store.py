@@ -125,6 +125,17 @@ def test_a_foreign_run_has_no_variant_and_is_otherwise_an_equal(store, name):
 # -- lists -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_kept_run_that_is_timed_keeps_its_scores_and_one_that_is_made_anew_does_not(store, name):
+    made = saved(store, name)
+    ask(run_store.keep_scores(store, made.id, {"mrr": 0.25}))
+    kept = ask(run_store.get(store, made.id))
+    ask(run_store.save(store, replace(kept, milliseconds={"q1": 9.0}, timed=("q1",))))
+    (found,) = ask(run_store.listed(store, collection=name))
+    assert (found.scores, found.latency.p50) == ({"mrr": 0.25}, 9.0)
+    ask(run_store.save(store, replace(kept, made_at=None)))
+    assert ask(run_store.listed(store, collection=name))[0].scores == {}
+
+
 def test_a_list_says_all_but_the_rankings_and_does_not_fetch_them(store, name):
     kept = saved(store, name)
     ask(run_store.keep_scores(store, kept.id, {"ndcg@10": 0.5}))

@@ -49,6 +49,13 @@ def test_a_drop_that_may_be_chance_passes_where_only_significant_ones_count():
     assert any("chance" in check.says for check in checks(lenient, made))
 
 
+def test_variants_that_are_not_guarded_do_not_make_the_gate_more_lenient():
+    gate = Gate(variants=("poor",), largest_drop={"mrr@10": 0}, significant=True)
+    alone = checks(gate, board("good", "poor", baseline="good"))
+    among = checks(gate, board("good", "poor", "bare", baseline="good"))
+    assert [(each.outcome, each.says) for each in among] == [(each.outcome, each.says) for each in alone]
+
+
 @pytest.mark.parametrize("name", ["main", "good"])
 def test_a_pinned_baseline_over_other_data_is_an_error_that_says_so(name):
     pinned = run(name, ("right",), subject=replace(SUBJECT, version=2, digest=b"old"), id="pinned")

@@ -128,6 +128,7 @@ class StoredRun(Base):
     latency: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)
     rankings: Mapped[bytes] = mapped_column(LargeBinary)  # compressed, with failures and times: see `packed`
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+    used_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())  # made or reused
 
 
 class Pin(Base):

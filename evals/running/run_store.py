@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -94,7 +94,8 @@ async def save(store: Store, run: Run) -> Run:
     }
     statement = insert(StoredRun).values(row)
     stands = {"id", "scores"} if run.made_at is not None else {"id"}
-    changed = {name: statement.excluded[name] for name in row if name not in stands} | {"created_at": func.now()}
+    now = {"created_at": func.now(), "used_at": func.clock_timestamp()}
+    changed = {name: statement.excluded[name] for name in row if name not in stands} | now
     kept = statement.on_conflict_do_update(index_elements=["id"], set_=changed).returning(StoredRun.created_at)
     async with store.begin() as connection:
         return replace(run, id=identity, made_at=await connection.scalar(kept))
@@ -111,6 +112,13 @@ def _content(run: Run) -> bytes:
         notes=list(run.notes),
         without=dict(run.without),
     )
+
+
+async def used(store: Store, identities: Iterable[str]) -> None:
+    """These are what somebody asked for now, as if they were made now: their names mean them again."""
+    async with store.begin() as connection:
+        reused = update(StoredRun).where(StoredRun.id.in_(list(identities)))
+        await connection.execute(reused.values(used_at=func.clock_timestamp()))
 
 
 async def get(store: Store, identity: str) -> Run | None:
@@ -171,7 +179,7 @@ async def keep_scores(store: Store, identity: str, scores: Mapping[str, Any]) ->
 async def listed(
     store: Store, *, collection: str | None = None, split: str | None = None, most: int | None = None
 ) -> list[Summary]:
-    """The kept runs, newest first."""
+    """The kept runs, last used first."""
     query = _summaries().limit(most)
     if collection is not None:
         query = query.where(StoredRun.collection == collection)
@@ -183,8 +191,8 @@ async def listed(
 async def find(store: Store, reference: str, *, collection: str | None = None, split: str | None = None) -> Summary:
     """By a pin, a whole id, a name or an id's beginning, in this order; refused where several are meant.
 
-    A name means the newest run that bears it, as `prune` has it too: what is evaluated again after a change leaves the
-    older one there. Over several splits or collections it could be either, and is refused.
+    A name means the run that bears it and was made or asked for last, as `prune` has it too: what is evaluated again
+    after a change leaves the older one there. Over several splits or collections it could be either, and is refused.
     """
     known = await listed(store, collection=collection, split=split)
     for fits in (
@@ -223,7 +231,7 @@ def _several(reference: str, found: Sequence[Summary]) -> str:
 
 def _summaries() -> Select[StoredRun]:
     columns = load_only(*(getattr(StoredRun, name) for name in SUMMARY), raiseload=True)
-    return select(StoredRun).options(columns).order_by(StoredRun.created_at.desc(), StoredRun.id)
+    return select(StoredRun).options(columns).order_by(StoredRun.used_at.desc(), StoredRun.id)
 
 
 async def _looked_up(store: Store, query: Select[StoredRun]) -> list[Summary]:
@@ -296,7 +304,7 @@ async def prune(store: Store, *, keep: int = 1, before: datetime | None = None, 
     Pinned ones stay. What was kept of legs of collections that are gone goes with them.
     """
     alike = (StoredRun.collection, StoredRun.query_set, StoredRun.split, StoredRun.name)
-    place = func.row_number().over(partition_by=alike, order_by=(StoredRun.created_at.desc(), StoredRun.id))
+    place = func.row_number().over(partition_by=alike, order_by=(StoredRun.used_at.desc(), StoredRun.id))
     places = select(StoredRun.id, place.label("place")).subquery()
     gone = delete(StoredRun).where(
         StoredRun.id.in_(select(places.c.id).where(places.c.place > keep)),

@@ -184,6 +184,16 @@ def test_a_name_means_the_newest_run_that_bears_it(store, name):
     assert ask(run_store.find(store, "hyb", collection=name)).id == newest.id
 
 
+def test_a_run_that_is_asked_for_again_is_the_one_its_name_means_and_keeps_its_date(store, name):
+    first = saved(store, name)
+    saved(store, name, k1=2.0)
+    ask(run_store.used(store, [first.id]))
+    found = ask(run_store.find(store, "hybrid", collection=name))
+    assert (found.id, found.made_at) == (first.id, first.made_at)
+    ask(run_store.prune(store, collection=name))
+    assert [each.id for each in ask(run_store.listed(store, collection=name))] == [first.id]
+
+
 def test_a_name_over_several_splits_is_refused_with_all_of_them_unless_the_split_is_said(store, name):
     subjects = [Subject(name, 3, "default", b"\x01\x02", split, "abc") for split in ("test", "train")]
     both = [saved(store, name, subject=each) for each in subjects]

@@ -41,6 +41,7 @@ MODULES = (
     "notebook",
     "tuned",
     "weights",
+    "screen",
     "sessions",
     "memory",
 )

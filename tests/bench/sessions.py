@@ -35,7 +35,7 @@ COMPLAINT = 'class="rb-box rb-complaint"'
 
 
 def measure() -> list[Figure]:
-    _load()
+    load_demo()
     with _served() as (address, server):
         taken, failed = asyncio.run(_crowd(address))
         grown = asyncio.run(_grown(address, server.pid))
@@ -47,7 +47,7 @@ def measure() -> list[Figure]:
     ]
 
 
-def _load() -> None:
+def load_demo() -> None:
     from evals import library
     from evals.sources import guess
     from workbench import session

@@ -70,6 +70,8 @@ def flags(host: str, port: int) -> list[str]:
         "logger.hideWelcomeMessage": True,
         "logger.level": "warning",
         "runner.magicEnabled": False,
+        # A widget gets its value twice, as its default too: one that is mounted anew knows the default alone.
+        "global.disableWidgetStateDuplicationWarning": True,
         "runner.postScriptGC": False,  # with a model in memory it takes half a second, in which nothing else is done
         "theme.font": "sans-serif",
         **OPTIONS,

@@ -30,7 +30,7 @@ def followed(bundle: RetrievalBundle, target: Target) -> Way:
         unit in target.units for name in bundle.variant.leg_names for unit, _ in stages[f"leg {name}"].ranking
     )
     if not brought_up:
-        why = "no leg brought it up" if target.units else "it has no unit here that could be searched"
+        why = "no leg has it among those it takes" if target.units else "it has no unit here that could be searched"
         return Way(loss=Loss("recall", why))
     walk = _Walk(set(target.units))
     names = ["fuse", *(name for name in stages if name in FOLLOWED and target.kind != "late chunk")]

@@ -120,6 +120,17 @@ def test_kept_runs_and_files_of_other_engines_are_compared_too(store, tmp_path):
     assert "theirs" in found.headline
 
 
+def test_a_name_that_was_run_over_several_splits_means_the_run_over_the_cells_own(store):
+    named = PAIR.replace("both", "over-two")
+    for split in ("train", "test"):
+        output(store, f'```evaluate\nvariants = [{named}, "bm25"]\nsplit = "{split}"\n```\n')
+    of_its_own = output(store, f'```evaluate\nvariants = ["bm25", {named}]\nbaseline = "over-two"\n```\n')
+    kept = output(store, '```evaluate\nvariants = ["bm25"]\nbaseline = "over-two"\n```\n')
+    assert of_its_own.values["baseline"] == kept.values["baseline"] == "over-two"
+    compared = output(store, '```compare\none = "over-two"\nother = "bm25"\n```\n')
+    assert set(compared.values["by query"]) == {"q1", "q2"}
+
+
 def test_weights_are_swept_and_the_refusal_to_trust_few_labels_is_shown(store):
     cell = '```fusion\nlegs = ["bm25", "vector"]\nsteps = 4\nlooked_on = "test"\nsplit = "train"\n{}```\n'
     careful = output(store, cell.format(""))

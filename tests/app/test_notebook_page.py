@@ -165,6 +165,21 @@ def test_save_and_run_does_both(page, store, folder):
     assert 'query = "teapot"' in text_of(folder)
 
 
+def test_a_source_that_is_not_valid_stays_open_and_puts_the_output_aside_until_it_is(page, store, folder):
+    ran(shown(page), store)
+    press(page, "edit-words")
+    page.text_area(key="text-kettles-words").input('query = "kettle"\ntop_k = 0\n').run()
+    ran(page, store, "save-and-run-words")
+    assert "top_k = 0" in text_of(folder)
+    assert states(page) == ["failed", "fresh"]
+    assert page.text_area(key="text-kettles-words").value == 'query = "kettle"\ntop_k = 0\n'
+    assert "put aside until the cell is valid again" in written(page)
+    page.text_area(key="text-kettles-words").input('query = "kettle"\ntop_k = 2\n').run()
+    ran(page, store, "save-and-run-words")
+    assert states(page) == ["fresh", "fresh"]
+    assert len(page.text_area) == 0
+
+
 def test_the_form_edits_the_same_source_and_keeps_the_rest(page, folder):
     press(shown(page), "edit-words")
     page.segmented_control(key="view-words").set_value("Form").run()

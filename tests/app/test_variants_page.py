@@ -234,6 +234,16 @@ def test_a_link_opens_the_difference_of_two(page):
     assert "No variant is called" in written(page)
 
 
+def test_the_difference_of_what_is_changed_is_to_what_was_saved_unless_another_is_chosen(page):
+    kept_variants.keep(MINE)
+    visit(page, variant="mine")
+    page.number_input(key=key("mine", "form.top_k")).set_value(6).run()
+    page.segmented_control[0].set_value("difference").run()
+    assert not page.exception
+    assert "TOML, from mine as it was saved" in written(page)
+    assert '<span class="new"><i>+</i>top_k = 6  # few</span>' in written(page)
+
+
 def test_the_statement_over_a_collection_is_ready_to_copy(page):
     visit(page, variant="local-rag", view="sql", collection="kettles")
     assert "WITH" in page.code[0].value

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.browser.conftest import CHROMIUM, FLAGS, SERVE
 
@@ -19,6 +19,7 @@ DEMO = (
     "import sys; from workbench.cli import main; "
     "sys.argv[1:] = ['demo', 'handbook', '--blind', '--port', '0', '--no-browser']; main()"
 )
+HEAD = 170  # pixels of the bars that stay at the top
 AT_REST = 1500  # milliseconds, after which nothing moves any more
 
 
@@ -71,9 +72,11 @@ def searched(page: Page) -> None:
 def ran(page: Page) -> None:
     """The tour, every cell of it; the picture shows its scores."""
     page.get_by_role("button", name="Run all").click()
-    page.get_by_role("button", name="Stop", exact=True).wait_for(state="detached")
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
     page.wait_for_timeout(AT_REST)
-    page.get_by_text("Which is better, and how sure is that?").scroll_into_view_if_needed()
+    page.get_by_text("Which is better, and how sure is that?").evaluate("each => each.scrollIntoView()")
+    page.mouse.move(640, 500)
+    page.mouse.wheel(0, -HEAD)
 
 
 def answered(page: Page) -> None:

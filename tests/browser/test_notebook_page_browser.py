@@ -170,7 +170,7 @@ def test_keys_lead_through_the_notebook_and_leave_typing_alone(window):
     page.wait_for_url("**cell=scale")
     page.keyboard.press("e")
     typing = page.locator("textarea")
-    typing.click()
+    expect(typing).to_be_focused()
     page.keyboard.press("Control+End")
     page.keyboard.type("# jk?aA")
     expect(typing).to_have_value('query = "scale"\nvariants = ["fulltext"]\n# jk?aA')

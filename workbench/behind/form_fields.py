@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from core.specs import Tagged
 
 Kind = Literal["switch", "whole", "number", "text", "choice", "texts", "table", "tagged", "list of tagged", "other"]
+ABBREVIATIONS = {"sql": "SQL"}
 _ALTERNATIVES = re.compile(r"\^\((\w+(?:\|\w+)+)\)\$")  # a pattern that is nothing but a choice
 
 
@@ -43,7 +44,8 @@ class Entry:
     @property
     def label(self) -> str:
         """The key in words."""
-        return self.name.replace("_", " ").capitalize()
+        words = self.name.replace("_", " ").split()
+        return " ".join([ABBREVIATIONS.get(words[0], words[0].capitalize()), *words[1:]])
 
     def fits(self, value: Any) -> bool:
         """Whether a widget can show this: what else is written stays as it is."""

@@ -18,6 +18,7 @@ from markdown_it.token import Token
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _TICKS = re.compile(r"\\.|`+|<", re.DOTALL)
+_BESIDE = re.compile(r"(?:\./)?(?P<name>[\w-]+)\.md")
 _ELSEWHERE = re.compile(r"(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 BOM = "\ufeff"
 
@@ -54,8 +55,11 @@ def _image(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
 
 def _link(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
     """To elsewhere in a tab of its own, which learns nothing of this page; within the workbench in its place."""
-    if _ELSEWHERE.match(str(tokens[at].attrs.get("href", ""))):
+    address = str(tokens[at].attrs.get("href", ""))
+    if _ELSEWHERE.match(address):
         tokens[at].attrs |= {"target": "_blank", "rel": "noopener noreferrer"}
+    elif "beside" in env and (file := _BESIDE.fullmatch(address)):
+        tokens[at].attrs["href"] = env["beside"](file["name"])
     return str(self.renderToken(tokens, at, options, env))
 
 
@@ -74,9 +78,13 @@ def blocks(text: str) -> list[Block]:
     ]
 
 
-def html(prose: str) -> str:
-    """As HTML: no markup but what Markdown makes, no address that runs anything."""
-    return str(reader().render(_REFUSED.sub("\N{REPLACEMENT CHARACTER}", prose.removeprefix(BOM))))
+def html(prose: str, beside: Callable[[str], str] | None = None) -> str:
+    """As HTML: no markup but what Markdown makes, no address that runs anything.
+
+    `beside` gives the address of a notebook in the same folder, by its name; else a link to one stays that to a file.
+    """
+    env = {} if beside is None else {"beside": beside}
+    return str(reader().render(_REFUSED.sub("\N{REPLACEMENT CHARACTER}", prose.removeprefix(BOM)), env))
 
 
 def title(prose: str) -> str:

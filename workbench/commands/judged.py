@@ -43,7 +43,8 @@ def agreement(collection: Collection, queries: Queries = "default", *, as_json: 
         told = [each.plain() for each in found.models]
         telling.as_json({"standing": found.standing.sentence(), "people": found.people, "models": told})
         return
-    telling.table("Judges", ("judge", "judgements"), found.counts, right=("judgements",))
+    if found.counts:
+        telling.table("Judges", ("judge", "judgements"), found.counts, right=("judgements",))
     rows = [
         (two.one, two.other, two.shared, f"{two.same:.0%}", _figure(two.kappa), _figure(two.weighted))
         for two in found.people.two

@@ -29,19 +29,23 @@ def chooser(
     chosen: str,
     *,
     named: Callable[[str], str] = str,
-    empty: str = "Choose",
+    empty: str = "",
     clears: Sequence[str] = (),
     **shown: Any,
 ) -> None:
-    """A select box. Without a choice where the address names what is not there; `clears` are fields that go with it."""
-    key = _set(page, field, chosen if chosen in options else None)
+    """A select box. Without a choice where the address names what is not there; `clears` are fields that go with it.
+
+    Where `empty` says what none means, the choice can be taken back.
+    """
+    at = list(options).index(chosen) if chosen in options else None
+    key = _set(page, field, None if at is None else chosen)
     st.selectbox(
         label,
         options,
-        index=None,
+        None if empty else at,
         format_func=named,
         key=key,
-        placeholder=empty,
+        placeholder=empty or "Choose",
         on_change=_followed(key, field, clears),
         **shown,
     )
@@ -58,6 +62,7 @@ def tabs(page: str, label: str, field: str, options: Mapping[str, str], chosen: 
     st.segmented_control(
         label,
         list(options),
+        default=chosen if chosen in options else None,
         format_func=options.__getitem__,
         key=key,
         on_change=follow,
@@ -67,7 +72,7 @@ def tabs(page: str, label: str, field: str, options: Mapping[str, str], chosen: 
 
 def text(page: str, label: str, field: str, chosen: str, **shown: Any) -> None:
     key = _set(page, field, chosen)
-    st.text_input(label, key=key, on_change=_followed(key, field, ()), **shown)
+    st.text_input(label, chosen, key=key, on_change=_followed(key, field, ()), **shown)
 
 
 def _set(page: str, field: str, value: str | None) -> str:

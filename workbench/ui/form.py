@@ -165,7 +165,7 @@ class _Form:
 
     def _switched(self, entry: Entry, place: Place, there: bool) -> bool:
         key = self._set((*place, "there"), there)
-        return bool(st.checkbox(entry.label, key=key, help=entry.help, disabled=self.options.disabled))
+        return bool(st.checkbox(entry.label, there, key=key, help=entry.help, disabled=self.options.disabled))
 
     def _tagged(self, entry: Entry, among: Tagged[Any], place: Place, written: dict[str, Any] | None) -> None:
         """A choice among registered classes, and the fields of the chosen one."""
@@ -186,10 +186,15 @@ class _Form:
         key = self._set((*place, "tag"), current)
         choices = [*names, *([current] if isinstance(current, str) and current not in names else [])]
         widget: form_widgets.Widget = st.selectbox
-        cleared = {"index": None, "placeholder": form_widgets.LEFT_OUT} if entry.optional else {}
         what = form_fields.explained(entry, current)
         return widget(
-            entry.label, choices, key=key, help=f"{entry.help} {what}", disabled=self.options.disabled, **cleared
+            entry.label,
+            choices,
+            None if entry.optional else form_widgets.place_of(current, choices),
+            key=key,
+            help=f"{entry.help} {what}",
+            disabled=self.options.disabled,
+            placeholder=form_widgets.LEFT_OUT,
         )
 
     def _several(self, entry: Entry, among: Tagged[Any], place: Place, there: list[Any]) -> None:

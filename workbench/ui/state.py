@@ -56,10 +56,12 @@ def chooser(label: str, field: str, options: Sequence[str], named: Callable[[str
     """A select box for one field; None while the address names something that is not there. `also` goes with it."""
     key = f"selection.{field}"
     selected = getattr(current(), field)
-    _show(key, selected if selected in options else None)
+    at = list(options).index(selected) if selected in options else None
+    _show(key, None if at is None else selected)
     return st.selectbox(
         label,
         options,
+        at,
         format_func=named,
         key=key,
         placeholder="Choose",
@@ -73,6 +75,7 @@ def query_box(label: str, placeholder: str) -> None:
     _show(key, current().query)
     st.text_input(
         label,
+        current().query,
         key=key,
         placeholder=placeholder,
         max_chars=LONGEST_QUERY,

@@ -10,7 +10,7 @@ from core.store.engine import Store
 from evals.running import run_store
 from evals.running.run_store import Summary
 from workbench.behind.runs.asked import Asked
-from workbench.ui import address, errors
+from workbench.ui import address, errors, reveal
 from workbench.ui.runs import history as runs_history
 from workbench.ui.runs import new as runs_new
 from workbench.ui.runs import opened as runs_open
@@ -34,3 +34,4 @@ def render(store: Store) -> None:
     if opened is not None:
         with st.container(key="runs-open"), errors.shown():
             runs_open.draw(store, opened, runs, asked)
+    reveal.show("runs-open", opened.id if opened else "")

@@ -63,9 +63,11 @@ def _opened(store: Store, draft: Draft, asked: Asked, own: list[Kept]) -> None:
 def _difference(draft: Draft, variant: Variant, asked: Asked, own: list[Kept]) -> None:
     others = [each for each in variants_asked.names(own) if each != draft.entry.name]
     saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
-    beside = variants_asked.entry(asked.beside, own) if asked.beside and asked.beside not in saved else None
-    if asked.beside in saved:
-        beside = Entry(saved[0], draft.base)
+    against = asked.beside or next(iter(saved), "")  # what one changed is what one wants to see first
+    if against in saved:
+        beside: Entry | None = Entry(against, draft.base)
+    else:
+        beside = variants_asked.entry(against, own) if against else None
     variant_beside.difference(Entry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
 
 

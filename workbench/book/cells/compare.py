@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ class CompareCell(CellSpec):
         except UnknownName as error:
             if not isinstance(reference, str):
                 raise
-            return await _kept(context, ground, reference, error)
+            return await _kept(context, ground, split, reference, error)
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
         ground = await context.ground(self)
@@ -107,7 +108,7 @@ class CompareCell(CellSpec):
             if variant is not None:
                 told[f"{name} meant"] = variant.id
             else:  # a kept run or a file, or nothing: running it tells
-                told |= await outside(context, [str(reference)])
+                told |= await outside(context, [str(reference)], ground.view.name, context.split_name(self, ground))
         return {**await super().resolved(context), **told}
 
     def python(self, told: Told) -> str:
@@ -142,7 +143,10 @@ def _meant(context: CellContext, ground: Opened, reference: Reference) -> Varian
         return None
 
 
-async def _kept(context: CellContext, ground: Opened, name: str, error: UnknownName) -> Run:
+async def _kept(context: CellContext, ground: Opened, split: Split, name: str, error: UnknownName) -> Run:
+    """Of several runs of that name the one over the same queries."""
+    with suppress(UnknownName):
+        return await run_store.load(context.store, name, collection=ground.view.name, split=split.name)
     try:
         return await run_store.load(context.store, name, collection=ground.view.name)
     except UnknownName as unknown:

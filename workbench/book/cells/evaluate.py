@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from pydantic import Field, field_validator
 
+from core.errors import UnknownName
+from core.store.engine import Store
 from evals.board import METRICS, Board
 from evals.evaluation import Wanted, evaluated
 from evals.lab.tables import board_table
 from evals.report import Limits, charts, comparison_charts, report
 from evals.report.model import Line, Section, Value
 from evals.report.texts import line
+from evals.running import run_store
 from workbench.book.cells.base import CellSpec, Told, call, kinds, known_metrics, literal
 from workbench.book.context import CellContext, Reference
 from workbench.book.output import Block, Figure, Output, Said, Table
@@ -70,7 +74,11 @@ class EvaluateCell(CellSpec):
         return board
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
-        return {**await super().resolved(context), **await outside(context, [*self.runs, self.baseline])}
+        ground = await context.ground(self)
+        here = [each.name for each in context.variants(self.variants, ground)]
+        kept = [self.baseline] if self.baseline is not None and self.baseline not in here else []
+        told = await outside(context, [*self.runs, *kept], ground.view.name, context.split_name(self, ground))
+        return {**await super().resolved(context), **told}
 
     def python(self, told: Told) -> str:
         lab = told.lab(self)
@@ -88,26 +96,28 @@ class EvaluateCell(CellSpec):
         )
 
 
-async def outside(context: CellContext, names: list[str | None]) -> dict[str, Any]:
+async def outside(context: CellContext, names: list[str], collection: str, split: str) -> dict[str, Any]:
     """What files and kept runs stand for right now: another file or pin of that name is another input."""
     import asyncio
     import hashlib
 
-    from core.errors import UnknownName
-    from evals.running import run_store
-
     found: dict[str, Any] = {}
-    for name in filter(None, names):
+    for name in names:
         path = context.file(name)
         if await asyncio.to_thread(path.is_file):
             content = await asyncio.to_thread(path.read_bytes)
             found[f"file {name}"] = hashlib.blake2b(content, digest_size=16).hexdigest()
             continue
-        try:
-            found[f"run {name}"] = (await run_store.find(context.store, name)).id
-        except UnknownName:
-            found[f"run {name}"] = None  # one of the cell's own variants, or nothing: running it tells
+        found[f"run {name}"] = await _kept(context.store, name, collection, split)
     return found
+
+
+async def _kept(store: Store, name: str, collection: str, split: str) -> str | None:
+    """The run's id, of several of that name the one over the same; None where there is none: running it tells."""
+    for over in ({"collection": collection, "split": split}, {}):
+        with suppress(UnknownName):
+            return (await run_store.find(store, name, **over)).id
+    return None
 
 
 def shown(board: Board, *, by_kind: bool = True) -> Output:

@@ -21,7 +21,7 @@ from workbench.ui import address, errors
 
 NAME = "judging"
 CLEARED = ("begun",)  # another pool is another sitting
-WHAT = {"pool": "The top of each", "settle": "What would settle A against B"}
+WHAT = {"pool": "The top of each", "settle": "What settles A against B"}
 LAYOUTS = {"one": "One at a time", "list": "A list per query"}
 
 
@@ -106,7 +106,9 @@ def _tabs(label: str, field: str, options: Mapping[str, str], chosen: str) -> No
         if (value := st.session_state[key]) is not None:
             address.go(**{field: "" if value == first else value, **dict.fromkeys(CLEARED, "")})
 
-    st.segmented_control(label, list(options), format_func=options.__getitem__, key=key, on_change=follow)
+    st.segmented_control(
+        label, list(options), default=chosen, format_func=options.__getitem__, key=key, on_change=follow
+    )
 
 
 def _variants(store: Store, asked: Asked) -> None:
@@ -125,6 +127,7 @@ def _variants(store: Store, asked: Asked) -> None:
     st.multiselect(
         "A and B" if asked.settles else "Whose results",
         options,
+        chosen,
         key=key,
         format_func=lambda name: told(name, fitting),
         max_selections=2 if asked.settles else 8,
@@ -153,6 +156,7 @@ def _again(asked: Asked) -> None:
         st.session_state[key] = bool(asked.again)
     st.toggle(
         "Also what others judged",
+        bool(asked.again),
         key=key,
         help="All that you have not judged yourself, for agreement. Else only what nobody has judged.",
         on_change=lambda: address.go(again="1" if st.session_state[key] else "", **dict.fromkeys(CLEARED, "")),

@@ -162,7 +162,10 @@ def save(desk: Desk, identity: str, *, run: bool = False, over: bool = False) ->
         except paper.Moved:
             return  # the open editor says so, and shows both
         forget(own, identity)
-        close()
+        if identity in own.meaning.problems:
+            edit(own, identity)  # what is wrong is mended where it stands
+        else:
+            close()
         if run:
             own.run([identity], again=False)
 

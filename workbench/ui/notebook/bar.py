@@ -11,6 +11,7 @@ import streamlit as st
 from core import bridge
 from core.errors import RankbookError
 from core.store import collections
+from evals.evaluation import every
 from workbench.behind.toml_edit import put
 from workbench.book import desks, files, html, ipynb
 from workbench.book.desk import Desk
@@ -68,20 +69,22 @@ def _chooser(desk: Desk, here: Shelf) -> None:
     own = here.own()
     names = [*own, *(name for name in files.shipped_names() if name not in own)]
     key = "book.choice"
-    st.session_state[key] = desk.name if desk.name in names else None
+    at = names.index(desk.name) if desk.name in names else None
+    st.session_state[key] = None if at is None else desk.name
     st.selectbox(
         "Notebook",
         names,
+        at,
         key=key,
-        format_func=lambda name: name if name in own else f"{name} (ships with Rankbook)",
-        help=f"Yours are Markdown files in {here.folder}.",
+        format_func=lambda name: name if name in own else f"{name} (shipped)",
+        help=f"Yours are Markdown files in {here.folder}. Shipped ones come with Rankbook; a change makes a copy.",
         on_change=lambda: place.go(place.Place(st.session_state[key] or "")),
         width=250,
     )
 
 
 def _new(desk: Desk) -> None:
-    with st.popover("New", icon=":material/note_add:", key="book.new.menu"):
+    with st.popover("New", icon=":material/note_add:", key=f"book.new.menu.{desk.name}"):
         st.caption("A notebook is a Markdown file. It is kept on this machine.")
         name = st.text_input("Name", key="book.new.name", max_chars=100, placeholder="what-to-find-out")
         like = st.selectbox("Begin with", [EMPTY, "The starter, explained", desk.name], key="book.new.like")
@@ -197,8 +200,9 @@ def _shared(desk: Desk) -> None:
     names = [row.name for row in bridge.run(collections.listed(desk.store))]
     ground = desk.ground
     splits = [*ground.labelled.splits, "all"] if ground is not None else []
+    usual = f"{every(ground.labelled)} (default)" if ground is not None else ""
     _choice(desk, "Collection", "collection", names, said.collection, also={"split": None, "query_set": None})
-    _choice(desk, "Labelled queries", "split", splits, said.split, empty="as usual")
+    _choice(desk, "Labelled queries", "split", splits, said.split, empty=usual)
 
 
 def _choice(
@@ -221,7 +225,13 @@ def _choice(
 
     offered = known if field == "collection" and value else ["", *known]
     st.selectbox(
-        label, offered, key=key, format_func=lambda name: name or empty or "none yet", on_change=chosen, width=170
+        label,
+        offered,
+        offered.index(value or ""),
+        key=key,
+        format_func=lambda name: name or empty or "none yet",
+        on_change=chosen,
+        width=170,
     )
 
 

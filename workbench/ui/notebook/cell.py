@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
+from urllib.parse import quote
 
 import streamlit as st
 
@@ -67,7 +68,7 @@ def _prose(desk: Desk, part: Prose) -> None:
     if notebook_menu.is_open(desk, part):
         notebook_source.prose(desk, part)
         return
-    st.html(f'<div class="rb-prose">{markdown.html(part.text)}</div>')
+    st.html(f'<div class="rb-prose">{markdown.html(part.text, lambda name: f"?notebook={quote(name)}")}</div>')
     _tools(desk, part)
 
 
@@ -137,7 +138,7 @@ def state_of(standing: Standing) -> str:
         case "fresh":
             return f"{_when(result.made_at)}, {_duration(result.milliseconds)}"
         case "stale":
-            return f"stale: {' and '.join(result.stale)}"
+            return f"{'stopped, ' if standing.stopped else ''}stale: {' and '.join(result.stale)}"
         case "asks":
             return "waits for your word"
     return standing.state
@@ -185,7 +186,10 @@ def _came_to(desk: Desk, cell: Cell, standing: Standing) -> None:
 
 def _output(desk: Desk, cell: Cell, result: CellResult, output: Output) -> None:
     view = VIEWS.get(cell.kind)
-    if view is None or result.spec is None:
+    if result.spec is None:
+        st.html('<p class="rb-draft">What it showed is put aside until the cell is valid again.</p>')
+        return
+    if view is None:
         blocks.draw_all(output.blocks, f"cell.{cell.id}.output")
         return
     view(

@@ -1,4 +1,5 @@
-// Scrolls to the cell that the address names, once for each, and takes "?" for the list of commands.
+// Scrolls to the cell that the address names, once for each, takes "?" for the list of commands, and puts the cursor into
+// an editor that a key opens: else what is typed next would be taken for commands.
 const HELD = 4000; // how long a cell is kept in view while what stands above it is still being drawn
 let at = null;
 let touched = null; // the cell that was clicked last: who clicks in a cell is there already
@@ -25,9 +26,16 @@ const show = (cell, smooth) => {
   look();
 };
 
-const help = (event) => {
-  if (event.key !== "?" || event.ctrlKey || event.metaKey || event.altKey || typing(event)) return;
-  document.querySelector(".st-key-key-commands button")?.click();
+const enter = (left) => {
+  const area = at && document.querySelector(`${classOf(at)} textarea`);
+  if (area) area.focus({ preventScroll: true });
+  else if (left) setTimeout(enter, 100, left - 1);
+};
+
+const press = (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || typing(event)) return;
+  if (event.key === "?") document.querySelector(".st-key-key-commands button")?.click();
+  if (event.key === "e") enter(30);
 };
 
 const touch = (event) => (touched = event.type === "keydown" ? null : event.target.closest?.('[class*="st-key-part-"]'));
@@ -37,7 +45,7 @@ export default function ({ data }) {
   if (data.cell && data.cell !== at && !touched?.matches(classOf(data.cell))) show(data.cell, !first);
   at = data.cell ?? "";
   for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, touch, { capture: true, passive: true });
-  document.removeEventListener("keydown", help);
-  document.addEventListener("keydown", help);
-  return () => document.removeEventListener("keydown", help);
+  document.removeEventListener("keydown", press);
+  document.addEventListener("keydown", press);
+  return () => document.removeEventListener("keydown", press);
 }

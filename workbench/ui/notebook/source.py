@@ -102,7 +102,10 @@ def _offered(desk: Desk) -> dict[str, Sequence[str]]:
 
 
 def _area(desk: Desk, part: Part, draft: Draft, label: str) -> None:
-    """The text. It is set where it changed elsewhere than under somebody's hands."""
+    """The text. It is set where it changed elsewhere than under somebody's hands.
+
+    It is the default too: the browser knows no other text for an area that comes back after the form.
+    """
     key = f"text-{desk.name}-{part.id}"
     if st.session_state.get(f"{key}.set") != draft.text or key not in st.session_state:
         st.session_state[key] = draft.text
@@ -116,7 +119,7 @@ def _area(desk: Desk, part: Part, draft: Draft, label: str) -> None:
 
     lines = draft.text.count("\n") + 2
     height = min(MOST, max(LEAST, lines * LINE))
-    st.text_area(label, key=key, height=height, on_change=heard, label_visibility="collapsed")
+    st.text_area(label, draft.text, key=key, height=height, on_change=heard, label_visibility="collapsed")
 
 
 def _conflict(desk: Desk, part: Part, draft: Draft) -> None:

@@ -73,7 +73,8 @@ def _ground(shown: Shown, spec: ContextCell) -> Opened | None:
 
 def _budget(shown: Shown, spec: ContextCell) -> None:
     slid, typed = shown.key("slid"), shown.key("typed")
-    _set(slid, min(max(spec.budget, LEAST), MOST))
+    bounded = min(max(spec.budget, LEAST), MOST)
+    _set(slid, bounded)
     _set(typed, spec.budget)
 
     def follow(key: str) -> None:
@@ -81,9 +82,19 @@ def _budget(shown: Shown, spec: ContextCell) -> None:
             shown.change({"budget": int(value)})
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.slider("Budget in tokens", LEAST, MOST, step=STEP, key=slid, on_change=follow, args=(slid,), width="stretch")
+        st.slider(
+            "Budget in tokens", LEAST, MOST, bounded, STEP, key=slid, on_change=follow, args=(slid,), width="stretch"
+        )
         st.number_input(
-            "Budget", 1, step=100, key=typed, on_change=follow, args=(typed,), width=140, label_visibility="collapsed"
+            "Budget",
+            1,
+            value=spec.budget,
+            step=100,
+            key=typed,
+            on_change=follow,
+            args=(typed,),
+            width=140,
+            label_visibility="collapsed",
         )
 
 
@@ -98,6 +109,7 @@ def _over(shown: Shown, spec: ContextCell) -> None:
         "Gain by budget over so many labelled queries",
         0,
         MOST_OVER,
+        spec.over,
         step=OVER,
         key=key,
         on_change=follow,

@@ -110,11 +110,14 @@ def _free(shown: Shown, hits: Hits) -> None:
         if text := (st.session_state[key] or "").strip():
             _ask(shown, query=text)
 
-    st.text_input("Query", key=key, max_chars=LONGEST_QUERY, on_change=typed, icon=":material/search:", width=430)
+    st.text_input(
+        "Query", hits.query, key=key, max_chars=LONGEST_QUERY, on_change=typed, icon=":material/search:", width=430
+    )
 
 
 def _labelled(shown: Shown, hits: Hits, queries: Mapping[str, Query]) -> None:
-    key = _set(shown.key("labelled"), hits.query_id if hits.query_id in queries else None)
+    asked = hits.query_id if hits.query_id in queries else None
+    key = _set(shown.key("labelled"), asked)
 
     def chosen() -> None:
         if found := st.session_state[key]:
@@ -123,6 +126,7 @@ def _labelled(shown: Shown, hits: Hits, queries: Mapping[str, Query]) -> None:
     st.selectbox(
         f"Labelled queries ({len(queries):,})",
         list(queries),
+        None if asked is None else list(queries).index(asked),
         format_func=lambda each: queries[each].text,
         key=key,
         placeholder="Choose a labelled query",

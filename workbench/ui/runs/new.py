@@ -75,7 +75,14 @@ def _evaluate(store: Store, asked: Asked, collections: list[str]) -> None:
     chosen = [name for name in asked.variants.split("\n") if name in known]
     if st.session_state.get(key) is None or (not st.session_state[key] and chosen):
         st.session_state[key] = chosen
-    st.multiselect("Variants", known, key=key, max_selections=MOST_VARIANTS, placeholder="Presets, legs, and your own")
+    st.multiselect(
+        "Variants",
+        known,
+        st.session_state[key],
+        key=key,
+        max_selections=MOST_VARIANTS,
+        placeholder="Presets, legs, and your own",
+    )
     names = st.session_state[key]
     st.button(
         "Evaluate",

@@ -50,7 +50,7 @@ const showScore = (now, row) => {
 const showMovers = (now, moved) => {
   const lists = [[".gained", moved.slice(0, MOVERS).filter(([, gain]) => gain > 0)], [".lost", moved.slice(-MOVERS).reverse().filter(([, gain]) => gain < 0)]];
   for (const [name, few] of lists) {
-    now.part(name).replaceChildren(...few.map(([at, gain]) => {
+    const entries = few.map(([at, gain]) => {
       const query = now.surface.queries[at];
       const button = made("button", "mover");
       button.type = "button";
@@ -60,7 +60,8 @@ const showMovers = (now, moved) => {
       const entry = made("li");
       entry.append(button);
       return entry;
-    }));
+    });
+    now.part(name).replaceChildren(...(entries.length ? entries : [made("li", "nothing", "No query")]));
   }
 };
 

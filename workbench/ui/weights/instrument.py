@@ -98,20 +98,20 @@ class Controls:
         """A select box for one field. Without a choice where the address names something that is not there."""
         key = self._shown(field, chosen if chosen in options else None)
         followed = self._followed(key, field)
-        st.selectbox(label, options, format_func=named, key=key, placeholder="Choose", on_change=followed, **look)
+        at = options.index(chosen) if chosen in options else None
+        st.selectbox(label, options, at, format_func=named, key=key, placeholder="Choose", on_change=followed, **look)
 
     def several(self, label: str, field: str, options: list[str], chosen: list[str], most: int) -> None:
         """Some of the options, in the order of the options, separated by commas in the address."""
-        key = self._shown(field, [each for each in chosen if each in options])
+        known = [each for each in chosen if each in options]
+        key = self._shown(field, known)
         followed = self._followed(key, field)
-        st.multiselect(label, options, format_func=leg_label, key=key, max_selections=most, on_change=followed)
+        st.multiselect(label, options, known, format_func=leg_label, key=key, max_selections=most, on_change=followed)
 
     def number(self, label: str, field: str, chosen: float, **look: Any) -> None:
         key = self._shown(field, chosen)
         followed = self._followed(key, field)
-        st.number_input(
-            label, min_value=0.0, max_value=1000.0, step=5.0, format="%g", key=key, on_change=followed, **look
-        )
+        st.number_input(label, 0.0, 1000.0, chosen, 5.0, format="%g", key=key, on_change=followed, **look)
 
     def _shown(self, field: str, value: Any) -> str:
         """Only where it differs: setting it anew would wipe out what somebody is typing."""

@@ -8,6 +8,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -341,6 +342,20 @@ def state(store: Store, collection: str, **more: str) -> judging_shown.State:
         return await judging_shown.state(ground, runs, split, asked.spec())
 
     return bridge.run(found())
+
+
+def test_a_run_over_older_labels_is_scored_beside_one_over_these(store, name):
+    ground = bridge.run(evaluation.opened(store, name))
+    split = ground.any_split("test")
+    asked = Asked(name, split="test", judge="ada", variants="bm25\nfulltext")
+
+    async def found() -> judging_shown.State:
+        entries = [await judging_shown.entry(ground, "test", each) for each in asked.entries]
+        newer, older = await judging_shown.runs_of(ground, entries, split)
+        older = replace(older, subject=replace(older.subject, digest=b"older"))
+        return await judging_shown.state(ground, [newer, older], split, asked.spec())
+
+    assert bridge.run(found()).figures.scores() == state(store, name).figures.scores()
 
 
 def test_scores_follow_the_labels_on_the_page(page, name):

@@ -131,7 +131,9 @@ def _figures(runs: Sequence[Run], split: Split, judged: Split, spec: QueueSpec, 
     pairs = pool(runs, split, spec.depth, {})
     ranked = [[pair for pair in pairs if pair.ranks[at] is not None] for at in range(len(runs))]
     settles = spec.order == "settle" and len(runs) == 2
-    board = Board(judged, runs, [spec.metric], rules=rules) if metrics.relevant_queries(judged.grades) else None
+    # Judging changes labels, so a run made over older ones is as good as any: its rankings come of none.
+    over = [replace(run, subject=replace(run.subject, digest=split.digest)) for run in runs]
+    board = Board(judged, over, [spec.metric], rules=rules) if metrics.relevant_queries(judged.grades) else None
     return Figures(
         names=board.names if board else told_apart(runs),
         metric=spec.metric,

@@ -14,9 +14,9 @@ set-up:  ## make .venv ready; costs little when it is
 run: set-up  ## open the workbench, the first time with the demo collection
 	@$(BIN)/rankbook
 
-test:  ## run every test
+test:  ## run every test, in several processes unless they share a server or ARGS say otherwise
 	@$(PYTHON) .ci/set_up.py --browser
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(if $(ARGS)$(RANKBOOK_TEST_DSN),$(ARGS),--numprocesses=auto --maxprocesses=4 --dist=loadfile)
 
 check: set-up  ## lint, types, import direction, no Python in datasets/
 	@$(BIN)/ruff check .

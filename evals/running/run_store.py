@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -114,11 +114,12 @@ def _content(run: Run) -> bytes:
     )
 
 
-async def used(store: Store, identities: Iterable[str]) -> None:
-    """These are what somebody asked for now, as if they were made now: their names mean them again."""
+async def used(store: Store, names: Mapping[str, str]) -> None:
+    """These, by their ids, are what somebody asked for now under these names, which mean them from now on."""
     async with store.begin() as connection:
-        reused = update(StoredRun).where(StoredRun.id.in_(list(identities)))
-        await connection.execute(reused.values(used_at=func.clock_timestamp()))
+        for identity, name in names.items():
+            reused = update(StoredRun).where(StoredRun.id == identity)
+            await connection.execute(reused.values(name=name, used_at=func.clock_timestamp()))
 
 
 async def get(store: Store, identity: str) -> Run | None:

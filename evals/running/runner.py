@@ -187,8 +187,8 @@ class _Suite:
     async def run(self) -> list[Run]:
         plan = self.ready.plan
         self._tell()
-        if self.ready.kept:
-            await run_store.used(self.context.store, self.ready.kept)
+        reused = {each.id: each.variant.name for each in self.ready.asked if each.id in self.ready.kept}
+        await run_store.used(self.context.store, reused)
         await self.batches.forget_older()
         if self.options.again:
             await self.batches.forget([task.digest for task in plan.legs] + [each.id for each in self.ready.asked])

@@ -77,6 +77,8 @@ def ran(page: Page, name: str, shows: str) -> Locator:
     cell = page.locator(f".st-key-cell-{name}")
     cell.get_by_role("button", name="Run", exact=True).click()
     cell.locator(shows).first.wait_for(timeout=60_000)
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     return cell
 
 

@@ -187,11 +187,17 @@ def test_a_name_means_the_newest_run_that_bears_it(store, name):
 def test_a_run_that_is_asked_for_again_is_the_one_its_name_means_and_keeps_its_date(store, name):
     first = saved(store, name)
     saved(store, name, k1=2.0)
-    ask(run_store.used(store, [first.id]))
+    ask(run_store.used(store, {first.id: "hybrid"}))
     found = ask(run_store.find(store, "hybrid", collection=name))
     assert (found.id, found.made_at) == (first.id, first.made_at)
     ask(run_store.prune(store, collection=name))
     assert [each.id for each in ask(run_store.listed(store, collection=name))] == [first.id]
+
+
+def test_a_run_that_is_asked_for_under_another_name_is_found_by_that(store, name):
+    kept = saved(store, name)
+    ask(run_store.used(store, {kept.id: "mine"}))
+    assert ask(run_store.find(store, "mine", collection=name)).id == kept.id
 
 
 def test_a_name_over_several_splits_is_refused_with_all_of_them_unless_the_split_is_said(store, name):

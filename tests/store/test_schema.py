@@ -216,10 +216,14 @@ def test_a_migration_that_fails_half_way_leaves_nothing(store, schema, tmp_path)
 
 def test_a_collection_made_by_a_newer_rankbook_is_refused_in_a_sentence(store, name):
     view = make(store, name, chunks={})
-    statement = text(f"UPDATE \"{view.namespace}\".revision_collection SET version_num = 'k9999'")
-    on(store, lambda connection: connection.execute(statement))
-    with pytest.raises(StoreError, match=r"at revision k9999.*written by a newer one: upgrade Rankbook"):
-        fresh(store, name)
+    statement = text(f'UPDATE "{view.namespace}".revision_collection SET version_num = :revision')
+    (known,) = on(store, lambda each: each.scalars(text(f'SELECT * FROM "{view.namespace}".revision_collection')))
+    on(store, lambda each: each.execute(statement, {"revision": "k9999"}))
+    try:
+        with pytest.raises(StoreError, match=r"at revision k9999.*written by a newer one: upgrade Rankbook"):
+            fresh(store, name)
+    finally:  # whatever looks at all collections must not meet it
+        on(store, lambda each: each.execute(statement, {"revision": known}))
 
 
 def test_an_older_collection_is_upgraded_when_it_is_found(store, name):

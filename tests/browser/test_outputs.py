@@ -119,7 +119,8 @@ def test_columns_on_a_phone_are_swiped_and_the_page_is_not(read):
     page = read(width=390)
     cell = ran(page, "apart", ".card")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-    assert cell.locator(".scroller").evaluate("box => box.scrollWidth > box.clientWidth")
+    scroller = cell.locator(".scroller").element_handle()
+    page.wait_for_function("box => box.scrollWidth > box.clientWidth", arg=scroller)
 
 
 def test_in_a_cell_too_all_follows_while_the_pointer_is_down(read):

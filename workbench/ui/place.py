@@ -5,10 +5,14 @@ The address is the only truth, as on the other pages: a link opens the same view
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
 import streamlit as st
+
+MOVED = "place.moved"
+UNDER_WAY = 0.6  # seconds until the browser knows of a move for certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,22 @@ class Place:
 
 
 def current() -> Place:
-    """What the address says."""
-    return Place.of(st.query_params)
+    """What the address says.
+
+    A run that the browser asked for by its clock, before it heard of a move, still brings the address from before: it
+    must not undo the move.
+    """
+    said = Place.of(st.query_params)
+    before, after, at = st.session_state.get(MOVED, (said, said, 0.0))
+    if said == before != after and time.monotonic() - at < UNDER_WAY:
+        st.query_params.from_dict(after.parameters())
+        return Place(**asdict(after))
+    return said
 
 
 def go(place: Place) -> None:
     """Move there. In a callback, so that the run that follows sees it from its first line."""
+    st.session_state[MOVED] = (Place.of(st.query_params), place, time.monotonic())
     st.query_params.from_dict(place.parameters())
 
 

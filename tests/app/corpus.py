@@ -81,6 +81,25 @@ KETTLES = Listed(
     ),
 )
 
+NOTEBOOK = """# Kettles
+
+```notebook
+collection = "kettles"
+```
+
+```search words
+query = "kettle"
+variants = ["bm25"]
+```
+
+Between the two.
+
+```search scale
+query = "scale"
+variants = ["fulltext"]
+```
+"""
+
 SCRIPT = "<script>window.harmed = true</script><img src=x onerror='window.harmed = true'>"
 MARKUP = "**bold** $x^2$ :red[red] :smile: [link](javascript:alert(1)) `code` &amp; <b>b</b>"
 HOSTILE = Listed(

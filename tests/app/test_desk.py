@@ -16,6 +16,7 @@ from core import bridge
 from core.errors import InputError, RankbookError, UnknownName
 from core.store import collections
 from core.store.engine import Store
+from tests.app.corpus import NOTEBOOK
 from tests.unit.misbehaving import Reply, language_model, serving
 from workbench.behind import jobs
 from workbench.book import desks, files, paper
@@ -25,24 +26,6 @@ from workbench.book.files import ChangedOnDisk
 from workbench.book.paper import Moved
 from workbench.book.shelf import Found, Shelf
 
-NOTEBOOK = """# Kettles
-
-```notebook
-collection = "kettles"
-```
-
-```search words
-query = "kettle"
-variants = ["bm25"]
-```
-
-Between the two.
-
-```search scale
-query = "scale"
-variants = ["fulltext"]
-```
-"""
 BOTH = ["words", "scale"]
 
 

@@ -11,7 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.store.engine import Store
-from tests.app.test_desk import NOTEBOOK, ended
+from tests.app.corpus import NOTEBOOK
+from tests.app.test_desk import ended
 from tests.app.test_search_page import visit, written
 from workbench.book import desks
 from workbench.book.cells import kinds

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -51,18 +51,16 @@ def home() -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the pages are served, from a folder that is not the project's. It must stop when it is asked to."""
+def served(command: Sequence[str], home: Path, elsewhere: Path) -> Iterator[str]:
+    """Where a command serves its pages, run in a folder that is not the project's. It must stop when it is asked to."""
     environment = {**os.environ, "RANKBOOK_HOME": str(home), "PYTHONPATH": str(PROJECT)}
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
     server = subprocess.Popen(
-        [sys.executable, "-P", "-c", SERVE], cwd=elsewhere, env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", *command], cwd=elsewhere, env=environment, stdout=subprocess.PIPE, text=True
     )
     try:
         assert server.stdout is not None
         said = re.search(r"http://\S+", server.stdout.readline())
-        assert said, "serve says where the pages are"
+        assert said, "the command says where the pages are"
         yield said[0]
     finally:
         server.send_signal(signal.SIGTERM)
@@ -74,6 +72,11 @@ def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
         finally:
             server.communicate()
     assert code == 0
+
+
+@pytest.fixture(scope="session")
+def address(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served(("-c", SERVE), home, tmp_path_factory.mktemp("elsewhere"))
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -15,46 +10,25 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.app.corpus import HOSTILE, MARKUP, SCRIPT
-from tests.browser.conftest import PROJECT
+from tests.browser.conftest import served
 
 pytestmark = pytest.mark.browser
 
 QUERY = "remove scale from the kettle"
-COMMAND = (sys.executable, "-P", "-m", "workbench.cli", "demo", "--port", "0", "--no-browser")
+COMMAND = ("-m", "workbench.cli", "demo", "--port", "0", "--no-browser")
 Open = Callable[..., Page]
-
-
-def served(home: Path, elsewhere: Path, *options: str) -> Iterator[str]:
-    """A demo as `rankbook demo` serves it, which must stop when it is asked to."""
-    environment = {**os.environ, "RANKBOOK_HOME": str(home), "PYTHONPATH": str(PROJECT)}
-    server = subprocess.Popen([*COMMAND, *options], cwd=elsewhere, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        said = re.search(r"http://\S+", server.stdout.readline())
-        assert said, "the command says where the demo is"
-        yield said[0]
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            code = server.wait(30)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            raise
-        finally:
-            server.communicate()
-    assert code == 0
 
 
 @pytest.fixture(scope="module")
 def blind(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     options = ("kettles", "--blind", "-v", "bm25", "-v", "vector", "--title", "Kettle help")
-    yield from served(home, tmp_path_factory.mktemp("elsewhere"), *options)
+    yield from served((*COMMAND, *options), home, tmp_path_factory.mktemp("elsewhere"))
 
 
 @pytest.fixture(scope="module")
 def hostile(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     options = ("hostile", "-v", "bm25", "-n", f"Old {SCRIPT}", "-v", "vector", "-n", MARKUP, "--title", SCRIPT)
-    yield from served(home, tmp_path_factory.mktemp("elsewhere"), *options)
+    yield from served((*COMMAND, *options), home, tmp_path_factory.mktemp("elsewhere"))
 
 
 @pytest.fixture

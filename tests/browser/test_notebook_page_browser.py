@@ -17,26 +17,8 @@ from core import bridge
 from core.store import collections
 from core.store.engine import Store
 from evals.store import chain
-from tests.app.corpus import SCRIPT
+from tests.app.corpus import NOTEBOOK, SCRIPT
 
-NOTEBOOK = """# Kettles
-
-```notebook
-collection = "kettles"
-```
-
-```search words
-query = "kettle"
-variants = ["bm25"]
-```
-
-Between the two.
-
-```search scale
-query = "scale"
-variants = ["fulltext"]
-```
-"""
 Open = Callable[..., Page]
 
 

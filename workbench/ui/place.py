@@ -6,17 +6,18 @@ The address is the only truth, as on the other pages: a link opens the same view
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 import streamlit as st
+
+from workbench.behind.addressed import Addressed
 
 MOVED = "place.moved"
 UNDER_WAY = 0.6  # seconds until the browser knows of a move for certain
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+@dataclass(frozen=True)
+class Place(Addressed):
     """All of it text; empty is none. All but the first two belong to the cell and go with it."""
 
     notebook: str = ""
@@ -27,14 +28,6 @@ class Place:
     document: str = ""
     weights: str = ""
     against: str = ""
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Place:
-        return cls(**{field.name: parameters.get(field.name, "").strip() for field in fields(cls)})
-
-    def parameters(self) -> dict[str, str]:
-        """What the address bar has to say."""
-        return {name: value for name, value in asdict(self).items() if value}
 
     def within(self, cell: str) -> Place:
         """As that cell sees it: another's selection is none of its own."""

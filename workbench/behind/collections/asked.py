@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final
+
+from workbench.behind.addressed import Addressed
 
 VIEWS: Final = ("about", "documents", "queries", "extend", "check", "out")
 WAYS: Final = ("path", "public", "upload")  # to add a collection
-LONGEST: Final = 1000
 _BELOW: Final[dict[str, tuple[str, ...]]] = {  # what means nothing any more once the thing it belongs to is another
     "add": ("collection", "view", "find", "page", "document", "query", "chunks"),
     "collection": ("add", "view", "find", "page", "document", "query", "chunks"),
@@ -17,8 +17,8 @@ _BELOW: Final[dict[str, tuple[str, ...]]] = {  # what means nothing any more onc
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+@dataclass(frozen=True)
+class Asked(Addressed):
     """A view of the page, all of it text. What is empty is left to its default.
 
     `find` and `page` are the filter and the page of the list on view; `document` and `query` are ids of what is open.
@@ -32,14 +32,6 @@ class Asked:
     query: str = ""
     chunks: str = ""
     add: str = ""
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Asked:
-        return cls(**{each.name: parameters.get(each.name, "")[:LONGEST] for each in fields(cls)})
-
-    def parameters(self) -> dict[str, str]:
-        """What the address bar has to say."""
-        return {name: value for name, value in asdict(self).items() if value}
 
     def but(self, **changes: str) -> Asked:
         """The same with other values, without what belonged to the old ones."""

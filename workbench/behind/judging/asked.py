@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Final, Self
 from urllib.parse import urlencode
 
 from evals.judging.queue import QueueSpec
+from workbench.behind.addressed import Addressed
 
 PAGE: Final = "judge"  # the page's path
-LONGEST: Final = 2000
 LONGEST_NAME: Final = 100
 DEPTHS: Final = ("5", "10", "20", "50", "100")
 DEPTH: Final = "10"
@@ -22,8 +22,8 @@ LISTED: Final = 2000  # pairs of a pool that lists by query are made of
 SEPARATOR: Final = "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+@dataclass(frozen=True)
+class Asked(Addressed):
     """A sitting, all of it text. `variants` are names of variants or ids of kept runs, one a line.
 
     `what` is "settle" for what would tell two of them apart soonest, else the pool; `layout` is "list" for a list a
@@ -44,16 +44,9 @@ class Asked:
     begun: str = ""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Asked:
-        said = {each.name: parameters.get(each.name, "").strip()[:LONGEST] for each in fields(cls)}
-        return cls(**{**said, "judge": said["judge"][:LONGEST_NAME].strip()})
-
-    def parameters(self) -> dict[str, str]:
-        """What the address bar has to say."""
-        return {name: value for name, value in asdict(self).items() if value}
-
-    def but(self, **changes: str) -> Asked:
-        return replace(self, **changes)
+    def of(cls, parameters: Mapping[str, str]) -> Self:
+        said = super().of(parameters)
+        return said.but(judge=said.judge[:LONGEST_NAME].strip())
 
     @property
     def link(self) -> str:

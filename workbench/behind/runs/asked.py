@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from evals.board import METRICS
 from evals.running.run_store import Summary
+from workbench.behind.addressed import Addressed
 from workbench.behind.variants.stages import in_words
 
 VIEWS: Final = ("scores", "made", "compare")
 BY: Final = ("kind", "tag")
 PAGE: Final = 10  # rows: what is open stands below them
-LONGEST: Final = 1000
 FOREIGN: Final = "another engine's"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+@dataclass(frozen=True)
+class Asked(Addressed):
     """A view of the page, all of it text. `run` and `beside` are ids, names or pins, as on the command line.
 
     `new` opens a way to make a run, `variants` are those to evaluate, one a line.
@@ -35,17 +35,6 @@ class Asked:
     page: str = ""
     new: str = ""
     variants: str = ""
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Asked:
-        return cls(**{each.name: parameters.get(each.name, "")[:LONGEST] for each in fields(cls)})
-
-    def parameters(self) -> dict[str, str]:
-        """What the address bar has to say."""
-        return {name: value for name, value in asdict(self).items() if value}
-
-    def but(self, **changes: str) -> Asked:
-        return replace(self, **changes)
 
     @property
     def shown(self) -> str:

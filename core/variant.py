@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from core.errors import InputError, SpecError, UnknownName
+from core.errors import SpecError, UnknownName
 from core.expansion import Expansion
 from core.expansion.spec import EXPANSIONS
 from core.filters import Filter
@@ -34,6 +33,7 @@ from core.rerank.base import RERANKERS
 from core.routing import Routing
 from core.specs import Tagged
 from core.store.names import ITEMS
+from core.toml_text import file_text, read_toml
 from core.types import Hit
 
 LEGS = Tagged(legs, "kind")
@@ -156,20 +156,11 @@ class Variant(BaseModel):
 
     @classmethod
     def from_toml(cls, text: str, *, path: Path | str | None = None) -> Self:
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"This is not TOML: {error}.", path=path) from error
-        return cls.from_data(data)
+        return cls.from_data(read_toml(text, path=path))
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
-            raise InputError(f"The variant cannot be read ({why}).", path=path) from error
-        return cls.from_toml(text, path=path)
+        return cls.from_toml(file_text(path, "The variant"), path=path)
 
     def to_data(self) -> dict[str, Any]:
         """What differs from the defaults, in the order of the fields, with the legs last, as TOML wants tables."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.errors import InputError
 from core.expansion.words import words_in
+from core.toml_text import read_toml
 
 LARGEST_FILE = 5_000_000  # bytes
 LONGEST_PHRASE = 10  # words
 LARGEST_GROUP = 100  # a line of n words that stand for each other makes n * n pairs
 
 _COMMA = re.compile(r"(?<!\\),")
-_TOML_LINE = re.compile(r"\(at line (\d+)")
 _WANTED = 'Write two_way = [["a", "b"]] and one_way = [{ from = ["a"], to = ["b"] }], all of them texts.'
 Phrase = tuple[str, ...]
 
@@ -132,11 +131,9 @@ def _phrases(parts: Iterable[str]) -> list[str]:
 
 def _from_toml(text: str, path: str) -> Thesaurus:
     try:
-        tables = _Tables.model_validate(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        place = _TOML_LINE.search(str(error))
-        line = int(place[1]) if place else text.count("\n") + 1
-        raise InputError(f"this is not TOML. {_WANTED}", path=path, line=line) from error
+        tables = _Tables.model_validate(read_toml(text))
+    except InputError as error:
+        raise InputError(f"this is not TOML. {_WANTED}", path=path, line=error.line) from error
     except ValidationError as error:
         raise InputError(_WANTED, path=path, field=_place(error.errors(include_url=False)[0]["loc"])) from error
     thesaurus = Thesaurus()

@@ -31,6 +31,14 @@ PARSERS: Final = {
     "phrase": func.phraseto_tsquery,
     "strict": func.to_tsquery,
 }
+# What PostgreSQL says of a text that names no configuration: of an unknown one, of one in no schema, of too many dots.
+NO_CONFIGURATION: Final = (
+    psycopg.errors.UndefinedObject,
+    psycopg.errors.InvalidName,
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.FeatureNotSupported,
+    psycopg.errors.SyntaxError,
+)
 Share = Annotated[float, Field(ge=0, le=1)]
 READ: Final = 1_000  # characters by cover density, some 120 words: four times that take a minute on 2,000 texts
 CUT: Final = (
@@ -47,7 +55,10 @@ class FulltextLeg(Leg):
 
     mode: Literal["any", "web", "plain", "phrase", "strict"] = Field("any", description="How the query's text is read.")
     config: str | None = Field(
-        None, min_length=1, description="The text-search configuration of the query; by default the collection's own."
+        None,
+        min_length=1,
+        pattern=r"^[^\x00]+$",
+        description="The text-search configuration of the query; by default the collection's own.",
     )
     rank: Literal["ts_rank", "ts_rank_cd"] = Field("ts_rank", description="PostgreSQL's ranking function.")
     normalization: int = Field(1, ge=0, le=63, description="Its flags; 1 divides by the logarithm of the length.")
@@ -232,7 +243,7 @@ class FulltextLeg(Leg):
                 f"The query {text!r} is not in the syntax of to_tsquery, such as cat & (dog | mouse). "
                 "Mend it, or use the mode web, which takes any text."
             )
-        if isinstance(error.orig, psycopg.errors.UndefinedObject) and self.config is not None:
+        if isinstance(error.orig, NO_CONFIGURATION) and self.config is not None:
             return SpecError(
                 f"The server has no text-search configuration {self.config!r}. Its names are in pg_ts_config: english, "
                 "german, simple and so on."

@@ -100,7 +100,7 @@ def _wishes(written: bytes, file: str) -> dict[str, Any]:
     """Only what is known: the file may come from anywhere, and from a later version."""
     try:
         told = json.loads(written)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpecError(f"{file} is not JSON ({error}). Mend it, or remove it and name the language.") from error
     language = told.get("language") if isinstance(told, dict) else None
     if language is not None and not isinstance(language, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from core.errors import InputError
 from core.types import Flaw, Place, Row
 from evals.sources.lines import MAX_LINE, count_lines, read_json_lines, read_lines
 from evals.sources.plain import plain
-from evals.sources.trees import open_file, require_file
+from evals.sources.trees import ArchiveLimits, Budget, open_file, require_file
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".ndjson.gz")
 _PEEK = 100  # JSON objects may leave a field out, so the columns are those of the first hundred rows
@@ -112,8 +113,8 @@ def _csv_table(stream: BinaryIO, file: str, delimiter: str, quote: str) -> Table
         reason = header.message if header else "The file is empty; a header line was expected."
         raise InputError(reason, path=file, line=1)
     columns = tuple(cell.strip() for cell in header.value)
-    if repeated := sorted({name for name in columns if columns.count(name) > 1}):
-        raise InputError(f"The header names a column twice: {', '.join(map(repr, repeated))}.", path=file, line=1)
+    if repeated := sorted(name for name, count in Counter(columns).items() if count > 1):
+        raise InputError(f"The header names a column twice: {', '.join(map(repr, repeated[:30]))}.", path=file, line=1)
     return Table(file, columns, _as_dicts(records, columns))
 
 
@@ -152,11 +153,23 @@ def _parquet(path: Path) -> Iterator[Table]:
     from pyarrow import lib, parquet
 
     try:
-        with parquet.ParquetFile(path) as file:  # type: ignore[no-untyped-call]
-            yield Table(str(path), tuple(file.schema_arrow.names), _parquet_rows(file, str(path), lib.ArrowException))
-    except (lib.ArrowException, OSError) as error:
+        file = parquet.ParquetFile(path)  # type: ignore[no-untyped-call]
+        columns = tuple(file.schema_arrow.names)
+        claimed = _unpacked(file.metadata)
+    except (lib.ArrowException, OSError, ValueError) as error:
         reason = str(error).split("\n", maxsplit=1)[0][:200]
         raise InputError(f"This is not a readable Parquet file ({reason}).", path=path) from error
+    with file:
+        Budget(str(path), path.stat().st_size, ArchiveLimits()).spend(claimed)
+        yield Table(str(path), columns, _parquet_rows(file, str(path), lib.ArrowException))
+
+
+def _unpacked(metadata: Any) -> int:
+    """Bytes of all rows unpacked, as far as the file says so.
+
+    By row group: asked of single columns, pyarrow ends the whole process where their statistics are damaged.
+    """
+    return sum(max(0, metadata.row_group(at).total_byte_size) for at in range(metadata.num_row_groups))
 
 
 def _parquet_size(path: Path) -> int | None:

@@ -22,6 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import InputError
 
+METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2}  # others may ask for 4 GB to unpack a byte
+DIRECTORY_ENTRY = 512  # bytes that an entry of a zip's directory has room for on average
+DIRECTORY_END = 2**20  # bytes that any directory may take; entries are read in smaller pieces
 RATIO_FLOOR = 16 * 2**20  # below this much output a high ratio harms nobody, and tiny test files often have one
 
 
@@ -84,6 +87,21 @@ class MeteredStream(io.RawIOBase):
         super().close()
 
 
+class BoundedFile(io.FileIO):
+    """A zip that is read in pieces of some size at most: its directory is read at once, however long it says it is."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        super().__init__(path)
+        self._file, self._most = path, most
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = self._most + 1 if size is None or size < 0 else size
+        block = b"" if wanted > self._most + 1 else super().read(wanted)
+        if wanted > self._most and (wanted > self._most + 1 or len(block) > self._most):
+            raise InputError("The archive's directory is longer than that of so many entries may be.", path=self._file)
+        return block
+
+
 class Tree(ABC):
     """Files under a root, by relative name with forward slashes."""
 
@@ -108,7 +126,9 @@ class FolderTree(Tree):
     """Plain files on disk. Only two levels are listed: no layout read here is deeper."""
 
     def __init__(self, root: Path, limits: ArchiveLimits) -> None:
-        self._root, self._limits = root, limits
+        self._root = root
+        packed = sum(self.size(name) for name in self.names() if name.endswith(".gz"))
+        self._budget = Budget(str(root), packed, limits)  # one for all of them together
 
     def names(self) -> list[str]:
         found = (path for pattern in ("*", "*/*") for path in self._root.glob(pattern) if path.is_file())
@@ -121,7 +141,7 @@ class FolderTree(Tree):
         return (self._root / name).stat().st_size
 
     def open(self, name: str) -> io.BufferedReader:
-        return open_file(self._root / name, self._limits)
+        return open_file(self._root / name, budget=self._budget)
 
 
 class ZipTree(Tree):
@@ -167,22 +187,24 @@ def checked_entries(archive: zipfile.ZipFile, path: Path, limits: ArchiveLimits)
 
 def _problem(entry: zipfile.ZipInfo, seen: set[str]) -> str:
     name = entry.filename
-    if name.startswith("/") or "\\" in name or ":" in name.split("/")[0]:
-        return "has an absolute or a foreign path"
-    if ".." in PurePosixPath(name).parts:
-        return "leads out of the archive"
-    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return "is a link or a device"
-    if entry.flag_bits & 0x1:
-        return "is encrypted"
-    return "stands there twice" if name in seen else ""
+    unusual = entry.compress_type not in METHODS
+    problems = (
+        (not name, "has no name"),
+        (name.startswith("/") or "\\" in name or ":" in name.split("/")[0], "has an absolute or a foreign path"),
+        (".." in PurePosixPath(name).parts, "leads out of the archive"),
+        (stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR), "is a link or a device"),
+        (bool(entry.flag_bits & 0x1), "is encrypted"),
+        (unusual, "is packed in an unusual way; pack it anew with the usual deflate method"),
+        (name in seen, "stands there twice"),
+    )
+    return next((said for wrong, said in problems if wrong), "")
 
 
 def _metered(inner: BinaryIO, name: str, file: str, budget: Budget) -> io.BufferedReader:
     return io.BufferedReader(MeteredStream(inner, file, budget, packed=name.endswith(".gz")), 256 * 1024)
 
 
-def open_file(path: Path, limits: ArchiveLimits | None = None) -> io.BufferedReader:
+def open_file(path: Path, budget: Budget | None = None) -> io.BufferedReader:
     """A file's bytes, unpacked under a budget where its name ends in .gz."""
     require_file(path)
     try:
@@ -191,7 +213,8 @@ def open_file(path: Path, limits: ArchiveLimits | None = None) -> io.BufferedRea
         raise InputError(f"The file cannot be read: {error.strerror or error}.", path=path) from error
     if not path.name.endswith(".gz"):
         return raw
-    return _metered(raw, path.name, str(path), Budget(str(path), path.stat().st_size, limits or ArchiveLimits()))
+    spent = budget or Budget(str(path), path.stat().st_size, ArchiveLimits())
+    return _metered(raw, path.name, str(path), spent)
 
 
 def require_file(path: Path, what: str = "a file") -> None:
@@ -222,7 +245,8 @@ def opened_tree(path: Path, limits: ArchiveLimits) -> Iterator[Tree]:
     require_file(path, "a folder or a .zip")
     with ExitStack() as stack:
         try:
-            archive = stack.enter_context(zipfile.ZipFile(path))
+            raw = stack.enter_context(BoundedFile(path, max(limits.entries * DIRECTORY_ENTRY, DIRECTORY_END)))
+            archive = stack.enter_context(zipfile.ZipFile(raw))
         except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError, EOFError) as error:
             message = f"This is neither a folder nor a readable zip archive ({error})."
             raise InputError(message, path=path) from error

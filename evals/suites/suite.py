@@ -5,7 +5,6 @@ Owns the file's form and what variants it stands for. It runs nothing: `suite_ru
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +13,12 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from core.errors import InputError, SpecError, UnknownName
+from core.errors import SpecError, UnknownName
 from core.fusion import Fusion
 from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS
+from core.toml_text import file_text, read_toml
 from core.variant import Variant
 from evals.metric_names import Metric
 from evals.references import variant_of
@@ -129,10 +129,7 @@ class Suite(BaseModel):
 
     @classmethod
     def from_toml(cls, text: str, *, path: Path | None = None) -> Self:
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"This is not TOML: {error}.", path=path) from error
+        data = read_toml(text, path=path)
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in data:
             if key not in known:
@@ -146,12 +143,7 @@ class Suite(BaseModel):
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise InputError(f"The suite cannot be read ({why}).", path=path) from error
-        return cls.from_toml(text, path=path)
+        return cls.from_toml(file_text(path, "The suite"), path=path)
 
     @property
     def judged_by(self) -> Rules:

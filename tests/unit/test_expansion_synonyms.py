@@ -148,7 +148,7 @@ def test_an_error_names_file_and_line(tmp_path, line, problem):
     ("text", "line", "field"),
     [
         ('two_way = [["a", "b"]]\none_way = = 3', 2, None),
-        ('two_way = [\n["a",\n', 3, None),
+        ('two_way = [\n["a",\n', 2, None),
         ('two_way = [["a", 3]]', None, "two_way[0][1]"),
         ('two_ways = [["a", "b"]]', None, "two_ways"),
         ('one_way = [{ from = ["a"] }]', None, "one_way[0].to"),

@@ -7,30 +7,20 @@ no change does more or less than was asked for.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, MutableMapping, MutableSequence
 from difflib import SequenceMatcher
 from typing import Any, Final
 
 from core.errors import InputError, SpecError
+from core.toml_text import read_toml
 
 Place = tuple[str | int, ...]
-_PLACE: Final = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 _NOWHERE: Final = "\N{REPLACEMENT CHARACTER} nowhere else"
 
 
 def read(source: str) -> dict[str, Any]:
     """What the text says, as plain values. A mistake is told with its line."""
-    try:
-        return tomllib.loads(source)
-    except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        found = _PLACE.search(said)
-        line = int(found["line"]) if found and found["line"] else max(1, len(source.splitlines()))
-        column = f" in column {found['column']}" if found and found["column"] else ""
-        raise InputError(f"This is not TOML: {_PLACE.sub('', said)}{column}.", line=line) from error
-    except RecursionError as error:
-        raise InputError("This is nested too deeply to be read.", line=1) from error
+    return read_toml(source)
 
 
 def value_at(plain: Any, place: Place) -> Any:
@@ -84,8 +74,8 @@ def put(source: str, changes: Mapping[Place, Any]) -> str:
 
 def _says(made: str, wanted: Mapping[str, Any]) -> bool:
     try:
-        return tomllib.loads(made) == wanted
-    except tomllib.TOMLDecodeError:
+        return read_toml(made) == wanted
+    except InputError:
         return False
 
 

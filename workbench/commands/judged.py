@@ -41,7 +41,7 @@ def agreement(collection: Collection, queries: Queries = "default", *, as_json: 
     found = bridge.run(agreed(opened, view, name=queries))
     if as_json:
         told = [each.plain() for each in found.models]
-        telling.as_json({"standing": found.standing.sentence(), "people": found.people, "models": told})
+        telling.as_document({"standing": found.standing.sentence(), "people": found.people, "models": told})
         return
     if found.counts:
         telling.table("Judges", ("judge", "judgements"), found.counts, right=("judgements",))
@@ -127,7 +127,7 @@ def export(
     settled = resolved(stood.current, models=models)
     written = qrels({pair: each.grade for pair, each in settled.items()}, "trec" if form == "trec" else "beir")
     if out is None:
-        typer.echo(written, nl=False)
+        telling.raw(written)
     else:
         out.write_text(written, encoding="utf-8")
     telling.say(f"{len(settled)} pairs. {stood.sentence()}")

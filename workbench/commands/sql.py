@@ -58,9 +58,9 @@ def export(
     context = RequestContext(opened, bridge.run(collections.get(opened, collection)))
     made = bridge.run(exported(opened, context.view, variant, query=text, strict=strict))
     if text is None:
-        typer.echo(made.script, nl=False)
+        telling.raw(made.script)
     elif query is not None:
-        typer.echo(made.filled(text, bridge.run(vector_of(context, made, text))), nl=False)
+        telling.raw(made.filled(text, bridge.run(vector_of(context, made, text))))
     elif run is not None:
         _tell(made, bridge.run(run_on(opened, made, text, bridge.run(vector_of(context, made, text)))), json=as_json)
     else:

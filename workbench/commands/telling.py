@@ -133,6 +133,11 @@ def say(text: str) -> None:
     notices.print(escape(printable(text)), soft_wrap=True)
 
 
+def raw(text: str) -> None:
+    """What another program reads, to the letter; on a terminal without what could take it over."""
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+
+
 def done(value: Any, sentence: str, *, json: bool) -> None:
     """What a command did, for whoever asked: the value for a machine, the sentence for a person."""
     as_json(value) if json else say(sentence)

@@ -1,0 +1,62 @@
+"""TOML that somebody wrote, as plain values; what is wrong with it in a sentence, with its line where that is known.
+
+The one caller of tomllib, which fails in more ways than its own error: by nesting, and by numbers without end.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import InputError
+
+LARGEST_FILE: Final = 4 * 2**20  # bytes: nobody wrote more than that by hand
+LARGEST_INTEGER: Final = 2**1024  # beyond a few thousand digits Python refuses to write one out
+_PLACE: Final = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+
+
+def read_toml(text: str, *, path: Path | str | None = None) -> dict[str, Any]:
+    """The values. InputError says the line, counted from 1, wherever the parser does."""
+    try:
+        made = tomllib.loads(text)
+        _refuse_endless(made)
+    except RecursionError as error:
+        raise InputError("This is nested too deeply to be read.", path=path, line=1) from error
+    except ValueError as error:  # tomllib's own error is one, and so is that of a number without end
+        said = str(error)
+        found = _PLACE.search(said)
+        line = int(found["line"]) if found and found["line"] else max(1, len(text.splitlines())) if found else 1
+        column = f" in column {found['column']}" if found and found["column"] else ""
+        why = _PLACE.sub("", said) if isinstance(error, tomllib.TOMLDecodeError) else "a number in it has no end"
+        raise InputError(f"This is not TOML: {why}{column}.", path=path, line=line) from error
+    return made
+
+
+def _refuse_endless(value: Any) -> None:
+    if isinstance(value, dict):
+        for inner in value.values():
+            _refuse_endless(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _refuse_endless(inner)
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise ValueError
+
+
+def file_text(path: Path, what: str) -> str:
+    """The file's text. What is no plain file is refused: a device might never end."""
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{what} cannot be read (it is not a plain file).", path=path)
+        with path.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise InputError(f"{what} cannot be read (it has more than {LARGEST_FILE:,} bytes).", path=path)
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} cannot be read (it is not UTF-8).", path=path) from error
+    except (OSError, ValueError) as error:  # a ValueError is what a path with a NUL gives
+        why = getattr(error, "strerror", None) or "no file can be called so"
+        raise InputError(f"{what} cannot be read ({why}).", path=path) from error

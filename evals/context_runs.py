@@ -19,11 +19,12 @@ from core.packing import ContextPack, Packing, PackTrace, TokenCounter, pack, to
 from core.retriever import RequestContext, guarded, search
 from core.store.levels import Level, level
 from core.store.progress import Listener, Step, nobody
+from core.tasks import bounded
 from core.types import Hit
 from core.variant import Variant
 from evals.context_scores import ContextPoint, Places, mean_curve, scored
 from evals.running.computed import described
-from evals.running.leg_runs import CONNECTIONS, bounded, reason_of
+from evals.running.leg_runs import CONNECTIONS, reason_of
 from evals.running.plan import deepened, spare_of
 from evals.splits import Split
 from evals.statistics.bootstrap import intervals

@@ -29,7 +29,7 @@ from evals.metric_names import Metric
 from evals.metrics import relevant_queries
 from evals.query_sets import DEFAULT, Labelled
 from evals.running import run_store, runner
-from evals.running.environment import content_of
+from evals.running.contents import content_of
 from evals.running.runner import DEPTH, Options
 from evals.runs import Run, Subject
 from evals.splits import ALL, Split

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-import random
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 
 from core.embedding.base import Purpose, Vectors, backends
-from core.errors import DimensionUnknown, EmbeddingError
+from core.errors import DimensionUnknown, EmbeddingError, SpecError
+
+if TYPE_CHECKING:  # what asks endpoints knows of resources, and these of embedders
+    from core.resources import Resources
 
 TEXTS_A_REQUEST = 64
 ATTEMPTS = 5
-WORTH_RETRYING = {408, 409, 425, 429, 500, 502, 503, 504}
 LONGEST_WAIT = 30.0
+TIMEOUT = 120.0  # seconds for a request, answer included: such a server may have no graphics card
+CHECK = "Check that RANKBOOK_EMBEDDING_URL is an embeddings API; what was embedded so far is kept."
+LARGEST_ANSWER = 64 * 2**20  # bytes; 64 vectors of 4,096 numbers in JSON take some 6 MB
 OPENAI = "api.openai.com"
 
 
@@ -39,6 +45,7 @@ class OpenAIEmbedder:
         base_url: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
         pause: Callable[[float], Any] = asyncio.sleep,
+        timeout: float = TIMEOUT,
     ) -> None:
         if number_format:
             raise EmbeddingError(
@@ -47,8 +54,14 @@ class OpenAIEmbedder:
         self.base_url = (base_url or os.environ.get("RANKBOOK_EMBEDDING_URL") or f"https://{OPENAI}/v1").rstrip("/")
         self.where = re.sub(r"(?<=//)[^/@]*@", "", self.base_url)  # the address without the password that it may hold
         self.name, self.host = _split(name) or (name, _host(self.base_url))
-        self._transport, self._pause = transport, pause
+        self._transport, self._pause, self._timeout = transport, pause, timeout
         self._dimension = 0
+
+    @cached_property
+    def _resources(self) -> Resources:
+        from core.resources import Resources
+
+        return Resources(transport=self._transport, pause=self._pause)
 
     @property
     def model(self) -> str:
@@ -66,9 +79,10 @@ class OpenAIEmbedder:
 
     async def embed(self, texts: Sequence[str], purpose: Purpose = "document") -> Vectors:  # noqa: ARG002
         parts = [texts[at : at + TEXTS_A_REQUEST] for at in range(0, len(texts), TEXTS_A_REQUEST)]
+        if not parts:
+            return np.empty((0, self._dimension), dtype=np.float32)
         async with self._client() as client:
-            vectors = [await self._embed_part(client, part) for part in parts]
-        return np.concatenate(vectors) if vectors else np.empty((0, self._dimension), dtype=np.float32)
+            return np.concatenate([await self._embed_part(client, part) for part in parts])
 
     def _client(self) -> httpx.AsyncClient:
         if self.host != _host(self.base_url):
@@ -77,11 +91,13 @@ class OpenAIEmbedder:
                 f"{_host(self.base_url) or 'no server'}. {self._way_back()}, or embed once more with what is there: "
                 f"rankbook data embed COLLECTION openai:{self.name}"
             )
-        key = os.environ.get("RANKBOOK_EMBEDDING_KEY") or os.environ.get("OPENAI_API_KEY")
-        if key and not (key.isascii() and key.isprintable()):
-            raise EmbeddingError("The key in RANKBOOK_EMBEDDING_KEY holds what no header can. Copy it anew.")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        return httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(60, connect=10), transport=self._transport)
+        from core.llm import posting
+
+        key = os.environ.get("RANKBOOK_EMBEDDING_KEY") or os.environ.get("OPENAI_API_KEY") or ""
+        try:
+            return posting.client(self._resources, key, "RANKBOOK_EMBEDDING_KEY")
+        except SpecError as error:
+            raise EmbeddingError(str(error)) from None
 
     def _way_back(self) -> str:
         return "Unset it" if self.host == OPENAI else f"Set it to the address at {self.host}, as http://{self.host}/v1"
@@ -97,32 +113,23 @@ class OpenAIEmbedder:
         return vectors
 
     async def _post(self, client: httpx.AsyncClient, body: dict[str, Any]) -> Any:
-        problem = ""
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                await self._pause(min(LONGEST_WAIT, 0.5 * 2**attempt) * random.uniform(0.5, 1))  # noqa: S311 - jitter
-            try:
-                response = await client.post(f"{self.base_url}/embeddings", json=body)
-            except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.HTTPError) as error:
-                problem = type(error).__name__
-                if isinstance(error, httpx.TransportError) and not isinstance(error, httpx.UnsupportedProtocol):
-                    continue
-                break
-            if response.is_success:
-                return self._json(response)
-            problem = f"status {response.status_code}"
-            if response.status_code not in WORTH_RETRYING:
-                break
-        raise EmbeddingError(
-            f"{self.where}/embeddings did not embed with {self.name!r}: {problem}. Check RANKBOOK_EMBEDDING_URL, "
-            "the model's name and RANKBOOK_EMBEDDING_KEY; what was embedded so far is kept."
-        )
+        """The answer's JSON. Bounded in time and size, as that of any endpoint."""
+        from core.llm import posting
 
-    def _json(self, response: httpx.Response) -> Any:
+        patience = posting.Patience(self._timeout, ATTEMPTS, LONGEST_WAIT, LARGEST_ANSWER)
+
+        async def attempt() -> bytes:
+            return await posting.post(client, f"{self.base_url}/embeddings", body, patience)
+
         try:
-            return response.json()
+            return json.loads(await posting.insist(self._resources, patience, attempt))
+        except posting.NoAnswer as failed:
+            raise EmbeddingError(
+                f"{self.where}/embeddings did not embed with {self.name!r}: {failed.problem}. Check "
+                "RANKBOOK_EMBEDDING_URL, the model's name and RANKBOOK_EMBEDDING_KEY; what was embedded so far is kept."
+            ) from failed
         except (ValueError, RecursionError) as error:
-            raise EmbeddingError(f"{self.where}/embeddings answered with something that is not JSON.") from error
+            raise EmbeddingError(f"{self.where}/embeddings answered, and not with JSON. {CHECK}") from error
 
     def _vectors(self, answer: Any, expected: int) -> Vectors:
         """The answer's vectors by their index, or a refusal: a shifted vector would poison the index in silence."""
@@ -132,11 +139,12 @@ class OpenAIEmbedder:
                 vectors = np.array([by_index[index] for index in range(expected)], dtype=np.float32)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise EmbeddingError(
-                f"{self.where}/embeddings answered without one vector for each of the {expected} texts."
+                f"{self.where}/embeddings answered without one vector for each of the {expected} texts. {CHECK}"
             ) from error
         if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
             raise EmbeddingError(
-                f"{self.where}/embeddings gave vectors that are empty, of unequal length or with infinite parts."
+                f"{self.where}/embeddings gave vectors that are empty, of unequal length or with infinite parts. "
+                f"{CHECK}"
             )
         return vectors
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class SentenceTransformersEmbedder:
 
     A folder's state is part of the id. Where the name says a state, the folder must be in it once vectors are wanted.
     """
+
+    spreads: ClassVar[bool] = True  # the id is all that another machine needs to compute the same
 
     def __init__(self, name: str, number_format: str = "") -> None:
         self.name, self._state = local.split(name)
@@ -139,10 +141,7 @@ class SentenceTransformersEmbedder:
         return self._loaded(self.name, here=False)
 
     def _loaded(self, name: str, *, here: bool) -> SentenceTransformer:
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-        # Threads that spin while they wait halve the speed as soon as anything else, such as PostgreSQL, wants a core.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        import torch
+        torch = runtime()
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
@@ -154,6 +153,16 @@ class SentenceTransformersEmbedder:
         except Exception as error:  # a broken folder or a cut line raises whatever the reading library raises
             said = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise EmbeddingError(f"The model {self.name!r} cannot be loaded: {said} {hub.WAY_OUT}") from error
+
+
+def runtime() -> Any:
+    """What models run on, which reads these when it is first imported. Its threads are as many as the cores."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    # Threads that spin while they wait halve the speed as soon as anything else, such as PostgreSQL, wants a core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    import torch
+
+    return torch
 
 
 def _alike(lengths: Sequence[int]) -> Iterator[list[int]]:

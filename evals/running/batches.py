@@ -72,7 +72,7 @@ class Batches:
         remarks: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Refused where the collection has moved on: these rankings may be partly of another state."""
-        if not rankings:
+        if not rankings or not self.store.keeps:
             return
         content = packed(rankings, milliseconds=dict(milliseconds), stages=stages or {}, remarks=remarks or {})
         async with self.store.begin() as connection:
@@ -95,11 +95,15 @@ class Batches:
             )
 
     async def forget(self, digests: Iterable[str]) -> None:
+        if not self.store.keeps:
+            return
         async with self.store.begin() as connection:
             await connection.execute(delete(RankingBatch).where(RankingBatch.digest.in_(list(digests))))
 
     async def forget_older(self) -> None:
         """What was found in this collection when it was another, or by another version of the code."""
+        if not self.store.keeps:
+            return
         of = (RankingBatch.collection == self.view.name, RankingBatch.state != self.state)
         async with self.store.begin() as connection:
             await connection.execute(delete(RankingBatch).where(*of))

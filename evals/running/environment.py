@@ -1,4 +1,4 @@
-"""What a run was made with: code, machine, packages, server, indexes; and what stood in the collection.
+"""What a run was made with: code, machine, packages, server, indexes. What stood in the collection is `contents`'.
 
 Reads and never changes. What cannot be told is left out: a missing git is no reason to fail a run.
 
@@ -29,17 +29,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, FromClause, Text, bindparam, cast, func, literal_column, select, text
+from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.rerank import rerankers
 from core.store import attached
-from core.store.attached.reading import Theirs
 from core.store.collections import View
 from core.store.engine import Capabilities, Store
-from core.store.levels import level
 from core.store.names import ITEMS
-from core.store.schema import Item
 from core.variant import Variant
 
 MODELS_RUN_ON = ("sentence-transformers", "torch", "transformers")
@@ -174,36 +171,3 @@ async def _indexes(connection: AsyncConnection, view: View) -> dict[str, int]:
         table = attached.Attachment.of(view).table
         rows += await connection.execute(INDEXES, {"namespace": table.namespace, "relation": table.table})
     return {row.relname: row.pg_relation_size for row in rows}
-
-
-# -- what is searched --------------------------------------------------------------------------------------------------
-
-
-async def content_of(store: Store, view: View) -> str:
-    """A digest of the items, chunkings and embeddings there are: equal for collections loaded alike, wherever.
-
-    Somebody's table moves without a version of ours: its rows' own transactions tell, or where it has none, its texts.
-    """
-    sets = [(each.name, repr(sorted(each.chunker.items()))) for each in view.chunk_sets]
-    sets += [(str(each.chunk_set), f"{each.model} {each.index}") for each in view.embedding_sets]
-    async with store.begin(view.namespace, read_only=True) as connection:
-        counted = (await connection.execute(_counted(store, view))).one()
-    told = repr((view.row.language, view.row.attached, sorted(sets), tuple(map(str, counted))))
-    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
-
-
-def _counted(store: Store, view: View) -> Any:
-    """Rows, and a sum over them that any change of one moves."""
-    where, mark = _marks(store, view)
-    return select(func.count(), func.sum(mark)).select_from(where)
-
-
-def _marks(store: Store, view: View) -> tuple[FromClause, ColumnElement[Any]]:
-    if view.row.attached is None:
-        return Item.__table__, func.hashtextextended(Item.id + func.encode(Item.digest, "hex"), 0)
-    attachment = attached.Attachment.of(view)
-    if attachment.facts.kind == "table":
-        return Theirs(attachment.table, attachment.facts).relation, cast(cast(literal_column("xmin"), Text), BigInteger)
-    details = level(store, view, ITEMS).details.subquery()
-    told = func.concat_ws("\n", details.c.id, details.c.title, details.c.text, cast(details.c.metadata, Text))
-    return details, func.hashtextextended(told, 0)

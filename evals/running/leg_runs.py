@@ -2,19 +2,18 @@
 
 Owns the asking, what becomes of a query that fails, and the memory of what was found. A query's reason is recorded and
 the others go on; a lost server, a cancelled token or a collection that moves on ends all, with what was done kept.
+Where the asking is done by the workers of a cluster, that is `evals.running.spread_legs`'s matter; the memory is here.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol
 
-import psycopg
 from sqlalchemy.exc import DBAPIError
 
 from core import recall
@@ -23,6 +22,7 @@ from core.errors import Cancelled, ConnectionFailed, RankbookError, ServerError
 from core.legs import PreparedQuery
 from core.recall import LegRun
 from core.retriever import RequestContext, guarded
+from core.store import mishaps
 from core.store.levels import Level, level
 from core.store.progress import Listener, Step, nobody
 from core.tasks import side_by_side
@@ -32,31 +32,20 @@ from evals.running.plan import LegTask, kind_of
 from evals.running.query_vectors import QueryVectors
 from evals.splits import Split
 
-T = TypeVar("T")
 A_BATCH = 32  # queries: what a kill can cost, of one leg
 LARGEST_BATCH = 512  # what batches of quick queries grow to
 QUICK = 0.5  # seconds for a batch
 CONNECTIONS = 4  # queries at once: a statement takes a process of the server, and these are ordinary machines
 ENDING = (Cancelled, ConnectionFailed, ServerError)
-LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
 
 
 def reason_of(error: Exception) -> str:
     """Why a query failed. Raises the error itself where it is no matter of this query."""
-    if isinstance(error, DBAPIError) and not _is_lost(error):
-        return f"The server refused it: {str(error.orig).strip().partition(chr(10))[0]}"
+    if isinstance(error, DBAPIError) and not mishaps.is_lost(error):
+        return f"The server refused it: {mishaps.reason(error)}"
     if isinstance(error, RankbookError) and not isinstance(error, ENDING):
         return str(error)
     raise error
-
-
-def _is_lost(error: DBAPIError) -> bool:
-    if error.connection_invalidated:
-        return True
-    state = getattr(error.orig, "sqlstate", None)
-    if state is None:
-        return isinstance(error.orig, psycopg.OperationalError | psycopg.InterfaceError)
-    return str(state).startswith(LOST)
 
 
 @dataclass(slots=True)
@@ -72,6 +61,29 @@ class LegFound:
         return not any(query in each for each in (self.rankings, self.failures, self.missing))
 
 
+class ReadyOrMade(Protocol):
+    """Vectors of queries, and what each took, by model and query."""
+
+    @property
+    def milliseconds(self) -> Mapping[tuple[str, str], float]: ...
+
+    def has(self, model: str | None, query: str) -> bool: ...
+
+    async def of(self, model: str, query: str) -> Vectors: ...
+
+
+class Elsewhere(Protocol):
+    """Others who ask. They hand over what is answered slice by slice, in any order."""
+
+    async def ask(
+        self,
+        task: LegTask,
+        queries: Sequence[str],
+        vectors: ReadyOrMade,
+        take: Callable[[LegFound, int], Awaitable[None]],
+    ) -> None: ...
+
+
 class LegRuns:
     """All that the legs of one plan find, asked for when somebody wants it and not before."""
 
@@ -83,13 +95,13 @@ class LegRuns:
         *,
         connections: int = CONNECTIONS,
         listener: Listener = nobody,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.context, self.split, self.batches = context, split, batches
-        self.connections, self.listener = connections, listener
-        self.asked = 0  # queries, of all legs, that were not there already
-        self._found: dict[tuple[str, int], LegFound] = {}
-        self._prepared: dict[str, PreparedQuery] = {}
+        self.listener, self.elsewhere = listener, elsewhere
         self._vectors = QueryVectors(context, split)
+        self.asking = Asking(context, split, self._vectors, connections)
+        self._found: dict[tuple[str, int], LegFound] = {}
 
     async def found(self, task: LegTask, queries: Iterable[str]) -> LegFound:
         """What the leg finds for these queries at least, at the task's depth or deeper."""
@@ -101,15 +113,35 @@ class LegRuns:
         wanted = list(queries)
         lacking = [query for query in wanted if found.lacks(query)]
         title = resumed(task.title, len(wanted), len(lacking))
+        if lacking and self.elsewhere is not None:
+            await self._ask_elsewhere(self.elsewhere, task, found, lacking, title)
+        else:
+            await self._ask_here(task, found, lacking, title)
+        if lacking:
+            self.listener(Step(title, len(lacking), len(lacking), "queries"))
+        return found
+
+    async def _ask_here(self, task: LegTask, found: LegFound, lacking: Sequence[str], title: str) -> None:
         done, size, where = 0, A_BATCH, self.level(task)
         while done < len(lacking):
             self.listener(Step(title, done, len(lacking), "queries"))
             begun = time.perf_counter()
             await self._ask_batch(task, where, found, lacking[done : done + size])
             done, size = done + size, following(size, time.perf_counter() - begun)
-        if lacking:
-            self.listener(Step(title, len(lacking), len(lacking), "queries"))
-        return found
+
+    async def _ask_elsewhere(
+        self, there: Elsewhere, task: LegTask, found: LegFound, lacking: Sequence[str], title: str
+    ) -> None:
+        done = 0
+
+        async def take(answered: LegFound, queries: int) -> None:
+            nonlocal done
+            await self._take(task, found, answered)
+            done += queries
+            self.listener(Step(title, done, len(lacking), "queries"))
+
+        self.listener(Step(title, done, len(lacking), "queries"))
+        await there.ask(task, lacking, self._vectors, take)
 
     def level(self, task: LegTask) -> Level:
         context = self.context
@@ -117,14 +149,16 @@ class LegRuns:
 
     async def _ask_batch(self, task: LegTask, at: Level, found: LegFound, queries: Sequence[str]) -> None:
         """What was answered is kept, also where somebody stopped the rest."""
-        answered, waiting = LegFound(), iter(queries)
-        lines = min(self.connections, len(queries))
+        answered = LegFound()
         try:
-            await side_by_side(*(self._ask_in_turn(task, at, waiting, answered) for _ in range(lines)))
+            await self.asking.ask(task, at, queries, answered)
         except BaseException:
             with suppress(Exception):  # the server may be what was lost; that is what is told
                 await self._save(task, answered)
             raise
+        await self._take(task, found, answered)
+
+    async def _take(self, task: LegTask, found: LegFound, answered: LegFound) -> None:
         answered.rankings = pooled(answered.rankings)
         await self._save(task, answered)
         for name in ("rankings", "milliseconds", "failures", "missing"):
@@ -132,6 +166,20 @@ class LegRuns:
 
     async def _save(self, task: LegTask, answered: LegFound) -> None:
         await self.batches.save(task.digest, task.depth, answered.rankings, answered.milliseconds)
+
+
+class Asking:
+    """A leg asked queries, several at once, each line of them on a connection of its own. Keeps nothing."""
+
+    def __init__(self, context: RequestContext, split: Split, vectors: ReadyOrMade, connections: int) -> None:
+        self.context, self.split, self.connections = context, split, connections
+        self._vectors = vectors
+        self._prepared: dict[str, PreparedQuery] = {}
+
+    async def ask(self, task: LegTask, at: Level, queries: Sequence[str], answered: LegFound) -> None:
+        """What is answered stands in `answered`, also where somebody stopped the rest."""
+        waiting, lines = iter(queries), min(self.connections, len(queries))
+        await side_by_side(*(self._ask_in_turn(task, at, waiting, answered) for _ in range(lines)))
 
     async def _ask_in_turn(self, task: LegTask, at: Level, waiting: Iterator[str], answered: LegFound) -> None:
         """One connection's share of a batch: it takes the next query when it is done with one."""
@@ -157,7 +205,6 @@ class LegRuns:
 
     async def _recalled(self, task: LegTask, line: recall.Line, query: str) -> LegRun:
         """As a search asks it. The time includes the embedding, whichever leg it was made for."""
-        self.asked += 1
         ready = self._vectors.milliseconds.get((line.level.model or "", query), 0.0) if task.leg.uses_model else 0.0
         run = await line.ask(self._query(query), kind_of(task.leg), task.leg, task.depth)
         return replace(run, milliseconds=run.milliseconds + ready)
@@ -181,14 +228,3 @@ def following(size: int, seconds: float) -> int:
 def resumed(title: str, wanted: int, lacking: int) -> str:
     """What a step is called that goes on with what was stopped."""
     return title if lacking == wanted else f"{title}, {wanted - lacking:,} of {wanted:,} kept"
-
-
-async def bounded(most: int, each: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """The work for each of them, so many at once; the first that raises ends it for all."""
-    gate = asyncio.Semaphore(most)
-
-    async def one(value: T) -> None:
-        async with gate:
-            await work(value)
-
-    await side_by_side(*(one(value) for value in each))

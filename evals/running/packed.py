@@ -41,9 +41,14 @@ def packed(rankings: Rankings, **more: Any) -> bytes:
 
 
 def fingerprint(rankings: Rankings) -> bytes:
-    """What tells rankings apart. It outlives changes of the form in which they are kept."""
-    arrays, scores = _arrays(rankings, {})
-    return hashlib.blake2b(zlib.compress(_saved(arrays | {"scores": scores}), LEVEL), digest_size=16).digest()
+    """What tells rankings apart: their content alone, in whatever order they come and whatever packs them."""
+    arrays, scores = _arrays(dict(sorted(rankings.items())), {})
+    told = hashlib.blake2b(digest_size=16)
+    forms = {"text": "u1", "lengths": "<i4", "codes": "<i4", "scores": "<f8"}
+    for name, part in {**arrays, "scores": scores}.items():
+        content = part.astype(forms[name]).tobytes()
+        told.update(len(content).to_bytes(8, "little") + content)
+    return told.digest()
 
 
 def _arrays(rankings: Rankings, more: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], Floats]:

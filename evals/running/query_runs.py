@@ -1,28 +1,41 @@
 """Variants that need a stage a query: searched one query at a time, several side by side, kept as they go.
 
-Owns what of a search becomes part of a run. Timing for honest figures, one search after the other, is here too.
+Owns what of a search becomes part of a run. Timing for honest figures, one search after the other, is here too. Where
+the workers of a cluster search, that is `evals.running.spread_queries`'s matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from core.retriever import RequestContext, RetrievalBundle, search
 from core.store.progress import Listener, Step, nobody
+from core.tasks import bounded
 from core.types import Hit
 from core.variant import Variant
 from evals.rankings import Ranked
 from evals.running.batches import Batches
 from evals.running.computed import Found
-from evals.running.leg_runs import CONNECTIONS, bounded, reason_of, resumed
+from evals.running.leg_runs import CONNECTIONS, reason_of, resumed
 from evals.running.missing_legs import SAYS, Without, lacking
 from evals.splits import Split
 
 PASSING_OVER = ("expand", "rerank", "late chunks")  # stages that pass results through where they cannot work
 REMARKS = 5  # of a run that are told
 A_BATCH = 8  # queries: a reranker may be slow, or dear, and a kill should not cost much of it
+
+
+class Elsewhere(Protocol):
+    """Others who search. They hand over what is found slice by slice, in any order."""
+
+    def takes(self, variant: Variant) -> bool: ...
+
+    async def search(
+        self, variant: Variant, queries: Sequence[str], take: Callable[[Found, int], Awaitable[None]]
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,7 @@ class QueryRuns:
     batches: Batches
     connections: int = CONNECTIONS
     listener: Listener = nobody
+    elsewhere: Elsewhere | None = None
 
     async def searched(self, variant: Variant, identity: str, before: Found | None = None) -> Found:
         """What was kept under this identity or is known from before, and the rest as it is found now."""
@@ -45,6 +59,9 @@ class QueryRuns:
         _take_remarks(made.remarks, kept.remarks)
         lacking = [query for query in self.split.queries if query not in made.rankings]
         title = resumed(f"searching {variant.name}", len(self.split.queries), len(lacking))
+        if self.elsewhere is not None and self.elsewhere.takes(variant):
+            await self._search_elsewhere(self.elsewhere, variant, identity, lacking, made, title)
+            return made
         for at in range(0, len(lacking), A_BATCH):
             self.listener(Step(title, at, len(lacking), "queries"))
             await self._batch(variant, identity, lacking[at : at + A_BATCH], made)
@@ -52,10 +69,25 @@ class QueryRuns:
             self.listener(Step(title, len(lacking), len(lacking), "queries"))
         return made
 
+    async def _search_elsewhere(
+        self, there: Elsewhere, variant: Variant, identity: str, lacking: Sequence[str], made: Found, title: str
+    ) -> None:
+        done = 0
+
+        async def took(now: Found, queries: int) -> None:
+            nonlocal done
+            await self._save(identity, now)
+            take(made, now)
+            done += queries
+            self.listener(Step(title, done, len(lacking), "queries"))
+
+        self.listener(Step(title, 0, len(lacking), "queries"))
+        await there.search(variant, lacking, took)
+
     async def _batch(self, variant: Variant, identity: str, queries: Sequence[str], made: Found) -> None:
         now = Found()
         try:
-            await bounded(self.connections, queries, lambda query: self._search(variant, query, now))
+            await searched_side_by_side(self.context, self.split, variant, queries, self.connections, now)
         except BaseException:
             with suppress(Exception):  # the server may be what was lost; that is what is told
                 await self._save(identity, now)
@@ -71,17 +103,6 @@ class QueryRuns:
         remarks = {each: of for each, of in remarks.items() if of}
         await self.batches.save(identity, 0, there, now.milliseconds, now.stages, remarks)
 
-    async def _search(self, variant: Variant, query: str, now: Found) -> None:
-        try:
-            bundle = await search(self.context, self.split.queries[query].text, variant)
-        except Exception as error:
-            now.failures[query], now.rankings[query] = reason_of(error), Ranked()
-        else:
-            now.rankings[query] = ranked_of(bundle.hits)
-            note_times(now, query, bundle)
-            _take_remarks(now.remarks, {remark: [query] for remark in remarks_of(bundle)})
-            _take_without(now.without, {leg: {query: why} for leg, why in lacking(bundle).items()})
-
     async def timed(self, variant: Variant, count: int) -> Found:
         """So many queries searched with the variant as it ships, one after the other, after one that nobody times."""
         found, chosen = Found(), evenly(list(self.split.queries), count)
@@ -91,6 +112,25 @@ class QueryRuns:
                 note_times(found, query, await search(self.context, self.split.queries[query].text, variant))
         self.listener(Step(f"timing {variant.name}", len(chosen), len(chosen), "queries"))
         return found
+
+
+async def searched_side_by_side(
+    context: RequestContext, split: Split, variant: Variant, queries: Sequence[str], most: int, now: Found
+) -> None:
+    """What comes of each query, so many at once, stands in `now`."""
+
+    async def one(query: str) -> None:
+        try:
+            bundle = await search(context, split.queries[query].text, variant)
+        except Exception as error:
+            now.failures[query], now.rankings[query] = reason_of(error), Ranked()
+        else:
+            now.rankings[query] = ranked_of(bundle.hits)
+            note_times(now, query, bundle)
+            _take_remarks(now.remarks, {remark: [query] for remark in remarks_of(bundle)})
+            _take_without(now.without, {leg: {query: why} for leg, why in lacking(bundle).items()})
+
+    await bounded(most, queries, one)
 
 
 class suppress_failure:  # noqa: N801 - it reads as `suppress` does

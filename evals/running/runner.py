@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
-
 from core.errors import Cancelled, ConnectionFailed
 from core.retriever import RequestContext
+from core.spread import Cluster
 from core.store import collections
 from core.store.levels import level
 from core.store.progress import Listener, Step, nobody
@@ -29,8 +28,8 @@ from evals.rankings import Ranked, pooled
 from evals.running import run_store
 from evals.running.batches import Batches
 from evals.running.computed import Computing, Found
+from evals.running.contents import content_of
 from evals.running.environment import (
-    content_of,
     environment,
     ranking_code,
     server_mark,
@@ -41,6 +40,9 @@ from evals.running.leg_runs import CONNECTIONS, LegRuns
 from evals.running.missing_legs import Returned, reasons
 from evals.running.plan import Ground, Plan, deepened, describe, plan, queries_digest, spare_of
 from evals.running.query_runs import QueryRuns, told
+from evals.running.spread_legs import SpreadLegs
+from evals.running.spread_queries import SpreadQueries
+from evals.running.workers import cluster_for
 from evals.runs import Run, Subject
 from evals.splits import Split
 
@@ -163,24 +165,24 @@ async def run(
     """One run a variant. Stop it by the context's token; its deadline holds for every query by itself."""
     try:
         ready = await prepared(context, variants, split, query_set=query_set, options=options)
-        return await _Suite(ready, progress).run()
-    except DBAPIError as error:
-        raise ConnectionFailed(
-            f"The server was lost ({str(error.orig).strip().partition(chr(10))[0]}). What was done until then is kept: "
-            "run it again, and it goes on from there."
-        ) from error
+        async with cluster_for(context, work=bool(ready.plan.legs or ready.plan.searched)) as cluster:
+            return await _Suite(ready, progress, cluster).run()
+    except ConnectionFailed as error:
+        raise ConnectionFailed(f"{error} What was done until then is kept: it goes on from there.") from error
 
 
 class _Suite:
-    """One pass over a plan."""
+    """One pass over a plan. Leg runs and searches may go over a cluster; what they bring is fused and kept here."""
 
-    def __init__(self, ready: Prepared, progress: Listener) -> None:
+    def __init__(self, ready: Prepared, progress: Listener, cluster: Cluster | None) -> None:
         self.ready, self.progress = ready, progress
         self.context, self.options = ready.context, ready.options
         self.batches = Batches(self.context.store, self.context.view, ready.state)
-        most = self.options.connections
-        self.legs = LegRuns(self.context, ready.split, self.batches, connections=most, listener=progress)
-        self.queries = QueryRuns(self.context, ready.split, self.batches, most, progress)
+        most, given = self.options.connections, (self.context, ready.split)
+        askers = SpreadLegs(cluster, *given, most) if cluster else None
+        searchers = SpreadQueries(cluster, *given, most) if cluster else None
+        self.legs = LegRuns(*given, self.batches, connections=most, listener=progress, elsewhere=askers)
+        self.queries = QueryRuns(*given, self.batches, most, progress, searchers)
         self.runs = dict(ready.kept)
         self._environment: dict[str, Any] | None = None
 
@@ -234,7 +236,7 @@ class _Suite:
             notes=(*found.notes, *told(found.remarks, len(self.ready.split.queries))),
             without=reasons(found.without),
         )
-        self.runs[asked.id] = await run_store.save(self.context.store, await self._timed(made))
+        self.runs[asked.id] = await self._kept(await self._timed(made))
         self._tell()
 
     def _without_excluded(self, asked: Asked, found: Found) -> dict[str, Ranked]:
@@ -252,7 +254,12 @@ class _Suite:
         wanted = min(self.options.time_live, len(self.ready.split.queries))
         for identity, run in self.ready.kept.items():
             if len(run.timed) < wanted:
-                self.runs[identity] = await run_store.save(self.context.store, await self._timed(run))
+                self.runs[identity] = await self._kept(await self._timed(run))
+
+    async def _kept(self, run: Run) -> Run:
+        """Whoever may only read has it for as long as it is held in memory."""
+        store = self.context.store
+        return await run_store.save(store, run) if store.keeps else run
 
     async def _timed(self, run: Run) -> Run:
         if not self.options.time_live or run.variant is None:

@@ -13,10 +13,11 @@ from core.retriever import RequestContext
 from core.store import collections
 from core.store.engine import Store
 from core.store.levels import level
+from core.tasks import bounded
 from core.variant import Variant
 from evals import library, query_sets
 from evals.running import runner
-from evals.running.leg_runs import CONNECTIONS, bounded
+from evals.running.leg_runs import CONNECTIONS
 from evals.running.plan import deepened, describe
 from evals.running.runner import Options
 from evals.sources import guess

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
 from core import bridge
-from core.tasks import side_by_side
+from core.tasks import in_order, side_by_side
 
 
 async def give(value: int, turns: int = 0) -> int:
@@ -60,3 +61,50 @@ def test_cancelling_the_whole_cancels_each() -> None:
 
     bridge.run(work())
     assert sorted(cancelled) == [1, 2]
+
+
+def test_things_under_way_at_once_come_in_the_order_given_and_no_more_than_so_many_are_begun() -> None:
+    begun: list[int] = []
+
+    async def given() -> AsyncIterator[int]:
+        for value in range(6):
+            yield value
+
+    async def work(value: int) -> int:
+        begun.append(value)
+        return await give(value * 10, turns=9 - value)
+
+    async def taken() -> list[tuple[int, int]]:
+        found = []
+        async for pair in in_order(3, given(), work):
+            found.append(pair)
+            assert len(begun) <= len(found) + 2
+        return found
+
+    assert bridge.run(taken()) == [(value, value * 10) for value in range(6)]
+
+
+def test_what_is_under_way_is_cancelled_where_one_fails_or_nobody_wants_the_rest() -> None:
+    cancelled: list[int] = []
+
+    async def given() -> AsyncIterator[int]:
+        for value in range(3):
+            yield value
+
+    async def work(value: int) -> int:
+        if value == 0:
+            raise ValueError("the first")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(value)
+            raise
+        return value
+
+    async def taken() -> None:
+        async for _ in in_order(3, given(), work):
+            pass
+
+    with pytest.raises(ValueError, match="the first"):
+        bridge.run(taken())
+    assert cancelled == [1, 2]

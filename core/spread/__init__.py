@@ -1,0 +1,37 @@
+"""Work spread over a Dask cluster: `RANKBOOK_DASK` names its scheduler, and without it everything runs here.
+
+Owns which cluster is meant, and when it is asked for. What is spread: texts that a model of this machine embeds
+(`core.spread.embedding`), and slices of leg runs and of searches (`evals.running.spread_legs`, `spread_queries`).
+Endpoints stay here: they wait for a network and not for a processor, and so no key ever leaves this process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from core.spread.cluster import PATIENCE, Cluster, Patience
+
+__all__ = ["ADDRESS", "PATIENCE", "Cluster", "Patience", "address", "opened"]
+
+ADDRESS = "RANKBOOK_DASK"
+
+
+def address(environment: Mapping[str, str] | None = None) -> str | None:
+    """The scheduler that is meant; None where work stays on this machine."""
+    chosen = (os.environ if environment is None else environment).get(ADDRESS, "").strip()
+    return chosen or None
+
+
+@asynccontextmanager
+async def opened(
+    environment: Mapping[str, str] | None = None, patience: Patience = PATIENCE
+) -> AsyncIterator[Cluster | None]:
+    """The cluster that is meant, for as long as it is wanted; None where none is."""
+    where = address(environment)
+    if where is None:
+        yield None
+        return
+    async with Cluster.opened(where, patience) as cluster:
+        yield cluster

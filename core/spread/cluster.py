@@ -1,0 +1,211 @@
+"""A Dask cluster that is asked for answers: reached or refused in a sentence, watched, and let go.
+
+Owns the connection, how much is under way at once, and what becomes of work whose worker or cluster goes away. Dask
+itself gives the work of a worker that died to another one. Knows nothing of what is asked: `core.spread.answers` has
+the form of it. Whoever reaches a scheduler can run code on its workers, so it belongs on a trusted network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from core.errors import ClusterFailed
+from core.spread.answers import Refused
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+T = TypeVar("T")
+
+AHEAD = 2  # pieces a worker: one that it works at, and the next already there
+KEPT = "What was done until then is kept: run it again, and it goes on from there."
+HERE = "or leave --dask and RANKBOOK_DASK out to work here."
+INSTALL = "The package `distributed` is not installed. Run: pip install 'rankbook[dask]', or unset RANKBOOK_DASK."
+SPEAKERS = ("client", "core", "comm", "batched", "utils", "scheduler")  # of the library: what is wrong, we say
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """In seconds: for a scheduler to be there, to answer, for a worker to be there again, and between two looks.
+
+    A scheduler that is gone shows at once; one that is slow to answer has much to do.
+    """
+
+    connecting: float = 5.0
+    answering: float = 60.0
+    without_workers: float = 30.0
+    looks: float = 1.0
+
+
+PATIENCE = Patience()
+
+
+class Cluster:
+    """A scheduler and its workers. Make it with `Cluster.opened`."""
+
+    def __init__(self, address: str, client: Client, patience: Patience) -> None:
+        self.address, self._client, self._patience = address, client, patience
+        self.workers = 0
+        self._watching: asyncio.Future[None] = asyncio.Future()
+        self._under_way = 0
+        self._changed = asyncio.Condition()
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, address: str, patience: Patience = PATIENCE) -> AsyncIterator[Cluster]:
+        """Connected, with one worker at least."""
+        client = await _connected(address, patience)
+        cluster = cls(address, client, patience)
+        try:
+            await cluster._look_until(lambda: cluster.workers > 0, patience.connecting)
+            cluster._watching = asyncio.ensure_future(cluster._watch())
+            yield cluster
+        finally:
+            await cluster._close()
+
+    @property
+    def lines(self) -> int:
+        """How many pieces of work may be under way at once. Workers that join meanwhile count."""
+        return max(1, AHEAD * self.workers)
+
+    async def ask(self, function: Callable[..., T | Refused], *given: Any) -> T:
+        """The function's answer from a worker. Cancelled, what has not begun there is not begun any more."""
+        async with self._a_line():
+            try:
+                future = self._client.submit(function, *given, pure=False)
+            except Exception as error:  # a client that lost its scheduler takes nothing more
+                raise self._gone() from error
+            answer = asyncio.ensure_future(self._answer(future))
+            try:
+                await asyncio.wait({answer, self._watching}, return_when=asyncio.FIRST_COMPLETED)
+                if not answer.done():
+                    self._watching.result()  # raises why nobody will answer
+                return cast("T", await answer)
+            finally:
+                await self._let_go(future, answer)
+
+    @asynccontextmanager
+    async def _a_line(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._under_way < self.lines)
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _answer(self, future: Future[Any]) -> Any:
+        from distributed.client import FutureCancelledError
+        from distributed.scheduler import KilledWorker
+
+        try:
+            answer = await future
+        except FutureCancelledError as error:
+            raise self._gone() from error
+        except KilledWorker as error:
+            raise ClusterFailed(
+                f"The workers of the Dask cluster at {self.address} died over one piece of work, one after the other, "
+                f"for want of memory perhaps. Give them more of it, or start fewer on a machine. {KEPT}"
+            ) from error
+        except Exception as error:
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ClusterFailed(
+                f"A worker of the Dask cluster at {self.address} could not do its work ({type(error).__name__}: "
+                f"{said:.200}). Its Python needs the same version of Rankbook, with what it needs. {KEPT}"
+            ) from error
+        if isinstance(answer, Refused):
+            raise answer.error()
+        return answer
+
+    async def _let_go(self, future: Future[Any], answer: asyncio.Future[Any]) -> None:
+        if answer.done() and not answer.cancelled():
+            answer.exception()
+            return
+        answer.cancel()
+        with suppress(Exception):  # a cluster that is gone has nothing to cancel
+            await cast("Any", future).cancel()
+
+    # -- whether it is still there -----------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Ends, with the reason, when nobody is left who could answer."""
+        while True:
+            await asyncio.sleep(self._patience.looks)
+            await self._look()
+            if not self.workers:
+                await self._look_until(lambda: self.workers > 0, self._patience.without_workers)
+
+    async def _look_until(self, enough: Callable[[], bool], patience: float) -> None:
+        begun = time.monotonic()
+        await self._look()
+        while not enough():
+            if time.monotonic() - begun > patience:
+                raise ClusterFailed(
+                    f"The Dask cluster at {self.address} has had no worker for {patience:g} s. Start one with "
+                    f"`dask worker {self.address}`, {HERE} {KEPT}"
+                )
+            await asyncio.sleep(min(self._patience.looks, 0.2))
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            cores = await asyncio.wait_for(cast("Any", self._client.scheduler).ncores(), self._patience.answering)
+        except TimeoutError as error:
+            raise ClusterFailed(
+                f"The Dask scheduler at {self.address} has not answered for {self._patience.answering:g} s. {KEPT}"
+            ) from error
+        except Exception as error:  # what a lost connection raises differs with the moment
+            raise self._gone() from error
+        if len(cores) != self.workers:
+            self.workers = len(cores)
+            async with self._changed:
+                self._changed.notify_all()
+
+    def _gone(self) -> ClusterFailed:
+        return ClusterFailed(
+            f"The Dask cluster at {self.address} is gone. Start its scheduler and workers again, {HERE} {KEPT}"
+        )
+
+    async def _close(self) -> None:
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        with suppress(Exception):  # nothing is lost by a farewell that nobody hears
+            await asyncio.wait_for(cast("Any", self._client).close(), self._patience.connecting)
+
+
+async def _connected(address: str, patience: Patience) -> Client:
+    """The library's client, which tries until its patience is at an end."""
+    try:
+        distributed = await asyncio.to_thread(_library)
+    except ImportError as error:
+        raise ClusterFailed(INSTALL) from error
+    client = None
+    try:
+        client = distributed.Client(
+            address, asynchronous=True, timeout=patience.connecting, set_as_default=False, name="rankbook"
+        )
+        return cast("Client", await client)
+    except Exception as error:  # addresses that are none, hosts that are unknown, ports where something else listens
+        if client is not None:
+            with suppress(Exception):
+                await client.close()
+        raise ClusterFailed(
+            f"No Dask scheduler answers at {address}. Write its address as tcp://host:8786, start one with "
+            f"`dask scheduler`, {HERE}"
+        ) from error
+
+
+def _library() -> Any:
+    import distributed
+
+    for name in SPEAKERS:
+        logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
+    return distributed

@@ -1,0 +1,154 @@
+"""Runs kept whole and read back. Owns what a run's identity is, and how a row of the store is a run.
+
+A run that is kept again under its id takes the place of the one there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, literal, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from core.store.engine import Store
+from core.variant import Variant
+from evals.running.packed import fingerprint, packed, unpacked
+from evals.runs import Run, Subject
+from evals.store import StoredRun
+
+
+def run_id(subject: Subject, variant: Variant, depth: int, state: str = "") -> str:
+    """Of what a run is of: what was searched (`state` says it most closely), asked, and how deep; no name's matter."""
+    return _digest([*_plain(subject), state, variant.id, depth])
+
+
+def _foreign_id(run: Run) -> str:
+    return _digest([*_plain(run.subject), run.name, run.depth, fingerprint(run.rankings).hex()])
+
+
+def _plain(subject: Subject) -> list[object]:
+    of = subject
+    return [of.collection, of.version, of.content, of.query_set, of.digest.hex(), of.split]
+
+
+def _digest(content: object) -> str:
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+
+
+async def save(store: Store, run: Run) -> Run:
+    """The run as it is kept: with its id, which a foreign one gets here, and the time.
+
+    One that was read from here, and was timed since, has the rankings that it had: its scores stand.
+    """
+    identity = run.id or (run_id(run.subject, run.variant, run.depth) if run.variant else _foreign_id(run))
+    row = {
+        "id": identity,
+        "name": run.name,
+        "collection": run.subject.collection,
+        "collection_version": run.subject.version,
+        "content": run.subject.content,
+        "query_set": run.subject.query_set,
+        "query_set_digest": run.subject.digest,
+        "split": run.subject.split,
+        "depth": run.depth,
+        "variant": run.variant.to_data() if run.variant else None,
+        "environment": dict(run.environment),
+        "scores": {},
+        "queries": len(run.rankings),
+        "failed": len(run.failures),
+        "latency": asdict(run.latency) if run.latency else {},
+        "rankings": _content(run),
+    }
+    statement = insert(StoredRun).values({**row, "used_at": _latest()})
+    stands = {"id", "scores"} if run.made_at is not None else {"id"}
+    # A query in an upsert's SET is looked for without its schema, which only whoever is called like it finds.
+    now = {"created_at": func.now(), "used_at": statement.excluded.used_at}
+    changed = {name: statement.excluded[name] for name in row if name not in stands} | now
+    kept = statement.on_conflict_do_update(index_elements=["id"], set_=changed).returning(StoredRun.created_at)
+    async with store.begin() as connection:
+        return replace(run, id=identity, made_at=await connection.scalar(kept))
+
+
+def _latest() -> ColumnElement[datetime]:
+    """The time, or just after what was used last where the clock was put back: what is used now is the newest."""
+    a_moment = literal(timedelta(microseconds=1))
+    last = select(func.max(StoredRun.used_at) + a_moment).scalar_subquery()
+    return func.greatest(func.clock_timestamp(), last)
+
+
+def _content(run: Run) -> bytes:
+    stages = {stage: dict(spent) for stage, spent in run.stages.items()}
+    return packed(
+        run.rankings,
+        failures=dict(run.failures),
+        milliseconds=dict(run.milliseconds),
+        stages=stages,
+        timed=list(run.timed),
+        notes=list(run.notes),
+        without=dict(run.without),
+    )
+
+
+async def used(store: Store, names: Mapping[str, str]) -> None:
+    """These, by their ids, are what somebody asked for now under these names, which mean them from now on."""
+    if not store.keeps:
+        return
+    async with store.begin() as connection:
+        for identity, name in names.items():
+            reused = update(StoredRun).where(StoredRun.id == identity)
+            await connection.execute(reused.values(name=name, used_at=_latest()))
+
+
+async def get(store: Store, identity: str) -> Run | None:
+    """The run of exactly that id."""
+    async with store.begin(read_only=True) as connection:
+        row = await AsyncSession(connection).get(StoredRun, identity)
+        return _run(row) if row else None
+
+
+async def keep_scores(store: Store, identity: str, scores: Mapping[str, Any]) -> None:
+    """Scores beside the run, for lists: those given take the place of those of the same names."""
+    if not store.keeps:
+        return
+    merged = StoredRun.scores.op("||")(dict(scores))
+    async with store.begin() as connection:
+        await connection.execute(update(StoredRun).where(StoredRun.id == identity).values(scores=merged))
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _run(row: StoredRun) -> Run:
+    content = unpacked(row.rankings)
+    more = content.more
+    return Run(
+        row.name,
+        subject_of_row(row),
+        content.rankings,
+        variant_of_row(row),
+        more["failures"],
+        more["milliseconds"],
+        more["stages"],
+        row.environment,
+        row.created_at,
+        row.id,
+        row.depth,
+        tuple(more["timed"]),
+        tuple(more["notes"]),
+        more.get("without", {}),
+    )
+
+
+def variant_of_row(row: StoredRun) -> Variant | None:
+    return None if row.variant is None else Variant.from_data({**row.variant, "name": row.name})
+
+
+def subject_of_row(row: StoredRun) -> Subject:
+    digest = bytes(row.query_set_digest)
+    return Subject(row.collection, row.collection_version, row.query_set, digest, row.split, row.content)

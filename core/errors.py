@@ -9,12 +9,14 @@ RankbookError
 ├── LanguageModelError    a language model that did not answer, or not as asked
 ├── BudgetError           a call that would cost more than is allowed; it was not made
 ├── RerankError           a reranker that cannot be loaded, or an endpoint that failed
+├── ClusterFailed         a Dask cluster that cannot be reached, or went away
 ├── Cancelled             somebody stopped the work
 ├── DeadlineExceeded      the work took longer than it was allowed
 └── StoreError            the database
     ├── ServerError       the embedded server cannot be started
     ├── ConnectionFailed  nothing answers at the DSN
-    └── MissingCapability an extension or privilege that the server lacks
+    ├── MissingCapability an extension or privilege that the server lacks
+    └── NotAllowed        the role of whoever is signed in does not go so far
 """
 
 from __future__ import annotations
@@ -100,6 +102,10 @@ class RerankError(RankbookError):
     """A cross-encoder that cannot be loaded, or a rerank endpoint that did not rank."""
 
 
+class ClusterFailed(RankbookError):
+    """No scheduler answers, no worker is left, or the workers are not fit for the work."""
+
+
 class Cancelled(RankbookError):
     """The request's token was set; its statements on the server were cancelled."""
 
@@ -122,6 +128,10 @@ class ConnectionFailed(StoreError):
 
 class MissingCapability(StoreError):
     """The server lacks an extension or a privilege; only what needs it is unavailable."""
+
+
+class NotAllowed(StoreError):
+    """Whoever is signed in may not do this. Nothing was changed."""
 
 
 # What pydantic calls the commonest mistakes, and what is said of them. Everything else keeps the library's words.

@@ -22,10 +22,11 @@ from sqlalchemy.types import Integer
 
 from core.chunking.spec import CHUNKERS
 from core.embedding import Embedder, Vectors
-from core.errors import MissingCapability, SpecError
+from core.errors import MissingCapability, SpecError, StoreError
 from core.late import Late
 from core.rerank.late_interaction import TokenEmbedder
 from core.rerank.overlap import WORD
+from core.store import mishaps
 from core.store.deriving import under_title
 from core.store.schema import CachedChunks, any_id, chunk_id, chunk_table, passage_of, vector_table
 from core.store.schema import Item as StoredItem
@@ -155,7 +156,9 @@ class _Late:
             CachedChunks.model == self.model,
         )
         if self.late.ttl_seconds is not None:
-            query = query.where(CachedChunks.created_at > func.now() - timedelta(seconds=self.late.ttl_seconds))
+            # Nothing is from the future: such chunks were made before the clock was put back, nobody knows when.
+            oldest = func.now() - timedelta(seconds=self.late.ttl_seconds)
+            query = query.where(CachedChunks.created_at.between(oldest, func.now()))
         digests = {item.key: bytes(item.digest) for item in items}
         async with self.store.begin(self.view.namespace, read_only=True) as connection:
             rows = (await connection.execute(query)).all()
@@ -163,10 +166,12 @@ class _Late:
 
     async def _try_to_keep(self, items: Sequence[Any], made: Mapping[int, Pieces]) -> list[str]:
         """A cache is a convenience: what cannot be kept is said, and the search goes on."""
+        if not self.store.keeps:
+            return []
         try:
             await self._keep(items, made)
-        except DBAPIError as error:
-            return [f"Chunks could not be kept for next time: {str(error.orig).strip().splitlines()[0]}"]
+        except (DBAPIError, StoreError) as error:
+            return [f"Chunks could not be kept for next time: {mishaps.reason(error)}"]
         return []
 
     async def _keep(self, items: Sequence[Any], made: Mapping[int, Pieces]) -> None:
@@ -184,10 +189,9 @@ class _Late:
             for item in sorted(items, key=lambda item: item.key)  # else two searches could deadlock
         ]
         statement = insert(CachedChunks)
-        fresh = {name: statement.excluded[name] for name in ("digest", "chunks", "vectors")}
-        statement = statement.on_conflict_do_update(
-            index_elements=["item_key", "chunker", "model"], set_={**fresh, "created_at": func.now()}
-        )
+        # The time by its column's default: Citus evaluates no now() beside a conflict.
+        fresh = {name: statement.excluded[name] for name in ("digest", "chunks", "vectors", "created_at")}
+        statement = statement.on_conflict_do_update(index_elements=["item_key", "chunker", "model"], set_=fresh)
         async with self.store.begin(self.view.namespace) as connection:
             await connection.execute(statement, rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -10,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import ProgrammingError
 
 from core import bridge
+from core.errors import MissingCapability
 from core.store.engine import Store
 from evals.store import chain as evals_chain
 from tests.fakes import HashingEmbedder
@@ -23,6 +26,8 @@ TEST_DSN = os.environ.get("RANKBOOK_TEST_DSN")
 def pytest_configure() -> None:
     """Nothing a test does may touch the developer's own store."""
     os.environ.pop("RANKBOOK_DSN", None)
+    if TEST_DSN:
+        os.environ["RANKBOOK_DSN"] = TEST_DSN  # what a test starts by itself, such as a command, works there too
     os.environ["RANKBOOK_HOME"] = str(make_home())
 
 
@@ -33,6 +38,43 @@ def pytest_unconfigure() -> None:
 def make_home() -> Path:
     """A home for a server. In the short temporary folder, which the server's own user can pass through."""
     return Path(tempfile.mkdtemp(prefix="rankbook-test-", dir="/tmp"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    yield from _skipped_for_want_of_an_extension()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    yield from _skipped_for_want_of_an_extension()
+
+
+def _skipped_for_want_of_an_extension() -> Iterator[None]:
+    """A server of one's own may lack an extension. The embedded one has them all, so there it is a failure."""
+    try:
+        yield
+    except (MissingCapability, ProgrammingError) as error:
+        told = re.search(r'.* needs the PostgreSQL extension .*|type "(vector|halfvec)" does not exist', str(error))
+        if TEST_DSN is None or told is None:
+            raise
+        pytest.skip(told[0])
+
+
+def lacks(store: Store, extension: str) -> None:
+    """Skip, where a test asks for what the extension gives without Rankbook's asking for it first."""
+    if TEST_DSN is not None and extension in store.capabilities.missing:
+        pytest.skip(store.capabilities.missing[extension])
+
+
+@pytest.fixture
+def trigrams(store: Store) -> None:
+    lacks(store, "pg_trgm")
+
+
+@pytest.fixture
+def unaccented(store: Store) -> None:
+    lacks(store, "unaccent")
 
 
 @pytest.fixture(scope="session")

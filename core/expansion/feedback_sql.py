@@ -106,7 +106,9 @@ async def surface_forms(
     """
     if not lexemes:
         return {}
-    units = level.described(ids).subquery("units")
+    units = (
+        level.described(ids).cte("units").prefix_with("MATERIALIZED")
+    )  # few, and a parser asks for them in one place
     whole = func.left(func.concat(units.c.title, " ", units.c.text), READ)
     token = func.ts_parse("default", whole).table_valued(column("tokid"), column("token"), name="token").lateral()
     word = func.lower(token.c.token).collate("C").label("word")

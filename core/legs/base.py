@@ -10,7 +10,7 @@ from typing import Any, ClassVar, overload
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import BindParameter, SelectBase, Transaction, func, select
+from sqlalchemy import BindParameter, SelectBase, Transaction, func, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Vectors, embedder, stored_as
@@ -19,6 +19,7 @@ from core.registry import Registry
 from core.store.gate import cleaned
 from core.store.levels import Level
 
+_IN_PLACE: Mapping[str, Any] = {"compile_kwargs": {"literal_binds": True}}  # SET takes no parameters
 _SETTLED: WeakKeyDictionary[Transaction, dict[str, str]] = WeakKeyDictionary()  # by transaction, which none nests
 
 LONGEST_QUERY = 20_000  # characters: a long page
@@ -174,5 +175,9 @@ async def settle(connection: AsyncConnection, **settings: object) -> None:
     settled = _SETTLED.setdefault(transaction, {}) if transaction else {}
     if named.items() <= settled.items():
         return
-    await connection.execute(select(*(func.set_config(name, value, True) for name, value in named.items())))
+    if connection.sync_connection and connection.sync_connection.get_execution_options().get("distributed"):
+        for name, value in named.items():  # Citus passes SET on to its workers, each by itself, and set_config not
+            await connection.execute(text(f"SET LOCAL {name} TO {literal(value).compile(**_IN_PLACE)}"))
+    else:
+        await connection.execute(select(*(func.set_config(name, value, True) for name, value in named.items())))
     settled |= named

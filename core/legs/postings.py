@@ -227,9 +227,13 @@ def _parameters() -> Any:
 
 
 def table_of(name: str, **arrays: BindParameter[Any]) -> Any:
-    """Arrays of one length, side by side as the columns of a table."""
+    """Arrays of one length, side by side as the columns of a table, and `place`.
+
+    Numbered, because Citus would put a subquery in the place of what is not, and give all columns the first one's type.
+    """
     columns = [column(each, cast_to("ARRAY[Any]", array.type).item_type) for each, array in arrays.items()]
-    return func.unnest(*arrays.values()).table_valued(*columns, name=name).render_derived()
+    found = func.unnest(*arrays.values()).table_valued(*columns, name=name, with_ordinality="place")
+    return found.render_derived()
 
 
 def _contribution(posting: Any, weight: Any, saturation: Saturation, average: Average) -> Any:

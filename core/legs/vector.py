@@ -10,7 +10,20 @@ from typing import Any, Literal
 
 from pgvector.sqlalchemy import BIT
 from pydantic import Field
-from sqlalchemy import BindParameter, Boolean, Select, bindparam, case, false, func, not_, or_, select, type_coerce
+from sqlalchemy import (
+    BindParameter,
+    Boolean,
+    Select,
+    bindparam,
+    case,
+    false,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+    type_coerce,
+)
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Float
@@ -77,16 +90,17 @@ class VectorLeg(Leg):
         if level.model is None:
             raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
         few = await _are_few(asked.connection, vectors)
+        on_one_server = "citus" not in level.extensions  # a cluster takes no LIMIT that the statement looks up
         every = self._nearest(vectors, self._distance(vectors.value, asked.vector) + 0.0, depth)
         if self.exact or (few and level.filter is not None):
             why = "." if self.exact else ": the filter leaves few."
             note = f"It compares with every vector{why}"
             return LegSql(every, order="distance", least=self.min_score, notes=(note,))
-        by_index, note = self._statement(vectors, level.index, asked.vector, depth + 1), "It asks the index alone."
-        if few:
+        by_index, note = self._statement(level, vectors, asked.vector, depth + 1), "It asks the index alone."
+        if few and on_one_server:
             note = "Where units tie at the cut, or the index brings up too few, it compares with every vector."
         return LegSql(
-            _or_every(by_index, every, depth) if few else by_index.limit(depth),
+            _or_every(by_index, every, depth) if few and on_one_server else by_index.limit(depth),
             order="distance",
             settings=self._settings(level, depth),
             least=self.min_score,
@@ -114,14 +128,14 @@ class VectorLeg(Leg):
         """What the index brings up. Where that is too little, or cuts ties short: all there is."""
         vectors = level.column("vectors")
         if self.distance != "cosine" and not await ordered_by_index(
-            connection, self._statement(vectors, level.index, embedded, depth + 1)
+            connection, self._statement(level, vectors, embedded, depth + 1)
         ):
             why = f"No index is ordered by {self.distance}, so the query was compared with every vector."
             return await self._compared(connection, vectors, embedded, depth, why)
         asked: BindParameter[Any] = bindparam("asked", type_=self._type(vectors, level.index))
         statement = level.made.once(
             ("nearest", self.distance, self.oversample, depth),
-            lambda: self._statement(vectors, level.index, asked, depth + 1),
+            lambda: self._statement(level, vectors, asked, depth + 1),
         )
         found = recalled((await connection.execute(statement, {"asked": embedded})).all()).candidates
         tied = len(found) > depth and found[depth].score == found[depth - 1].score
@@ -134,14 +148,15 @@ class VectorLeg(Leg):
         return _with_shortfall(Recalled(found[:depth], notes), depth, "the index brought up no more")
 
     def _statement(
-        self, vectors: Column, index: str, embedded: Vectors | BindParameter[Any], depth: int
+        self, level: Level, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int
     ) -> Select[Any]:
-        if self.distance == "cosine" and index == "bit" and vectors.indexed is not None:
+        if self.distance == "cosine" and level.index == "bit" and vectors.indexed is not None:
             return self._among_alike_bits(vectors, embedded, depth)
         as_indexed = self.distance == "cosine" and vectors.indexed is not None
         value = vectors.indexed if as_indexed else vectors.value
         # By the operator itself: an expression over it would lose the index.
-        return self._nearest(vectors, self._distance(value, embedded), depth)
+        distance = self._distance(value, embedded)
+        return self._nearest(vectors, distance, depth) if level.sorts_on else self._met(vectors, distance, depth)
 
     def _type(self, vectors: Column, index: str) -> Any:
         """What the query's vector is made, to be compared with the index."""
@@ -155,6 +170,13 @@ class VectorLeg(Leg):
             .order_by(distance, vectors.id)
             .limit(depth)
         )
+
+    def _met(self, vectors: Column, distance: Any, depth: int) -> Select[Any]:
+        """The same, where sorting by id as well would lose the index: sorted when the nearest are there."""
+        nearest = select(vectors.id.label("id"), distance.label("distance")).where(vectors.where).order_by(distance)
+        met = nearest.limit(depth).subquery("met")
+        found = select(met.c.id, self._score(met.c.distance).label("score"), met.c.distance)
+        return found.order_by(met.c.distance, met.c.id).limit(depth)
 
     def _among_alike_bits(self, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int) -> Select[Any]:
         """The nearest by the signs of their numbers, ordered by the numbers themselves."""
@@ -215,7 +237,7 @@ def _or_every(by_index: Select[Any], every: Select[Any], depth: int) -> Select[A
 
 async def _are_few(connection: AsyncConnection, vectors: Column) -> bool:
     """Whether so few rows are left that comparing them all is quick, and right."""
-    some = select(vectors.id).where(vectors.where).limit(FEW + 1).subquery()
+    some = select(literal(1).label("one")).select_from(vectors.relation).where(vectors.where).limit(FEW + 1).subquery()
     return int(await connection.scalar(select(func.count()).select_from(some)) or 0) <= FEW
 
 

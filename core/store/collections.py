@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema, DropTable
 
 from core.errors import StoreError, UnknownName
-from core.store import names, writers
+from core.store import distribution, names, writers
 from core.store.engine import Store
 from core.store.gate import storable
 from core.store.migrations import collection as collection_chain
@@ -99,6 +99,7 @@ async def find(store: Store, name: str) -> View | None:
     async with store.begin(row.namespace) as connection:
         if row.attached is None and not await connection.run_sync(collection_chain.is_current, row.namespace):
             await connection.run_sync(collection_chain.upgrade, row.namespace)
+            await distribution.follow(store, connection, row.namespace)
         return await _view(connection, row)
 
 
@@ -143,9 +144,11 @@ async def create(
         session = AsyncSession(connection)
         await register(session, row)
         await connection.run_sync(collection_chain.upgrade, namespace)
+        await distribution.distribute(store, connection, namespace)
         session.add(ChunkSet(key=0, name=ITEMS, chunker={"kind": "none"}))
         await session.flush()
         await _create_text_tables(connection, 0)
+        await distribution.follow(store, connection, namespace)
     return await get(store, name)
 
 
@@ -192,6 +195,7 @@ async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[st
         known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
         if known is None:
             await _create_chunk_set(connection, name, chunker)
+            await distribution.follow(store, connection, view.namespace)
     fresh = await get(store, view.name)
     return fresh if known is None else await add_chunk_set(store, fresh, name, chunker)
 
@@ -230,6 +234,7 @@ async def add_embedding_set(
         if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
             made = EmbeddingSet(chunk_set=chunk_set.key, model=model, dimension=dimension, index=index)
             await _create_embedding_set(connection, made)
+            await distribution.follow(store, connection, view.namespace)
     return await get(store, view.name)
 
 

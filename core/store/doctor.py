@@ -14,7 +14,7 @@ from sqlalchemy import func, select, text
 
 from core.embedding import DEFAULT_MODEL, embedder, minilm
 from core.errors import RankbookError
-from core.store import clusters, collections, home, writers
+from core.store import clusters, collections, home, nodes, writers
 from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
@@ -42,6 +42,7 @@ async def examine(chains: Sequence[Chain] = ()) -> list[Finding]:
         return [*findings, Finding("Server", "does not answer", ok=False, way_out=str(error))]
     async with store:
         findings += [await _server(store), *_way_in(store), *_extensions(store), await _cache(store)]
+        findings += await examine_cluster(store)
         findings += await _collections(store)
     return findings
 
@@ -113,6 +114,46 @@ def _extensions(store: Store) -> list[Finding]:
         else:
             found.append(Finding(f"Extension {name}", f"{store.capabilities.extensions[name]}, for {purpose}"))
     return found
+
+
+async def examine_cluster(store: Store) -> list[Finding]:
+    """Of a Citus cluster its nodes and what they hold; of one server nothing."""
+    if not store.capabilities.distributed:
+        return []
+    async with store.begin(read_only=True) as connection:
+        there = await nodes.nodes(connection)
+    findings = [_node(store, each) for each in there]
+    if not any(each.active and each.holds for each in there):
+        way_out = "Add a worker: SELECT citus_add_node('host', 5432);"
+        findings.append(Finding("Shards", "no node takes any", ok=False, way_out=way_out))
+        return findings
+    try:
+        async with store.begin(read_only=True) as connection:
+            return findings + [_shards(each) for each in await nodes.held(connection)]
+    except RankbookError as error:
+        return [*findings, Finding("Shards", "cannot be counted", ok=False, way_out=str(error))]
+
+
+def _node(store: Store, node: nodes.Node) -> Finding:
+    what = f"Node {node.address}"
+    if node.problem:
+        way_out = f"Start it, or look at the way to it ({node.problem}). Until then what it holds cannot be searched."
+        return Finding(what, "does not answer", ok=False, way_out=way_out)
+    if not node.active:
+        host, _, port = node.address.rpartition(":")
+        way_out = f"When it is back, run on the coordinator: SELECT citus_activate_node('{host}', {port});"
+        return Finding(what, "not active", ok=False, way_out=way_out)
+    told = f"{'coordinator' if node.coordinator else 'worker'}, active{'' if node.holds else ', takes no shards'}"
+    lacks = not node.coordinator and node.pgvector is None and "vector" not in store.capabilities.missing
+    if lacks:
+        way_out = "Install the package of pgvector there, then run on the coordinator: CREATE EXTENSION vector;"
+        return Finding(what, f"{told}, without the extension vector", ok=False, way_out=way_out)
+    return Finding(what, f"{told}, pgvector {node.pgvector}" if node.pgvector else told)
+
+
+def _shards(held: nodes.Held) -> Finding:
+    plural = "" if held.nodes == 1 else "s"
+    return Finding(f"Shards of {held.collection}", f"{held.shards:,} on {held.nodes} node{plural}, {held.size}")
 
 
 async def _cache(store: Store) -> Finding:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from sqlalchemy import URL, Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from core.errors import ConnectionFailed, MissingCapability, ServerError
+from core.store import distribution, mishaps
 from core.store import home as homes
 from core.store.migrations import Chain, catalog
 from core.store.schema import HERE
@@ -27,6 +31,10 @@ if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's ow
 
 OLDEST_SERVER = 150000
 OLDEST_PGVECTOR = (0, 8)
+FREE_WITHIN = 30.0  # seconds that one waits for a connection that others hold
+HEARTBEAT = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}
+# Where nobody listens, what the driver says of a lost server stays unsaid: we say it, once and in a sentence.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 EXTENSIONS = {
     "vector": "vector search",
     "pg_trgm": "trigram and fuzzy search",
@@ -42,6 +50,16 @@ class Capabilities:
     extensions: dict[str, str]
     missing: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def sorts_on(self) -> bool:
+        """Whether what an index gives in the order of a distance can be sorted on by another column as it comes."""
+        return self.version >= 170000
+
+    @property
+    def distributed(self) -> bool:
+        """Whether this is the coordinator of a Citus cluster."""
+        return "citus" in self.extensions
+
     def need(self, extension: str) -> None:
         """Refuse in a sentence where the extension is not there."""
         if extension in self.missing:
@@ -50,6 +68,9 @@ class Capabilities:
 
 class Store:
     """Rankbook's database, opened. Make it with `Store.open`, give it back with `close` or `async with`."""
+
+    role = ""  # of a person who signed in, see `roles`; the owner, who has all rights, has none
+    keeps = True  # whether what was computed may be kept; whoever only reads holds it in memory
 
     def __init__(self, engine: AsyncEngine, server: EmbeddedServer | None, capabilities: Capabilities) -> None:
         self.engine, self.server, self.capabilities = engine, server, capabilities
@@ -62,11 +83,15 @@ class Store:
         home: Path | None = None,
         chains: Sequence[Chain] = (),
         progress: Progress = lambda _: None,
+        free_within: float = FREE_WITHIN,
     ) -> Store:
-        """Start or reach the server, bring the catalogue up to date, look at what the server can do."""
+        """Start or reach the server, bring the catalogue up to date, look at what the server can do.
+
+        Where all connections are taken, one is waited for so many seconds.
+        """
         dsn = dsn or (None if home else os.environ.get("RANKBOOK_DSN")) or None
         server = None if dsn else await asyncio.to_thread(_embedded, home, progress)
-        engine = _engine(dsn, server)
+        engine = _engine(dsn, server, free_within)
         try:
             capabilities = await _prepare(engine, (catalog, *chains))
         except BaseException:
@@ -89,9 +114,20 @@ class Store:
 
     @asynccontextmanager
     async def connect(self, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
-        """A connection on which the tables of `HERE` are those of one collection's schema."""
-        async with self.engine.connect() as connection:
-            yield await connection.execution_options(schema_translate_map={HERE: namespace})
+        """A connection on which the tables of `HERE` are those of one collection's schema.
+
+        What befell the server or the way to it is told in a sentence; a refused statement comes as it is.
+        """
+        try:
+            async with self.engine.connect() as connection:
+                yield await connection.execution_options(
+                    schema_translate_map={HERE: namespace}, distributed=self.capabilities.distributed
+                )
+        except (DBAPIError, psycopg.Error, NoneFree) as error:
+            told = mishaps.in_words(error, self.where)
+            if told is None:
+                raise
+            raise told from error
 
     @asynccontextmanager
     async def begin(self, namespace: str | None = None, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
@@ -118,22 +154,39 @@ def _embedded(home: Path | None, progress: Progress) -> EmbeddedServer:
     return EmbeddedServer(home).acquire(progress)
 
 
-def _engine(dsn: str | None, server: EmbeddedServer | None) -> AsyncEngine:
+def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float) -> AsyncEngine:
     conninfo = server.conninfo() if server else _libpq_form(dsn or "")
 
     async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
-        try:
-            return await _connect(conninfo)
-        except psycopg.OperationalError:
-            if server is None:
-                raise
-            # The server was killed under us: the next command must just work.
-            await asyncio.to_thread(server.ensure_running)
-            return await _connect(conninfo)
+        give_up = time.monotonic() + free_within
+        while True:
+            try:
+                return await _reach(conninfo, server)
+            except psycopg.OperationalError as error:
+                if not mishaps.is_crowded(error) or time.monotonic() > give_up:
+                    raise
+            await asyncio.sleep(0.1)  # other programs hold all connections: one may be done in a moment
 
     return create_async_engine(
-        _shown(conninfo), async_creator=connect, pool_pre_ping=True, pool_size=8, max_overflow=16, hide_parameters=True
+        _shown(conninfo),
+        async_creator=connect,
+        pool_pre_ping=True,
+        pool_size=8,
+        max_overflow=16,
+        pool_timeout=free_within,
+        hide_parameters=True,
     )
+
+
+async def _reach(conninfo: str, server: EmbeddedServer | None) -> psycopg.AsyncConnection[Any]:
+    try:
+        return await _connect(conninfo)
+    except psycopg.OperationalError as error:
+        if server is None or mishaps.is_crowded(error):
+            raise
+        # The server was killed under us: the next command must just work.
+        await asyncio.to_thread(server.ensure_running)
+        return await _connect(conninfo)
 
 
 def _shown(conninfo: str) -> URL:
@@ -154,8 +207,12 @@ def _text(value: object) -> str | None:
 
 
 async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
+    # A load holds its lock on a connection that may rest for hours: nothing in between may take it for dead.
+    said = psycopg.conninfo.conninfo_to_dict(conninfo)
+    heartbeat: dict[str, Any] = {name: value for name, value in HEARTBEAT.items() if name not in said}
     return await psycopg.AsyncConnection.connect(
         conninfo,
+        **heartbeat,
         connect_timeout=10,
         client_encoding="UTF8",  # whatever PGCLIENTENCODING says
         application_name="rankbook",
@@ -184,6 +241,7 @@ async def _prepare(engine: AsyncEngine, chains: Sequence[Chain]) -> Capabilities
     version, database, user = await _greet(engine)
     if version < OLDEST_SERVER:
         raise MissingCapability(f"The server is PostgreSQL {version // 10000}; Rankbook needs 15 or newer.")
+    await distribution.met(engine)
     missing = {name: why for name in EXTENSIONS if (why := await _install(engine, name))}
     try:
         async with engine.begin() as connection:

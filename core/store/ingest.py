@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,9 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Embedder
-from core.embedding.cache import EmbeddingCache
+from core.embedding.cache import TEXTS_A_STEP, EmbeddingCache
 from core.errors import StoreError
+from core.spread.embedding import embedding_over
 from core.store import collections, indexes, lexicon, loading, reading, writers
 from core.store.collections import View
 from core.store.deriving import ITEM_TABLE, Derived, Deriver, embedded_text, under_title
@@ -27,13 +28,14 @@ from core.store.engine import Store
 from core.store.progress import Listener, Step, nobody
 from core.store.schema import ChunkSet, EmbeddingSet, chunk_table, vector_table
 from core.store.schema import Item as StoredItem
-from core.tasks import side_by_side
+from core.tasks import in_order, side_by_side
 from core.types import Flaw, Item, Row
 
 Unit = tuple[int, int, str, str]  # item key, key, id, text
 
 FLAWS_KEPT = 10_000  # a file that is wrong in every row must not fill the memory
 UNITS_A_BACKFILL = 512
+MOST_UNITS_A_BACKFILL = 16_384  # for a cluster that has many workers
 
 
 @dataclass(slots=True)
@@ -132,7 +134,13 @@ class Ingest:
     async def _alone(self) -> AsyncIterator[AsyncConnection]:
         async with writers.alone(self.store, self.view.name, self.view.namespace) as connection:
             self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
-            yield connection
+            async with embedding_over(self.caches.values()):
+                yield connection
+
+    @property
+    def _lines(self) -> int:
+        """How many steps of texts are to be under way at once."""
+        return max((each.lines for each in self.caches.values()), default=1)
 
     @asynccontextmanager
     async def _timed(self, name: str) -> AsyncIterator[None]:
@@ -175,8 +183,18 @@ class Ingest:
         changes: asyncio.Queue[reading.Change | None],
         into: asyncio.Queue[tuple[reading.Change, Derived] | None],
     ) -> None:
-        while (change := await changes.get()) is not None:
-            await into.put((change, await self.deriver.derive(change.items, self.view.chunk_sets)))
+        """As many changes at once as steps, as one need not have more texts than a step has; on they go in order."""
+
+        async def arriving() -> AsyncIterator[reading.Change]:
+            while (change := await changes.get()) is not None:
+                yield change
+
+        def derive(change: reading.Change) -> Coroutine[Any, Any, Derived]:
+            return self.deriver.derive(change.items, self.view.chunk_sets)
+
+        async with aclosing(in_order(self._lines, arriving(), derive)) as pairs:
+            async for pair in pairs:
+                await into.put(pair)
         await into.put(None)
 
     async def _store(self, derived: asyncio.Queue[tuple[reading.Change, Derived] | None], total: int | None) -> None:
@@ -198,6 +216,7 @@ class Ingest:
         item_keys = range(first, first + len(change.items))
         last_keys = {**self._last_keys, 0: item_keys[-1]}
         async with self.store.begin(self.view.namespace) as connection:
+            await self._hold_keys(connection)
             await loading.remove_items(connection, self.view, change.replaced)
             await loading.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))
             await connection.execute(update(ChunkSet).where(ChunkSet.key == 0).values(last_key=item_keys[-1]))
@@ -208,9 +227,15 @@ class Ingest:
         report.changed += len(change.replaced)
         report.added += len(change.items) - len(change.replaced)
 
+    async def _hold_keys(self, connection: AsyncConnection) -> None:
+        """The newest keys given, which this load counts on from."""
+        newest = select(ChunkSet.key, ChunkSet.last_key).order_by(ChunkSet.key)
+        await writers.go_on_from(connection, self.view.name, newest, sorted(self._last_keys.items()))
+
     async def _prune(self, sieve: reading.Sieve) -> None:
         while keys := await sieve.vanished():
             async with self.store.begin(self.view.namespace) as connection:
+                await self._hold_keys(connection)  # else what the other one stored would seem to have vanished
                 await loading.remove_items(connection, self.view, keys)
                 await collections.touch(connection, self.view.name)
             self.report.removed += len(keys)
@@ -230,6 +255,7 @@ class Ingest:
             last_keys = dict(self._last_keys)
             reached = rows[-1].key if len(rows) == reading.ITEMS_A_BATCH else chunk_set.backfill_to
             async with self.store.begin(self.view.namespace) as connection:
+                await self._hold_keys(connection)
                 self.report.chunks += await self.deriver.store(connection, made, [row.key for row in rows], last_keys)
                 await connection.execute(
                     update(ChunkSet).where(ChunkSet.key == chunk_set.key).values(derived_to=reached)
@@ -240,15 +266,19 @@ class Ingest:
 
     async def _backfill_vectors(self, embedding_set: EmbeddingSet) -> None:
         """Vectors of items or chunks that were there before the embedding set."""
+        cache = self.caches[embedding_set.model]
         while embedding_set.embedded_to < embedding_set.backfill_to:
+            most = min(max(UNITS_A_BACKFILL, 2 * cache.lines * TEXTS_A_STEP), MOST_UNITS_A_BACKFILL)
             lacking = sum(each.backfill_to - each.embedded_to for each in self.view.embedding_sets)
             self._to_embed = self._embedded + lacking
             async with self.store.begin(self.view.namespace, read_only=True) as connection:
-                units = await self._units_after(connection, embedding_set)
-            reached = units[-1][1] if len(units) == UNITS_A_BACKFILL else embedding_set.backfill_to
+                units = await self._units_after(connection, embedding_set, most)
+            reached = units[-1][1] if len(units) == most else embedding_set.backfill_to
             units = [unit for unit in units if unit[3]]
-            vectors = await self.caches[embedding_set.model].embed([text for *_, text in units])
+            vectors = await cache.embed([text for *_, text in units])
             async with self.store.begin(self.view.namespace) as connection:
+                reached_now = select(EmbeddingSet.embedded_to).where(EmbeddingSet.key == embedding_set.key)
+                await writers.go_on_from(connection, self.view.name, reached_now, [(embedding_set.embedded_to,)])
                 await loading.prepare_vectors(connection)
                 rows = ((*unit[:3], vector) for unit, vector in zip(units, vectors, strict=True))
                 await loading.copy(connection, vector_table(embedding_set.key, embedding_set.dimension), rows)
@@ -258,12 +288,12 @@ class Ingest:
                 await collections.touch(connection, self.view.name)
             embedding_set.embedded_to = reached
 
-    async def _units_after(self, connection: AsyncConnection, embedding_set: EmbeddingSet) -> list[Unit]:
-        """The next texts to embed."""
+    async def _units_after(self, connection: AsyncConnection, embedding_set: EmbeddingSet, most: int) -> list[Unit]:
+        """The next texts to embed, so many at most."""
         after, upto = embedding_set.embedded_to, embedding_set.backfill_to
         if embedding_set.chunk_set == 0:
             items = select(StoredItem).where(StoredItem.key > after, StoredItem.key <= upto).order_by(StoredItem.key)
-            rows = await connection.execute(items.limit(UNITS_A_BACKFILL))
+            rows = await connection.execute(items.limit(most))
             return [(row.key, row.key, row.id, embedded_text(Item(row.id, row.text, row.title))) for row in rows]
         chunks = chunk_table(embedding_set.chunk_set)
         query = (
@@ -271,7 +301,7 @@ class Ingest:
             .join(StoredItem, StoredItem.key == chunks.c.item_key)
             .where(chunks.c.key > after, chunks.c.key <= upto, chunks.c.level != "parent")
             .order_by(chunks.c.key)
-            .limit(UNITS_A_BACKFILL)
+            .limit(most)
         )
         rows = await connection.execute(query)
         return [(row.item_key, row.key, row.id, under_title(row.title, row.text)) for row in rows]

@@ -119,6 +119,7 @@ class Level:
     `details` selects, of given ids, all that a `Hit` says of a unit: id, item_id, title, text, metadata and its place.
     `among` says which rows those are, where comparing `detail_id` would leave an index unused.
     `field_of` finds a metadata field for filters; `filter` is the one that this level is narrowed by.
+    `sorts_on` says whether rows in the order of an index are sorted by id too without the index being lost.
     """
 
     namespace: str | None
@@ -132,6 +133,7 @@ class Level:
     lexicon: Postings | None = None
     index: str = "vector"
     extensions: Collection[str] = ()
+    sorts_on: bool = True
     field_of: Callable[[str], MetadataField] | None = None
     filter: And | Or | Not | Condition | None = None
     made: Made = field(default_factory=Made, init=False, compare=False, repr=False)
@@ -188,6 +190,7 @@ def level(store: Store, view: View, chunks: str, model: str | None = None) -> Le
         lexicon=Postings.of(chunk_set.key),
         index=embedding_set.index if embedding_set else "vector",
         extensions=frozenset(store.capabilities.extensions),
+        sorts_on=store.capabilities.sorts_on,
         field_of=item_field,
     )
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import psycopg
-from sqlalchemy import Table, text, update
+from sqlalchemy import Table, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from core.store import writers
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.progress import Listener, Step, nobody
@@ -72,10 +73,14 @@ FROM (SELECT CAST(:tsv AS tsvector) AS tsv) AS made, LATERAL {MEASURED} AS measu
 
 MEET_TERMS = """
 INSERT INTO {terms} AS term (key, lexeme, documents)
-SELECT (SELECT coalesce(max(key), 0) FROM {terms}) + row_number() OVER (ORDER BY lexeme), lexeme, count(*)
-FROM {lexemes}, unnest(tsv) AS entry
-WHERE key > :after AND key <= :upto
-GROUP BY lexeme
+WITH met AS MATERIALIZED (
+    SELECT lexeme, count(*) AS documents
+    FROM {lexemes}, unnest(tsv) AS entry
+    WHERE key > :after AND key <= :upto
+    GROUP BY lexeme
+)
+SELECT newest.key + row_number() OVER (ORDER BY met.lexeme), met.lexeme, met.documents
+FROM met, (SELECT coalesce(max(key), 0) AS key FROM {terms}) AS newest
 ON CONFLICT (lexeme) DO UPDATE SET documents = term.documents + excluded.documents
 """
 POST = """
@@ -85,12 +90,10 @@ FROM {lexemes} AS found, unnest(found.tsv) AS entry, {terms} AS term
 WHERE found.key > :after AND found.key <= :upto AND term.lexeme = entry.lexeme
 ORDER BY term.key, found.key
 """
-COUNT = """
-UPDATE {chunk_sets}
-SET units = units + (SELECT count(*) FROM {lexemes} WHERE key > :after AND key <= :upto),
-    length = length + (SELECT coalesce(sum(length), 0) FROM {lexemes} WHERE key > :after AND key <= :upto)
-WHERE key = :chunk_set
+MEASURE = """
+SELECT count(*) AS units, coalesce(sum(length), 0) AS length FROM {lexemes} WHERE key > :after AND key <= :upto
 """
+COUNT = "UPDATE {chunk_sets} SET units = units + :units, length = length + :length WHERE key = :chunk_set"
 FORGET_TERMS = "DELETE FROM {terms} WHERE documents <= 0"
 
 
@@ -169,7 +172,8 @@ async def post(connection: AsyncConnection, part: Range) -> None:
     """Fill in what BM25 and fuzzy matching read."""
     await part.execute(connection, MEET_TERMS)
     await part.execute(connection, POST)
-    await part.execute(connection, COUNT, chunk_set=part.chunk_set)
+    more = (await part.execute(connection, MEASURE)).one()
+    await part.execute(connection, COUNT, chunk_set=part.chunk_set, units=more.units, length=more.length)
 
 
 PASSES = (
@@ -193,6 +197,8 @@ async def _run(store: Store, view: View, chunk_set: ChunkSet, each: Pass, listen
     while done < chunk_set.last_key:
         upto = min(done + each.units_a_range, chunk_set.last_key)
         async with store.begin(view.namespace) as connection:
+            reached = select(getattr(ChunkSet, each.watermark)).where(ChunkSet.key == chunk_set.key)
+            await writers.go_on_from(connection, view.name, reached, [(done,)])
             await connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))
             await each.work(connection, Range(view, chunk_set.key, done, upto))
             mark = update(ChunkSet).where(ChunkSet.key == chunk_set.key).values({each.watermark: upto})

@@ -85,17 +85,21 @@ async def _delete_of(connection: AsyncConnection, table: Table, keys: list[int])
 
 async def _forget_texts(connection: AsyncConnection, chunk_set: int, keys: list[int]) -> None:
     postings, terms, lexemes = posting_table(chunk_set), term_table(chunk_set), lexeme_table(chunk_set)
-    gone = delete(postings).where(postings.c.item_key.in_(keys)).returning(postings.c.term_key).cte("gone")
-    counted = select(gone.c.term_key, func.count().label("documents")).group_by(gone.c.term_key).subquery()
+    counted = (
+        select(postings.c.term_key, func.count().label("documents"))
+        .where(postings.c.item_key.in_(keys))
+        .group_by(postings.c.term_key)
+        .cte("counted")
+        .prefix_with("MATERIALIZED")
+    )
     await connection.execute(
         update(terms).where(terms.c.key == counted.c.term_key).values(documents=terms.c.documents - counted.c.documents)
     )
-    lost = delete(lexemes).where(lexemes.c.item_key.in_(keys)).returning(lexemes.c.key, lexemes.c.length).cte("lost")
-    posted = select(ChunkSet.posted_to).where(ChunkSet.key == chunk_set).scalar_subquery()
-    sums = select(func.count().label("units"), func.coalesce(func.sum(lost.c.length), 0).label("length")).where(
-        lost.c.key <= posted
-    )
-    row = (await connection.execute(sums)).one()
+    await _delete_of(connection, postings, keys)
+    posted = await connection.scalar(select(ChunkSet.posted_to).where(ChunkSet.key == chunk_set))
+    lost = select(func.count().label("units"), func.coalesce(func.sum(lexemes.c.length), 0).label("length"))
+    row = (await connection.execute(lost.where(lexemes.c.item_key.in_(keys), lexemes.c.key <= posted))).one()
+    await _delete_of(connection, lexemes, keys)
     await connection.execute(
         update(ChunkSet)
         .where(ChunkSet.key == chunk_set)

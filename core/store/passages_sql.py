@@ -92,7 +92,7 @@ def _placed(tables: Tables, relation: ColumnElement[bool]) -> Select[Any]:
     """The related chunks' keys and places: 1 is the nearest in the text; of two as near, the one that reads on."""
     asked, near = tables.asked.c, tables.near.c
     nearness = (func.abs(near.ordinal - asked.ordinal), near.ordinal.desc())
-    place = func.row_number().over(partition_by=(asked.item_key, asked.key), order_by=nearness)
+    place = func.row_number().over(partition_by=(near.item_key, asked.key), order_by=nearness)
     return select(asked.id.label("asked_id"), near.item_key, near.key, place.label("place")).join_from(
         tables.asked, tables.near, and_(near.item_key == asked.item_key, relation)
     )

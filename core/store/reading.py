@@ -120,7 +120,8 @@ class Sieve:
 
     async def vanished(self, most: int = 1000) -> list[int]:
         """Keys of stored items that were not read this time."""
-        gone = select(StoredItem.key).where(~select(self.seen.c.id).where(self.seen.c.id == StoredItem.id).exists())
+        read = self.seen.c.id == StoredItem.id
+        gone = select(StoredItem.key).outerjoin_from(StoredItem, self.seen, read).where(self.seen.c.id.is_(None))
         async with self.connection.begin():
             return list(await self.connection.scalars(gone.limit(most)))
 

@@ -64,7 +64,7 @@ class Collection(Base):
     card: Mapped[str] = mapped_column(Text, default="")
     origin: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)  # where the items came from
     fields: Mapped[list[str]] = mapped_column(JSONB, default=list)  # metadata fields with an index
-    attached: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    attached: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))  # SQL NULL: ours
     version: Mapped[int] = mapped_column(BigInteger, default=0)  # moves on whenever anything in it changes
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())

@@ -29,6 +29,8 @@ DATABASE = SUPERUSER = "rankbook"
 SOCKET = ".s.PGSQL.5432"
 LONGEST_SOCKET_PATH = 103  # the smallest limit of the platforms that matter (macOS), less the closing NUL
 SHORT_FOLDER = Path("/tmp")  # noqa: S108 - not TMPDIR, which differs between processes that must find one socket
+NO_ROOM = "No space left on device"
+NOT_YET = "not yet accepting connections"  # said to us, who asked too early
 LEASE_PATIENCE = 600.0  # a shutdown writes a checkpoint, which after a bulk load takes its time
 
 # Said outright, because libpq takes what is not said from PGPORT, PGOPTIONS and their kind.
@@ -258,7 +260,7 @@ class EmbeddedServer:
             if problem is None:
                 return
             if not self.running and not keeper.is_held(self.cluster / keeper.KEEPER):
-                raise ServerError(f"PostgreSQL did not start: {self._last_words()} The whole log: {self.log}")
+                raise ServerError(f"PostgreSQL did not start: {self._last_words()} The whole log is {self.log}.")
             waited = time.monotonic() - begun
             if waited - said > SPACE:
                 progress(f"Waiting for PostgreSQL ({waited:.0f} s): {problem}")
@@ -280,8 +282,10 @@ class EmbeddedServer:
     def _last_words(self) -> str:
         with contextlib.suppress(OSError):
             lines = self.log.read_text(errors="replace").splitlines()
-            fatal = [line for line in lines[-40:] if "FATAL" in line or "PANIC" in line]
-            return (fatal or lines[-1:] or ["it left no word."])[-1]
+            if any(NO_ROOM in line for line in lines[-40:]):
+                return f"the disk of {self.cluster} is full. Make room there and run the same command again."
+            fatal = [line for line in lines[-40:] if ("FATAL" in line or "PANIC" in line) and NOT_YET not in line]
+            return f"{(fatal or lines[-1:] or ['it left no word'])[-1].rstrip('.')}."
         return "it left no log."
 
 

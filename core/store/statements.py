@@ -9,6 +9,11 @@ from sqlalchemy.dialects import postgresql
 _PREPARER = postgresql.dialect(paramstyle="named").identifier_preparer  # type: ignore[no-untyped-call]
 
 
+def identifier(name: str) -> str:
+    """A name by itself, quoted by the library."""
+    return str(_PREPARER.quote(name))
+
+
 def quoted(namespace: str, table: Table | str) -> str:
     """A table's full name, quoted by the library."""
     name = table if isinstance(table, str) else table.name

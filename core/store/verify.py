@@ -26,12 +26,18 @@ class Finding:
 # What Python takes for visible, spelled out: what `\S` means to PostgreSQL depends on the locale.
 VISIBLE = r"[^\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
+# On a cluster no unique key can keep ids apart.
+ITEM_CHECKS = {
+    "ids that two items have": """
+        SELECT count(*) FROM (SELECT id FROM {items} GROUP BY id HAVING count(*) > 1) AS twice""",
+}
 CHUNK_CHECKS = {
     "chunks without their item": """
         SELECT count(*) FROM {chunks} AS chunk
         WHERE NOT EXISTS (SELECT FROM {items} AS item WHERE item.key = chunk.item_key)""",
     "chunks that stand twice": """
-        SELECT count(*) FROM (SELECT FROM {chunks} GROUP BY item_key, ordinal HAVING count(*) > 1) AS twice""",
+        SELECT count(*) FROM (
+            SELECT item_key, ordinal FROM {chunks} GROUP BY item_key, ordinal HAVING count(*) > 1) AS twice""",
     "chunks whose text is not the item's": """
         SELECT count(*) FROM {chunks} AS chunk
         JOIN {items} AS item ON item.key = chunk.item_key
@@ -42,29 +48,30 @@ CHUNK_CHECKS = {
 }
 TEXT_CHECKS = {
     "texts without lexemes, or the other way round": """
-        SELECT abs((SELECT count(*) FROM ({units}) AS unit) - (SELECT count(*) FROM {lexemes}))""",
+        SELECT abs(texts.count - lexed.count)
+        FROM (SELECT count(*) FROM ({units}) AS unit) AS texts, (SELECT count(*) FROM {lexemes}) AS lexed""",
     "lexemes that stand twice": """
-        SELECT count(*) FROM (SELECT FROM {lexemes} GROUP BY key HAVING count(*) > 1) AS twice""",
+        SELECT count(*) FROM (SELECT key FROM {lexemes} GROUP BY key HAVING count(*) > 1) AS twice""",
     "postings that differ from the lexemes": """
-        SELECT abs((SELECT coalesce(sum(frequency), 0) FROM {postings})
-                   - (SELECT coalesce(sum(length), 0) FROM {lexemes}))""",
+        SELECT abs(coalesce(posted.sum, 0) - coalesce(lexed.sum, 0))
+        FROM (SELECT sum(frequency) FROM {postings}) AS posted, (SELECT sum(length) FROM {lexemes}) AS lexed""",
     "terms with a wrong number of documents": """
+        WITH counted AS MATERIALIZED (SELECT term_key, count(*) AS documents FROM {postings} GROUP BY term_key)
         SELECT count(*) FROM {terms} AS term
-        FULL JOIN (SELECT term_key, count(*) AS documents FROM {postings} GROUP BY term_key) AS counted
-            ON counted.term_key = term.key
+        FULL JOIN counted ON counted.term_key = term.key
         WHERE coalesce(counted.documents, 0) <> coalesce(term.documents, 0)""",
     "terms that no text holds": "SELECT count(*) FROM {terms} WHERE documents <= 0",
     "statistics of BM25 that are off": """
-        SELECT count(*) FROM {chunk_sets}
-        WHERE key = :chunk_set
-          AND (units, length) <> (SELECT count(*), coalesce(sum(length), 0) FROM {lexemes})""",
+        SELECT count(*) FROM {chunk_sets} AS told,
+            (SELECT count(*) AS units, coalesce(sum(length), 0) AS length FROM {lexemes}) AS there
+        WHERE told.key = :chunk_set AND (told.units, told.length) <> (there.units, there.length)""",
 }
 VECTOR_CHECKS = {
     "texts without a vector, or the other way round": """
         SELECT count(*) FROM ({units}) AS unit FULL JOIN {vectors} AS vector USING (item_key, key)
         WHERE unit.id IS DISTINCT FROM vector.id""",
     "vectors that stand twice": """
-        SELECT count(*) FROM (SELECT FROM {vectors} GROUP BY key HAVING count(*) > 1) AS twice""",
+        SELECT count(*) FROM (SELECT key FROM {vectors} GROUP BY key HAVING count(*) > 1) AS twice""",
 }
 WRITTEN = "SELECT * FROM ({units}) AS unit WHERE title || text ~ :visible"
 
@@ -75,8 +82,8 @@ async def verify(store: Store, view: View) -> list[Finding]:
     async with store.begin(view.namespace, read_only=True) as connection:
         for chunk_set in view.chunk_sets:
             units = units_of(chunk_set.key)
-            if chunk_set.key:
-                findings += await _run(connection, view, chunk_set, CHUNK_CHECKS, units)
+            checks = CHUNK_CHECKS if chunk_set.key else ITEM_CHECKS
+            findings += await _run(connection, view, chunk_set, checks, units)
             findings += await _run(connection, view, chunk_set, TEXT_CHECKS, units)
             for each in view.embedding_sets:
                 if each.chunk_set == chunk_set.key:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -58,6 +59,21 @@ async def give_lock(connection: AsyncConnection) -> None:
 def busy(name: str) -> StoreError:
     """What a second writer is told."""
     return StoreError(f"Another process is loading the collection {name!r}. Wait until it is done.")
+
+
+async def go_on_from(
+    connection: AsyncConnection, name: str, reached: Select[*tuple[Any, ...]], known: Sequence[Any]
+) -> None:
+    """Hold the rows that say how far a load is, and refuse where they say otherwise than this load knows.
+
+    Whoever lost the lock with its connection, and whoever went on while the last commit of one that was killed was
+    still under way, would store the same again.
+    """
+    if [tuple(row) for row in await connection.execute(reached.with_for_update())] != [tuple(each) for each in known]:
+        raise StoreError(
+            f"Another process went on loading the collection {name!r} meanwhile. What both stored until then is kept: "
+            "run the same command again."
+        )
 
 
 async def refuse_beside(connection: AsyncConnection, name: str) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from core.errors import RankbookError, StoreError
-from core.store import collections, indexes, names
+from core.store import collections, distribution, indexes, names
 from core.store.attached import AttachedTable, Attachment
 from core.store.attached import inspect as inspect_attached
 from core.store.collections import LARGEST_INDEXED_DIMENSION, View
@@ -100,6 +100,7 @@ class Content:
         """Rows by table."""
         namespace = self.row.namespace
         await self.connection.run_sync(collection_chain.upgrade, namespace)
+        await distribution.distribute(self.store, self.connection, namespace)
         await self.connection.execution_options(schema_translate_map={HERE: namespace})
         counts = {
             mapped.__tablename__: await self.taking.into(parts.table(mapped), namespace)
@@ -149,6 +150,7 @@ class Content:
                 await self.connection.execute(CreateTable(make(each.key)))
         for made in view.embedding_sets:
             await self.connection.execute(CreateTable(vector_table(made.key, made.dimension)))
+        await distribution.follow(self.store, self.connection, view.namespace)
         anew = {"lexed_to": 0, "posted_to": 0, "units": 0, "length": 0}
         await self.connection.execute(update(ChunkSet).values(anew))
 

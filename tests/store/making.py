@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import ClauseElement, Executable, Table
+from sqlalchemy import ClauseElement, Executable, Table, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 
@@ -59,6 +59,14 @@ def make(
             for known in view.chunk_sets:
                 view = await collections.add_embedding_set(store, view, known, each.model, each.dimension, index=index)
         return view
+
+    return bridge.run(work())
+
+
+def is_superuser(store: Store) -> bool:
+    async def work() -> bool:
+        async with store.begin() as connection:
+            return bool(await connection.scalar(text("SELECT usesuper FROM pg_user WHERE usename = current_user")))
 
     return bridge.run(work())
 
@@ -119,7 +127,7 @@ CONTENTS = {
     "postings": """
         SELECT lexemes.id, term.lexeme, posting.length, posting.frequency FROM {postings} AS posting
         JOIN {terms} AS term ON term.key = posting.term_key
-        JOIN {lexemes} AS lexemes ON (lexemes.item_key, lexemes.key) = (posting.item_key, posting.key)""",
+        JOIN {lexemes} AS lexemes ON lexemes.item_key = posting.item_key AND lexemes.key = posting.key""",
     "terms": "SELECT lexeme, documents FROM {terms} WHERE documents > 0",
     "statistics": "SELECT name, units, length FROM {chunk_sets}",
 }
@@ -129,7 +137,7 @@ OF_CHUNKS = {
                chunk.heading_path::text, chunk.page_first, chunk.page_last, chunk.metadata::text
         FROM {chunks} AS chunk
         JOIN {items} AS item ON item.key = chunk.item_key
-        LEFT JOIN {chunks} AS parent ON parent.key = chunk.parent_key""",
+        LEFT JOIN {chunks} AS parent ON parent.item_key = chunk.item_key AND parent.key = chunk.parent_key""",
 }
 OF_VECTORS = {"vectors": "SELECT id, embedding::text FROM {vectors}"}
 

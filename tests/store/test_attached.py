@@ -353,6 +353,7 @@ def test_rows_that_came_without_an_id_are_no_units(server, docs, full, attach, r
 # -- indexes of theirs -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_their_indexes_are_used(server, docs, full, attach, used):
     server.run("CREATE INDEX {} ON {} USING hnsw (emb vector_cosine_ops)", f"{docs}_v", docs)
     server.run("CREATE INDEX {} ON {} USING gin (to_tsvector('english', body))", f"{docs}_t", docs)
@@ -367,10 +368,11 @@ def test_their_indexes_are_used(server, docs, full, attach, used):
 def test_their_tsvector_is_used(server, docs, full, attach, recall, used):
     server.run("CREATE INDEX {} ON {} USING gin (words)", f"{docs}_w", docs)
     view = attach(full.model_copy(update={"tsv": "words"}))
-    assert f"{docs}_w" in used(view, FulltextLeg())
+    assert f"{docs}_w" in used(view, FulltextLeg(), "enable_indexscan", "enable_indexonlyscan")
     assert sorted(recall(view, FulltextLeg(), "dog")) == ["1", "2", "5"]
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_advice_is_to_the_point_until_it_was_taken(store, server, docs, full, attach):
     view = attach(full.model_copy(update={"metadata": ("kind", "day", "tags", "meta")}))
     given = bridge.run(attached.advice(store, view))
@@ -381,6 +383,7 @@ def test_advice_is_to_the_point_until_it_was_taken(store, server, docs, full, at
     assert bridge.run(attached.advice(store, view)) == []
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_advice_for_a_view_points_below_it(store, server, docs, full, attach):
     shown = server.unique("shown")
     server.run("CREATE VIEW {} AS SELECT * FROM {}", shown, docs)
@@ -589,6 +592,7 @@ def test_dropping_the_collection_leaves_the_table(store, server, docs, full, att
 # -- aside -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("trigrams", "unaccented")
 def test_what_is_built_aside_is_what_a_collection_of_our_own_has(store, server, docs, full, attach, recall):
     steps: list[str] = []
     view = bridge.run(attached.build_aside(store, attach(full), lambda step: steps.append(step.name)))

@@ -118,6 +118,7 @@ def test_langchain_as_it_is_today(store, server, schema, embedder, vector_of, at
     assert recall(view, TrigramLeg(threshold=0.6), "foxes")[0] == "id2"
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_vectors_of_a_shared_table_can_be_indexed_per_collection(
     store, server, schema, embedder, vector_of, attach, used
 ):
@@ -186,6 +187,7 @@ def test_llamaindex(store, server, schema, embedder, vector_of, attach, recall, 
     assert ("vector" in subjects, "fulltext" in subjects) == (hybrid, not hybrid)
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_haystack(store, server, schema, embedder, vector_of, attach, recall, used):
     create(server, schema, HAYSTACK)
     insert = "INSERT INTO {}.haystack_documents (id, embedding, content, meta) VALUES (%s, %s, %s, %s)"

@@ -176,6 +176,9 @@ BEYOND = [
 
 @pytest.mark.parametrize("statement", BEYOND)
 def test_nothing_else_can_be_made_read_or_become(store, demo, statement):
+    there = "SELECT count(*) FROM pg_available_extensions WHERE name = 'hstore'"
+    if "EXTENSION" in statement and not bridge.run(_scalar(store, there)):
+        pytest.skip("this server has not got the extension that is to be refused")
     owner = bridge.run(_scalar(store, "SELECT quote_ident(current_user)"))
     assert refused(demo, statement.replace("{owner}", owner)) is REFUSED
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import httpx
@@ -71,6 +72,7 @@ def told(context):
     def work(document: str, options: dict[str, Any], asked: str = "lamp", where=context, **more: Any):
         variant = Variant.from_data({"chunks": "items", **options})
         account = bridge.run(explain(where, asked, variant, document, **more))
+        assert_plain(account)
         for remedy in account.remedies:
             again = bridge.run(explain(where, asked, remedy.variant, document, **more))
             assert (again.there, again.rank) == (True, remedy.rank), str(remedy)
@@ -101,14 +103,33 @@ def value_of(account, option: str) -> Any:
     )
 
 
+JARGON = re.compile(r"\w+_\w+|\b(bm25|fulltext|vector|trigram|fuzzy|fuse|rerank|rollup|recall|legs?)\b")
+
+
+def assert_plain(account) -> None:
+    """What a reader meets first has no name of an option, a leg or a stage in it."""
+    for each in account.told():
+        if each.exact:
+            assert JARGON.search(each.text) is None, each
+
+
 # -- it is there -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_a_document_that_is_there_is_told_with_its_rank_and_what_each_leg_makes_of_it(told):
     account = told("doc00", {"leg": [leg("bm25"), leg("trigram")]}, asked="lamp")
     assert (account.there, account.rank, account.loss, account.remedies) == (True, 1, None, ())
     assert [(each.leg, each.rank, each.fetched) for each in account.standings] == [("bm25", 2, 2), ("trigram", 2, 2)]
-    assert account.sentences()[0].startswith("doc00 is there: 1st of 10, with ")
+    assert account.sentences() == (
+        "doc00 is there, at rank 1 of 10.",
+        "Found by its rare words, at rank 2.",
+        "Found by its spelling, at rank 2.",
+        "All ways of searching put together at rank 1, in the end at rank 1.",
+    )
+    assert [each.exact.split(",")[0] for each in account.told()] == [
+        "doc00 is there: 1st of 10", "bm25: 2nd", "trigram: 2nd", "fuse: 1st",
+    ]  # fmt: skip
     assert [place.stage for place in account.places] == ["fuse", "cut"]
 
 
@@ -338,7 +359,7 @@ def test_an_item_stands_by_its_best_chunk(told):
     assert account.shown_as.startswith("long#")
     unit = account.standings[0].unit
     assert unit.startswith("long#")
-    assert any(f" by {unit}." in sentence for sentence in account.sentences())
+    assert any(f" by {unit}." in each.exact for each in account.told())
 
 
 def test_a_chunk_for_which_another_stands_comes_in_without_the_roll_up(told):
@@ -457,6 +478,7 @@ def theirs(store):
     bridge.run(clean())
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_a_row_of_an_attached_table_is_explained_like_any_document(told, theirs):
     legs = [leg("bm25", depth=3), leg("fulltext", depth=3), leg("trigram", depth=3)]
     account = told("20", {"leg": legs, "top_k": 3}, where=theirs)

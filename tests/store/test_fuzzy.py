@@ -62,6 +62,7 @@ def test_an_inflected_word_counts_as_its_lexeme(store, collection):
     )
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_the_weight_is_similarity_times_idf(store, collection):
     ((lexeme,),) = query(store, collection, "SELECT lexeme FROM {terms} WHERE lexeme LIKE 'stargaet'")
     ((likeness,),) = query(store, collection, "SELECT similarity(:a, :b)", a="stargatee", b=lexeme)

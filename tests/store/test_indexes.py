@@ -142,6 +142,7 @@ def test_fields_named_at_import_have_an_index_that_serves_equality_ranges_and_co
         assert index in plan, plan
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_all_wanted_indexes_are_there_after_an_ingest_and_building_again_does_nothing(store, collection):
     async def there():
         async with store.begin(collection.namespace) as connection:

@@ -95,6 +95,7 @@ def test_chunks_roll_up_to_items_by_their_best_chunk(ask):
     assert ranked(found)[0] == fused[0]
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_too_few_items_are_made_up_for_by_asking_deeper(ask):
     """Forty chunks of one item stand before the others': at the depth first asked for there is that item alone."""
     found = ask(top_k=3, overfetch=1, rollup=Rollup(), legs=(FulltextLeg(mode="plain"), TrigramLeg(weight=0.001)))

@@ -183,6 +183,7 @@ def test_the_filled_in_form_quotes_values_as_the_library_does(store, collection)
     assert psycopg.sql.Literal(query).as_string(None) in filled
 
 
+@pytest.mark.usefixtures("trigrams")
 def test_its_settings_are_needed(store, collection):
     """The index brings up as many as it keeps in sight; the trigram operator has a threshold of its own."""
     made = exported(store, collection, variant({"kind": "vector"}, {**TRIGRAM, "threshold": 0.2}, top_k=300))

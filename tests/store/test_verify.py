@@ -28,6 +28,11 @@ DAMAGE = {
     "indexes that are missing": 'DROP INDEX "{namespace}".lexemes_1_tsv_gin',
 }
 OF_ITEMS = {
+    "items: ids that two items have": """
+        DO $$ BEGIN
+            ALTER TABLE {items} DROP CONSTRAINT items_id_key;
+            UPDATE {items} SET id = (SELECT min(id) FROM {items}) WHERE key = 2;
+        END $$""",
     "items: texts without lexemes, or the other way round": "DELETE FROM {lexemes} WHERE key = 2",
     "items: lexemes that stand twice": "INSERT INTO {lexemes} SELECT * FROM {lexemes} WHERE key = 2",
     "items: postings that differ from the lexemes": "UPDATE {postings} SET frequency = 9 WHERE key = 2",
@@ -54,7 +59,8 @@ def test_each_check_finds_the_damage_that_is_meant_for_it(store, name, embedder,
 def test_every_check_there_is_is_among_those_tested(store, name, embedder):
     make(store, name, [embedder])
     assert {found.check for found in bridge.run(verify(store, fresh(store, name)))} == set(DAMAGE) | set(OF_ITEMS)
-    assert len(checks.CHUNK_CHECKS) + 2 * len(checks.TEXT_CHECKS | checks.VECTOR_CHECKS) + 1 == len(DAMAGE | OF_ITEMS)
+    once = len(checks.ITEM_CHECKS | checks.CHUNK_CHECKS) + 1
+    assert once + 2 * len(checks.TEXT_CHECKS | checks.VECTOR_CHECKS) == len(DAMAGE | OF_ITEMS)
 
 
 def test_blank_texts_of_every_kind_are_not_taken_for_damage(store, name, embedder):

@@ -17,11 +17,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 from typer.testing import CliRunner
 
+from core.store.engine import OLDEST_PGVECTOR
 from workbench.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
+NODE = ROOT / "docker" / "citus" / "Dockerfile"
 COMPOSE = ROOT / "docker" / "compose.yaml"
+CLUSTER = ROOT / "docker" / "compose.citus.yaml"
 PINNED = re.compile(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?")
 KNOWN = {
     *("FROM", "WORKDIR", "ENV", "RUN", "COPY", "LABEL", "USER", "VOLUME", "EXPOSE"),
@@ -29,9 +32,9 @@ KNOWN = {
 }
 
 
-def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile as instructions with their arguments, comments and continued lines put away."""
-    lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.lstrip().startswith("#")]
+def instructions(file: Path = DOCKERFILE) -> list[tuple[str, str]]:
+    """A Dockerfile as instructions with their arguments, comments and continued lines put away."""
+    lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     split = (line.split(None, 1) for line in joined.splitlines() if line.strip())
     return [(name, rest) for name, rest in split]
@@ -63,9 +66,10 @@ def let_through(source: str) -> bool:
     return through
 
 
-def test_every_line_of_the_dockerfile_is_an_instruction_that_there_is() -> None:
-    assert {name for name, _ in instructions()} <= KNOWN
-    assert instructions()[0][0] == "FROM"
+@pytest.mark.parametrize("file", [DOCKERFILE, NODE])
+def test_every_line_of_a_dockerfile_is_an_instruction_that_there_is(file: Path) -> None:
+    assert {name for name, _ in instructions(file)} <= KNOWN
+    assert instructions(file)[0][0] == "FROM"
 
 
 def test_what_is_copied_exists_is_let_through_and_is_all_that_the_wheel_is_made_of() -> None:
@@ -83,7 +87,8 @@ def test_what_has_no_business_in_an_image_is_kept_out(kept_out: str) -> None:
 
 
 def test_images_are_pinned() -> None:
-    images = [rest.split()[0] for rest in arguments("FROM")] + [written().services["db"].image or ""]
+    images = [rest.split()[0] for file in (DOCKERFILE, NODE) for name, rest in instructions(file) if name == "FROM"]
+    images.append(written().services["db"].image or "")
     assert [image for image in images if not PINNED.fullmatch(image)] == []
 
 
@@ -113,7 +118,7 @@ def test_the_last_word_on_who_runs_it_is_not_root() -> None:
 def test_it_tells_whether_it_is_healthy_on_the_port_that_it_serves() -> None:
     (check,) = [rest for name, rest in last_stage() if name == "HEALTHCHECK"]
     port = dict(last_stage())["EXPOSE"]
-    assert f":{port}/_stcore/health" in check
+    assert f":{port}/health" in check
     command = json.loads(check.split("CMD", 1)[1])
     compile(command[-1], "healthcheck", "exec")
     assert json.loads(dict(last_stage())["CMD"])[-3:-1] == ["--port", port]
@@ -124,7 +129,8 @@ def test_it_starts_a_program_that_there_is_with_flags_that_it_has() -> None:
     (program,) = json.loads(dict(last_stage())["ENTRYPOINT"])
     assert program in scripts
     help_text = CliRunner().invoke(app, ["--help"]).stdout
-    flags = [word for word in json.loads(dict(last_stage())["CMD"]) if word.startswith("--")]
+    given = [json.loads(dict(last_stage())["CMD"]), *(written(file).services["app"].command for file in BOTH)]
+    flags = [word for words in given for word in words if word.startswith("--")]
     assert flags
     assert [flag for flag in flags if not re.search(rf"(?<![\w-]){flag}(?![\w-])", help_text)] == []
 
@@ -151,7 +157,7 @@ class Healthcheck(Strict):
 
 
 class Condition(Strict):
-    condition: Literal["service_healthy"]
+    condition: Literal["service_healthy", "service_completed_successfully"]
 
 
 class Service(Strict):
@@ -159,12 +165,13 @@ class Service(Strict):
     image: str | None = None
     environment: dict[str, str]
     ports: list[str] = []
-    volumes: list[str]
+    volumes: list[str] = []
     depends_on: dict[str, Condition] = {}
-    command: str = ""
+    entrypoint: list[str] = []
+    command: str | list[str] = ""
     shm_size: str = ""
     healthcheck: Healthcheck | None = None
-    restart: Literal["unless-stopped"]
+    restart: Literal["unless-stopped", "on-failure"]
     read_only: bool = False
     tmpfs: list[str] = []
     cap_drop: list[str] = []
@@ -177,9 +184,14 @@ class Compose(Strict):
     volumes: dict[str, None]
 
 
-def written() -> Compose:
-    loaded: Any = yaml.safe_load(COMPOSE.read_text())
-    return Compose.model_validate(loaded)
+BOTH = (COMPOSE, CLUSTER)
+NODES = ("coordinator", "worker-1", "worker-2")
+
+
+def written(file: Path = COMPOSE) -> Compose:
+    """What it says; what begins with x- is only said to be repeated."""
+    loaded: dict[str, Any] = yaml.safe_load(file.read_text())
+    return Compose.model_validate({name: each for name, each in loaded.items() if not name.startswith("x-")})
 
 
 def test_the_compose_file_holds_what_we_rely_on_and_nothing_else() -> None:
@@ -191,52 +203,118 @@ def test_the_compose_file_holds_what_we_rely_on_and_nothing_else() -> None:
     assert set(services["app"].depends_on) == {"db"}
 
 
-def test_the_port_is_published_on_loopback_only_and_the_servers_not_at_all() -> None:
-    services = written().services
-    assert services["app"].ports
-    for port in services["app"].ports:
-        host, _, inside = port.rsplit(":", 2)
-        assert host == "127.0.0.1"
-        assert inside == dict(last_stage())["EXPOSE"]
-    assert services["db"].ports == []
+def test_the_cluster_has_a_coordinator_two_workers_and_what_makes_them_known_to_each_other() -> None:
+    services = written(CLUSTER).services
+    assert set(services) == {"app", *NODES, "register"}
+    assert all(services[name].build == Build(context="citus", dockerfile="Dockerfile") for name in (*NODES, "register"))
+    assert services["register"].command == list(NODES)
+    assert set(services["register"].depends_on) == set(NODES)
+    assert services["register"].restart == "on-failure"
+    assert services["app"].depends_on["register"].condition == "service_completed_successfully"
+    assert services["app"].read_only
+    assert services["app"].cap_drop == ["ALL"]
 
 
-def test_the_password_must_be_given_and_is_nowhere_written() -> None:
+def test_what_registers_the_nodes_is_in_the_image_is_shell_and_asks_for_nothing_that_is_not_given() -> None:
+    script = NODE.parent / "register.sh"
+    (copied_to,) = [rest.split()[-1] for name, rest in instructions(NODE) if name == "COPY" and "register.sh" in rest]
+    assert Path(copied_to).name == written(CLUSTER).services["register"].entrypoint[0]
+    assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
+    given = written(CLUSTER).services["register"].environment
+    assert {"PGUSER", "PGDATABASE", "PGPASSWORD"} <= set(given)
+    assert given == written(CLUSTER).services["coordinator"].environment
+
+
+def test_the_registration_says_who_is_who_and_stops_at_the_first_failure(tmp_path: Path) -> None:
+    """Run for real, with a psql that writes down what it is asked."""
+    told, psql = tmp_path / "told", tmp_path / "psql"
+    psql.write_text(f'#!/bin/sh\necho "$@" >> {told}\ncat >> {told}\n')
+    psql.chmod(0o755)
+    run = ["sh", str(NODE.parent / "register.sh"), *NODES]
+    subprocess.run(run, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    said = told.read_text()
+    assert said.index("citus_set_coordinator_host") < said.index("citus_add_node")
+    assert said.count("citus_add_node") == 2
+    assert all(f"host={name} " in said for name in NODES)
+    psql.write_text("#!/bin/sh\nexit 3\n")
+    assert subprocess.run(run, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False).returncode == 3
+
+
+def test_the_image_of_a_node_has_pgvector_of_a_version_that_serves() -> None:
+    (install,) = [rest for name, rest in instructions(NODE) if name == "RUN"]
+    found = re.search(r"postgresql-\$\{PG_MAJOR\}-pgvector=(\d+)\.(\d+)\.", install)
+    assert found
+    assert (int(found[1]), int(found[2])) >= OLDEST_PGVECTOR
+
+
+@pytest.mark.parametrize("file", BOTH)
+def test_ports_are_published_on_loopback_only(file: Path) -> None:
+    services = written(file).services
+    ports = {name: service.ports for name, service in services.items() if service.ports}
+    assert set(ports) == ({"app"} if file == COMPOSE else {"app", "coordinator"})
+    for name, published in ports.items():
+        for port in published:
+            host, _, inside = port.rsplit(":", 2)
+            assert host == "127.0.0.1"
+            assert inside == (dict(last_stage())["EXPOSE"] if name == "app" else "5432")
+
+
+@pytest.mark.parametrize("file", BOTH)
+def test_only_where_the_port_is_on_loopback_is_nobody_asked_to_sign_in(file: Path) -> None:
+    assert "--open-to-all" not in dict(last_stage())["CMD"]
+    assert "--open-to-all" in written(file).services["app"].command
+
+
+@pytest.mark.parametrize(("file", "server"), [(COMPOSE, "db"), (CLUSTER, "coordinator")])
+def test_the_password_must_be_given_and_is_nowhere_written(file: Path, server: str) -> None:
     required = re.compile(r"\$\{RANKBOOK_DB_PASSWORD:\?[^}]+\}")
-    services = written().services
-    assert required.fullmatch(services["db"].environment["POSTGRES_PASSWORD"])
+    services = written(file).services
+    for service in services.values():
+        for name in ("POSTGRES_PASSWORD", "PGPASSWORD"):
+            assert required.fullmatch(service.environment.get(name, "${RANKBOOK_DB_PASSWORD:?none here}"))
+    assert "POSTGRES_PASSWORD" in services[server].environment
     dsn, found = required.subn("PASSWORD", services["app"].environment["RANKBOOK_DSN"])
     assert found == 1
-    user, database = (services["db"].environment[name] for name in ("POSTGRES_USER", "POSTGRES_DB"))
-    assert dsn == f"postgresql://{user}:PASSWORD@db:5432/{database}"
+    user, database = (services[server].environment[name] for name in ("POSTGRES_USER", "POSTGRES_DB"))
+    assert dsn == f"postgresql://{user}:PASSWORD@{server}:5432/{database}"
 
 
-def test_the_server_tells_when_it_is_ready_and_has_memory_to_share_for_index_builds() -> None:
-    server = written().services["db"]
+@pytest.mark.parametrize(("file", "name"), [(COMPOSE, "db"), *((CLUSTER, each) for each in NODES)])
+def test_a_server_tells_when_it_is_ready_and_has_memory_to_share_for_index_builds(file: Path, name: str) -> None:
+    server = written(file).services[name]
     assert server.healthcheck is not None
     assert server.healthcheck.test[0] == "CMD-SHELL"
     assert "pg_isready" in server.healthcheck.test[1]
     size = re.fullmatch(r"(\d+)gb", server.shm_size)
-    maintenance = re.search(r"maintenance_work_mem=(\d+)MB", server.command)
+    maintenance = re.search(r"maintenance_work_mem=(\d+)MB", str(server.command))
     assert size
     assert maintenance
     assert int(size[1]) * 1024 > int(maintenance[1])
 
 
-def test_volumes_are_declared_and_data_stands_where_the_images_keep_it() -> None:
-    compose = written()
-    mounts = {mount for service in compose.services.values() for mount in service.volumes}
-    assert {mount.split(":")[0] for mount in mounts} == set(compose.volumes)
+@pytest.mark.parametrize("file", BOTH)
+def test_volumes_are_declared_and_belong_to_one_service_each(file: Path) -> None:
+    compose = written(file)
+    mounts = [mount for service in compose.services.values() for mount in service.volumes]
+    assert sorted(mount.split(":")[0] for mount in mounts) == sorted(compose.volumes)
     assert f"home:{dict(last_stage())['VOLUME']}" in mounts
+
+
+def test_data_stands_where_a_volume_keeps_it() -> None:
+    for name in NODES:
+        node = written(CLUSTER).services[name]
+        (mount,) = node.volumes
+        assert Path(mount.split(":")[1]) in Path(node.environment["PGDATA"]).parents
+    mounts = written().services["db"].volumes
     assert "database:/var/lib/postgresql" in mounts  # where the images from PostgreSQL 18 on keep it
 
 
-def test_both_files_say_that_they_were_checked_statically() -> None:
-    for file in (DOCKERFILE, COMPOSE):
+def test_the_files_say_that_they_were_checked_statically() -> None:
+    for file in (DOCKERFILE, NODE, *BOTH):
         assert "Checked statically only (tests/unit/test_docker.py)" in file.read_text()
 
 
 @pytest.mark.skipif(not shutil.which("hadolint"), reason="hadolint is not on the PATH")
 def test_hadolint_has_nothing_to_say() -> None:
-    found = subprocess.run(["hadolint", str(DOCKERFILE)], capture_output=True, text=True, check=False)
+    found = subprocess.run(["hadolint", str(DOCKERFILE), str(NODE)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout

@@ -39,6 +39,7 @@ def level(store: Store, view: View, model: str | None = None) -> Level:
         theirs.among,
         lexicon=_lexicon(theirs, attachment),
         extensions=frozenset(store.capabilities.extensions),
+        sorts_on=store.capabilities.sorts_on,
         field_of=theirs.field,
     )
 

@@ -1,0 +1,226 @@
+"""What viewers, judges and editors may do, as grants: made once, and again for collections that came since.
+
+Owns the statements. All that is Rankbook's is handed to the editors' role, because only an owner may drop a table or
+build an index; the account that Rankbook itself logs in as is a member of that role, or rules the server anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, LiteralString
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.errors import MissingCapability
+from core.store.attached.mapping import AttachedTable, Attachment
+from core.store.engine import Store
+from core.store.logins import OURS_ALONE, Driver, driver_of, make
+from core.store.roles import EDITOR, JUDGE, READERS, ROLES, name_of
+from core.store.schema import CATALOG, Collection
+
+CONNECTIONS: Final = 40  # of a role at once, over all processes: the embedded server has 100 in all
+LOCK: Final = 0x726F6C65  # one process at a time sets roles up: grants on one table from two sides collide
+LOCK_PATIENCE: Final = "500ms"  # a load holds its tables; who owns them can wait until it is done
+MEMBERS_CAN_BE_TOLD: Final = 160000  # from this version on, making a role does not make one a member of it
+
+# Schemas of ours that the readers cannot read all of, or that are not all the editors' own.
+LACKING: Final = """
+    WITH readers AS (SELECT oid FROM pg_roles WHERE rolname = ANY (%(readers)s)),
+         editor AS (SELECT oid FROM pg_roles WHERE rolname = %(editor)s),
+         ours AS (
+             SELECT oid, nspname, nspowner FROM pg_namespace
+             WHERE nspname = %(catalog)s OR nspname IN (SELECT namespace FROM rankbook.collections)
+         ),
+         things AS (SELECT oid, relnamespace, relowner FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm'))
+    SELECT nspname,
+           coalesce(bool_or(NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
+                            OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')), false) AS unread,
+           bool_or(nspowner <> editor.oid OR relowner <> editor.oid) AS strange
+    FROM ours CROSS JOIN readers CROSS JOIN editor LEFT JOIN things ON relnamespace = ours.oid
+    GROUP BY nspname
+    HAVING coalesce(bool_or(NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
+                            OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')), false)
+        OR bool_or(nspowner <> editor.oid OR relowner <> editor.oid)
+    ORDER BY nspname
+"""
+STRANGE: Final = """
+    SELECT relname, relkind::text FROM pg_class
+    WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+      AND relowner <> %(editor)s::regrole
+"""
+_log = logging.getLogger("rankbook")
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What judges may do to a table of the catalogue besides reading it, as GRANT has it: "INSERT, DELETE"."""
+
+    table: str
+    privileges: LiteralString
+
+
+async def set_up(owner: Store, judges: Sequence[Right]) -> None:
+    """Make the roles or find them, and give each what it may do: no less, and no more than that."""
+    async with owner.begin() as connection:
+        driver = await driver_of(connection)
+        names = _names(driver)
+        try:
+            await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            for role, name in names.items():
+                await make(driver, name, f"Rankbook: {role}s of {driver.info.dbname}", CONNECTIONS)
+            for statement in _statements(driver, names, judges, ours=owner.server is not None):
+                await driver.execute(statement)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise MissingCapability(_needs(driver, error)) from error
+    await refresh(owner)
+
+
+def _names(driver: Driver) -> dict[str, str]:
+    return {role: name_of(role, driver.info.dbname) for role in ROLES}
+
+
+def _needs(driver: Driver, error: psycopg.Error) -> str:
+    user, database = sql.Identifier(driver.info.user), sql.Identifier(driver.info.dbname)
+    able = sql.SQL("ALTER ROLE {} CREATEROLE; ALTER DATABASE {} OWNER TO {};").format(user, database, user)
+    reason = error.diag.message_primary or type(error).__name__
+    return (
+        f"Viewers, judges and editors connect as roles of their own, which {driver.info.user} may not set up "
+        f"({reason}). Ask an administrator to run: {able.as_string(None)}"
+    )
+
+
+def _statements(
+    driver: Driver, names: dict[str, str], judges: Sequence[Right], *, ours: bool
+) -> list[sql.SQL | sql.Composed]:
+    """All but what is granted collection by collection."""
+    database, catalog = sql.Identifier(driver.info.dbname), sql.Identifier(CATALOG)
+    editor, judge = sql.Identifier(names[EDITOR]), sql.Identifier(names[JUDGE])
+    readers = sql.SQL(", ").join(sql.Identifier(names[role]) for role in READERS)
+    made: list[sql.SQL | sql.Composed] = [*(OURS_ALONE if ours else ()), _membership(driver, editor)]
+    made += [
+        sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, readers),
+        sql.SQL("GRANT CONNECT, CREATE, TEMPORARY ON DATABASE {} TO {}").format(database, editor),
+        sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(catalog, readers),
+        sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(catalog, readers),
+        sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(catalog, readers),
+    ]
+    made += [
+        sql.SQL("GRANT {} ON {} TO {}").format(
+            sql.SQL(right.privileges),
+            sql.Identifier(CATALOG, right.table),
+            judge,
+        )
+        for right in judges
+    ]
+    made += [
+        sql.SQL("ALTER DEFAULT PRIVILEGES FOR ROLE {} GRANT {} TO {}").format(editor, sql.SQL(what), readers)
+        for what in ("SELECT ON TABLES", "USAGE ON SCHEMAS")
+    ]
+    return made
+
+
+def _membership(driver: Driver, editor: sql.Identifier) -> sql.Composed:
+    """So that whoever runs Rankbook can go on dropping what editors made, and the other way round."""
+    tail = " WITH INHERIT TRUE, SET TRUE" if driver.info.server_version >= MEMBERS_CAN_BE_TOLD else ""
+    return sql.SQL("GRANT {} TO CURRENT_USER{}").format(editor, sql.SQL(tail))
+
+
+# -- collections as they come ------------------------------------------------------------------------------------------
+
+
+async def refresh(owner: Store) -> None:
+    """See to it that what came since, from the command line say, is read by all and belongs to editors.
+
+    One quick question where nothing came. What editors make is granted as they make it.
+    """
+    async with owner.begin() as connection:
+        driver = await driver_of(connection)
+        names = _names(driver)
+        readers = [names[role] for role in READERS]
+        asked = {"readers": readers, "editor": names[EDITOR], "catalog": CATALOG}
+        lacking = await (await driver.execute(LACKING, asked)).fetchall()
+        theirs = await _attached(connection, readers[0])
+    for schema, unread, strange in lacking:
+        if unread:
+            await _give(owner, _read(schema, names))
+        if strange:
+            await _hand_over(owner, schema, names[EDITOR])
+    for table in theirs:
+        await _give(owner, _read_table(table, names))
+
+
+def _read(schema: str, names: dict[str, str]) -> list[sql.Composed]:
+    everybody = sql.SQL(", ").join(map(sql.Identifier, names.values()))
+    return [
+        sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), everybody),
+        sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(sql.Identifier(schema), everybody),
+    ]
+
+
+def _read_table(table: AttachedTable, names: dict[str, str]) -> list[sql.Composed]:
+    everybody = sql.SQL(", ").join(map(sql.Identifier, names.values()))
+    return [
+        sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(table.namespace), everybody),
+        sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table.namespace, table.table), everybody),
+    ]
+
+
+async def _attached(connection: AsyncConnection, reader: str) -> list[AttachedTable]:
+    """The tables of other people's that are searched here, and cannot be read by that role yet."""
+    rows = await connection.scalars(select(Collection.attached))
+    tables = [Attachment.model_validate(row).table for row in rows if row]
+    driver = await driver_of(connection)
+    question = (
+        "SELECT has_schema_privilege(%(role)s, places.oid, 'USAGE') AND has_table_privilege(%(role)s, c.oid, 'SELECT') "
+        "FROM pg_class AS c JOIN pg_namespace AS places ON places.oid = relnamespace "
+        "WHERE nspname = %(schema)s AND relname = %(table)s"
+    )
+    found = []
+    for each in tables:
+        asked = {"role": reader, "schema": each.namespace, "table": each.table}
+        row = await (await driver.execute(question, asked)).fetchone()
+        if row is not None and not row[0]:
+            found.append(each)
+    return found
+
+
+async def _give(owner: Store, statements: Sequence[sql.Composed]) -> None:
+    """Together or not at all. What we may not give is somebody else's to give: the rest goes on without it."""
+    try:
+        async with owner.begin() as connection:
+            driver = await driver_of(connection)
+            await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            for statement in statements:
+                await driver.execute(statement)
+    except psycopg.errors.InsufficientPrivilege as error:
+        told = "; ".join(each.as_string(None) for each in statements)
+        _log.warning(
+            "roles cannot be given their rights (%s). Run as administrator: %s", error.diag.message_primary, told
+        )
+
+
+async def _hand_over(owner: Store, schema: str, editor: str) -> None:
+    """Make all of it the editors' own. While a load is at work there it stays as it is until the next look."""
+    try:
+        async with owner.begin() as connection:
+            driver = await driver_of(connection)
+            await driver.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_PATIENCE)))
+            await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            new, place = sql.Identifier(editor), sql.Identifier(schema)
+            await driver.execute(sql.SQL("ALTER SCHEMA {} OWNER TO {}").format(place, new))
+            asked = {"schema": place.as_string(None), "editor": new.as_string(None)}
+            for name, kind in await (await driver.execute(STRANGE, asked)).fetchall():
+                what = {"v": "VIEW", "m": "MATERIALIZED VIEW"}.get(kind, "TABLE")
+                table = sql.Identifier(schema, name)
+                await driver.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(what), table, new))
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+        _log.info("a collection is being loaded or dropped: its tables are handed to the editors later")
+    except psycopg.errors.InsufficientPrivilege as error:
+        _log.warning(
+            "the schema %s stays its owner's, editors cannot change it: %s", schema, error.diag.message_primary
+        )

@@ -1,0 +1,71 @@
+"""What a database says when something outside fails, told in a sentence with the way out. What is a statement's own
+fault is none of it: that goes on as the driver raised it.
+"""
+
+from __future__ import annotations
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoneFree
+
+from core.errors import ConnectionFailed, StoreError
+from core.store import nodes
+
+LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
+TOO_MANY = ("too many clients", "too many connections", "remaining connection slots")
+FULL = "53100"
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what the driver or the server said."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return str(cause).strip().partition("\n")[0]
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone, and not just a statement refused."""
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return True
+    if nodes.lost(error):
+        return True
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(cause, "sqlstate", None)
+    if state is None:
+        return isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
+    return str(state).startswith(LOST)
+
+
+def is_crowded(error: BaseException) -> bool:
+    """Whether the server has no connection left. It says so before there is one that could bear a code."""
+    return any(words in str(error) for words in TOO_MANY)
+
+
+def in_words(error: BaseException, where: str) -> StoreError | None:
+    """The sentence, where there is one to be told."""
+    if isinstance(error, NoneFree) or is_crowded(error):
+        return crowded(where)
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if getattr(cause, "sqlstate", None) == FULL:
+        return StoreError(
+            f"The disk of {where} is full ({reason(error)}). What was committed is kept: make room there and run the "
+            "same command again."
+        )
+    if node := nodes.lost(error):
+        return ConnectionFailed(
+            f"The node {node} of the Citus cluster at {where} does not answer ({reason(error)}). What was committed is "
+            "kept: when the node is back, run the same command again. `rankbook doctor` lists the nodes."
+        )
+    if is_lost(error):
+        return ConnectionFailed(
+            f"The connection to {where} was lost ({reason(error)}). What was committed is kept: run the same command "
+            "again."
+        )
+    return None
+
+
+def crowded(where: str) -> ConnectionFailed:
+    """For one who waited long enough."""
+    return ConnectionFailed(
+        f"All connections to {where} are taken, and none came free in time. Nothing was changed: wait until other work "
+        "is done and run the same command again."
+    )

@@ -1,0 +1,100 @@
+"""The nodes of a Citus cluster: which there are, what they hold, which one an error is about. Changes nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+# How Citus says that a node does not answer, the names being its own or libpq's.
+GONE: Final = (
+    re.compile(r"connection to the remote node (?:\S+@)?(\S+:\d+) failed"),
+    re.compile(r"failure on connection marked as essential: (\S+:\d+)"),
+    re.compile(r"connection error: (\S+:\d+)"),
+    re.compile(r"could not connect to (?:the |remote )?node (\S+:\d+)"),
+)
+NAMELESS: Final = re.compile(r"could not connect to any active placements|no active placements were found")
+PASSED_ON: Final = re.compile(r"while executing command on (\S+:\d+)")
+BROKEN: Final = ("08", "57P")  # a connection's failure; the node was shut down, or crashed
+
+NODES: Final = """
+SELECT nodename || ':' || nodeport AS address, groupid = 0 AS coordinator, isactive AS active, shouldhaveshards AS holds
+FROM pg_dist_node
+WHERE noderole = 'primary'
+ORDER BY groupid, address
+"""
+# Asked of each worker by the coordinator; one that does not answer is a row with its reason, and no error.
+PGVECTOR: Final = """
+SELECT nodename || ':' || nodeport AS address, success, result
+FROM run_command_on_workers('SELECT extversion FROM pg_extension WHERE extname = ''vector''')
+"""
+SHARDS: Final = """
+SELECT collection.name, count(DISTINCT shard.shardid) AS shards,
+       count(DISTINCT shard.nodename || ':' || shard.nodeport) AS nodes,
+       pg_size_pretty(coalesce(sum(shard.shard_size), 0)) AS size
+FROM rankbook.collections AS collection
+JOIN pg_namespace AS space ON space.nspname = collection.namespace
+JOIN pg_class AS relation ON relation.relnamespace = space.oid
+JOIN citus_shards AS shard ON shard.table_name = relation.oid
+GROUP BY collection.name
+ORDER BY collection.name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One of the cluster, as its coordinator knows it. `problem` is why it does not answer, if so."""
+
+    address: str
+    coordinator: bool
+    active: bool
+    holds: bool
+    pgvector: str | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What of a collection lies in shards, on so many nodes."""
+
+    collection: str
+    shards: int
+    nodes: int
+    size: str
+
+
+def lost(error: BaseException) -> str | None:
+    """The node that did not answer, where an error is about one; the coordinator, who says so, is well."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    said = str(cause)
+    for pattern in GONE:
+        if found := pattern.search(said):
+            return found[1]
+    if NAMELESS.search(said):
+        return "that holds what was asked for"
+    passed_on = PASSED_ON.search(getattr(getattr(cause, "diag", None), "context", None) or said)
+    if passed_on and str(getattr(cause, "sqlstate", None) or "").startswith(BROKEN):
+        return passed_on[1]
+    return None
+
+
+async def nodes(connection: AsyncConnection) -> list[Node]:
+    """The coordinator first, if it is listed at all."""
+    answers = {row.address: row for row in await connection.execute(text(PGVECTOR))}
+    return [_node(row, answers.get(row.address)) for row in await connection.execute(text(NODES))]
+
+
+def _node(row: Any, answer: Any) -> Node:
+    if answer is None:  # the coordinator is not asked, nor a node that is not active
+        return Node(row.address, row.coordinator, row.active, row.holds)
+    if not answer.success:
+        return Node(row.address, row.coordinator, row.active, row.holds, problem=str(answer.result).partition("\n")[0])
+    return Node(row.address, row.coordinator, row.active, row.holds, pgvector=answer.result or None)
+
+
+async def held(connection: AsyncConnection) -> list[Held]:
+    return [Held(*row) for row in await connection.execute(text(SHARDS))]

@@ -1,0 +1,149 @@
+"""A walk through all that the store does with a collection, the same on any server: what comes of it is told as data.
+
+The steps are for a server that can do everything; what they give must not depend on where the tables stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from core import bridge
+from core.expansion import ExpansionContext, FeedbackExpansion
+from core.filters import filter_from
+from core.resources import Resources
+from core.retriever import RequestContext, search
+from core.sql_export import export
+from core.store import collections, fields
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.levels import level
+from core.types import Item
+from core.variant import Variant
+from evals import overview
+from evals.backup import restore, save
+from evals.running.contents import content_of
+from tests.fakes import HashingEmbedder
+from tests.store.making import FAMILY, FIXED, complete, contents, documents, fresh, ingest, make, some_name, wrong
+
+EMBEDDER = HashingEmbedder()
+RESOURCES = Resources(embedder=lambda _: EMBEDDER)
+QUERY = "word3 word10 unique7 comon"
+ODD = {"field": "kind", "eq": "odd"}
+LEGS: Mapping[str, dict[str, Any]] = {
+    "vector": {"kind": "vector"},
+    "exact vector": {"kind": "vector", "exact": True},
+    "l2 vector": {"kind": "vector", "distance": "l2"},
+    "fulltext": {"kind": "fulltext"},
+    "web fulltext": {"kind": "fulltext", "mode": "web"},
+    "pooled fulltext": {"kind": "fulltext", "pool": 20},
+    "bm25": {"kind": "bm25"},
+    "fuzzy": {"kind": "fuzzy"},
+    "trigram": {"kind": "trigram"},
+}
+HYBRID = ("vector", "fulltext", "bm25", "fuzzy", "trigram")
+PAGED = Item("paged", "\f".join(f"Page{at} has word{at}. It ends with common." for at in range(4)), title="Pages")
+
+
+def walk(store: Store, folder: Path) -> dict[str, Any]:
+    """From nothing to nothing again."""
+    told: dict[str, Any] = {}
+    name, other = some_name(), some_name()
+    make(store, name, [EMBEDDER], {"small": FIXED, "family": FAMILY}, fields=["number"])
+    told["first"] = _told(ingest(store, name, [*documents(40), PAGED], [EMBEDDER]))
+    told["again"] = _told(
+        ingest(store, name, [*documents(40, words=21), *documents(5, first=40)], [EMBEDDER], prune=True)
+    )
+    told["paged"] = _told(ingest(store, name, [PAGED], [EMBEDDER]))
+    bridge.run(_more_sets(store, name))
+    told["completed"] = _told(complete(store, name, [EMBEDDER]))
+    told["wrong"] = wrong(store, name)
+    told["contents"] = contents(store, name)
+    told |= bridge.run(_asked(store, fresh(store, name)))
+    told |= bridge.run(_looked_at(store, fresh(store, name)))
+    bridge.run(_kept(store, name, other, folder / f"{name}.zip"))
+    told["restored"] = contents(store, other) == told["contents"]
+    told["restored wrong"] = wrong(store, other)
+    view = fresh(store, name)
+    bridge.run(collections.drop_set(store, view, view.chunk_set("small")))
+    bridge.run(collections.drop(store, name))
+    bridge.run(collections.drop(store, other))
+    told["dropped"] = bridge.run(collections.find(store, name))
+    return told
+
+
+def _told(report: Any) -> tuple[int, ...]:
+    return (report.added, report.changed, report.unchanged, report.removed, report.chunks)
+
+
+async def _more_sets(store: Store, name: str) -> None:
+    view = await collections.get(store, name)
+    view = await collections.add_chunk_set(store, view, "late", {"kind": "sentences", "max_tokens": 6})
+    await collections.add_embedding_set(store, view, view.chunk_set("late"), EMBEDDER.model, EMBEDDER.dimension)
+    await fields.add(store, await collections.get(store, name), ["kind"])
+
+
+async def _asked(store: Store, view: View) -> dict[str, Any]:
+    """Each leg over items, and over chunks with a filter; then whole pipelines."""
+    told: dict[str, Any] = {}
+    for chunks, given in (("items", None), ("small", ODD)):
+        for title, leg in LEGS.items():
+            told[f"{title} of {chunks}"] = await hits(store, view, _variant(chunks=chunks, leg=[leg], filter=given))
+    told["hybrid"] = await hits(store, view, _variant(chunks="small", leg=[LEGS[each] for each in HYBRID]))
+    told["parents"] = await hits(store, view, _variant(chunks="family", parents="replace", pack={}))
+    for strategy in ("late", "mixed"):
+        late = {"strategy": strategy, "chunker": FIXED, "stored": "late"}
+        told[f"evidence {strategy}"] = await _evidence(store, view, _variant(chunks="items", late=late))
+    context = ExpansionContext(store, view, level(store, view, "small").narrowed(filter_from(ODD)), RESOURCES)
+    told["feedback"] = sorted((await FeedbackExpansion().expand(context, "word3 common")).added)
+    return told
+
+
+def _variant(**options: Any) -> Variant:
+    return Variant.model_validate({"name": "walk", "top_k": 8, "leg": [LEGS["bm25"], LEGS["vector"]], **options})
+
+
+async def hits(store: Store, view: View, variant: Variant) -> list[tuple[str, float]]:
+    bundle = await search(RequestContext(store, view, RESOURCES), QUERY, variant)
+    return [(hit.id, round(hit.score, 6)) for hit in bundle.hits]
+
+
+async def _evidence(store: Store, view: View, variant: Variant) -> list[tuple[str, float]]:
+    for _ in range(2):  # the second time out of the cache, where there is one
+        bundle = await search(RequestContext(store, view, RESOURCES), QUERY, variant)
+    return [(chunk.chunk_id, round(chunk.score, 5)) for chunk in bundle.evidence]
+
+
+async def _looked_at(store: Store, view: View) -> dict[str, Any]:
+    """What pages, runs and the doctor ask of a collection."""
+    await overview.summary(store, view)
+    return {
+        "content": await content_of(store, view) == await content_of(store, view),
+        "exported": await _exported(store, view),
+    }
+
+
+async def _exported(store: Store, view: View) -> list[str]:
+    """The hybrid as one statement, run by itself."""
+    variant = _variant(chunks="small", leg=[LEGS["fulltext"], LEGS["bm25"], LEGS["vector"]])
+    made = await export(store, view, variant)
+    vector = (await EMBEDDER.embed([QUERY], "query"))[0]
+    async with store.begin(read_only=True) as connection:
+        for setting in made.setting_statements:
+            await connection.exec_driver_sql(setting)
+        statement, values = _numbered(made.statement, made.values(QUERY, [float(each) for each in vector]))
+        rows = await connection.exec_driver_sql(statement, values)
+        return [row.id for row in rows]
+
+
+def _numbered(statement: str, values: list[Any]) -> tuple[str, dict[str, Any]]:
+    """The driver's form of $1, $2 ..."""
+    named = {f"v{number}": value for number, value in enumerate(values, start=1)}
+    return re.sub(r"\$(\d+)", r"%(v\1)s", statement.replace("%", "%%")), named
+
+
+async def _kept(store: Store, name: str, other: str, path: Path) -> None:
+    await save(store, path, collection=name)
+    await restore(store, path, collection=name, name=other)

@@ -1,0 +1,156 @@
+"""The walk through the store on a real Citus cluster, where RANKBOOK_TEST_CITUS_DSN names one; else skipped.
+
+    RANKBOOK_DB_PASSWORD=x docker compose --file docker/compose.citus.yaml up --build --detach
+    RANKBOOK_TEST_CITUS_DSN=postgresql://rankbook:x@127.0.0.1:5432/rankbook pytest tests/store/test_citus.py
+
+It makes collections of its own and drops them. One test loses a worker: it does so where RANKBOOK_TEST_CITUS_STOP and
+RANKBOOK_TEST_CITUS_START are commands that stop and start one, such as `docker compose ... stop worker-2`.
+"""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+
+import pytest
+from sqlalchemy import text
+
+from core import bridge
+from core.errors import ConnectionFailed
+from core.legs.bm25 import Bm25Leg
+from core.legs.vector import VectorLeg
+from core.store import collections
+from core.store.doctor import examine_cluster
+from core.store.engine import Store
+from core.variant import Variant
+from evals.store import chain as evals_chain
+from tests.fakes import HashingEmbedder
+from tests.store import journey
+from tests.store.making import documents, ingest, make, some_name, wrong
+
+DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
+STOP, START = (os.environ.get(f"RANKBOOK_TEST_CITUS_{what}") for what in ("STOP", "START"))
+BACK_WITHIN = 120.0  # seconds
+EMBEDDER = HashingEmbedder()
+pytestmark = pytest.mark.skipif(DSN is None, reason="asks a Citus cluster, which RANKBOOK_TEST_CITUS_DSN must name")
+
+
+@pytest.fixture(scope="module")
+def citus():
+    opened = bridge.run(Store.open(DSN, chains=[evals_chain]))
+    yield opened
+    bridge.run(opened.close())
+
+
+@pytest.fixture
+def collection(citus):
+    name = some_name()
+    make(citus, name, [EMBEDDER])
+    ingest(citus, name, documents(40), [EMBEDDER])
+    yield name
+    bridge.run(collections.drop(citus, name))
+
+
+async def rows(store, statement, **values):
+    async with store.begin() as connection:
+        return (await connection.execute(text(statement), values)).all()
+
+
+def found(store, name, leg):
+    view = bridge.run(collections.get(store, name))
+    return bridge.run(journey.hits(store, view, Variant.of_leg(leg, chunks="small")))
+
+
+def test_it_is_a_cluster(citus):
+    assert citus.capabilities.distributed
+
+
+@pytest.mark.usefixtures("trigrams")
+def test_everything_gives_what_it_gives_on_one_server(store, citus, tmp_path):
+    assert journey.walk(citus, tmp_path) == journey.walk(store, tmp_path)
+
+
+def test_tables_are_distributed_by_document_side_by_side_and_in_few_shards(citus, collection):
+    namespace = bridge.run(collections.get(citus, collection)).namespace
+    placed = bridge.run(
+        rows(
+            citus,
+            "SELECT relname, citus_table_type, distribution_column, colocation_id, shard_count FROM citus_tables "
+            "JOIN pg_class ON pg_class.oid = table_name JOIN pg_namespace AS n ON n.oid = relnamespace "
+            "WHERE nspname = :namespace",
+            namespace=namespace,
+        )
+    )
+    spread = {row.relname: row for row in placed if row.citus_table_type == "distributed"}
+    assert {"items", "chunks_1", "lexemes_1", "postings_1", "vectors_1"} <= set(spread)
+    assert len({row.colocation_id for row in spread.values()}) == 1
+    assert {row.distribution_column for row in spread.values()} == {"key", "item_key"}
+    assert max(row.shard_count for row in spread.values()) <= 16
+    everywhere = {row.relname for row in placed if row.citus_table_type == "reference"}
+    assert {"terms_0", "terms_1", "chunk_sets", "embedding_sets"} <= everywhere
+
+
+def test_settings_reach_the_workers(citus, collection):
+    """What a worker is asked to find must not be cut at its own default."""
+    leg = VectorLeg(ef_search=400)
+    assert len(found(citus, collection, leg)) > 0
+    namespace = bridge.run(collections.get(citus, collection)).namespace
+
+    async def seen():
+        async with citus.begin() as connection:
+            await connection.execute(text("SET LOCAL work_mem TO '77MB'"))
+            asked = f"SELECT DISTINCT current_setting('work_mem') || left(text, 0) FROM \"{namespace}\".items"
+            return set(await connection.scalars(text(asked)))
+
+    assert bridge.run(seen()) == {"77MB"}
+
+
+def test_nothing_is_wrong_after_documents_changed_and_went(citus, collection):
+    ingest(citus, collection, documents(30, words=22), [EMBEDDER], prune=True)
+    assert wrong(citus, collection) == {}
+
+
+def test_the_doctor_shows_nodes_and_shards(citus, collection):
+    findings = {each.what: each for each in bridge.run(examine_cluster(citus))}
+    assert f"Shards of {collection}" in findings
+    assert any(what.startswith("Node ") and "pgvector" in each.found for what, each in findings.items())
+
+
+def test_a_dropped_collection_leaves_no_shards(citus):
+    name = some_name()
+    namespace = make(citus, name, [EMBEDDER]).namespace
+    bridge.run(collections.drop(citus, name))
+    left = bridge.run(rows(citus, "SELECT 1 FROM pg_namespace WHERE nspname = :namespace", namespace=namespace))
+    assert left == []
+    on_workers = f"SELECT count(*) FROM pg_namespace WHERE nspname = '{namespace}'"
+    answers = bridge.run(rows(citus, "SELECT result FROM run_command_on_workers(:asked)", asked=on_workers))
+    assert {row.result for row in answers} == {"0"}
+
+
+@pytest.mark.skipif(not (STOP and START), reason="loses a worker: give RANKBOOK_TEST_CITUS_STOP and ..._START")
+def test_a_lost_worker_is_a_clear_sentence_and_what_was_asked_succeeds_when_it_is_back(citus, collection):
+    before = found(citus, collection, Bm25Leg())
+    subprocess.run(shlex.split(STOP), check=True)
+    try:
+        with pytest.raises(ConnectionFailed, match="of the Citus cluster"):
+            found(citus, collection, Bm25Leg())
+        assert not all(each.ok for each in bridge.run(examine_cluster(citus)))
+    finally:
+        subprocess.run(shlex.split(START), check=True)
+    assert tried(citus, collection) == before
+
+
+def tried(citus, collection):
+    """As somebody would try again until the worker is up."""
+    give_up = time.monotonic() + BACK_WITHIN
+    while True:
+        try:
+            return found(citus, collection, Bm25Leg())
+        except ConnectionFailed:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(1)

@@ -1,17 +1,33 @@
-"""What a variant's language models may take for one query, told before any of them is asked.
+"""What a variant asks of language models and sends to other machines for one query, told before any of it is done.
 
-To know what a reranking would be sent, everything before it is run. Asks no language model and spends nothing.
+To know what a language model would be sent for a reranking, everything before it is run, unless that sends something
+away itself. Asks no language model, sends nothing to another machine and spends nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
 
+import httpx
+
+from core.embedding import DEFAULT_MODEL, stored_as
+from core.embedding.openai_backend import OpenAIEmbedder
 from core.expansion.llm import LanguageModelExpansion
+from core.late import Late
 from core.llm import Estimate
 from core.rerank import LanguageModelReranker
+from core.rerank.api import ApiReranker
 from core.retriever import RequestContext, search
+from core.store.levels import level
 from core.variant import Variant
+
+SERVED: Final = "openai:"  # models that run elsewhere
+ONE_CALL: Final = "1 call, more where it has to be asked again"
+UNKNOWN: Final = "how many tokens, nobody can tell before the query was sent for its embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +39,11 @@ class Planned:
     estimate: Estimate
     about: bool = False
 
+    @property
+    def by_tokens(self) -> bool:
+        """Whether it spends more or less each time."""
+        return True
+
     def __str__(self) -> str:
         found, extent = self.estimate, "about" if self.about else "up to"
         cost = f", {found.cost:.4f} at your prices" if found.cost is not None else ""
@@ -32,21 +53,96 @@ class Planned:
         )
 
 
-async def planned(context: RequestContext, query: str, variant: Variant) -> tuple[Planned, ...]:
-    """Each stage with a language model, in the order in which they are asked; none where the variant has none."""
-    found, resources = [], context.resources
-    expand, rerank = variant.expand, variant.rerank
-    expands = isinstance(expand, LanguageModelExpansion)
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One stage that will send texts to another machine."""
+
+    stage: str
+    what: str
+    host: str
+    model: str
+    calls: str = ONE_CALL
+    by_tokens: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.stage} sends {self.what} to {self.host}, for the model {self.model}: {self.calls}."
+
+
+async def planned(context: RequestContext, query: str, variant: Variant) -> tuple[Planned | Sending, ...]:
+    """Each stage that asks or sends, in their order; none where all is done on this machine."""
+    found: list[Planned | Sending] = []
+    resources, expand = context.resources, variant.expand
     if isinstance(expand, LanguageModelExpansion):
         endpoint = expand.endpoint(resources)
         found.append(Planned("The expansion", endpoint.model, expand.estimate(resources, query)))
-    if isinstance(rerank, LanguageModelReranker):
-        endpoint = rerank.endpoint(resources)
-        hits = (await search(context, query, _before_reranking(variant, rerank.depth))).hits
-        if hits:
-            estimate = rerank.estimate(resources, query, hits)
-            found.append(Planned("The reranking", endpoint.model, estimate, about=expands))
-    return tuple(found)
+    embedded = list(_embedding(context, variant))
+    return (*found, *embedded, *await _reranking(context, query, variant, away=bool(embedded)))
+
+
+def asks(context: RequestContext, variant: Variant) -> bool:
+    """Whether any of its stages does, told without searching."""
+    models = isinstance(variant.expand, LanguageModelExpansion) or isinstance(variant.rerank, LanguageModelReranker)
+    return models or isinstance(variant.rerank, ApiReranker) or any(True for _ in _embedding(context, variant))
+
+
+# -- embeddings --------------------------------------------------------------------------------------------------------
+
+
+def _embedding(context: RequestContext, variant: Variant) -> Iterator[Sending]:
+    """The query's, and those of late chunks, where another machine makes them."""
+    late = variant.late if variant.late is not None and variant.late.text_share < 1 else None
+    if late is None and not any(leg.uses_model for leg in variant.legs):
+        return
+    model = variant.model or level(context.store, context.view, variant.chunks).model or (DEFAULT_MODEL if late else "")
+    served = _served(context, model)
+    if served is None or is_here(served.host):
+        return
+    if any(leg.uses_model for leg in variant.legs):
+        yield Sending("The embedding", "the query", served.host, served.name)
+    if late is not None:
+        yield _late(late, variant, served)
+
+
+def _late(late: Late, variant: Variant, served: OpenAIEmbedder) -> Sending:
+    if late.strategy == "precomputed":
+        return Sending("The late chunking", "the query", served.host, served.name)
+    what = f"the query and the chunks of up to {variant.top_k} documents"
+    calls = f"up to {variant.top_k + 1} calls, more where a document has many chunks or one has to be asked again"
+    return Sending("The late chunking", what, served.host, served.name, calls)
+
+
+def _served(context: RequestContext, model: str) -> OpenAIEmbedder | None:
+    """Who embeds with it, where that is a server."""
+    asked = model if context.view.row.attached is not None else stored_as(model)
+    return OpenAIEmbedder(asked.removeprefix(SERVED)) if asked.startswith(SERVED) else None
+
+
+# -- reranking ---------------------------------------------------------------------------------------------------------
+
+
+async def _reranking(
+    context: RequestContext, query: str, variant: Variant, *, away: bool
+) -> tuple[Planned | Sending, ...]:
+    """`away` says that the search before it sends something to another machine, and cannot be tried out."""
+    rerank, resources = variant.rerank, context.resources
+    if isinstance(rerank, ApiReranker):
+        url, model = rerank.where(resources)
+        there = host_of(url)
+        return () if is_here(there) else (Sending("The reranking", _texts(rerank.depth), there, model),)
+    if not isinstance(rerank, LanguageModelReranker):
+        return ()
+    endpoint = rerank.endpoint(resources)
+    if away:
+        there = host_of(endpoint.url)
+        return (Sending("The reranking", _texts(rerank.depth), there, endpoint.model, UNKNOWN, by_tokens=True),)
+    hits = (await search(context, query, _before_reranking(variant, rerank.depth))).hits
+    about = isinstance(variant.expand, LanguageModelExpansion)
+    estimate = rerank.estimate(resources, query, hits) if hits else None
+    return (Planned("The reranking", endpoint.model, estimate, about),) if estimate else ()
+
+
+def _texts(depth: int) -> str:
+    return f"the query and up to {depth} texts"
 
 
 def _before_reranking(variant: Variant, depth: int) -> Variant:
@@ -57,3 +153,20 @@ def _before_reranking(variant: Variant, depth: int) -> Variant:
     if variant.parents_after_rerank:
         later["parents"] = "none"
     return variant.but(legs=legs, expand=expand, top_k=depth, **later)
+
+
+# -- machines ----------------------------------------------------------------------------------------------------------
+
+
+def host_of(url: str) -> str:
+    """Host, and port where one is said; never a password."""
+    return httpx.URL(url).netloc.decode()
+
+
+def is_here(host: str) -> bool:
+    """Whether that is this machine, so that nothing leaves it."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False

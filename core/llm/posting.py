@@ -94,6 +94,8 @@ async def post(sender: httpx.AsyncClient, url: str, body: Any, patience: Patienc
             return await _limited(response, patience.largest_answer)
     except TimeoutError as error:
         raise NoAnswer(f"nothing complete within {patience.timeout:g} s", passes=True) from error
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise NoAnswer(f"the address is none ({type(error).__name__})") from error
     except httpx.TransportError as error:
         raise NoAnswer(f"the connection failed ({type(error).__name__})", passes=True) from error
     except httpx.HTTPError as error:
@@ -125,18 +127,22 @@ def _refused(response: httpx.Response, refusal: str) -> NoAnswer:
         f"status {status}",
         passes=status in WORTH_RETRYING,
         status=status,
-        retry_after=_seconds(response.headers.get("Retry-After", "")),
+        retry_after=_seconds(response.headers.get("Retry-After", ""), _moment(response.headers.get("Date", ""))),
         refusal=refusal,
     )
 
 
-def _seconds(header: str) -> float | None:
-    """Retry-After comes as seconds or as a date (RFC 9110, 10.2.3)."""
+def _seconds(header: str, now: datetime | None) -> float | None:
+    """Retry-After comes as seconds or as a date (RFC 9110, 10.2.3): by the endpoint's clock, which need not be ours."""
     if header.strip().isdecimal():
         return float(header.strip()[:9])
+    when = _moment(header)
+    return None if when is None else max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
+
+
+def _moment(header: str) -> datetime | None:
     try:
         when = parsedate_to_datetime(header)
     except ValueError:
         return None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    return when if when.tzinfo else when.replace(tzinfo=UTC)

@@ -80,6 +80,11 @@ class ApiReranker(Reranker):
                 f"{self.key_name}, or try again later."
             ) from failed
 
+    def where(self, resources: Resources) -> tuple[str, str]:
+        """The address that it asks, and the model there."""
+        url, model, _ = self._endpoint(resources)
+        return url, model
+
     def _endpoint(self, resources: Resources) -> tuple[str, str, str]:
         home = resources.environment.get(URL, "")
         url, model = self.base_url or home, self.model or resources.environment.get(MODEL, "")

@@ -37,6 +37,7 @@ MODULES = (
     "metrics",
     "statistics",
     "suite",
+    "spread",
     "sweep",
     "notebook",
     "tuned",
@@ -44,6 +45,7 @@ MODULES = (
     "screen",
     "sessions",
     "memory",
+    "faults",
 )
 
 

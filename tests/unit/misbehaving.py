@@ -15,13 +15,17 @@ from core.resources import Resources
 
 @dataclass
 class Reply:
-    """`body` is sent as it is, or as JSON. `silent` never answers; `closed` hangs up in the middle."""
+    """`body` is sent as it is, or as JSON. `silent` never answers; `closed` hangs up in the middle; `endless` goes on
+    and on; `drip` is the seconds between its bytes.
+    """
 
     body: Any = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     silent: bool = False
     closed: bool = False
+    endless: bool = False
+    drip: float = 0.0
 
     @property
     def content(self) -> bytes:
@@ -39,6 +43,7 @@ class Endpoint:
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
+        self.sent = 0  # bytes of bodies, as far as somebody read them
         self.began, self.over = threading.Event(), threading.Event()
         self.url = ""
 
@@ -49,6 +54,21 @@ class Endpoint:
         self.headers.append(headers)
         self.began.set()
         return answer if isinstance(answer, Reply) else answer(body)
+
+
+def parts_of(reply: Reply, over: threading.Event) -> Iterator[bytes]:
+    """The body as it is sent: at once, byte by byte, or again and again until all is over."""
+    while reply.endless and not over.is_set():
+        yield reply.content
+    if reply.endless:
+        return
+    if not reply.drip:
+        yield reply.content
+        return
+    for at in range(len(reply.content)):
+        yield reply.content[at : at + 1]
+        if over.wait(reply.drip):
+            return
 
 
 @contextmanager
@@ -62,13 +82,16 @@ def serving(*answers: Answer) -> Iterator[Endpoint]:
             if reply.silent:
                 endpoint.over.wait(10)
                 return
-            self.send_response(reply.status)
+            self.send_response_only(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(reply.content) + (100 if reply.closed else 0)))
+            if not reply.endless:
+                self.send_header("Content-Length", str(len(reply.content) + (100 if reply.closed else 0)))
             self.end_headers()
             try:
-                self.wfile.write(reply.content)
+                for part in parts_of(reply, endpoint.over):
+                    self.wfile.write(part)
+                    endpoint.sent += len(part)
             except OSError:
                 return  # a client that stops reading a huge answer is what some tests are about
 

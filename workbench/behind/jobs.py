@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent import futures
-from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
 from core import bridge
@@ -32,7 +32,7 @@ class Job(Generic[T]):
 
     def __init__(self, title: str, work: Work[T], patience: float = 0.0) -> None:
         self.title, self.patience = title, patience
-        self.begun = datetime.now(UTC)
+        self._begun = time.monotonic()
         self.step: Step | None = None
         self.stopping = False
         self._token = asyncio.Event()
@@ -40,6 +40,11 @@ class Job(Generic[T]):
 
     def _hear(self, step: Step) -> None:
         self.step = step
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it was begun, whatever becomes of the clock meanwhile."""
+        return time.monotonic() - self._begun
 
     def wait(self, seconds: float) -> bool:
         """Whether it has ended, after at most that long."""

@@ -5,7 +5,6 @@ A view never blocks for it. It draws what it has, and is drawn again when the an
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import streamlit as st
@@ -52,7 +51,8 @@ def _told(slot: str, work: Job[T]) -> None:
     if work.ended:
         st.rerun()
     share, said = work.told
-    waited = (datetime.now(UTC) - work.begun).total_seconds()
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(share, f"{work.title}. {said}" if work.step else f"{work.title}: {waited:.0f} s", width="stretch")
+        st.progress(
+            share, f"{work.title}. {said}" if work.step else f"{work.title}: {work.seconds:.0f} s", width="stretch"
+        )
         st.button("Stop", key=f"{slot}.stop", on_click=work.stop, icon=":material/stop_circle:")

@@ -7,33 +7,67 @@ from collections.abc import Callable
 import streamlit as st
 
 from core.store.engine import Store
-from workbench import session
-from workbench.ui import errors, theme
+from core.store.roles import VIEWER
+from workbench import logs, session
+from workbench.access import gate as access
+from workbench.access.gate import Gate
+from workbench.serve_uploads import uploads
+from workbench.ui import errors, may, sign_in, theme
 from workbench.views import collections, judging, notebook, runs, search, variants, weights
+
+gate = access.current()
+told = sign_in.told() if gate else {}
+role = sign_in.role(gate, told) if gate else None
+
+
+def opened() -> Store:
+    """The store as whoever is here may see it."""
+    return session.store() if gate is None else gate.store(role or "")
 
 
 def page(render: Callable[[Store], None]) -> Callable[[], None]:
     """A page's function with the opened store, whose errors are drawn for people."""
 
     def draw() -> None:
-        with errors.shown():
+        with errors.shown(), logs.page(render.__module__.rpartition(".")[2], told, st.query_params.get("query", "")):
             with st.spinner("Opening the database"):
-                store = session.store()
+                store = opened()
+            uploads.allow(may.edit(store))
             render(store)
+
+    return draw
+
+
+def stranger(at: Gate) -> Callable[[], None]:
+    """What stands at every address for whoever may not come in."""
+
+    def draw() -> None:
+        uploads.allow(False)
+        sign_in.draw(at, told)
 
     return draw
 
 
 st.set_page_config(page_title="Rankbook", page_icon=str(theme.MARK), layout="wide")
 st.html(theme.stylesheet())
-st.logo(str(theme.MARK), size="large")
+shut = stranger(gate) if gate is not None and role is None else None
+judges = role != VIEWER  # the page is for nothing but grading
 pages = [
-    st.Page(page(search.render), title="Search", url_path="search", icon=":material/search:", default=True),
-    st.Page(page(notebook.render), title="Notebook", url_path="notebook", icon=":material/menu_book:"),
-    st.Page(page(weights.render), title="Weights", url_path="weights", icon=":material/tune:"),
-    st.Page(page(collections.render), title="Collections", url_path="collections", icon=":material/database:"),
-    st.Page(page(variants.render), title="Variants", url_path="variants", icon=":material/account_tree:"),
-    st.Page(page(runs.render), title="Runs", url_path="runs", icon=":material/history:"),
-    st.Page(page(judging.render), title="Judge", url_path="judge", icon=":material/gavel:"),
+    st.Page(shut or page(render), title=title, url_path=title.lower(), icon=icon, default=at == 0)
+    for at, (render, title, icon) in enumerate(
+        (
+            (search.render, "Search", ":material/search:"),
+            (notebook.render, "Notebook", ":material/menu_book:"),
+            (weights.render, "Weights", ":material/tune:"),
+            (collections.render, "Collections", ":material/database:"),
+            (variants.render, "Variants", ":material/account_tree:"),
+            (runs.render, "Runs", ":material/history:"),
+            *([(judging.render, "Judge", ":material/gavel:")] if judges else []),
+        )
+    )
 ]
-st.navigation(pages, position="top").run()
+if shut is None:
+    st.logo(str(theme.MARK), size="large")
+    if role is not None:
+        sign_in.frame(told, role)
+st.navigation(pages, position="hidden" if shut else "top").run()

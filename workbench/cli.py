@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.commands import (
+    access,
     backup,
     compare,
     contexts,
@@ -55,6 +56,7 @@ app.add_typer(asking.app, name="queries")
 app.add_typer(judging.app, name="judge")
 app.add_typer(books.app, name="notebook")
 app.command()(demo.demo)
+app.command()(access.access)
 app.command()(backup.backup)
 app.command()(backup.restore)
 
@@ -75,14 +77,24 @@ def version(*, wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-def workbench(
+def workbench(  # noqa: PLR0913, PLR0917 - a flag each
     context: typer.Context,
     port: Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; beyond loopback there is no sign-in yet.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; beyond loopback only with a sign-in: docs/serving.md.")
+    ] = "127.0.0.1",
+    open_to_all: Annotated[
+        bool,
+        typer.Option("--open-to-all", help="Listen beyond loopback without a sign-in: whoever gets there owns all."),
+    ] = False,
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
     demo: Annotated[bool, typer.Option(help="Load the demo collection where there is no collection yet.")] = True,
+    log_format: Annotated[
+        str | None, typer.Option(help="How the server logs: text, or json for an object a line; or RANKBOOK_LOG.")
+    ] = None,
+    log_queries: Annotated[
+        bool, typer.Option("--log-queries", help="Write down what people search for, which is left out else.")
+    ] = False,
     notebooks: Annotated[
         Path | None,
         typer.Option(
@@ -115,7 +127,9 @@ def workbench(
         return
     from workbench.commands.starting import start
 
-    start(port, host, browser=browser, demo=demo)
+    if log_queries:
+        os.environ["RANKBOOK_LOG_QUERIES"] = "1"
+    start(port, host, browser=browser, demo=demo, open_to_all=open_to_all, log_format=log_format)
 
 
 @app.command()
@@ -214,7 +228,7 @@ def doctor(*, as_json: data.AsJson = False) -> None:
     from core.store.doctor import examine
     from evals.store import chain
 
-    findings = bridge.run(examine([chain]))
+    findings = [*bridge.run(examine([chain])), *access.findings()]
     if as_json:
         telling.as_json(findings)
     else:

@@ -1,20 +1,28 @@
 """Starts the pages: Streamlit in this very process, so that one process holds the store and one Ctrl-C ends it.
 
-All settings are flags, because a wheel has no `.streamlit` folder and may be started from any.
+Owns how they are served: on which address, behind which checks, with which settings. All settings are said outright,
+because a wheel has no `.streamlit` folder and may be started from any.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import sys
 import threading
 import urllib.error
 import urllib.request
 import webbrowser
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from core.errors import InputError
-from workbench import session
+from core.store.engine import Store
+from workbench import logs, session
+from workbench.access import gate as access
+from workbench.access.gate import Gate
 from workbench.ui.theme import OPTIONS
 
 APP = Path(__file__).with_name("app.py")
@@ -22,30 +30,82 @@ FIRST_PORT, PORTS_TRIED = 8501, 50
 LAST_PORT = 65535
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 PATIENCE = 60
+LARGEST_FILE = 500  # megabytes of an upload, which goes through memory
+INSIST = "--open-to-all"
 
 
 def serve(
-    port: int | None = None, host: str = "127.0.0.1", open_browser: bool = True, app: Path = APP, page: str = ""
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    open_browser: bool = True,
+    app: Path = APP,
+    page: str = "",
+    *,
+    open_to_all: bool = False,
+    log_format: logs.Form | None = None,
+    store: Callable[[], Store] = session.store,
 ) -> int:
     """Serve until Ctrl-C or SIGTERM. Call it in the main thread: signals arrive there. Gives the exit code.
 
     `app` is the entry file: what it does not draw cannot be reached from the browser. `page` is what is opened of it.
+    `store` is what the health endpoint asks. Only the workbench itself has a sign-in.
     """
-    from streamlit.web import cli
-
     check_port(port)
+    gate = access.current() if app == APP else None
+    form = logs.form_of(log_format)
+    check_reach(host, gate, open_to_all=open_to_all or app != APP)
     chosen = _port(host, port)
-    if host in LOOPBACK:
-        # Another site must not reach a page on loopback by pointing its own name at it. Older releases ignore this.
-        os.environ.setdefault("STREAMLIT_SERVER_ALLOWED_HOSTS", "localhost 127.0.0.1 [::1]")
-    threading.Thread(target=_announce, args=(host, chosen, open_browser, page), daemon=True).start()
+    logs.install(form, queries=os.environ.get(logs.QUERIES) == "1", secrets=gate.provider.secrets() if gate else ())
+    if gate:  # which Streamlit takes from the environment only
+        os.environ["STREAMLIT_SERVER_COOKIE_SECRET"] = gate.provider.cookies.get_secret_value()
+    threading.Thread(target=_announce, args=(host, chosen, open_browser, page, form), daemon=True).start()
     try:
-        cli.main(["run", str(app), *flags(host, chosen)], prog_name="rankbook", standalone_mode=False)
-    except KeyboardInterrupt:  # before the server had its own handler
-        return 130
+        _run(app, settings(host, chosen, gate), gate, store)
+    except KeyboardInterrupt:
+        return 0
     finally:
+        access.forget()
         session.close()
     return 0
+
+
+def _run(app: Path, settings: Mapping[str, Any], gate: Gate | None, store: Callable[[], Store]) -> None:
+    from starlette.middleware import Middleware
+    from streamlit.starlette import App
+
+    from workbench.serve_health import Health
+    from workbench.serve_uploads import UploadGuard
+
+    guards = [Middleware(UploadGuard)] if app == APP else []
+    served = App(
+        app,
+        secrets={"auth": gate.provider.as_streamlit_has_it()} if gate else None,
+        routes=[Health(store).route()],
+        middleware=guards,
+    )
+    # The server ends in good order and then raises the signal anew, which would end this process before it tidies up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.argv[:] = [str(app)]  # else Streamlit looks for settings beside the program that was started
+    served.run(config=settings)
+
+
+def allowed_hosts(host: str, gate: Gate | None) -> list[str]:
+    """By which names pages are asked for; empty for any. Another site could else point its own name at loopback."""
+    if said := os.environ.get("STREAMLIT_SERVER_ALLOWED_HOSTS", "").split():
+        return said
+    names = [*sorted(LOOPBACK), *([gate.provider.host] if gate else [])]
+    return names if gate or host in LOOPBACK else []
+
+
+def check_reach(host: str, gate: Gate | None, *, open_to_all: bool = False) -> None:
+    """Refuse to let others in who have not said who they are, unless somebody insists; and a sign-in without roles."""
+    if gate is not None:
+        _ = gate.access  # refused now, and not at somebody's first click
+    elif host not in LOOPBACK and not open_to_all:
+        raise InputError(
+            f"On {host!r} everybody who reaches this machine could read, change and drop everything. Set up a sign-in "
+            f"(docs/serving.md), or insist with {INSIST} where something else keeps strangers out."
+        )
 
 
 def check_port(wanted: int | None) -> None:
@@ -54,16 +114,19 @@ def check_port(wanted: int | None) -> None:
         raise InputError(f"There is no port {wanted}: ports are numbered from 1 to {LAST_PORT}.")
 
 
-def flags(host: str, port: int) -> list[str]:
-    """Streamlit's settings, as its command line takes them."""
-    settings = {
+def settings(host: str, port: int, gate: Gate | None = None) -> dict[str, Any]:
+    """Streamlit's settings."""
+    return {
         "server.address": host,
         "server.port": port,
+        "server.allowedHosts": allowed_hosts(host, gate),
         "server.headless": True,  # no question for an e-mail address; the browser is opened here
         "server.fileWatcherType": "none",
         "server.enableXsrfProtection": True,
         "server.enableCORS": True,
         "server.enableStaticServing": False,
+        "server.maxUploadSize": LARGEST_FILE,
+        "secrets.files": [],  # what lies in the folder that one happens to be in is none of ours
         "browser.gatherUsageStats": False,
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
@@ -76,7 +139,6 @@ def flags(host: str, port: int) -> list[str]:
         "theme.font": "sans-serif",
         **OPTIONS,
     }
-    return [f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in settings.items()]
 
 
 def _port(host: str, wanted: int | None) -> int:
@@ -121,7 +183,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def _announce(host: str, port: int, open_browser: bool, page: str) -> None:
+def _announce(host: str, port: int, open_browser: bool, page: str, form: logs.Form) -> None:
     """Say where the pages are once they are there, and show them."""
     url = address(host, port)
     pause = threading.Event()
@@ -133,7 +195,10 @@ def _announce(host: str, port: int, open_browser: bool, page: str) -> None:
             pause.wait(0.1)
     else:
         return
-    print(f"Rankbook is open at {url}{page} (Ctrl-C stops it)", flush=True)
+    if form == "json":
+        logs.told("open", address=f"{url}{page}")
+    else:
+        print(f"Rankbook is open at {url}{page} (Ctrl-C stops it)", flush=True)
     if open_browser:
         webbrowser.open(f"{url}{page}")
 

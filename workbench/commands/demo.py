@@ -91,7 +91,7 @@ def _run(owner: Store, collection: str, wanted: Wanted, port: int | None, host: 
     session.close()  # from here on nobody holds more than the demo's own role may do
     show.put_on(made)
     try:
-        return serve(port=port, host=host, open_browser=browser, app=APP)
+        return serve(port=port, host=host, open_browser=browser, app=APP, store=lambda: made.store)
     finally:
         if job := opening.find_answering():
             job.stop()

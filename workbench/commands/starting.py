@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from typing import NoReturn
 
 from workbench.commands import telling
@@ -11,29 +12,52 @@ from workbench.commands import telling
 DEMO = "handbook"
 
 
-def start(port: int | None, host: str, *, browser: bool, demo: bool = True, page: str = "") -> NoReturn:
+def start(
+    port: int | None,
+    host: str,
+    *,
+    browser: bool,
+    demo: bool = True,
+    page: str = "",
+    open_to_all: bool = False,
+    log_format: str | None = None,
+) -> NoReturn:
     """Open it, at a page of it, until Ctrl-C ends it; and with it this process."""
-    from workbench.serve import check_port, serve
+    from workbench import logs
+    from workbench.access import gate
+    from workbench.serve import check_port, check_reach, serve
 
     check_port(port)  # before the demo is loaded, which takes its time
+    form = logs.form_of(log_format)
+    check_reach(host, gate.current(), open_to_all=open_to_all)
+    if form == "json":
+        logs.install(form)
     if demo:
-        _load_demo()
-    code = serve(port=port, host=host, open_browser=browser, page=page)
+        _load_demo(quiet=form == "json")
+    code = serve(port=port, host=host, open_browser=browser, page=page, open_to_all=open_to_all, log_format=form)
     sys.stdout.flush()
     os._exit(code)  # a model still loading in the background would make the interpreter wait, and then complain
 
 
-def _load_demo() -> None:
+def _load_demo(*, quiet: bool) -> None:
     from core import bridge
+    from core.store.progress import nobody
     from evals import library
     from evals.overview import needs_demo
     from evals.sources import guess
+    from workbench import logs
     from workbench.session import store
 
-    opened = store(telling.say)
+    def say(sentence: str) -> None:
+        if quiet:
+            logs.told("starting", says=sentence)
+        else:
+            telling.say(sentence)
+
+    opened = store(say)
     if not bridge.run(needs_demo(opened, DEMO)):
         return
-    telling.say("Loading the demo collection, which happens once.")
+    say("Loading the demo collection, which happens once.")
     source = guess(DEMO)
-    with telling.progress() as listener:
+    with nullcontext(nobody) if quiet else telling.progress() as listener:
         bridge.run(library.add(opened, DEMO, source, library.plan_for(source), listener=listener))

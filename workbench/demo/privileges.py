@@ -21,12 +21,6 @@ SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "60s",
 }
 
-# What PostgreSQL lets everybody do. Only of a server that is ours may it be taken away.
-OURS_ALONE: Final = (
-    sql.SQL("REVOKE EXECUTE ON FUNCTION lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) FROM PUBLIC"),
-    sql.SQL("DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$"),
-)
-
 # Whether a role lacks anything that it has to have; of an attached table that is only found out by granting.
 LACKING: Final = """
     SELECT NOT (

@@ -8,21 +8,21 @@ large objects are taken from it; on somebody else's those two stay as their admi
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
-from typing import Any, Final, cast
+from typing import Final
 
 import psycopg
 from psycopg import conninfo, sql
 from sqlalchemy import Connection, event
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from core.errors import ConnectionFailed, MissingCapability, StoreError
 from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
+from core.store.logins import OURS_ALONE, Driver, driver_of, lease, login, make
 from core.store.schema import CATALOG
-from workbench.demo.privileges import EXCESS, LACKING, OURS_ALONE, READ, SETTINGS, grants
+from workbench.demo.privileges import EXCESS, LACKING, READ, SETTINGS, grants
 
 DSN: Final = "RANKBOOK_DEMO_DSN"
 PREFIX: Final = "rankbook_demo_"
@@ -39,7 +39,7 @@ async def opened(owner: Store, view: View) -> Store:
     except ConnectionFailed as error:
         reason = str(error).split(" Check ")[0].rstrip(".")
         raise ConnectionFailed(f"The demo's own role cannot log in. {reason}. {_way_in()}") from None
-    store = Store(store.engine, await _lease(owner), store.capabilities)
+    store = Store(store.engine, await lease(owner), store.capabilities)
     try:
         _begin_read_only(store.engine)
         await _check(store)
@@ -52,17 +52,6 @@ async def opened(owner: Store, view: View) -> Store:
 
 def _way_in() -> str:
     return f"Make a role that may log in, and set {DSN} to its connection string: `rankbook demo --help` says more."
-
-
-async def _lease(owner: Store) -> Any:
-    """The embedded server stays as long as somebody holds a lease, and the owner's is given back."""
-    if owner.server is None:
-        return None
-    import asyncio
-
-    from core.store.server import EmbeddedServer
-
-    return await asyncio.to_thread(EmbeddedServer(owner.server.home).acquire)
 
 
 def _begin_read_only(engine: AsyncEngine) -> None:
@@ -80,23 +69,13 @@ def _begin_read_only(engine: AsyncEngine) -> None:
 async def _made(owner: Store, view: View) -> str:
     """The role, made or found, with its privileges; and how to connect as it."""
     async with owner.begin() as connection:
-        driver = await _driver(connection)
+        driver = await driver_of(connection)
         role = role_of(driver.info.dbname, view)
         try:
             await _set_up(driver, role, view, ours=owner.server is not None)
         except psycopg.errors.InsufficientPrivilege as error:
             raise MissingCapability(_refused(driver, role, view, error)) from error
-        if owner.server is not None:
-            return conninfo.make_conninfo(owner.server.conninfo(), user=role)
-        parameters: dict[str, Any] = {**driver.info.get_parameters(), "user": role}
-        if password := _password(driver, role):
-            parameters["password"] = password
-        return conninfo.make_conninfo("", **parameters)
-
-
-async def _driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
-    raw = await connection.get_raw_connection()
-    return cast("psycopg.AsyncConnection[Any]", raw.driver_connection)
+        return login(owner, driver, role)
 
 
 def role_of(database: str, view: View) -> str:
@@ -104,30 +83,17 @@ def role_of(database: str, view: View) -> str:
     return PREFIX + hashlib.sha256(f"{database}\0{view.namespace}".encode()).hexdigest()[:10]
 
 
-def _password(driver: psycopg.AsyncConnection[Any], role: str) -> str:
-    """Follows from the owner's, so that two demos at once agree on it and nothing has to be kept. None needs none."""
-    secret = driver.info.password
-    return hmac.digest(secret.encode(), role.encode(), "sha256").hex() if secret else ""
-
-
-async def _set_up(driver: psycopg.AsyncConnection[Any], role: str, view: View, *, ours: bool) -> None:
+async def _set_up(driver: Driver, role: str, view: View, *, ours: bool) -> None:
     name = sql.Identifier(role)
     await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-    known = await (await driver.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,))).fetchone()
-    if known is None:
-        await driver.execute(sql.SQL("CREATE ROLE {} LOGIN NOINHERIT CONNECTION LIMIT {}").format(name, CONNECTIONS))
-        await driver.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(name, f"rankbook demo {view.name}"))
-    if password := _password(driver, role):
-        # Made unreadable here: the password itself never enters a statement, nor the server's log.
-        secret = driver.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
-        await driver.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, secret))
+    await make(driver, role, f"rankbook demo {view.name}", CONNECTIONS)
     for setting, value in SETTINGS.items():
         await driver.execute(sql.SQL("ALTER ROLE {} SET {} = {}").format(name, sql.Identifier(setting), value))
     for statement in (*(OURS_ALONE if ours else ()), *grants(role, view)):
         await driver.execute(statement)
 
 
-def _refused(driver: psycopg.AsyncConnection[Any], role: str, view: View, error: psycopg.Error) -> str:
+def _refused(driver: Driver, role: str, view: View, error: psycopg.Error) -> str:
     create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD '...'").format(sql.Identifier(role))
     told = "; ".join(each.as_string(None) for each in (create, *grants(role, view)))
     reason = error.diag.message_primary or type(error).__name__
@@ -151,7 +117,7 @@ async def _allowed(owner: Store, view: View, string: str) -> str:
             f"{DSN} is not a connection string with a user: postgresql://user:password@host/database"
         )
     async with owner.begin() as connection:
-        driver = await _driver(connection)
+        driver = await driver_of(connection)
         try:
             if not await _lacks(driver, role, view):
                 return string
@@ -165,7 +131,7 @@ async def _allowed(owner: Store, view: View, string: str) -> str:
     return string
 
 
-async def _lacks(driver: psycopg.AsyncConnection[Any], role: str, view: View) -> bool:
+async def _lacks(driver: Driver, role: str, view: View) -> bool:
     """Whether the role cannot do yet what it has to."""
     schemas = [CATALOG, view.namespace]
     tables = [sql.Identifier(CATALOG, table).as_string(None) for table in READ]
@@ -176,7 +142,7 @@ async def _lacks(driver: psycopg.AsyncConnection[Any], role: str, view: View) ->
 async def _check(store: Store) -> None:
     """It may write nothing that it should not, whoever made it."""
     async with store.begin() as connection:
-        user = (await _driver(connection)).info.user
+        user = (await driver_of(connection)).info.user
         excess = (await connection.execute(EXCESS, {"catalog": CATALOG})).scalar()
     if excess is not None:
         raise StoreError(

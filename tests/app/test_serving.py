@@ -1,0 +1,282 @@
+"""Serving: who is let near it, what it answers to strangers' requests, and whether it is well."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from httpx import ASGITransport
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from typer.testing import CliRunner
+
+from core import bridge
+from core.errors import InputError
+from core.store.engine import Store
+from workbench import serve
+from workbench.access.gate import Gate
+from workbench.access.sign_in import Auth, SignIn
+from workbench.serve_health import Health
+from workbench.serve_uploads import UploadGuard, Uploads
+
+PROJECT = Path(__file__).parents[2]
+FOREIGN = "http://evil.example"
+SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
+
+
+def gate(folder: Path, access: str = 'default = "viewer"') -> Gate:
+    auth = Auth(
+        redirect_uri="https://rankbook.example.org/oauth2callback",
+        client_id="x",
+        client_secret="planted",
+        server_metadata_url="https://accounts.example.org/.well-known/openid-configuration",
+    )
+    (folder / "access.toml").write_text(access)
+    return Gate(SignIn(auth, auth.client_secret), folder / "access.toml")
+
+
+# -- reach -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
+def test_beyond_loopback_without_a_sign_in_is_refused_unless_insisted_on(host, tmp_path):
+    with pytest.raises(InputError, match="--open-to-all") as caught:
+        serve.check_reach(host, None)
+    assert "docs/serving.md" in str(caught.value)
+    serve.check_reach(host, None, open_to_all=True)
+    serve.check_reach(host, gate(tmp_path))
+
+
+@pytest.mark.parametrize("host", sorted(serve.LOOPBACK))
+def test_on_loopback_nothing_is_asked_for(host):
+    serve.check_reach(host, None)
+
+
+def test_a_sign_in_without_roles_is_refused_before_anything_is_served(tmp_path):
+    with pytest.raises(InputError, match="must be one of"):
+        serve.check_reach("127.0.0.1", gate(tmp_path, 'default = "boss"'))
+
+
+@pytest.mark.parametrize("command", [[], ["notebook", "open", "tour"]])
+def test_both_commands_refuse_in_a_sentence_before_they_start_anything(command, tmp_path):
+    environment = {**os.environ, "RANKBOOK_HOME": str(tmp_path)}
+    said = subprocess.run(
+        [sys.executable, "-m", "workbench.cli", *command, "--host", "0.0.0.0", "--no-browser"],
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert said.returncode == 1
+    assert "Error: On '0.0.0.0' everybody who reaches this machine" in said.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_protections_are_said_outright():
+    settings = serve.settings("127.0.0.1", 8501)
+    assert settings["server.enableXsrfProtection"] is True
+    assert settings["server.enableCORS"] is True
+    assert settings["server.enableStaticServing"] is False
+    assert settings["secrets.files"] == []
+    assert settings["server.maxUploadSize"] == serve.LARGEST_FILE
+
+
+def test_pages_answer_to_names_of_their_own_alone(tmp_path, monkeypatch):
+    monkeypatch.delenv("STREAMLIT_SERVER_ALLOWED_HOSTS", raising=False)
+    assert set(serve.allowed_hosts("127.0.0.1", None)) == serve.LOOPBACK
+    assert set(serve.allowed_hosts("0.0.0.0", gate(tmp_path))) == {*serve.LOOPBACK, "rankbook.example.org"}
+    assert serve.allowed_hosts("0.0.0.0", None) == [], "whoever insists may be called anything"
+    monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "one.example two.example")
+    assert serve.allowed_hosts("127.0.0.1", None) == ["one.example", "two.example"]
+
+
+# -- a real one --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-c", SERVE],
+        cwd=tmp_path_factory.mktemp("elsewhere"),
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout
+        yield server.stdout.readline().split()[4]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        code = server.wait(60)
+        server.communicate()
+    assert code == 0
+
+
+def test_the_health_endpoint_says_that_the_store_answers_and_nothing_else(address):
+    answer = httpx.get(f"{address}/health", timeout=60)
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "store": "answers"}
+    assert answer.headers["cache-control"] == "no-store"
+    assert httpx.post(f"{address}/health").status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/_stcore/host-config", "/_stcore/health", "/health"])
+def test_another_site_may_read_nothing(address, path):
+    answer = httpx.get(address + path, headers={"Origin": FOREIGN}, timeout=60)
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def shaken(address: str, origin: str | None, host: str | None = None) -> int:
+    """What a browser is told that wants to talk to the pages."""
+    asked = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "Sec-WebSocket-Version": "13",
+        **({"Origin": origin} if origin else {}),
+        **({"Host": host} if host else {}),
+    }
+    with httpx.stream("GET", f"{address}/_stcore/stream", headers=asked, timeout=60) as answer:
+        return answer.status_code
+
+
+def test_pages_talk_to_their_own_site_alone(address):
+    assert shaken(address, address) == 101
+    assert shaken(address, FOREIGN) == 403
+
+
+def test_another_name_for_this_machine_reaches_nothing(address):
+    """What a site does that points its own name here."""
+    assert shaken(address, FOREIGN, "evil.example") == 403
+
+
+def test_files_are_taken_of_nobody_who_has_no_page_open(address):
+    for headers in ({}, {"X-Xsrftoken": "made-up", "Cookie": "_streamlit_xsrf=made-up"}):
+        answer = httpx.put(f"{address}/_stcore/upload_file/session/file", content=b"x", headers=headers, timeout=60)
+        assert answer.status_code == 403
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+async def took(request: Request) -> Response:
+    return PlainTextResponse(f"took {len(await request.body())}")
+
+
+@pytest.fixture
+def uploads() -> Uploads:
+    return Uploads(most=100)
+
+
+@pytest.fixture
+def guarded(uploads: Uploads) -> httpx.AsyncClient:
+    routes = [Route("/{rest:path}", took, methods=["GET", "PUT", "DELETE"])]
+    app = UploadGuard(Starlette(routes=routes), uploads)
+    return httpx.AsyncClient(transport=ASGITransport(app), base_url="http://x")
+
+
+def sent(client: httpx.AsyncClient, method: str, path: str, size: int = 0, *, said: bool = True) -> int:
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"x" * size
+
+    async def work() -> int:
+        content = b"x" * size if said else pieces()
+        return (await client.request(method, f"/_stcore/upload_file/{path}", content=content)).status_code
+
+    return bridge.run(asyncio.wait_for(work(), 30))
+
+
+def test_a_window_uploads_as_long_as_its_page_allows_it(guarded, uploads):
+    assert sent(guarded, "PUT", "window/a", 10) == 403
+    uploads.allow_window("window", True)
+    assert sent(guarded, "PUT", "window/a", 10) == 200
+    assert sent(guarded, "PUT", "another/a", 10) == 403
+    uploads.allow_window("window", False)
+    assert sent(guarded, "PUT", "window/b", 10) == 403
+
+
+def test_the_files_of_a_window_are_counted_together(guarded, uploads):
+    uploads.allow_window("window", True)
+    assert sent(guarded, "PUT", "window/a", 60) == 200
+    assert sent(guarded, "PUT", "window/b", 60) == 413
+    assert sent(guarded, "PUT", "window/a", 90) == 200, "in the place of the first"
+    assert sent(guarded, "DELETE", "window/a") == 200
+    assert sent(guarded, "PUT", "window/b", 60) == 200
+
+
+def test_a_file_that_does_not_say_its_length_is_refused(guarded, uploads):
+    uploads.allow_window("window", True)
+    assert sent(guarded, "PUT", "window/a", 10, said=False) == 411
+
+
+def test_what_is_no_upload_passes(guarded):
+    assert bridge.run(guarded.get("/anything")).status_code == 200
+
+
+# -- health ------------------------------------------------------------------------------------------------------------
+
+
+def asked(health: Health, times: int = 1) -> list[tuple[int, dict[str, str]]]:
+    async def work() -> list[tuple[int, dict[str, str]]]:
+        client = httpx.AsyncClient(transport=ASGITransport(Starlette(routes=[health.route()])), base_url="http://x")
+        answers = await asyncio.gather(*(client.get("/health") for _ in range(times)))
+        return [(answer.status_code, json.loads(answer.content)) for answer in answers]
+
+    return asyncio.run_coroutine_threadsafe(work(), _other_loop()).result(60)
+
+
+def _other_loop() -> asyncio.AbstractEventLoop:
+    """The server's own, which is not the store's."""
+    import threading
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+def test_a_store_that_does_not_answer_is_said_without_a_reason():
+    def broken() -> Store:
+        raise OSError("postgresql://u:planted@h/d")
+
+    assert asked(Health(broken)) == [(503, {"status": "unavailable", "store": "does not answer"})]
+
+
+def test_many_who_ask_at_once_are_one_question(store: Store):
+    opened: list[int] = []
+
+    def opening() -> Store:
+        opened.append(1)
+        return store
+
+    answers = asked(Health(opening), 20)
+    assert {status for status, _ in answers} == {200}
+    assert len(opened) == 1
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_access_command_tells_roles_and_ends_with_1_for_a_stranger(tmp_path, monkeypatch):
+    from workbench.cli import app
+
+    monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
+    (tmp_path / "access.toml").write_text('[people]\n"ada@example.org" = "editor"\n')
+    ada, eve = (CliRunner().invoke(app, ["access", f"{name}@example.org"]) for name in ("ada", "eve"))
+    assert (ada.exit_code, eve.exit_code) == (0, 1)
+    assert "ada@example.org comes in as editor." in ada.output
+    listed = CliRunner().invoke(app, ["access", "--json"])
+    assert json.loads(listed.output)["people"] == {"ada@example.org": "editor"}

@@ -1,0 +1,193 @@
+"""Who may come in: the two files that say so, and what they come to for one person."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from core.errors import InputError
+from workbench.access import people, sign_in
+from workbench.access.people import EXAMPLE, Access
+
+SECRET = "planted-client-secret"
+AUTH = f"""\
+[auth]
+redirect_uri = "https://rankbook.example.org/oauth2callback"
+client_id = "rankbook"
+client_secret = "{SECRET}"
+server_metadata_url = "https://accounts.example.org/.well-known/openid-configuration"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
+    monkeypatch.delenv(sign_in.SETTING, raising=False)
+    return tmp_path
+
+
+def access(text: str, folder: Path) -> Access:
+    path = folder / "access.toml"
+    path.write_text(text, encoding="utf-8")
+    return people.read(path)
+
+
+def secrets(home: Path, text: str = AUTH, mode: int = 0o600) -> Path:
+    path = home / "secrets.toml"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+# -- roles -----------------------------------------------------------------------------------------------------------
+
+WHO = [
+    ({"email": "ada@example.org"}, "editor"),
+    ({"email": "ADA@Example.org "}, "editor"),
+    ({"email": "ada@example.org", "email_verified": True}, "editor"),
+    ({"email": "ada@example.org", "email_verified": False}, "viewer"),
+    ({"email": "ada@example.org", "email_verified": "false"}, "viewer"),
+    ({"email": "ada@example.org.evil.net"}, "viewer"),
+    ({"email": "somebody@partner.example"}, "viewer"),
+    ({"email": "eve@example.org"}, None),
+    ({"email": "eve@example.org", "groups": ["search-team"]}, None),
+    ({"email": "new@example.org", "groups": ["search-team"]}, "editor"),
+    ({"email": "new@example.org", "groups": "search-team"}, "editor"),
+    ({"email": "new@example.org", "groups": ["other", 3, None]}, "viewer"),
+    ({"email": ["ada@example.org"]}, "viewer"),
+    ({}, "viewer"),
+]
+
+
+@pytest.mark.parametrize(("told", "role"), WHO)
+def test_the_example_gives_each_person_the_role_that_it_says(tmp_path, told, role):
+    assert access(EXAMPLE, tmp_path).role_of(told) == role
+
+
+def test_who_is_not_named_does_not_come_in_where_nothing_is_said_of_them(tmp_path):
+    made = access('[people]\n"ada@example.org" = "viewer"\n', tmp_path)
+    assert made.role_of({"email": "eve@example.org"}) is None
+    assert made.role_of({}) is None
+
+
+def test_of_several_claims_the_highest_counts_but_none_shuts_out(tmp_path):
+    made = access('[claims.groups]\na = "viewer"\nb = "editor"\nc = "none"\n', tmp_path)
+    assert made.role_of({"groups": ["a", "b"]}) == "editor"
+    assert made.role_of({"groups": ["a", "b", "c"]}) is None
+
+
+MISTAKES = [
+    ('default = "boss"', 1, "default", "must be one of"),
+    ('\n[people]\n"ada@example.org" = "vewer"', 3, "people.ada@example.org", "must be one of"),
+    ('[people]\n"ada" = "viewer"', 2, "people", "no e-mail address"),
+    ('[people]\n"ada@x" = "viewer"\n"ADA@x" = "editor"', 2, "people", "stands there twice"),
+    ('deflt = "viewer"', 1, "deflt", "did you mean 'default'"),
+    ("[claims]\ngroups = 3", 2, "claims.groups", "table"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "field", "said"), MISTAKES)
+def test_a_mistake_is_told_with_its_line_and_field(tmp_path, text, line, field, said):
+    with pytest.raises(InputError, match=said) as caught:
+        access(text, tmp_path)
+    assert caught.value.line == line
+    assert caught.value.field == field
+    assert str(caught.value.path).endswith("access.toml")
+
+
+def test_what_is_no_toml_is_told_with_its_line_and_a_missing_file_teaches(tmp_path):
+    with pytest.raises(InputError, match="not TOML") as caught:
+        access('default = "viewer"\nx =', tmp_path)
+    assert caught.value.line == 2
+    with pytest.raises(InputError, match="Nobody is let in yet") as caught:
+        people.read(tmp_path / "none.toml")
+    assert EXAMPLE in str(caught.value)
+
+
+# -- the provider ------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_file_nobody_signs_in(home):
+    assert sign_in.configured() is None
+
+
+def test_a_file_that_was_named_and_is_not_there_is_refused_and_not_passed_over(home, monkeypatch):
+    monkeypatch.setenv(sign_in.SETTING, str(home / "elsewhere.toml"))
+    with pytest.raises(InputError, match="cannot be read"):
+        sign_in.configured()
+
+
+def test_the_file_says_whom_to_sign_in_with_and_cookies_get_a_secret_once(home):
+    secrets(home)
+    made = sign_in.configured()
+    assert made
+    assert (made.host, made.provider) == ("rankbook.example.org", "accounts.example.org")
+    kept = home / sign_in.COOKIES
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert made.as_streamlit_has_it()["cookie_secret"] == kept.read_text()
+    again = sign_in.configured()
+    assert again
+    assert again.cookies == made.cookies
+    assert len(kept.read_text()) >= 60
+    assert sorted(path.name for path in home.iterdir()) == [sign_in.COOKIES, "secrets.toml"]
+
+
+def test_the_secrets_stand_in_no_representation(home):
+    secrets(home)
+    made = sign_in.configured()
+    assert made
+    assert SECRET not in repr(made)
+    assert (home / sign_in.COOKIES).read_text() not in repr(made)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o606, 0o660])
+def test_a_file_that_others_can_read_is_refused(home, mode):
+    secrets(home, mode=mode)
+    with pytest.raises(InputError, match="chmod 600"):
+        sign_in.configured()
+
+
+def test_a_cookies_secret_that_others_can_read_is_refused(home):
+    secrets(home)
+    sign_in.configured()
+    (home / sign_in.COOKIES).chmod(0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        sign_in.configured()
+
+
+WRONG = [
+    (AUTH.replace("[auth]", "[other]"), None, "no table"),
+    (AUTH.replace('client_id = "rankbook"\n', ""), 2, "client_id: is missing"),
+    (AUTH.replace("/oauth2callback", "/"), 2, "oauth2callback"),
+    (AUTH.replace("https://accounts", "http://accounts"), 5, "must begin with https"),
+    (AUTH + 'cookie_secret = "short"\n', 6, "32 characters or more"),
+    (AUTH + "surprise = 3\n", 6, "is not known here"),
+    ("[auth", 1, "not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "said"), WRONG)
+def test_a_mistake_in_it_is_told_with_its_line_and_without_a_secret(home, text, line, said):
+    secrets(home, text)
+    with pytest.raises(InputError, match=said) as caught:
+        sign_in.configured()
+    assert caught.value.line == line
+    assert SECRET not in str(caught.value)
+    assert "short" not in str(caught.value).replace("shorter", "")
+
+
+def test_a_secret_of_the_wrong_kind_is_not_quoted(home):
+    secrets(home, AUTH.replace(f'"{SECRET}"', '["planted-in-a-list"]'))
+    with pytest.raises(InputError) as caught:
+        sign_in.configured()
+    assert "planted" not in str(caught.value)
+
+
+def test_many_processes_at_once_agree_on_one_cookies_secret(home):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: sign_in.cookie_secret(), range(16)))) == 1
+    assert [path.name for path in home.iterdir()] == [sign_in.COOKIES]

@@ -1,0 +1,100 @@
+"""Whether one has to sign in here, and what whoever did may do: one answer a process, which never gets laxer by itself.
+
+Owns the opened store of each role. Without a provider configured there is nothing to sign in to: all is the owner's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from core import bridge
+from core.store import granting, roles
+from core.store.engine import Store
+from core.store.roles import RoleStore
+from evals.store import chain
+from workbench import session
+from workbench.access import people, sign_in
+from workbench.access.people import Access
+from workbench.access.rights import JUDGES
+from workbench.access.sign_in import SignIn
+
+_lock: Final = threading.RLock()
+
+
+class Gate:
+    """The way in of this process."""
+
+    def __init__(self, provider: SignIn, file: Path) -> None:
+        self.provider, self.file = provider, file
+        self._read: tuple[tuple[int, ...], Access] | None = None
+        self._stores: dict[str, RoleStore] = {}
+        self._set_up = False
+
+    @property
+    def access(self) -> Access:
+        """As the file stands now: a role that is taken away is gone with the next click."""
+        with _lock:
+            stamp = self._stamp()
+            if self._read is None or self._read[0] != stamp or not stamp:
+                self._read = stamp, people.read(self.file)
+            return self._read[1]
+
+    def _stamp(self) -> tuple[int, ...]:
+        try:
+            told = self.file.stat()
+        except OSError:
+            return ()
+        return told.st_mtime_ns, told.st_size, told.st_ino
+
+    def role_of(self, told: Mapping[str, Any]) -> str | None:
+        """The role of whom the provider told this; None for whoever does not come in."""
+        return self.access.role_of(told) if told.get("is_logged_in") else None
+
+    def store(self, role: str) -> RoleStore:
+        """Opened at the first call as that role. What came from elsewhere since the last look is granted first."""
+        with _lock:
+            owner, first = session.store(), not self._set_up
+            if first:
+                bridge.run(granting.set_up(owner, JUDGES))
+                self._set_up = True
+            if role not in self._stores:
+                self._stores[role] = bridge.run(roles.opened(owner, role, [chain]))
+            opened = self._stores[role]
+        if not first:
+            bridge.run(granting.refresh(owner))
+        return opened
+
+    def close(self) -> None:
+        with _lock:
+            while self._stores:
+                bridge.run(self._stores.popitem()[1].close())
+            self._set_up = False
+
+
+_gate: list[Gate | None] = []
+
+
+def current() -> Gate | None:
+    """The gate of this process, found at the first call; None where everybody who gets here is the owner."""
+    with _lock:
+        if not _gate:
+            provider = sign_in.configured()
+            _gate.append(Gate(provider, people.path()) if provider else None)
+        return _gate[0]
+
+
+def forget() -> None:
+    """Close what is open, and look anew at the next call."""
+    with _lock:
+        while _gate:
+            if (gate := _gate.pop()) is not None:
+                gate.close()
+
+
+def owner_or(role: str) -> Store:
+    """The store of that role; the owner's where nobody signs in."""
+    gate = current()
+    return session.store() if gate is None else gate.store(role)

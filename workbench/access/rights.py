@@ -1,0 +1,13 @@
+"""What judges write besides reading everything. The server enforces it; see `core.store.granting`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.store.granting import Right
+
+JUDGES: Final = (
+    Right("judgements", "INSERT, UPDATE, DELETE"),  # a grade that is taken back is deleted
+    Right("votes", "INSERT, UPDATE (choice, voted_at)"),
+    Right("labels", "INSERT, UPDATE"),
+)

@@ -1,0 +1,65 @@
+"""`rankbook access`: who may come in and do what, as the files of Rankbook's home say. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.commands import telling
+
+if TYPE_CHECKING:
+    from core.store.doctor import Finding
+    from workbench.access.people import Access
+
+
+def access(
+    email: Annotated[str | None, typer.Argument(help="Whose role is asked for; else all are listed.")] = None,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Who may come in and do what where the workbench is served to a team, as access.toml says.
+
+    The file lies in Rankbook's home; a change holds from the next click on. Who is not let in ends with exit code 1.
+
+    \b
+    rankbook access                      all that it says
+    rankbook access ada@example.org      the role of one, by e-mail address
+    """
+    from workbench.access import people
+
+    read = people.read(people.path())
+    if email is None:
+        _tell_all(read, as_json=as_json)
+        return
+    role = read.role_of({"email": email})
+    said = f"{email} comes in as {role}." if role else f"{email} does not come in."
+    more = " Claims of the sign-in may say more." if read.claims and email.casefold() not in read.people else ""
+    telling.done({"email": email, "role": role}, said + more, json=as_json)
+    raise typer.Exit(0 if role else 1)
+
+
+def _tell_all(read: Access, *, as_json: bool) -> None:
+    if as_json:
+        telling.as_json(read.model_dump())
+        return
+    rows: list[tuple[Any, ...]] = [(address, role) for address, role in read.people.items()]
+    rows += [(f"{claim}: {value}", role) for claim, roles in read.claims.items() for value, role in roles.items()]
+    telling.table("Who may do what", ("who", "role"), [*rows, ("anybody else who signs in", read.default)])
+
+
+def findings() -> list[Finding]:
+    """For the doctor: whether one signs in here, and whether the files that say so are right."""
+    from core.errors import RankbookError
+    from core.store.doctor import Finding
+    from workbench.access import people, sign_in
+
+    try:
+        provider = sign_in.configured()
+        if provider is None:
+            return [Finding("Sign-in", "none: whoever reaches the workbench is its owner")]
+        read = people.read(people.path())
+    except RankbookError as error:
+        return [Finding("Sign-in", "is not set up right", ok=False, way_out=str(error))]
+    named = len(read.people) + sum(map(len, read.claims.values()))
+    return [Finding("Sign-in", f"by {provider.provider}; {named} named in {people.path()}, others: {read.default}")]

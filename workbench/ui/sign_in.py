@@ -1,0 +1,81 @@
+"""The page of whoever is not signed in, and in the frame who is: with a way out. Streamlit does the signing in."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from core.errors import RankbookError
+from workbench import logs
+from workbench.access.gate import Gate
+from workbench.ui.theme import read
+
+OUT = "Sign out"
+
+
+def told() -> Mapping[str, Any]:
+    """What the provider told of whoever looks; nothing of a stranger."""
+    return dict(st.user.to_dict()) if st.user.get("is_logged_in") else {}
+
+
+def role(gate: Gate, of: Mapping[str, Any]) -> str | None:
+    """The role of that person. Where nobody can say, for a mistake in the file, nobody comes in."""
+    try:
+        return gate.role_of(of)
+    except RankbookError as error:
+        logs.told("access_unreadable", error=str(error))
+        return None
+
+
+def draw(gate: Gate, of: Mapping[str, Any]) -> None:
+    """All that a stranger sees, or somebody without a role."""
+    st.html(f"<style>{read('sign_in.css')}</style>")
+    with st.container(key="sign-in"):
+        if of:
+            _no_role(of)
+        else:
+            _stranger(gate)
+
+
+def _stranger(gate: Gate) -> None:
+    st.html("<h1>Rankbook</h1><p>Sign in to search, compare and judge.</p>")
+    st.button("Sign in", key="sign-in.in", type="primary", icon=":material/login:", on_click=st.login)
+    st.html(f"<small>With your account at {html.escape(gate.provider.provider)}.</small>")
+
+
+def _no_role(of: Mapping[str, Any]) -> None:
+    st.html(
+        f"<h1>Rankbook</h1><p>You are signed in as <b>{html.escape(name(of))}</b>, and have no role here yet. Ask "
+        "whoever runs this workbench to give you one.</p>"
+    )
+    st.button(OUT, key="sign-in.out", icon=":material/logout:", on_click=st.logout)
+
+
+def frame(of: Mapping[str, Any], role: str) -> None:
+    """Who is signed in, at the top of every page."""
+    st.html(f"<style>{read('sign_in.css')}</style>")
+    shown = name(of)
+    with st.container(key="who"):
+        st.menu_button(
+            _as_text(shown),
+            [OUT],
+            key="who.menu",
+            icon=":material/account_circle:",
+            type="tertiary",
+            help=f"You are here as {role}.",
+            on_click=st.logout,
+        )
+
+
+def name(of: Mapping[str, Any]) -> str:
+    """By what people know them."""
+    found = (str(of.get(claim) or "").strip() for claim in ("name", "email", "sub"))
+    return " ".join(next(filter(None, found), "somebody").split())[:60]
+
+
+def _as_text(shown: str) -> str:
+    """A button's label is Markdown: what a provider calls somebody is not."""
+    return "".join(f"\\{letter}" if letter in r"\`*_{}[]()#+-.!|<>~:$" else letter for letter in shown)

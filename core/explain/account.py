@@ -1,4 +1,4 @@
-"""What is known of one document under one query and variant, as plain values and as sentences. Asks nobody."""
+"""What is known of one document under one query and variant: as plain values, in plain words, and by exact names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from core.explain import words
 from core.variant import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A sentence in plain words; `exact` says the same by the names of options, legs and stages, where that differs."""
+
+    text: str
+    exact: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +23,8 @@ class Standing:
     """What one leg makes of the document, however deep; of several chunks, of the one it likes best.
 
     `rank` is None where the leg does not find it, or only beyond what was looked through. `fetched` is its rank in the
-    run itself, None where that did not bring it up within `depth`; `reason` then says why.
+    run itself, None where that did not bring it up within `depth`; `reason` then says why, and `missed` in a word:
+    depth, far, threshold or shortcut.
     """
 
     leg: str
@@ -24,6 +34,7 @@ class Standing:
     rank: int | None = None
     fetched: int | None = None
     reason: str = ""
+    missed: str = ""
 
     @property
     def matches(self) -> bool:
@@ -103,14 +114,19 @@ class Account:
     loss: Loss | None = None
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
+    title: str = ""
 
     @property
     def there(self) -> bool:
         return self.rank is not None
 
+    def told(self) -> tuple[Told, ...]:
+        """The account in plain words with the exact ones beside them, what matters most first."""
+        return tuple(self._told())
+
     def sentences(self) -> tuple[str, ...]:
-        """The account in plain words, what matters most first."""
-        return tuple(self._sentences())
+        """The account in plain words."""
+        return tuple(each.text for each in self.told())
 
     def to_data(self) -> dict[str, Any]:
         """As JSON can hold it; variants by their ids."""
@@ -125,22 +141,31 @@ class Account:
             for remedy in self.remedies
         ]
         names = {"variant": self.variant.name, "id": self.variant.id, "there": self.there}
-        return {**names, **plain, "remedies": remedies, "sentences": list(self.sentences())}
+        return {
+            **names,
+            **plain,
+            "remedies": remedies,
+            "sentences": list(self.sentences()),
+            "exact": [each.exact for each in self.told()],
+        }
 
-    def _sentences(self) -> Iterator[str]:
-        yield self._verdict()
+    def _told(self) -> Iterator[Told]:
+        yield Told(words.verdict(self), self._verdict())
         for condition in self.filtered:
-            yield f"The filter leaves it out: {condition}."
+            yield Told(f"The filter leaves it out: {condition}.")
         if self.filtered and self.standings:
-            yield "Without the filter, the legs would place it so:"
-        yield from (each.said_of(self.document) for each in self.standings)
-        yield from map(str, self.places)
+            yield Told("Without the filter, it would stand so:")
+        ways = words.ways(self.variant)
+        for each in self.standings:
+            yield Told(words.standing(each, ways.get(each.leg, f"by {each.leg}")), each.said_of(self.document))
+        if way := words.way_through(self):
+            yield Told(way, " ".join(map(str, self.places)))
         if self.loss:
-            yield f"It was lost at the stage {self.loss.stage!r}: {self.loss.reason}."
-            yield from map(str, self.remedies)
+            yield Told(words.lost(self), f"It was lost at the stage {self.loss.stage!r}: {self.loss.reason}.")
+            yield from (Told(words.remedy(each, ways), str(each)) for each in self.remedies)
             if not self.remedies:
-                yield "No change that was tried brings it in."
-        yield from self.notes
+                yield Told("No change that was tried brings it in.")
+        yield from map(Told, self.notes)
 
     def _verdict(self) -> str:
         if self.rank is None:

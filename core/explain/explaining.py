@@ -76,6 +76,7 @@ def _account(known: Known, bundle: RetrievalBundle) -> Account:
         places=way.places,
         loss=way.loss,
         notes=bundle.trace.notes,
+        title=" ".join(known.target.title.split()),
     )
 
 

@@ -82,7 +82,10 @@ class _Asked:
         rank = await self._rank(leg, score)
         found = Standing(name, depth, unit, score, rank, fetched)
         filtered = self.level.filter != self.bundle.variant.filter
-        return found if fetched else replace(found, reason=_why(leg, found, filtered=filtered))
+        if fetched:
+            return found
+        missed, reason = _why(leg, found, filtered=filtered)
+        return replace(found, missed=missed, reason=reason)
 
     async def _rank(self, leg: Leg, score: float) -> int | None:
         """Its place among all that score no less, whatever the leg's threshold."""
@@ -116,20 +119,22 @@ def _opened(leg: Leg, score: float | None = None) -> Leg:
     return leg.model_copy(update=update)
 
 
-def _why(leg: Leg, found: Standing, *, filtered: bool) -> str:
-    """Why a leg that matches the document did not bring it up."""
+def _why(leg: Leg, found: Standing, *, filtered: bool) -> tuple[str, str]:
+    """Why a leg that matches the document did not bring it up, in a word and exactly."""
     known, score = opening(leg), found.score or 0.0
     limit = getattr(leg, known.threshold) if known.threshold else None
     if limit is not None and score < limit:
-        return f"That is below its {known.threshold} of {limit:g}"
+        return "threshold", f"That is below its {known.threshold} of {limit:g}"
     if found.rank is None:
-        return f"It is beyond the first {DEPTHS[-1]:,}, and only {found.depth:,} are taken"
+        return "far", f"It is beyond the first {DEPTHS[-1]:,}, and only {found.depth:,} are taken"
     if found.rank > found.depth:
-        return f"Only the first {found.depth:,} are taken"
+        return "depth", f"Only the first {found.depth:,} are taken"
     if filtered:
-        return ""
+        return "", ""
     taken = [f"{name} = {getattr(leg, name)}" for name, value in known.shortcuts.items() if getattr(leg, name) != value]
-    return f"It is within the depth, and a shortcut missed it: {', '.join(taken)}" if taken else "It was missed"
+    if not taken:
+        return "", "It was missed"
+    return "shortcut", f"It is within the depth, and a shortcut missed it: {', '.join(taken)}"
 
 
 def only(level: Level, ids: tuple[str, ...]) -> Level:

@@ -31,16 +31,17 @@ class Target:
     item_id: str
     units: tuple[str, ...]
     metadata: Metadata = field(default_factory=dict)
+    title: str = ""
 
 
 async def target_of(context: RequestContext, variant: Variant, document: str) -> Target:
     """The document by the id of an item or of a chunk, at the level that the variant searches."""
     chunk_set = _chunk_set(context, variant)
     if item := await _item(context, chunk_set, document):
-        return Target(document, "item", item.id, _units(item, chunk_set), item.metadata)
+        return Target(document, "item", item.id, _units(item, chunk_set), item.metadata, item.title)
     owner = await _item(context, chunk_set, document.rpartition(ID_MARK)[0]) if ID_MARK in document else None
     if owner and variant.late:
-        return Target(document, "late chunk", owner.id, (owner.id,), owner.metadata)
+        return Target(document, "late chunk", owner.id, (owner.id,), owner.metadata, owner.title)
     if owner and chunk_set and any(each.id == document for each in owner.chunks):
         return _chunk(document, owner)
     raise InputError(await _unknown(context, document, owner, chunk_set))
@@ -65,8 +66,8 @@ def _chunk(document: str, owner: WholeItem) -> Target:
     children = tuple(each.id for each in owner.chunks if each.parent_id == document)
     is_parent = any(each.id == document and each.level == "parent" for each in owner.chunks)
     if is_parent:
-        return Target(document, "parent", owner.id, children, owner.metadata)
-    return Target(document, "chunk", owner.id, (document,), owner.metadata)
+        return Target(document, "parent", owner.id, children, owner.metadata, owner.title)
+    return Target(document, "chunk", owner.id, (document,), owner.metadata, owner.title)
 
 
 async def _unknown(context: RequestContext, document: str, owner: WholeItem | None, chunk_set: ChunkSet | None) -> str:

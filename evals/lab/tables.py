@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from evals.statistics.verdicts import MARKS, legend
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from evals.board import Board
 
-MARKS = {"better": "+", "worse": "-", "tied": "=", "too few": "?"}
-LEGEND = "* not told from the best. Against {}: + better, - worse, = tied, ? too few queries to tell."
 LONGEST = 300  # characters of a cell
 NARROWEST = 100  # columns of a terminal: narrower, a table is folded beyond reading
 
@@ -177,7 +177,7 @@ def board_table(board: Board) -> Table:
 
 def _notes(board: Board) -> Iterator[str]:
     level = f"{board.rules.level:.0%} intervals in brackets."
-    yield f"{LEGEND.format(board.baseline)} {level}" if len(board.names) > 1 else level
+    yield f"{legend(board.baseline)} {level}" if len(board.names) > 1 else level
     if any(run.latency and not run.latency.live for run in board.runs):
         yield "~ Latencies are estimates, made while queries were under way together; they are in no Pareto front."
     for warned in board.warnings:
@@ -190,7 +190,7 @@ def _score(board: Board, metric: str, name: str) -> Cell:
         return Cell("-")
     finding = board.finding(metric, name)
     interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.2f}, {cell.high:.2f}]"
-    mark = MARKS[str(finding.verdict)] if finding else ""
+    mark = MARKS[finding.verdict] if finding else ""
     strong = len(board.names) > 1 and name in board.best(metric)
     hint = finding.sentence if finding else "what the others are compared with" if len(board.names) > 1 else ""
     return Cell(f"{cell.mean:.3f}", f"{interval} {mark}".strip(), strong, hint)

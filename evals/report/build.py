@@ -12,13 +12,13 @@ from core.errors import InputError
 from evals.board import Board
 from evals.doubts import WELL_JUDGED, Warned
 from evals.metric_names import Metric
+from evals.report import palette
 from evals.report.model import Column, Group, Limits, Line, Part, Report, Section, Value
 from evals.report.queries import looked_at
 from evals.report.surfaces import weights_of
 from evals.report.texts import counted, line, number, span
 from evals.runs import Run
 from evals.statistics.correction import NAMES
-from evals.statistics.verdicts import Verdict
 from evals.suites.gate import Check
 
 DEFAULT_LIMITS = Limits()
@@ -39,7 +39,7 @@ def report(
     given = [Part(part) if isinstance(part, Board) else part for part in parts]
     if not given:
         raise InputError("There is nothing to report on. Evaluate a variant first.")
-    styles = {name: at for at, name in enumerate(dict.fromkeys(name for part in given for name in part.board.names))}
+    styles = palette.styles(name for part in given for name in part.board.names)
     share = limits.model_copy(
         update={"rankings": max(1, limits.rankings // len(given)), "texts": limits.texts // len(given)}
     )
@@ -193,7 +193,7 @@ def _headline(board: Board, column: Column, lines: Sequence[Line]) -> str:
         return start
     finding = value.finding
     against = "" if finding is None or best == board.baseline else f" {finding.sentence}"
-    told = f" Not told from it: {_named(others)}." if others else " It is better than every other."
+    told = f" Too close to it to tell: {_named(others)}." if others else " It is better than every other."
     return f"{start}{told}{against}"
 
 
@@ -228,11 +228,3 @@ def _dates(runs: Sequence[Run]) -> str:
     made = sorted(run.made_at.astimezone(UTC) for run in runs if run.made_at is not None)
     told = dict.fromkeys(f"{each:%Y-%m-%d %H:%M} UTC" for each in (*made[:1], *made[-1:]))
     return " to ".join(told)
-
-
-MARKS: Mapping[Verdict, tuple[str, str]] = {
-    Verdict.BETTER: ("▲", "better than the baseline"),
-    Verdict.WORSE: ("▼", "worse than the baseline"),
-    Verdict.TIED: ("=", "tied with the baseline"),
-    Verdict.TOO_FEW: ("?", "too few queries to tell from the baseline"),
-}

@@ -11,6 +11,7 @@ from evals.report.figures import (
     Figure,
     axis_of,
     bars_of,
+    digest_of,
     first_of,
     layout_of,
     marker_of,
@@ -41,6 +42,7 @@ def intervals(section: Section, column: Column) -> Chart:
         traces.append({
             "type": "scatter",
             "mode": "markers",
+            "meta": {"variant": digest_of(each.name)},
             "x": [mean],
             "y": [at],
             "marker": marker_of(each),

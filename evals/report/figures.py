@@ -6,8 +6,9 @@ stranger's text goes through `safe`, and no such name can come from outside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from os.path import commonprefix
 from typing import Any
 
@@ -81,7 +82,32 @@ def names_axis(lines: Sequence[Line], **options: Any) -> Figure:
 
 
 def marker_of(each: Line, **options: Any) -> Figure:
-    return {"color": f"<{palette.colour(each.style)}>", "symbol": palette.shape(each.style), "size": 10, **options}
+    return {**_look(each.style), "size": 10, **options}
+
+
+def _look(style: int) -> Figure:
+    return {"color": f"<{palette.colour(style)}>", "symbol": palette.shape(style)}
+
+
+def restyled(figure: Figure, styles: Mapping[str, int]) -> Figure:
+    """The figure with each variant's marks as they are where it is shown: it was drawn for a table of its own."""
+    known = {digest_of(name): style for name, style in styles.items()}
+    return {**figure, "data": [_restyled(trace, known) for trace in figure.get("data", ())]}
+
+
+def digest_of(name: str) -> str:
+    """Stands for a variant's name in a trace, where no stranger's text may be."""
+    return blake2b(name.encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def _restyled(trace: Figure, styles: Mapping[str, int]) -> Figure:
+    meta = trace.get("meta")
+    name = meta.get("variant") if isinstance(meta, dict) else None
+    if not isinstance(name, str) or name not in styles:
+        return trace
+    look = _look(styles[name])
+    bars = {"error_x": {**trace["error_x"], "color": look["color"]}} if "error_x" in trace else {}
+    return {**trace, "marker": {**trace["marker"], **look}, **bars}
 
 
 def bars_of(low: float | None, mean: float, high: float | None, colour: str) -> Figure:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from evals.report import palette
-from evals.report.build import MARKS
 from evals.report.elements import el
 from evals.report.model import Column, Line, Report, Section, Value, Weights
 from evals.report.texts import DASH, counted, number, span
 from evals.report.weight_charts import shares
-from evals.statistics.verdicts import Finding
+from evals.statistics.verdicts import MARKS, MEANINGS, TOP, Finding
 
 OUTCOMES = {"passed": "holds", "failed": "fails", "error": "cannot be told"}
 
@@ -62,16 +61,17 @@ def main_table(section: Section, at: int) -> Element:
         _head("Failed", "Queries that failed. They score 0."),
     ]
     rows = [_row(section, each) for each in section.lines]
-    caption = el("caption", el("span", section.rules), legend())
+    caption = el("caption", el("span", section.rules), legend(section.baseline))
     table = el("table", caption, el("thead", el("tr", *heads)), el("tbody", *rows), class_="sortable main", id=f"t{at}")
     return el("div", table, class_="scrolled table", tabindex="0", role="region", aria_label="Scores of every variant")
 
 
-def legend() -> Element:
-    told = [el("span", el("b", mark), f" {words}") for mark, words in MARKS.values()]
-    top = el("span", el("b", "0.000", class_="top"), " the best, or not told from it")
+def legend(baseline: str) -> Element:
+    top = el("span", el("b", "0.000", class_="top"), f" {TOP}")
+    told = [el("span", el("b", mark), f" {MEANINGS[verdict]}") for verdict, mark in MARKS.items()]
+    against = el("span", "Against ", el("bdi", baseline), ":")
     doubt = el("span", el("b", "⚠", class_="doubt"), " point at it for a doubt")
-    return el("span", top, *told, doubt, class_="legend")
+    return el("span", top, against, *told, doubt, class_="legend")
 
 
 def _head(name: str, says: str, *, text: bool = False, falling: bool = False) -> Element:
@@ -117,7 +117,7 @@ def _cell(column: Column, line: Line, value: Value) -> Element:
 
 
 def _mark(finding: Finding) -> Element:
-    mark, words = MARKS[finding.verdict]
+    mark, words = MARKS[finding.verdict], f"{MEANINGS[finding.verdict]}, against the baseline"
     name = finding.verdict.value.replace(" ", "-")
     return el("span", mark, class_=f"verdict {name}", title=finding.sentence, role="img", aria_label=words)
 
@@ -180,7 +180,7 @@ def weights_text(weights: Weights) -> Element:
     pairs = [
         ("Best over these queries", f"{weights.in_sample:.4f} at {shares(weights, best.best)} ({best.fusion})"),
         ("All legs alike", f"{weights.untuned:.4f}"),
-        ("Band of equals", f"{tied:,} of {len(best.grid):,} points are not told from the best: any would do."),
+        ("Band of equals", f"{tied:,} of {len(best.grid):,} points are too close to the best to tell: any would do."),
         ("Oracle", f"{weights.oracle:.4f} {oracle}"),
     ]
     if weights.cross_fitted is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from evals.report.model import Line, Report, Section, Value
 from evals.report.texts import DASH, line, number
-from evals.statistics.verdicts import Verdict
+from evals.statistics.verdicts import MEANINGS, TOP, Verdict
 
 # Brackets and stars mean something behind the end of a row; some are other signs in old fonts.
 _SPECIAL = {
@@ -35,10 +35,14 @@ _SPECIAL = {
     "\N{NO-BREAK SPACE}": "~",
 }
 _DOUBLED = re.compile(r"([-'])(?=\1)")  # two of them would become one sign
-_MARKS = {Verdict.BETTER: "+", Verdict.WORSE: "-", Verdict.TIED: "=", Verdict.TOO_FEW: "?"}
-_LEGEND = (
-    r"Brackets hold intervals. Bold: the best, or not told from it. "
-    r"$^{+}$ better, $^{-}$ worse, $^{=}$ tied, $^{?}$ too few queries to tell, against "
+_MARKS = {  # the marks of every other table, as any LaTeX has them
+    Verdict.BETTER: r"\bigtriangleup",
+    Verdict.WORSE: r"\bigtriangledown",
+    Verdict.TIED: "=",
+    Verdict.TOO_FEW: "?",
+}
+_LEGEND = f"Brackets hold intervals. Bold: {TOP}. " + ", ".join(
+    f"$^{{{mark}}}$ {MEANINGS[verdict]}" for verdict, mark in _MARKS.items()
 )
 
 
@@ -68,7 +72,7 @@ def _table(section: Section) -> Iterable[str]:
     heads = ["Variant", *(column.metric for column in section.columns), "p50 ms", "p95 ms"]
     yield r"\begin{table}[tb]"
     yield r"\centering"
-    yield rf"\caption{{{escaped(told)}. {_LEGEND}{escaped(section.baseline)}. {escaped(section.rules)}}}"
+    yield rf"\caption{{{escaped(told)}. {_LEGEND}, against {escaped(section.baseline)}. {escaped(section.rules)}}}"
     yield rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}"
     yield r"\toprule"
     yield f"{' & '.join(map(escaped, heads))} \\\\"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from evals.report.build import MARKS
 from evals.report.model import Line, Report, Section, Value, Weights
 from evals.report.texts import code, line, number, span
 from evals.report.weight_charts import shares
+from evals.statistics.verdicts import MARKS, legend
 
 OUTCOMES = {"passed": "holds", "failed": "FAILS", "error": "CANNOT BE TOLD"}
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$#!{}])")
@@ -44,8 +44,7 @@ def _section(section: Section) -> Iterable[str]:
         yield _list(doubts)
     heads = ["Variant", *(column.metric for column in section.columns), "p50 ms", "p95 ms", "Index MB", "Failed"]
     yield table(heads, [_row(section, each) for each in section.lines], "l" + "r" * (len(heads) - 1))
-    legend = ", ".join(f"{mark} {words}" for mark, words in MARKS.values())
-    yield f"Bold: the best, or not told from it. {legend}. {escaped(section.rules)}"
+    yield f"{legend(escaped(section.baseline), 'Bold:')} {escaped(section.rules)}"
     yield _list(f"{column.metric}: {column.explanation}" for column in section.columns)
     for column in section.columns:
         found = section.findings[column.metric]
@@ -72,7 +71,7 @@ def _row(section: Section, each: Line) -> list[str]:
 def _cell(value: Value, *, top: bool) -> str:
     mean = f"**{number(value.mean)}**" if top else number(value.mean)
     interval = span(value.low, value.high)
-    parts = [mean, f"({interval})" if interval else "", MARKS[value.finding.verdict][0] if value.finding else ""]
+    parts = [mean, f"({interval})" if interval else "", MARKS[value.finding.verdict] if value.finding else ""]
     judged = "" if value.judged is None else f"judged {value.judged:.0%}"
     return " ".join(filter(None, (*parts, judged)))
 
@@ -93,7 +92,7 @@ def _weights(weights: Weights) -> Iterable[str]:
         told.append(f"Cross-fitted, to expect of new queries: {weights.cross_fitted:.4f}")
     told += [
         f"All legs alike: {weights.untuned:.4f}",
-        f"Not told from the best: {sum(best.tied)} of {len(best.grid)} points",
+        f"Too close to the best to tell: {sum(best.tied)} of {len(best.grid)} points",
         f"Oracle, the best weights for each query: {weights.oracle:.4f}",
     ]
     yield _list(told)

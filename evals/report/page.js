@@ -255,7 +255,7 @@
       if (!before) return this.moved("move", "new", `Not among the baseline's first ${depth}`);
       if (before === rank) return this.moved("move", "=", `Rank ${before} with the baseline, too`);
       const up = before > rank;
-      return this.moved(`move ${up ? "up" : "down"}`, `${up ? "▲" : "▼"} ${Math.abs(before - rank)}`,
+      return this.moved(`move ${up ? "up" : "down"}`, `${up ? "↑" : "↓"} ${Math.abs(before - rank)}`,
         `Rank ${before} with the baseline`);
     }
 

@@ -7,6 +7,9 @@ shapes; so 48 variants are told apart. None ever stands alone: a name is beside 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import blake2b
+
 STYLES = (
     ("#0072B2", "#56B4E9"),
     ("#B4500A", "#F0A45C"),
@@ -17,6 +20,7 @@ STYLES = (
     ("#5B3FA8", "#B7A3FF"),
     ("#8C2D19", "#FF9C8A"),
 )
+LEGS = ("vector", "fulltext", "trigram", "bm25", "fuzzy")  # whose colours are the first ones, wherever they stand
 SHAPES = ("circle", "square", "diamond")
 FIRST = (0, 0, 1, 0, 2, 1, 2, 2)  # each colour's first shape
 PAGE = {
@@ -43,6 +47,29 @@ PAGE = {
 def named() -> dict[str, tuple[str, str]]:
     """Every colour by the name under which style sheet and charts know it."""
     return {**PAGE, **{f"c{at}": pair for at, pair in enumerate(STYLES)}}
+
+
+def styles(names: Iterable[str]) -> dict[str, int]:
+    """The number of each name's colour and mark. It hangs on the names alone, and on no order in which they come.
+
+    A leg has its own. Any other has the one that its name draws, or the next that nobody in view has: first among the
+    colours that no leg has, then among all of them with other marks. So give all the names that are in view together.
+    """
+    given = set(names)
+    found = {name: LEGS.index(name) for name in given & set(LEGS)}
+    for name in sorted(given - set(LEGS)):
+        found[name] = _free(name, set(found.values()))
+    return found
+
+
+def _free(name: str, taken: set[int]) -> int:
+    drawn = int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big")
+    colours = {style % len(STYLES) for style in taken}
+    turn = range(len(LEGS), len(STYLES))
+    while not (free := [style for style in turn if style not in taken]):
+        turn = range(turn.stop, turn.stop + len(STYLES))
+    first = turn[drawn % len(turn)]
+    return min(free, key=lambda style: (style % len(STYLES) in colours, (style - first) % len(turn)))
 
 
 def colour(style: int) -> str:

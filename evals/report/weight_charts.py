@@ -60,7 +60,7 @@ def _curve(weights: Weights) -> Figure:
         "line": {"color": colour, "width": 9},
         "opacity": 0.3,
     }
-    traces.append({**band, "name": "not told from the best", "hoverinfo": "skip", "connectgaps": False})
+    traces.append({**band, "name": "too close to the best to tell", "hoverinfo": "skip", "connectgaps": False})
     star = {"symbol": "star", "size": 15, "color": colour, "line": {"color": "<card>", "width": 1}}
     traces.append({
         "type": "scatter", "mode": "markers", "x": [x[best.best]], "y": [best.means[best.best]], "marker": star,
@@ -94,7 +94,7 @@ def _line(weights: Weights, at: int, fusion: FusionWeights) -> Figure:
 
 
 def _triangle(weights: Weights) -> Figure:
-    """Three legs: a dot a point, those that are not told from the best ringed; crosses are what folds chose."""
+    """Three legs: a dot a point, those that are too close to the best to tell ringed; crosses are what folds chose."""
     best = weights.fusions[weights.chosen]
     hover = [f"{safe(shares(weights, at), 80)}<br>{mean:.3f}" for at, mean in enumerate(best.means)]
     size = max(5, min(17, 320 // (weights.steps + 1)))

@@ -1,6 +1,6 @@
 """What the numbers of a pair of systems come to: better, worse, tied within x, or too few queries to tell.
 
-Owns the rules and the words; it must not compute statistics. In this order:
+Owns the rules, the words and the marks; it must not compute statistics. In this order:
 
 - better, worse: the corrected p is below 1 - level (0.05), and the interval of the difference leaves 0 out;
 - tied: the whole interval lies within +-`tie`, and the queries are worth at least `fewest` equal ones;
@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -67,6 +67,27 @@ class Verdict(StrEnum):
     @property
     def opposite(self) -> Verdict:
         return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self, self)
+
+
+MARKS: Final[Mapping[str, str]] = {
+    Verdict.BETTER: "▲",
+    Verdict.WORSE: "▼",
+    Verdict.TIED: "=",
+    Verdict.TOO_FEW: "?",
+}
+MEANINGS: Final[Mapping[str, str]] = {
+    Verdict.BETTER: "better",
+    Verdict.WORSE: "worse",
+    Verdict.TIED: "tied",
+    Verdict.TOO_FEW: "too few queries to tell",
+}
+TOP: Final = "the best, or too close to the best to tell"  # what a table marks in each column
+
+
+def legend(baseline: str, top: str = "*") -> str:
+    """What the marks of a table mean, the same everywhere; `top` is how the best are marked there."""
+    told = ", ".join(f"{mark} {MEANINGS[verdict]}" for verdict, mark in MARKS.items())
+    return f"{top} {TOP}. Against {baseline}: {told}."
 
 
 @dataclass(frozen=True, slots=True)

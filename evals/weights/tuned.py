@@ -190,7 +190,7 @@ class Tuned:
             return f"Tuning is worth it: {found}. {promised}"
         if gain.high < 0:
             return f"Tuning does harm: {found}. {promised} Keep all legs alike."
-        return f"Tuning is not told from all legs alike: {found}. {promised}"
+        return f"Tuned weights and all legs alike are too close to tell: {found}. {promised}"
 
     def variant(
         self, base: Variant, *, per_kind: bool = False, classifier: str = "rules", even_so: bool = False

@@ -23,7 +23,7 @@ from workbench.book.document import Notebook
 from workbench.book.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
 from workbench.book.running import Runner
 from workbench.ui import blocks, theme
-from workbench.ui.outputs import VIEWS, Shown, colours, compare, compare_look, evaluate, searching
+from workbench.ui.outputs import VIEWS, Shown, compare, compare_look, evaluate, searching
 from workbench.ui.outputs.compare_look import Look
 
 HEADER = '```notebook\ncollection = "kettles"\nsplit = "test"\n```\n\n'
@@ -120,10 +120,10 @@ def test_a_row_tells_score_interval_verdict_judged_and_time(store: Store):
     assert "bm25" in score["hint"]
     assert rows["vector"][3]["text"].endswith("%")
     assert "p95" in rows["vector"][4]["hint"]
-    assert any(note.startswith("* the best, or not told from it.") for note in found["notes"])
+    assert any(note.startswith("* the best, or too close to the best to tell.") for note in found["notes"])
 
 
-def test_all_that_are_not_told_from_the_best_are_marked_and_not_the_highest_number_alone(store: Store):
+def test_all_that_are_too_close_to_the_best_are_marked_and_not_the_highest_number_alone(store: Store):
     rows = table(page(HEADER + EVALUATE), "scores")["rows"]
     assert [row[2]["strong"] for row in rows] == [True, True, True]  # two queries tell nothing apart
 
@@ -180,8 +180,8 @@ def test_a_cell_of_the_heatmap_shows_the_queries_of_that_kind(store: Store):
     assert asked in pressable(table(app, "kinds"))
     press(app, **asked)
     assert texts(table(app, "queries")) == ["E-42"]
-    assert app.selectbox(key="cell.it.group").value == "kind:identifier"
-    app.selectbox(key="cell.it.group").select("").run()
+    assert app.selectbox(key="cell.it.kind").value == "kind:identifier"
+    app.selectbox(key="cell.it.kind").select("").run()
     assert len(table(app, "queries")["rows"]) == 2
 
 
@@ -273,11 +273,26 @@ def test_where_relevant_documents_stand_is_told_without_a_page_too(store: Store)
     assert "The teapot" not in {row[1].text for row in stood.rows}  # judged, and not relevant
 
 
+def test_a_link_opens_the_queries_of_a_kind_in_their_order(store: Store):
+    app = page(HEADER + EVALUATE, variant="vector")
+    app.selectbox(key="cell.it.kind").select("kind:identifier").run()
+    app.selectbox(key="cell.it.order").select("divided").run()
+    link = dict(app.query_params)
+    assert (link["kind"], link["order"]) == ("kind:identifier", "divided")
+    opened = page(HEADER + EVALUATE, **link)
+    assert [opened.selectbox(key=f"cell.it.{each}").value for each in ("kind", "order")] == [
+        "kind:identifier",
+        "divided",
+    ]
+    opened.selectbox(key="cell.it.order").select("worst").run()
+    assert "order" not in opened.query_params
+
+
 @pytest.mark.parametrize(
     ("ranks", "said", "tone"),
     [
-        ({"one": 1, "other": 4}, "▲ 3", "win"),
-        ({"one": 4, "other": 1}, "▼ 3", "loss"),
+        ({"one": 1, "other": 4}, "↑ 3", "win"),
+        ({"one": 4, "other": 1}, "↓ 3", "loss"),
         ({"one": 2, "other": 2}, "=", "faint"),
         ({"one": None, "other": 2}, "gone", "loss"),
         ({"one": 2, "other": None}, "new", "win"),
@@ -409,17 +424,21 @@ def test_names_of_colours_become_the_light_or_the_dark_one():
 
 
 def test_a_leg_has_the_colour_that_it_has_everywhere():
-    known = [(theme.LEGS[leg].light, theme.LEGS[leg].dark) for leg in colours.LEGS]
+    known = [(theme.LEGS[leg].light, theme.LEGS[leg].dark) for leg in palette.LEGS]
     assert known == list(palette.STYLES[: len(known)])
+    assert palette.styles(["mine", *palette.LEGS]) == {**{leg: at for at, leg in enumerate(palette.LEGS)}, "mine": 6}
 
 
 def draw_colours() -> None:
     import streamlit as st
 
+    from evals.report import palette
     from workbench.ui.outputs import colours
 
+    colours.in_view(palette.styles(["bm25", "hybrid", "other", "third"]))
     st.session_state["first"] = colours.styles(["hybrid", "bm25"])
     st.session_state["then"] = colours.styles(["other", "bm25", "hybrid"])
+    st.session_state["new"] = colours.styles(["fourth", "hybrid"])
 
 
 def test_a_variant_keeps_its_colour_from_cell_to_cell():
@@ -428,6 +447,7 @@ def test_a_variant_keeps_its_colour_from_cell_to_cell():
     assert then["hybrid"] == first["hybrid"]
     assert then["bm25"] == first["bm25"]
     assert len(set(then.values())) == 3
+    assert len(set(app.session_state["new"].values())) == 2
 
 
 words = strategies.text(strategies.characters(codec="utf-8", exclude_characters="\0"), min_size=1)

@@ -46,7 +46,7 @@ def test_variants_stand_side_by_side_with_grades_and_movement(store):
     for card in second["cards"]:
         before = places.get(card["item"])
         moved = "new" if before is None else "=" if before == card["rank"] else str(abs(before - card["rank"]))
-        assert card["move"]["text"].strip("▲▼") == moved
+        assert card["move"]["text"].strip("↑↓") == moved
 
 
 def test_a_query_that_nobody_labelled_has_no_badges(store):
@@ -68,7 +68,9 @@ def test_a_card_says_each_legs_rank_score_and_part_and_its_way(store):
     card = column["cards"][0]
     assert {leg["label"] for leg in card["legs"]} == {"Vector", "Full text"}
     assert 0 < sum(leg["share"] for leg in card["legs"]) <= 100.001
-    assert [stage for stage, *_ in card["way"]] == ["fuse", "rerank", "cut"]
+    assert [said for said, *_ in card["way"]] == ["put together", "second look", "shown"]
+    assert [exact for *_, exact in card["way"]] == ["fuse", "rerank", "cut"]
+    assert card["says"].startswith("Found by its ")
     assert card["way"][-1][1] == 1
     stages = {stage["name"]: stage for stage in column["stages"]}
     assert sum(each["count"] for each in stages["cut"]["dropped"]) == stages["rerank"]["kept"] - 2
@@ -85,6 +87,8 @@ def test_what_a_corpus_says_is_handed_over_as_it_is_and_written_nowhere(store):
     app = page(cell=CELL, document="Trap", against="*")
     card = next(card for card in columns(app)[0]["cards"] if card["item"] == "<i>id</i>")
     assert card["title"] == f"Trap {SCRIPT} {MARKUP}"
+    assert "".join(text for text, _ in card["heading"]) == card["title"]
+    assert ["Trap", True] in card["heading"]
     assert SCRIPT not in written(app)
     assert "<i>id</i>" not in written(app)
     assert "&lt;i&gt;id&lt;/i&gt; is there" in written(app)
@@ -131,7 +135,11 @@ def test_a_card_is_explained_leg_by_leg_in_its_own_column(store):
     first = next(block for block in shown.output.blocks if block.type == "hits").columns[1].hits[0]
     account = handed(page(cell=CELL, document=first.id, against="vector"), COLUMNS)["account"]
     assert (account["column"], account["id"]) == (1, first.id)
-    assert account["lines"][0].startswith(f"{first.id} is there: 1st of 4")
+    text, exact = account["lines"][0]
+    assert text == f"This passage of “{first.title}” is there, at rank 1 of 4."
+    assert exact.startswith(f"{first.id} is there: 1st of 4")
+    assert account["lines"][1][0] == "Found by its meaning, at rank 1."
+    assert account["lines"][1][1].startswith("vector: 1st, scoring ")
 
 
 def test_a_document_that_is_missed_is_named_by_its_title_and_explained_in_each_column(store):
@@ -140,7 +148,9 @@ def test_a_document_that_is_missed_is_named_by_its_title_and_explained_in_each_c
     app.text_input(key=widget("missed")).input("the teapot").run()
     assert app.query_params["document"] == "the teapot"
     said = written(settled(app))
-    assert said.count("teapot is not among the 1 results.") == 2
+    assert said.count("“The teapot” is not among the 1 results.") == 2
+    assert said.count("teapot is not among the 1 results.</small>") == 2
+    assert " results shown it would come in, at rank " in said
     assert "With top_k = " in said
     assert handed(app, COLUMNS)["account"] is None
 

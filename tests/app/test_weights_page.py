@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -130,13 +131,66 @@ def test_a_point_is_kept_as_a_variant_under_a_name_of_its_own(page, monkeypatch,
 
     monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
     visit(page, **WORDS, weights="13-7")
-    for _ in range(2):
-        next(button for button in page.button if button.label == "Keep as variant").click().run()
+    for _ in range(2):  # what is kept already is not kept twice
+        page.button(key="weights.keep").click().run()
         assert not page.exception
-    first, second = (kept.name for kept in kept_variants.listed())
-    assert [leg.weight for leg in variant_of(first).legs] == [0.65, 0.35]
-    assert variant_of(second).id == variant_of(first).id
-    assert f"Kept as <b>{second}</b>" in written(page)
+    (kept,) = kept_variants.listed()
+    assert kept.name == page.text_input(key="weights.name").value == "bm25 + fulltext, 13-7 of 20"
+    assert [leg.weight for leg in variant_of(kept.name).legs] == [0.65, 0.35]
+    assert f"Kept as <b>{kept.name}</b>" in written(page)
+    assert f"./variants?{urlencode({'variant': kept.name})}" in written(page)
+
+
+@pytest.fixture
+def named(page: AppTest, monkeypatch, tmp_path) -> AppTest:
+    """The page with a point that was kept under a name that somebody typed."""
+    monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
+    visit(page, **WORDS, weights="13-7")
+    page.text_input(key="weights.name").input("mostly words").run()
+    page.button(key="weights.keep").click().run()
+    assert [kept.name for kept in kept_variants.listed()] == ["mostly words"]
+    return page
+
+
+def test_a_typed_name_stays_while_the_point_moves_until_it_is_used(named):
+    visit(named, **WORDS, weights="12-8")
+    assert named.text_input(key="weights.name").value == "bm25 + fulltext, 12-8 of 20"
+    named.text_input(key="weights.name").input("another").run()
+    visit(named, **WORDS, weights="11-9")
+    assert named.text_input(key="weights.name").value == "another"
+    named.text_input(key="weights.name").input("").run()
+    assert named.text_input(key="weights.name").value == "bm25 + fulltext, 11-9 of 20"
+
+
+def test_a_taken_name_is_said_and_can_be_replaced(named):
+    visit(named, **WORDS, weights="12-8")
+    named.text_input(key="weights.name").input("mostly words").run()
+    named.button(key="weights.keep").click().run()
+    assert "Another variant is kept as <b>mostly words</b> already" in written(named)
+    assert kept_variants.get("mostly words").valid().legs[0].weight == 0.65
+    named.button(key="weights.replace").click().run()
+    (kept,) = kept_variants.listed()
+    assert kept.valid().legs[0].weight == 0.6
+    assert "Kept as <b>mostly words</b>" in written(named)
+
+
+def test_the_name_of_a_preset_is_refused_in_a_sentence(named):
+    named.text_input(key="weights.name").input("local-rag").run()
+    named.button(key="weights.keep").click().run()
+    assert "local-rag&#x27; is a preset, and stays one." in written(named)
+    assert len(kept_variants.listed()) == 1
+
+
+def test_what_is_kept_goes_into_an_evaluate_cell_of_a_notebook_that_is_chosen(named, tmp_path):
+    named.selectbox(key="weights.use").select("A new notebook").run()
+    assert not named.exception
+    assert "./notebook?notebook=weights&amp;cell=" in written(named)
+    text = (tmp_path / "notebooks" / "weights.md").read_text()
+    assert "```evaluate" in text
+    assert 'variants = ["bm25", "fulltext", "mostly words"]' in text
+    assert 'collection = "kettles"' in text
+    named.selectbox(key="weights.use").select("weights").run()
+    assert (tmp_path / "notebooks" / "weights.md").read_text().count("```evaluate") == 2
 
 
 def test_work_that_somebody_stopped_can_be_begun_again(page):

@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect, sync_playwright
 
 from core import bridge
 from core.store.engine import Store
@@ -34,6 +35,8 @@ FLAGS = (
 )
 SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
 Visit = Callable[..., Page]
+Browse = Callable[..., Page]
+Scheme = Literal["light", "dark"]
 
 expect.set_options(timeout=60_000)  # the model loads once after a start, which takes its time on a busy machine
 
@@ -91,29 +94,43 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visit(chromium: Browser, address: str) -> Iterator[Visit]:
-    """Opens a page of a given width and colour scheme; nothing may fail in it unseen."""
-    failures: list[str] = []
-    contexts = []
+def browse(chromium: Browser) -> Iterator[Browse]:
+    """Opens an address as somebody who was never here before; nothing may fail in it unseen.
 
-    def go(path: str = "/", *, width: int = 1440, scheme: str = "light") -> Page:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # type: ignore[arg-type]
-        )
-        contexts.append(context)
-        page = context.new_page()
+    `strict`: it may say nothing in the console either, and ask for nothing but files, as it is offline.
+    """
+    failures: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def go(url: str, *, width: int = 1440, height: int = 900, scheme: Scheme = "light", strict: bool = False) -> Page:
+        size: ViewportSize = {"width": width, "height": height}
+        contexts.append(chromium.new_context(viewport=size, color_scheme=scheme, offline=strict))
+        page = contexts[-1].new_page()
         page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on("dialog", lambda dialog: failures.append(dialog.message))
-        page.goto(address + path)
-        page.locator(".rb-leg").first.wait_for()
+        if strict:
+            page.on("console", lambda message: failures.append(message.text))
+            page.on("request", lambda asked: failures.append(asked.url) if not asked.url.startswith("file:") else None)
+        page.goto(url)
         return page
 
     yield go
     for context in contexts:
         context.close()
     assert failures == []
+
+
+@pytest.fixture
+def visit(browse: Browse, address: str) -> Visit:
+    """Opens a page of a given width and colour scheme, and waits until its legs are there."""
+
+    def go(path: str = "/", **look: Any) -> Page:
+        page = browse(address + path, **look)
+        page.locator(".rb-leg").first.wait_for()
+        return page
+
+    return go
 
 
 @pytest.fixture
@@ -126,3 +143,8 @@ def picture() -> Callable[[Page, str], None]:
             page.screenshot(path=Path(folder) / f"{name}.png")
 
     return take
+
+
+def report(page: Page, about: str) -> Locator:
+    """What came of the work on one collection, whatever else was done at this address."""
+    return page.locator('[class*="st-key-work-"][class*="-box"]').filter(has_text=about)

@@ -18,6 +18,7 @@ from core.store.engine import Store
 from evals import library
 from evals.store import chain
 from tests.app.corpus import SCRIPT
+from tests.browser.conftest import report
 
 pytestmark = pytest.mark.browser
 
@@ -100,7 +101,7 @@ def test_uploaded_files_become_a_collection_that_is_searched_and_dropped(opened,
     expect(table(page, "Remarks on the input")).to_contain_text("corpus.jsonl, line 3")
     picture(page, "collections-report")
 
-    page.get_by_role("button", name="Show it").click()
+    report(page, UPLOADED).get_by_role("button", name="Show it").click()
     expect(page.get_by_role("heading", name=UPLOADED)).to_be_visible()
     page.get_by_role("link", name="Search it").first.click()
     box = page.get_by_role("textbox", name="Query")
@@ -121,8 +122,8 @@ def test_uploaded_files_become_a_collection_that_is_searched_and_dropped(opened,
     gone.click()
     expect(page.get_by_text("is gone.")).to_be_visible()
     expect(table(page, "Collections")).not_to_contain_text(UPLOADED)
-    page.get_by_role("button", name="Close").click()
-    expect(page.get_by_text("2 documents added")).to_have_count(0)
+    report(page, UPLOADED).get_by_role("button", name="Close").click()
+    expect(report(page, UPLOADED)).to_have_count(0)
 
 
 def test_documents_are_found_while_one_types_and_open_with_their_chunks(opened, picture):

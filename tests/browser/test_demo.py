@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.app.corpus import HOSTILE, MARKUP, SCRIPT
-from tests.browser.conftest import served
+from tests.browser.conftest import Browse, served
 
 pytestmark = pytest.mark.browser
 
@@ -32,29 +33,15 @@ def hostile(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 @pytest.fixture
-def go(chromium: Browser) -> Iterator[Open]:
-    """Opens a page as a visitor who was never here before; nothing may fail in it unseen."""
-    failures: list[str] = []
-    contexts = []
+def go(browse: Browse) -> Open:
+    """Opens a demo as a visitor who was never here before."""
 
-    def visit(address: str, query: str = "", *, width: int = 1440, scheme: str = "light", path: str = "/") -> Page:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # type: ignore[arg-type]
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.on("dialog", lambda dialog: failures.append(dialog.message))
-        page.goto(f"{address}{path}{f'?query={quote(query)}' if query else ''}")
+    def visit(address: str, query: str = "", *, path: str = "/", **look: Any) -> Page:
+        page = browse(f"{address}{path}{f'?query={quote(query)}' if query else ''}", **look)
         page.locator(".demo-head").wait_for()
         return page
 
-    yield visit
-    for context in contexts:
-        context.close()
-    assert failures == []
+    return visit
 
 
 def column(page: Page, name: str) -> Locator:

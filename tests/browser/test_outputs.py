@@ -7,9 +7,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.app.corpus import MARKUP, SCRIPT
+from tests.browser.conftest import Browse
 
 pytestmark = pytest.mark.browser
 
@@ -51,25 +52,13 @@ def book(home: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def read(chromium: Browser, address: str, book: str) -> Iterator[Open]:
-    """Opens the notebook; nothing may fail in it unseen."""
-    failures: list[str] = []
-    contexts = []
+def read(browse: Browse, address: str, book: str) -> Open:
+    """Opens the notebook."""
 
     def go(*, width: int = 1440, **place: str) -> Page:
-        context = chromium.new_context(viewport={"width": width, "height": 1000})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.on("dialog", lambda dialog: failures.append(dialog.message))
-        page.goto(f"{address}/notebook?{urlencode({'notebook': book, **place})}")
-        return page
+        return browse(f"{address}/notebook?{urlencode({'notebook': book, **place})}", width=width, height=1000)
 
-    yield go
-    for context in contexts:
-        context.close()
-    assert failures == []
+    return go
 
 
 def ran(page: Page, name: str, shows: str) -> Locator:
@@ -77,7 +66,7 @@ def ran(page: Page, name: str, shows: str) -> Locator:
     cell = page.locator(f".st-key-cell-{name}")
     cell.get_by_role("button", name="Run", exact=True).click()
     cell.locator(shows).first.wait_for(timeout=60_000)
-    expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+    expect(page.get_by_role("button", name="Stop", exact=True, disabled=False)).to_have_count(0)
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     return cell
 
@@ -87,10 +76,10 @@ def test_a_card_says_why_it_is_there_and_a_link_opens_it_again(read):
     cell = ran(page, "apart", ".card")
     cell.locator(".column").nth(1).locator(".ask").first.click()
     expect(cell.locator(".why .legs td.leg")).to_have_text("Full text")
-    expect(cell.locator(".why .account li").first).to_contain_text("is there: 1st of")
+    expect(cell.locator(".why .account li").first).to_contain_text("is there, at rank 1 of")
     page.wait_for_url("**against=fulltext**")
     page.reload()
-    expect(page.locator(".st-key-cell-apart .why .account li").first).to_contain_text("is there: 1st of")
+    expect(page.locator(".st-key-cell-apart .why .account li").first).to_contain_text("is there, at rank 1 of")
 
 
 def test_what_only_one_column_has_is_told_apart_and_lines_lead_to_what_both_have(read):

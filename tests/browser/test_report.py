@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from evals.report import write
+from tests.browser.conftest import Browse
 from tests.evals import reports
 
 pytestmark = pytest.mark.browser
@@ -22,31 +24,13 @@ def files(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def open_report(chromium: Browser, files: dict[str, Path]) -> Iterator[Callable[..., Page]]:
+def open_report(browse: Browse, files: dict[str, Path]) -> Callable[..., Page]:
     """Opens a report; it may ask for nothing but itself, and complain of nothing."""
-    complaints: list[str] = []
-    contexts = []
 
-    def go(name: str = "plausible", *, width: int = 1440, scheme: str = "light") -> Page:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # type: ignore[arg-type]
-            offline=True,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
-        page.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith("file:") else None)
-        page.goto(files[name].as_uri())
-        return page
+    def go(name: str = "plausible", **look: Any) -> Page:
+        return browse(files[name].as_uri(), strict=True, **look)
 
-    yield go
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    return go
 
 
 def names(page: Page) -> list[str]:

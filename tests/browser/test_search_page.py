@@ -139,7 +139,10 @@ def test_an_item_found_by_all_legs_says_so_to_those_who_cannot_see_the_dots(visi
     settled(page)
     card = column(page, "Full text").locator('[data-item="descale"]')
     expect(card.get_by_role("img")).to_have_accessible_name(
-        re.compile(r"Found by Vector at rank \d, Full text at rank 1, Trigram at rank \d")
+        re.compile(
+            r"Found by its meaning at rank \d \(Vector\), by its words at rank 1 \(Full text\), "
+            r"by its spelling at rank \d \(Trigram\)"
+        )
     )
 
 

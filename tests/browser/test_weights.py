@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from core import bridge
 from core.store import collections
@@ -18,6 +18,7 @@ from evals import library
 from evals.labels import Label
 from evals.store import chain
 from tests.app.corpus import MARKUP, SCRIPT, Listed
+from tests.browser.conftest import Browse
 
 pytestmark = pytest.mark.browser
 
@@ -58,29 +59,16 @@ def traps(home: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def weigh(chromium: Browser, address: str, traps: None) -> Iterator[Open]:
-    """Opens the page; nothing may fail in it unseen."""
-    failures: list[str] = []
-    contexts = []
+def weigh(browse: Browse, address: str, traps: None) -> Open:
+    """Opens the page, and waits for its list."""
 
     def go(*, width: int = 1440, scheme: str = "light", **view: str) -> Page:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # type: ignore[arg-type]
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.on("dialog", lambda dialog: failures.append(dialog.message))
-        page.goto(f"{address}/weights?{urlencode({'collection': 'traps', 'legs': LEGS, **view})}")
+        said = urlencode({"collection": "traps", "legs": LEGS, **view})
+        page = browse(f"{address}/weights?{said}", width=width, scheme=scheme)
         page.locator(".list li").first.wait_for(timeout=60_000)
         return page
 
-    yield go
-    for context in contexts:
-        context.close()
-    assert failures == []
+    return go
 
 
 def at(page: Page, across: float, down: float) -> tuple[float, float]:
@@ -97,7 +85,7 @@ def counts(page: Page) -> list[str]:
     return page.locator(".counts b").all_inner_texts()
 
 
-def said(page: Page) -> dict[str, list[str]]:
+def said_in(page: Page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
@@ -115,7 +103,7 @@ def test_score_wins_and_results_follow_while_the_pointer_is_down(weigh):
         seen.append((page.locator(".mean").inner_text(), counts(page), titles(page)))
     for what in zip(*seen, strict=True):
         assert len({str(each) for each in what}) > 1, "score, counts and list each changed before the release"
-    assert "weights" not in said(page)
+    assert "weights" not in said_in(page)
     page.mouse.up()
     page.wait_for_url("**weights=0-20-0**")
     after = (page.locator(".mean").inner_text(), counts(page), titles(page))
@@ -147,7 +135,7 @@ def test_a_weight_drags_too_and_the_others_share_the_rest(weigh):
     expect(page.locator(".slider output")).to_have_text(["1.00", "0.00", "0.00"])
     page.mouse.move(box["x"] + 1, middle, steps=4)
     expect(page.locator(".slider output")).to_have_text(["0.00", "0.40", "0.60"])
-    assert said(page)["weights"] == ["10-4-6"]
+    assert said_in(page)["weights"] == ["10-4-6"]
     page.mouse.up()
     page.wait_for_url("**weights=0-8-12**")
 
@@ -184,7 +172,7 @@ def test_a_query_that_moved_is_one_click_away(weigh):
     text = mover.locator(".what").inner_text()
     mover.click()
     expect(page.locator(".asked")).to_have_text(text)
-    assert said(page)["weights"] == ["0-0-20"]
+    assert said_in(page)["weights"] == ["0-0-20"]
 
 
 def test_what_is_compared_with_is_in_the_address(weigh):
@@ -201,6 +189,30 @@ def test_four_legs_have_a_surface_of_any_two(weigh):
     expect(page.locator(".plot .leg")).to_have_text(["BM25", "Fuzzy", "Full text + Trigram"])
     page.mouse.click(*at(page, 0.5, 0.06))
     page.wait_for_url("**weights=0-5-5-0**")
+
+
+@pytest.fixture
+def own(home: Path) -> Iterator[Path]:
+    """Where variants and notebooks are kept; nothing of it is left to other tests."""
+    yield home
+    for folder in (home / "variants", home / "notebooks"):
+        for file in folder.glob("mostly words*"):
+            file.unlink()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_a_mix_is_kept_under_a_name_and_leads_to_the_variants_page_and_a_notebook(weigh, own, picture, width, scheme):
+    page = weigh(legs="bm25,fulltext", weights="5-15", width=width, scheme=scheme)
+    page.get_by_role("textbox", name="Name", exact=True).fill("mostly words")
+    page.get_by_role("button", name="Keep as variant").click()
+    said = page.get_by_role("status").filter(has_text="Kept as mostly words")
+    expect(said).to_be_visible()
+    expect(page.get_by_role("combobox", name="Use in an evaluate cell")).to_be_visible()
+    said.scroll_into_view_if_needed()
+    picture(page, f"weights-kept-{width}-{scheme}")
+    said.get_by_role("link", name="Open in Variants").click()
+    expect(page.get_by_text("mostly words").first).to_be_visible()
+    assert said_in(page) == {"variant": ["mostly words"]}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

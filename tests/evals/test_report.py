@@ -457,7 +457,7 @@ def test_latex_is_a_booktabs_table_with_the_top_group_bold(plausible):
     assert set(re.findall(r"\\usepackage\{(\w+)\}", text)) == {"booktabs"}
     assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
     row = next(line for line in text.splitlines() if line.startswith("hybrid rrf"))
-    assert re.search(r"\\textbf\{0\.\d{3}\}\$\^\{\+\}\$ \{\\scriptsize \[0\.\d{3}, 0\.\d{3}\]\}", row)
+    assert re.search(r"\\textbf\{0\.\d{3}\}\$\^\{\\bigtriangleup\}\$ \{\\scriptsize \[0\.\d{3}, 0\.\d{3}\]\}", row)
     assert row.endswith(r" \\")
     bare = next(line for line in text.splitlines() if line.startswith("fulltext"))
     assert "textbf" not in bare

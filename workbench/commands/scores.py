@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from evals.lab.tables import LEGEND, MARKS
 from workbench.commands import telling
 
 if TYPE_CHECKING:
@@ -34,7 +33,9 @@ def show(board: Board, on: Console | None = None) -> None:
     title = f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}"
     telling.table(title, columns, rows, right=costs, spare=(judged, times, *board.metrics[:0:-1]), on=on)
     if len(board.names) > 1:
-        telling.say(LEGEND.format(board.baseline))
+        from evals.statistics.verdicts import legend
+
+        telling.say(legend(board.baseline))
     if any(run.latency and not run.latency.live for run in board.runs):
         telling.say(
             "~ Latencies are estimates, made while queries were under way together; rankbook eval --time-live, or "
@@ -65,13 +66,15 @@ def verdict(finding: Finding) -> str:
 
 
 def _cell(board: Board, metric: str, name: str) -> str:
+    from evals.statistics.verdicts import MARKS
+
     cell = board.cells(metric).get(name)
     if cell is None:
         return "-"
     marks = "*" if len(board.names) > 1 and name in board.best(metric) else ""
     finding = board.finding(metric, name)
     mean, *interval = figure(cell).split(" ", 1)
-    return "\n".join([f"{mean} {marks}{MARKS[str(finding.verdict)] if finding else ''}".strip(), *interval])
+    return "\n".join([f"{mean} {marks}{MARKS[finding.verdict] if finding else ''}".strip(), *interval])
 
 
 def figure(cell: Cell) -> str:

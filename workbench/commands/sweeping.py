@@ -157,7 +157,7 @@ def _show_sweep(summary: SweepSummary, base: Variant) -> None:
 
 
 def _show_points(summary: SweepSummary) -> None:
-    """The whole curve of two legs; of more the best points. * is the best, = cannot be told from it."""
+    """The whole curve of two legs; of more the best points. * is the best, = is too close to it to tell."""
     points = list(summary.points)
     legs = tuple(points[0].weights)
     if len(legs) > 2:

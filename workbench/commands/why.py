@@ -1,4 +1,4 @@
-"""`rankbook why`: the account of one document under one query, in sentences."""
+"""`rankbook why`: the account of one document under one query, in plain sentences, the exact ones beneath."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     if as_json:
         telling.as_json(account.to_data())
         return
-    for sentence in account.sentences():
-        typer.echo(telling.printable(sentence))
+    for each in account.told():
+        typer.echo(telling.printable(each.text))
+        if each.exact:  # for engineers, quieter
+            typer.secho(f"    {telling.printable(each.exact)}", dim=True)
 
 
 def _chosen(

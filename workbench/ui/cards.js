@@ -8,8 +8,8 @@ const made = (tag, className, text) => {
 
 const where = (card) => [card.path.join(" › "), card.page].filter(Boolean).join(" · ");
 
-const snippet = (pieces) => {
-  const line = made("p", "snippet");
+const marked = (tag, className, pieces) => {
+  const line = made(tag, className);
   line.append(...pieces.map(([text, hit]) => made(hit ? "mark" : "span", "", text)));
   return line;
 };
@@ -17,7 +17,7 @@ const snippet = (pieces) => {
 const dots = (found) => {
   const group = made("span", "dots");
   const by = found.filter((dot) => dot.rank);
-  const said = `Found by ${by.map((dot) => `${dot.label} at rank ${dot.rank}`).join(", ")}`;
+  const said = `Found ${by.map((dot) => `${dot.how} at rank ${dot.rank} (${dot.label})`).join(", ")}`;
   group.setAttribute("role", "img");
   group.setAttribute("aria-label", said);
   group.title = said;
@@ -50,14 +50,14 @@ const shine = (item) => window.dispatchEvent(new CustomEvent("rankbook-item", { 
 const cardOf = (card, open) => {
   const entry = made("li", "card");
   entry.dataset.item = card.item;
-  const title = made("button", "title", card.title);
+  const title = marked("button", "title", card.heading);
   title.type = "button";
   title.onclick = () => open(card.id);
   const head = made("div", "head");
   head.append(title);
   const body = made("div", "body");
   if (where(card)) body.append(made("p", "where", where(card)));
-  body.append(snippet(card.snippet), foot(card));
+  body.append(marked("p", "snippet", card.snippet), foot(card));
   const score = made("span", "score mono", card.score);
   score.title = "The leg's own score; scores of different legs do not compare.";
   entry.append(made("span", "rank mono", card.rank), head, score, body);

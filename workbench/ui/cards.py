@@ -11,11 +11,12 @@ from typing import Any
 
 import streamlit as st
 
+from core.explain import words
 from core.types import Hit, Query
 from workbench.behind import headings
 from workbench.ui.finding import Found
 from workbench.ui.labelling import Judged
-from workbench.ui.marking import Segments, snippet
+from workbench.ui.marking import Segments, marked, snippet
 from workbench.ui.theme import LEGS, read
 
 MOST_FACTS = 3
@@ -24,15 +25,17 @@ Card = dict[str, Any]
 passage_of = headings.passage_of
 
 
-def _component(name: str, html: str) -> Any:
-    css = f"{read('shared.css')}\n{read(f'{name}.css')}"
-    return st.components.v2.component(f"rankbook.{name}", html=html, css=css, js=read(f"{name}.js"))
+def _component(name: str, html: str, *before: str) -> Any:
+    """Its script and style stand in files of its name, after those that it shares with others."""
+    css = "\n".join(read(f"{each}.css") for each in ("shared", *before, name))
+    js = "\n".join(read(f"{each}.js") for each in (*before, name))
+    return st.components.v2.component(f"rankbook.{name}", html=html, css=css, js=js)
 
 
 _cards = _component("cards", '<ol class="cards"></ol><button class="more" type="button" hidden></button>')
 _chips = _component("chips", '<ul class="chips" aria-label="Example queries"></ul>')
 _document = _component(
-    "document", '<div class="head"></div><div class="parts"></div><div class="text" tabindex="0"></div>'
+    "document", '<div class="head"></div><div class="parts"></div><div class="text" tabindex="0"></div>', "titled"
 )
 
 
@@ -79,13 +82,17 @@ def _card(hit: Hit, rank: int, found: Found, judged: Judged, fields: Sequence[st
         "item": hit.item_id,
         "rank": rank,
         "title": title_of(hit.title, hit.item_id),
+        "heading": _pieces(marked(title_of(hit.title, hit.item_id), found.keywords)),
         "path": path_of(hit),
         "page": page_of(hit),
         "score": f"{hit.score:.3f}",
         "snippet": _pieces(snippet(passage_of(hit), found.keywords)),
         "facts": facts_of(hit.metadata, fields),
         "badge": badge_of(judged, hit.item_id),
-        "dots": [{"leg": leg, "label": LEGS[leg].label, "rank": ranks.get(leg)} for leg in found.columns],
+        "dots": [
+            {"leg": leg, "label": LEGS[leg].label, "how": words.how(leg), "rank": ranks.get(leg)}
+            for leg in found.columns
+        ],
     }
 
 

@@ -28,6 +28,8 @@ class Place(Addressed):
     document: str = ""
     weights: str = ""
     against: str = ""
+    kind: str = ""
+    order: str = ""
 
     def within(self, cell: str) -> Place:
         """As that cell sees it: another's selection is none of its own."""

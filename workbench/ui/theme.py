@@ -75,7 +75,7 @@ OPTIONS = {
     **{f"theme.light.{name}": value for name, value in _LIGHT.items()},
     **{f"theme.dark.{name}": value for name, value in _DARK.items()},
     "theme.baseRadius": "8px",
-    "theme.showWidgetBorder": "true",
+    "theme.showWidgetBorder": True,
 }
 
 MARK = Path(__file__).with_name("mark.svg")

@@ -12,12 +12,15 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.names import composed
 from workbench.behind.collections.shown import Shelved
-from workbench.ui import errors, theme
+from workbench.ui import errors, may, theme
 from workbench.ui.collections import about as collections_about
 from workbench.ui.collections import add as collections_add
+from workbench.ui.collections import ask as collections_ask
 from workbench.ui.collections import browse as collections_browse
+from workbench.ui.collections import cached as collections_cached
 from workbench.ui.collections import extend as collections_extend
 from workbench.ui.collections import listing as collections_list
+from workbench.ui.collections import refused
 from workbench.ui.collections import work as collections_work
 from workbench.ui.collections.state import current, tabs
 
@@ -25,32 +28,37 @@ VIEWS = {
     "about": "About",
     "documents": "Documents",
     "queries": "Queries",
+    "ask": "Add queries, labels",
     "extend": "Extend",
     "check": "Check",
     "out": "Export, drop",
 }
+READ = ("about", "documents", "queries")  # what is there for whoever may not change anything
 
 
 def render(store: Store) -> None:
     st.html(f"<style>{theme.read('collections/page.css')}</style>")
     asked = current()
     shelf = collections_list.shelf(store)
+    edits = may.edit(store)
     if shelf or asked.way:
-        collections_list.head(adding=bool(asked.way))
+        collections_list.head(adding=bool(asked.way), offered=edits)
     _dropped()
-    collections_work.draw_refusal()
+    refused.draw()
     selected = next((row.name for row in shelf if row.name == composed(asked.collection)), "")
     collections_work.draw(store, selected, own=False)
-    if asked.way:
+    if asked.way and edits:
         collections_add.draw(store, shelf)
     if not shelf:
         if not asked.way:
-            collections_list.welcome()
+            collections_list.welcome(offered=edits)
         return
     collections_list.draw(shelf)
     if asked.collection:
         with errors.shown():
             _one(store, shelf, asked.collection)
+    elif not asked.way and edits:
+        collections_cached.draw(store)
 
 
 def _dropped() -> None:
@@ -64,14 +72,17 @@ def _one(store: Store, shelf: Sequence[Shelved], name: str) -> None:
     if row is None:
         return  # made this very moment: the list comes with the next look
     collections_about.head(store, row)
-    tabs("What to see of it", "view", VIEWS, current().shown)
+    views = VIEWS if may.edit(store) else {each: VIEWS[each] for each in READ}
+    chosen = current().shown if current().shown in views else "about"
+    tabs("What to see of it", "view", views, chosen)
     collections_work.draw(store, view.name, own=True)
     shown: dict[str, Callable[[], None]] = {
         "about": lambda: collections_about.draw(store, view, row),
         "documents": lambda: collections_browse.documents(store, view),
         "queries": lambda: collections_browse.queries(store, view),
+        "ask": lambda: collections_ask.draw(store, view),
         "extend": lambda: collections_extend.extend(store, view, shelf),
         "check": lambda: collections_extend.check(store, view),
         "out": lambda: collections_extend.out(store, view, row),
     }
-    shown[current().shown]()
+    shown[chosen]()

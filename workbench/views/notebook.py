@@ -6,15 +6,17 @@ import streamlit as st
 
 from core.errors import RankbookError
 from core.store.engine import Store
-from workbench.book import desks, files
+from workbench.book import desks, files, named
 from workbench.book.desk import Desk
 from workbench.book.shelf import shelf
-from workbench.ui import errors, finding, place
+from workbench.ui import errors, finding, may, place
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook import add as notebook_add
 from workbench.ui.notebook import bar as notebook_bar
 from workbench.ui.notebook import cell as notebook_cell
 from workbench.ui.notebook import keys as notebook_keys
+from workbench.ui.notebook import said as notebook_said
+from workbench.ui.outputs import colours
 from workbench.ui.theme import read
 
 FIRST = "tour"
@@ -28,18 +30,21 @@ def render(store: Store) -> None:
         return
     with st.empty(), st.spinner("Looking up what was computed before"):
         desk.look()
-    said = notebook_bar.said(desk)
+    said = notebook_said.waiting(desk)
     notebook_acts.drawn(desk)
     _at()
     notebook_bar.draw(desk, said)
+    colours.in_view(named.styles(result.output for result in desk.results()))
     with st.container(key="book"):
         _where(desk)
         for part in desk.notebook.shown:
-            notebook_add.between(desk, part.id)
+            if may.edit(store):
+                notebook_add.between(desk, part.id)
             notebook_cell.draw(desk, part)
         if not desk.notebook.cells:
             _teach()
-        notebook_add.between(desk, None)
+        if may.edit(store):
+            notebook_add.between(desk, None)
     notebook_keys.listen(desk)
     notebook_keys.dialogs(desk)
     notebook_keys.follow()
@@ -73,7 +78,10 @@ def _at() -> None:
 
 
 def _where(desk: Desk) -> None:
-    if desk.shipped and not shelf().own():
+    if not may.edit(desk.store):
+        said = "You may run all of this, and what it comes to is yours alone. Editors change notebooks."
+        st.html(f'<p class="rb-draft">{said}</p>')
+    elif desk.shipped and not shelf().own():
         said = "You have no notebook of your own yet. Run this one as it is; what you change in it is kept in a copy."
         st.html(f'<p class="rb-draft">{said}</p>')
 

@@ -10,7 +10,7 @@ from core.store.engine import Store
 from evals.running import run_store
 from evals.running.run_store import Summary
 from workbench.behind.runs.asked import Asked
-from workbench.ui import address, errors, reveal
+from workbench.ui import address, errors, may, reveal
 from workbench.ui.runs import history as runs_history
 from workbench.ui.runs import new as runs_new
 from workbench.ui.runs import opened as runs_open
@@ -25,7 +25,8 @@ def render(store: Store) -> None:
     asked = Asked.of(address.said())
     names = [row.name for row in bridge.run(collections.listed(store))]
     with errors.shown():
-        runs_new.draw(store, asked, names)
+        if may.edit(store):
+            runs_new.draw(store, asked, names)
     runs = bridge.run(run_store.listed(store, most=MOST))
     opened: Summary | None = None
     with errors.shown():

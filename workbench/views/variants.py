@@ -12,7 +12,7 @@ from evals import kept_variants
 from evals.kept_variants import Kept
 from workbench.behind.variants import asked as variants_asked
 from workbench.behind.variants.asked import Asked, Entry
-from workbench.ui import address
+from workbench.ui import address, may
 from workbench.ui.theme import read
 from workbench.ui.variants import beside as variant_beside
 from workbench.ui.variants import draft as variant_draft
@@ -33,10 +33,12 @@ def render(store: Store) -> None:
     name = asked.variant or (own[0].name if own else variants_asked.FIRST)
     there, opened = st.columns([2, 5], gap="large")
     with there:
-        variant_upload.draw()
+        if may.edit(store):
+            variant_upload.draw()
         variant_list.draw("variants.list", own, name, lambda chosen: address.go(variant=chosen))
     with opened:
-        variant_edit.undo_bar()
+        if may.edit(store):
+            variant_edit.undo_bar()
         _opened(store, variant_draft.of(variants_asked.entry(name, own)), asked, own)
 
 
@@ -44,7 +46,7 @@ def _opened(store: Store, draft: Draft, asked: Asked, own: list[Kept]) -> None:
     meant = variant_edit.read(draft)
     variant = meant if isinstance(meant, Variant) else None
     variant_edit.head(draft, variant)
-    variant_edit.actions(draft, variant)
+    variant_edit.actions(draft, variant, keeps=may.edit(store))
     address.tabs(PAGE, "What of it", "view", TABS, asked.shown)
     if not isinstance(meant, Variant):
         variant_edit.complain(draft, meant)

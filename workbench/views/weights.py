@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 import streamlit as st
@@ -21,6 +22,7 @@ from workbench.behind.weights.asked import Asked, Weighed
 from workbench.ui.outputs import waiting
 from workbench.ui.outputs.grounds import opened
 from workbench.ui.weights import bench as weights_bench
+from workbench.ui.weights import use as weights_use
 from workbench.ui.weights.bench import Bench
 from workbench.ui.weights.instrument import Controls, Stand
 
@@ -47,7 +49,8 @@ def render(store: Store) -> None:
     key = (mark, base.id, *asked.surface)
     found = _waited(key, ground, asked)
     if found is not None:
-        weights_bench.draw(Bench(NAME, key, ground, found, _stand, go))
+        use = partial(weights_use.draw, NAME, store, asked)
+        weights_bench.draw(Bench(NAME, key, ground, found, _stand, go, use))
 
 
 def current() -> Asked:

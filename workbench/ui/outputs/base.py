@@ -44,7 +44,7 @@ class Shown:
         return place.current().within(self.cell.id)
 
     def select(self, **fields: str) -> None:
-        """Look at something in it: query, variant, metric, document, weights, against. In a callback."""
+        """Look at something in it: a field of the place, by its name. In a callback."""
         place.select(self.cell.id, **fields)
 
 

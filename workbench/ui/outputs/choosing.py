@@ -1,4 +1,7 @@
-"""Select boxes over a list of queries: of which kind, in which order. Shared by the views that list queries."""
+"""Select boxes over a list of queries: of which kind, in which order. Shared by the views that list queries.
+
+Both are in the address, as all that is looked at; what is no choice any more gives way to the first.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +12,34 @@ import streamlit as st
 
 from workbench.ui.outputs.base import Shown
 
-GROUP, ORDER = "group", "order"
-
 
 def which(shown: Shown, groups: Sequence[str], orders: Mapping[str, str]) -> str:
     """Draws both, and gives the order."""
     kind, order = st.columns([1, 1])
     with kind:
-        _choose(shown, "Kind", GROUP, {"": "All kinds", **{key: name_of(key) for key in groups}})
+        _choose(shown, "Kind", "kind", {"": "All kinds", **{key: name_of(key) for key in groups}})
     with order:
-        return _choose(shown, "Order", ORDER, orders)
+        return _choose(shown, "Order", "order", orders)
 
 
 def _choose(shown: Shown, label: str, field: str, options: Mapping[str, str]) -> str:
-    """What is no choice any more gives way to the first."""
     key, values = shown.key(field), list(options)
-    if st.session_state.get(key) not in values:
-        st.session_state[key] = values[0]
-    return str(st.selectbox(label, values, format_func=lambda value: options[value], key=key))
+    said = getattr(shown.selected, field)
+    chosen = said if said in values else values[0]
+    if st.session_state.get(key) != chosen:
+        st.session_state[key] = chosen
+
+    def followed() -> None:
+        value = str(st.session_state[key])
+        shown.select(**{field: "" if value == values[0] else value})
+
+    st.selectbox(label, values, format_func=lambda value: options[value], key=key, on_change=followed)
+    return chosen
 
 
 def group(shown: Shown, groups: Sequence[str]) -> str:
     """The kind that is chosen; empty for all."""
-    chosen = st.session_state.get(shown.key(GROUP))
-    return str(chosen) if chosen in groups else ""
-
-
-def choose_group(shown: Shown, key: str) -> None:
-    """In a callback, before its box is drawn."""
-    st.session_state[shown.key(GROUP)] = key
+    return shown.selected.kind if shown.selected.kind in groups else ""
 
 
 # -- kinds and tags under one key --------------------------------------------------------------------------------------

@@ -1,25 +1,27 @@
-"""One colour and mark for each variant, the same in every cell: a leg's is its own, others get theirs as they come.
+"""One colour and mark for each variant, the same all over a page and in what is exported of it.
 
-Owns who has which, for as long as the page is open. The colours themselves are `evals.report.palette`'s.
+Owns which names are in view together. The colours themselves are `evals.report.palette`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import streamlit as st
 
-LEGS = ("vector", "fulltext", "trigram", "bm25", "fuzzy")  # the palette's first, as everywhere in the workbench
-KEPT = "variants.styles"
+from evals.report import palette
+
+IN_VIEW = "variants.styles"
+
+
+def in_view(styles: Mapping[str, int]) -> None:
+    """What holds on this page, until it is drawn again: a view of a part of it goes by the whole."""
+    st.session_state[IN_VIEW] = dict(styles)
 
 
 def styles(names: Iterable[str]) -> dict[str, int]:
     """The number of each one's colour and mark, as the palette counts them."""
-    taken: dict[str, int] = st.session_state.setdefault(KEPT, {})
-    return {name: _style(name, taken) for name in names}
-
-
-def _style(name: str, taken: dict[str, int]) -> int:
-    if name in LEGS:
-        return LEGS.index(name)
-    return taken.setdefault(name, len(LEGS) + len(taken))
+    wanted = list(names)
+    known: dict[str, int] = st.session_state.get(IN_VIEW, {})
+    every = known if set(wanted) <= known.keys() else palette.styles([*known, *wanted])
+    return {name: every[name] for name in wanted}

@@ -105,4 +105,4 @@ def follow(shown: Shown, look: Look, what: Picked) -> None:
     elif "moves" in what:
         shown.select(query=what["moves"])
     elif "group" in what:
-        choosing.choose_group(shown, "" if what["group"] == look.group else what["group"])
+        shown.select(kind="" if what["group"] == look.group else what["group"])

@@ -237,7 +237,7 @@ def _step(one: int | None, other: int | None) -> Cell:
     if one is None or other is None:
         return Cell("-" if one is other else "gone" if one is None else "new")
     up = other - one
-    return Cell(f"{'▲' if up > 0 else '▼'} {abs(up)}" if up else "=")
+    return Cell(f"{'↑' if up > 0 else '↓'} {abs(up)}" if up else "=")
 
 
 def _tone(each: Mapping[str, Any]) -> Tone:

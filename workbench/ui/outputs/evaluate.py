@@ -65,8 +65,7 @@ def follow(shown: Shown, look: Look, what: Picked) -> None:
 def _see(shown: Shown, look: Look, variant: str, group: str) -> None:
     """The queries of a variant, of a kind, or of both; none of them when they are chosen once more."""
     again = (variant or look.variant, group) == (look.variant, look.group)
-    choosing.choose_group(shown, "" if again else group)
-    shown.select(variant="" if again else variant or evaluate_queries.focus(look))
+    shown.select(variant="" if again else variant or evaluate_queries.focus(look), kind="" if again else group)
 
 
 def _search(shown: Shown, look: Look, query: str) -> str:

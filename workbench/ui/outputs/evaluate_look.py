@@ -8,6 +8,7 @@ from typing import Any
 
 from evals.report import charts
 from evals.report.model import Column, Line, Queries, Section, Value
+from evals.statistics.verdicts import legend
 from workbench.book.output import Figure
 from workbench.ui.outputs.choosing import key_of, name_of
 from workbench.ui.outputs.grid import VERDICTS, Cell, Grid
@@ -138,10 +139,8 @@ def _against(look: Look, name: str) -> Cell:
 
 def _notes(look: Look) -> list[str]:
     several = len(look.lines) > 1
-    marks = "* the best, or not told from it." if several else ""
-    verdicts = f"Against {look.baseline}: ▲ better, ▼ worse, = tied, ? too few queries to tell." if several else ""
     estimated = [ESTIMATED] if any(line["p50"] is not None and not line["live"] for line in look.lines) else []
-    return [*filter(None, [f"{marks} {verdicts}".strip()]), *estimated, *look.values["notes"]]
+    return [*([legend(look.baseline)] if several else []), *estimated, *look.values["notes"]]
 
 
 # -- a chart -----------------------------------------------------------------------------------------------------------

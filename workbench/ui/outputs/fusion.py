@@ -19,6 +19,7 @@ from evals.weights.summary import called
 from workbench.behind import jobs
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
+from workbench.behind.weights import taken
 from workbench.behind.weights.asked import Weighed
 from workbench.book.cells.fusion import FusionCell
 from workbench.book.output import Figure, Said
@@ -26,6 +27,7 @@ from workbench.ui import blocks, errors
 from workbench.ui.outputs import waiting
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.grounds import ground_of
+from workbench.ui.outputs.searching import WHERE, inline
 from workbench.ui.weights import bench as weights_bench
 from workbench.ui.weights.bench import Bench
 from workbench.ui.weights.instrument import Controls, Stand
@@ -66,7 +68,11 @@ def _instrument(shown: Shown) -> bool:
     if not waiting.under_way(shown.key("surface"), key, work):
         return False
     about = f"Under {called(fusion)} alone:"
-    weights_bench.draw(Bench(shown.key("fusion"), key, ground, work.result(), _stand(shown), shown.select, about))
+    weights_bench.draw(
+        Bench(
+            shown.key("fusion"), key, ground, work.result(), _stand(shown), shown.select, _use(shown, shown.spec), about
+        )
+    )
     return True
 
 
@@ -93,6 +99,26 @@ def _key(shown: Shown, spec: FusionCell, ground: Opened, mark: str, looked: Look
 def _work(shown: Shown, spec: FusionCell, ground: Opened, looked: Looked) -> jobs.Work[Weighed]:
     split = spec.looked_split(shown.context, ground)
     return lambda listener, _: weights_asked.looked_over(ground, split, looked, listener)
+
+
+def _use(shown: Shown, spec: FusionCell) -> Callable[[str], None]:
+    """What puts a kept variant into an evaluate cell behind this one."""
+
+    def add(name: str) -> None:
+        where = {each: value for each in WHERE if (value := getattr(spec, each)) is not None}
+        shown.add(taken.KIND, taken.source(where, spec.metric, [*map(inline, spec.legs), name]))
+
+    def draw_(name: str) -> None:
+        st.button(
+            "Use in an evaluate cell",
+            icon=":material/leaderboard:",
+            key=shown.key("use"),
+            help="A cell behind this one, that scores it beside what it was made of.",
+            on_click=add,
+            args=(name,),
+        )
+
+    return draw_
 
 
 def _stand(shown: Shown) -> Callable[[], Stand]:

@@ -13,16 +13,15 @@ from typing import Any, Literal
 import streamlit as st
 
 from evals.report import palette
+from evals.statistics.verdicts import MARKS
 from workbench.ui.theme import read
 
 Picked = dict[str, str]  # what a button stands for
 Tone = Literal["", "win", "loss", "even", "faint", "best", "good", "zero", "unjudged"]
 HERE = Path(__file__).parent
+_TONES: Mapping[str, Tone] = {"better": "win", "worse": "loss"}
 VERDICTS: Mapping[str, tuple[str, Tone]] = {
-    "better": ("▲", "win"),
-    "worse": ("▼", "loss"),
-    "tied": ("=", ""),
-    "too few": ("?", ""),
+    str(verdict): (mark, _TONES.get(verdict, "")) for verdict, mark in MARKS.items()
 }
 
 

@@ -51,9 +51,9 @@ const legRows = (card) => {
 const wayOf = (card) => {
   const list = made("ol", "way");
   list.setAttribute("aria-label", "Its way through the steps");
-  for (const [stage, rank, score] of card.way) {
+  for (const [says, rank, score, stage] of card.way) {
     const step = made("li");
-    step.append(made("span", "stage", stage), made("span", "mono", `#${rank}`));
+    step.append(made("span", "stage", says), made("span", "mono", `#${rank}`));
     step.title = `After ${stage}: rank ${rank}, with ${number(score)}`;
     list.append(step);
   }
@@ -62,16 +62,21 @@ const wayOf = (card) => {
 
 const accountOf = (lines) => {
   const list = made("ul", "account");
-  list.append(...lines.map((line) => made("li", "", line)));
+  list.append(...lines.map(([text, exact]) => {
+    const line = made("li", "", text);
+    if (exact) line.append(made("small", "", exact));
+    return line;
+  }));
   return list;
 };
 
 const whyOf = (now, at, card) => {
   const panel = made("div", "why");
+  if (card.says) panel.append(made("p", "says", card.says));
   panel.append(barOf(card), legRows(card));
   if (card.way.length) panel.append(wayOf(card));
   const account = now.data.account;
-  if (account && account.column === at && account.id === card.id) panel.append(account.lines ? accountOf(account.lines) : made("p", "asking", "Asking every leg …"));
+  if (account && account.column === at && account.id === card.id) panel.append(account.lines ? accountOf(account.lines) : made("p", "asking", "Looking into it …"));
   return panel;
 };
 
@@ -85,8 +90,8 @@ const moveOf = ({ text, tone, hint }) => {
   return move;
 };
 
-const snippetOf = (pieces) => {
-  const line = made("p", "snippet");
+const marked = (tag, className, pieces) => {
+  const line = made(tag, className);
   line.append(...pieces.map(([text, hit]) => made(hit ? "mark" : "span", "", text)));
   return line;
 };
@@ -117,7 +122,7 @@ const footOf = (now, at, card, redraw) => {
 const cardOf = (now, at, card) => {
   const entry = made("li", "card");
   const draw = () => {
-    const title = made("button", "title", card.title);
+    const title = marked("button", "title", card.heading);
     title.type = "button";
     title.title = "Read the document";
     title.onclick = () => now.tell("open", { column: at, id: card.id });
@@ -129,7 +134,7 @@ const cardOf = (now, at, card) => {
     score.title = "The score that ranked it; scores of different variants do not compare.";
     side.append(score);
     if (card.move) side.append(moveOf(card.move));
-    entry.replaceChildren(made("span", "rank mono", card.rank), head, side, snippetOf(card.snippet), footOf(now, at, card, again));
+    entry.replaceChildren(made("span", "rank mono", card.rank), head, side, marked("p", "snippet", card.snippet), footOf(now, at, card, again));
     if (now.open.has(nameOf(at, card))) entry.append(whyOf(now, at, card));
   };
   const again = () => {
@@ -148,8 +153,9 @@ const cardOf = (now, at, card) => {
 
 const headOf = (column) => {
   const head = made("header");
-  head.style.setProperty("--leg", column.legs.length === 1 ? legColour(column.legs[0].kind) : "currentColor");
-  const name = made("h3", "", column.name);
+  head.style.setProperty("--key", `var(--${column.colour})`);
+  const name = made("h3");
+  name.append(made("i", `key ${column.shape}`), made("span", "", column.name));
   name.title = column.name;
   const time = made("span", "time mono", `${column.milliseconds < 10 ? column.milliseconds.toFixed(1) : Math.round(column.milliseconds)} ms`);
   time.title = "The whole pipeline, the query's embedding included; its model was in memory.";
@@ -171,10 +177,11 @@ const funnelOf = (stages) => {
   const candidates = Math.max(...stages.map(({ kept }) => kept));
   box.append(made("summary", "", `${candidates} candidates came to ${last.kept}`));
   const list = made("ol");
-  for (const { name, kept, milliseconds, dropped } of stages) {
+  for (const { name, says, kept, milliseconds, dropped } of stages) {
     const step = made("li");
-    step.append(made("span", "stage", name), made("span", "mono", kept), made("span", "time mono", `${milliseconds.toFixed(1)} ms`));
-    step.append(...dropped.map(({ reason, count }) => made("p", "", `${count} left out: ${reason}`)));
+    step.title = name;
+    step.append(made("span", "stage", says), made("span", "mono", kept), made("span", "time mono", `${milliseconds.toFixed(1)} ms`));
+    step.append(...dropped.map(({ reason, says: why, count }) => Object.assign(made("p", "", `${count} left out: ${why}`), { title: reason })));
     list.append(step);
   }
   box.append(list);

@@ -8,11 +8,16 @@ from typing import Any
 
 import streamlit as st
 
+from core.explain import Told, words
 from evals.evaluation import Opened
+from evals.report import palette
+from workbench.book.cells.asking import Asked
 from workbench.book.cells.asking import asked as query_of
+from workbench.book.cells.search import pieces
 from workbench.book.output import FoundHit, HitColumn, Hits
 from workbench.ui.cards import badge_of, title_of
 from workbench.ui.labelling import Judged
+from workbench.ui.outputs import colours
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.beside import beside
 from workbench.ui.theme import LEGS, read
@@ -24,13 +29,13 @@ TITLES = 12  # of the documents of one part of the overlap, in its tooltip
 _component = st.components.v2.component(
     "rankbook.search",
     html=beside("search.html"),
-    css=f"{read('shared.css')}\n{beside('search.css')}",
+    css=f":host{{{palette.variables()}}}\n{read('shared.css')}\n{beside('search.css')}",
     js=beside("search.js"),
 )
 
 
 def draw(
-    shown: Shown, hits: Hits, ground: Opened, asked: tuple[int, str] | None, account: Sequence[str] | None
+    shown: Shown, hits: Hits, ground: Opened, asked: tuple[int, str] | None, account: Sequence[Told] | None
 ) -> None:
     """The columns. `asked` is the card to be explained, by its column and id; `account` says why, once known."""
     key = shown.key("columns")
@@ -48,11 +53,12 @@ def draw(
 
     told = None
     if asked is not None:
-        told = {"column": asked[0], "id": asked[1], "lines": list(account) if account else None}
-    judged = judged_of(hits, ground)
+        lines = [[each.text, each.exact] for each in account] if account else None
+        told = {"column": asked[0], "id": asked[1], "lines": lines}
+    judged, styles = judged_of(hits, ground), colours.styles(column.variant for column in hits.columns)
     _component(
         key=key,
-        data={**plain(hits, judged, shown.output.values), "account": told},
+        data={**plain(hits, judged, shown.output.values, styles), "account": told},
         on_open_change=opened,
         on_why_change=why,
     )
@@ -66,16 +72,22 @@ def judged_of(hits: Hits, ground: Opened) -> Judged:
     return Judged(known[hits.query_id].kind, query_of(ground, None, hits.query_id).grades)
 
 
-def plain(hits: Hits, judged: Judged, values: Mapping[str, Any]) -> Plain:
-    """All columns, and what they share."""
+def plain(hits: Hits, judged: Judged, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
+    """All columns, and what they share. `styles` are the variants' colours and marks."""
     ways: Sequence[Plain] = values.get("columns") or [{} for _ in hits.columns]
+    keywords = Asked(hits.query).keywords
     columns = [
-        _column(column, at, judged, way) for at, (column, way) in enumerate(zip(hits.columns, ways, strict=False))
+        {**_column(column, at, judged, way, keywords), **_look(styles[column.variant])}
+        for at, (column, way) in enumerate(zip(hits.columns, ways, strict=False))
     ]
     return {"columns": columns, "overlap": overlap(hits.columns)}
 
 
-def _column(column: HitColumn, at: int, judged: Judged, way: Plain) -> Plain:
+def _look(style: int) -> Plain:
+    return {"colour": palette.colour(style), "shape": palette.shape(style)}
+
+
+def _column(column: HitColumn, at: int, judged: Judged, way: Plain, keywords: Sequence[str]) -> Plain:
     legs: list[Plain] = way.get("legs", [])
     top = max((sum(max(0.0, leg.contribution) for leg in hit.legs) for hit in column.hits), default=0.0)
     return {
@@ -86,12 +98,20 @@ def _column(column: HitColumn, at: int, judged: Judged, way: Plain) -> Plain:
         "legs": [
             {**_named(leg["name"], legs), "weight": f"{leg['weight']:g}" if len(legs) > 1 else None} for leg in legs
         ],
-        "cards": [_card(hit, at, judged, legs, way.get("ways", {}), top) for hit in column.hits],
-        "stages": list(way.get("stages", [])),
+        "cards": [
+            {
+                **_card(hit, at, judged, way.get("ways", {})),
+                "heading": _heading(hit, keywords),
+                "legs": _shares(hit, legs, top),
+                "says": _says(hit, legs),
+            }
+            for hit in column.hits
+        ],
+        "stages": [_stage(stage) for stage in way.get("stages", [])],
     }
 
 
-def _card(hit: FoundHit, at: int, judged: Judged, legs: Sequence[Plain], ways: Mapping[str, Any], top: float) -> Plain:
+def _card(hit: FoundHit, at: int, judged: Judged, ways: Mapping[str, Any]) -> Plain:
     return {
         "id": hit.id,
         "item": hit.item,
@@ -103,9 +123,26 @@ def _card(hit: FoundHit, at: int, judged: Judged, legs: Sequence[Plain], ways: M
         "badge": badge_of(judged, hit.item),
         "move": _move(hit) if at else None,
         "again": hit.again,
-        "legs": _shares(hit, legs, top),
-        "way": ways.get(hit.id, []),
+        "way": [[words.step(stage), rank, score, stage] for stage, rank, score in ways.get(hit.id, [])],
     }
+
+
+def _stage(stage: Plain) -> Plain:
+    """A step in plain words, which are given their exact name to bear along."""
+    dropped = [{**each, "says": words.why_left(stage["name"], each["reason"])} for each in stage.get("dropped", [])]
+    return {**stage, "says": words.step(stage["name"]), "dropped": dropped}
+
+
+def _says(hit: FoundHit, legs: Sequence[Plain]) -> str:
+    """By what it was found."""
+    kinds = {leg["name"]: leg["kind"] for leg in legs}
+    return words.found((words.how(kinds.get(each.leg, each.leg), each.leg), each.rank) for each in hit.legs)
+
+
+def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
+    """The title, cut where matched words begin and end."""
+    title = title_of(hit.title, hit.item)
+    return [list(piece) for piece in pieces(title, keywords, len(title))]
 
 
 def _where(hit: FoundHit) -> str:
@@ -144,7 +181,7 @@ def _move(hit: FoundHit) -> Plain:
     if not moved:
         return {"text": "=", "tone": "still", "hint": "At the same rank as in the first column."}
     up = moved > 0
-    text = f"{'▲' if up else '▼'}{abs(moved)}"
+    text = f"{'↑' if up else '↓'}{abs(moved)}"
     hint = f"{'Up' if up else 'Down'} {abs(moved)}, from rank {hit.before} in the first column."
     return {"text": text, "tone": "up" if up else "down", "hint": hint}
 

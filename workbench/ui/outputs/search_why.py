@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from xml.etree.ElementTree import Element
 
 import streamlit as st
 
 from core.errors import Cancelled, RankbookError
-from core.explain import Account, explain
+from core.explain import Told, explain
 from core.variant import Variant
 from evals.evaluation import Opened
 from evals.report.elements import el
@@ -23,7 +24,7 @@ from workbench.ui.outputs.naming import Named, meant
 from workbench.ui.outputs.waiting import answered
 
 EVERY = "*"  # in the address: asked of all columns
-Said = tuple[str, ...]
+Said = tuple[Told, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def draw(
         return None
     key = ("why", mark, hits.query, place.document, *(each.id for each in wanted))
     answer = answered(
-        shown.key("why"), key, "Asking every leg", lambda *_: _ask(ground, hits.query, wanted, place.document)
+        shown.key("why"), key, "Looking into it", lambda *_: _ask(ground, hits.query, wanted, place.document)
     )
     if answer is None:
         return None
@@ -72,14 +73,14 @@ async def _ask(ground: Opened, query: str, columns: Sequence[Variant], typed: st
 
 
 async def _account(ground: Opened, query: str, variant: Variant, document: str) -> Said:
-    """In sentences; what one column cannot be asked is said there, and the others are asked."""
+    """In plain words and exact ones; what one column cannot be asked is said there, and the others are asked."""
     try:
-        account: Account = await explain(ground.context, query, variant, document)
+        account = await explain(ground.context, query, variant, document)
     except Cancelled:
         raise
     except RankbookError as error:
-        return (str(error),)
-    return account.sentences()
+        return (Told(str(error)),)
+    return account.told()
 
 
 def box(shown: Shown, card: tuple[int, str] | None) -> None:
@@ -110,11 +111,14 @@ def _shown(shown: Shown, answer: Answer) -> None:
     title = answer.documents[0].title
     named = [el("p", f"{title} ({answer.documents[0].id})")] if title else []
     parts = [
-        el("div", el("h4", name), el("ul", *(el("li", said) for said in lines), class_="account"))
-        for name, lines in answer.accounts
+        el("div", el("h4", name), el("ul", *map(_line, lines), class_="account")) for name, lines in answer.accounts
     ]
     st.html(f"<style>{beside('search_why.css')}</style>")
     blocks.html_of(*named, el("div", *parts, class_="accounts"))
+
+
+def _line(told: Told) -> Element:
+    return el("li", told.text, el("small", told.exact) if told.exact else None)
 
 
 def _several(shown: Shown, documents: Sequence[Named]) -> None:

@@ -18,21 +18,21 @@ def source(spec: CellSpec, query: str, variants: Sequence[Reference]) -> str:
 
     where: dict[str, Any] = {name: value for name in WHERE if (value := getattr(spec, name)) is not None}
     columns = tomlkit.array()
-    columns.extend(_inline(each) for each in variants)
+    columns.extend(inline(each) for each in variants)
     return tomlkit.dumps({**where, "query_id": query, "variants": columns})
 
 
-def _inline(value: Any) -> Any:
+def inline(value: Any) -> Any:
     """A table on one line, whatever is in it: between brackets no other can stand."""
     import tomlkit
 
     if isinstance(value, dict):
         table = tomlkit.inline_table()
-        table.update({key: _inline(each) for key, each in value.items() if each is not None})
+        table.update({key: inline(each) for key, each in value.items() if each is not None})
         return table
     if isinstance(value, list | tuple):
         array = tomlkit.array()
-        array.extend(map(_inline, value))
+        array.extend(map(inline, value))
         return array
     return value
 

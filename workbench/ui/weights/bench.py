@@ -5,7 +5,6 @@ For the Weights page and for a cell of a notebook alike. Each says itself what i
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -17,13 +16,13 @@ from core import bridge
 from core.errors import RankbookError
 from core.sql_export import export
 from core.variant import Variant
-from evals import kept_variants
 from evals.evaluation import Opened
 from workbench.behind.jobs import Key
 from workbench.behind.weights import weighing
 from workbench.behind.weights.asked import Weighed
-from workbench.ui import errors
+from workbench.ui import errors, may
 from workbench.ui.weights import instrument as weights
+from workbench.ui.weights import keeping as weights_kept
 from workbench.ui.weights.instrument import Controls, Stand
 
 
@@ -31,7 +30,7 @@ from workbench.ui.weights.instrument import Controls, Stand
 class Bench:
     """`name` begins all keys of its widgets, `key` says what the surface hangs on; `stand` reads the address.
 
-    `about` goes before the verdict, where it stands beside another.
+    `about` goes before the verdict, where it stands beside another; `use` draws what puts a kept variant into a cell.
     """
 
     name: str
@@ -40,6 +39,7 @@ class Bench:
     found: Weighed
     stand: Callable[[], Stand]
     select: Callable[..., None]
+    use: Callable[[str], None]
     about: str = ""
 
     def placed(self) -> Stand:
@@ -85,23 +85,14 @@ def _titles(key: Key, query: str, _ground: Opened, _items: list[str]) -> list[st
     return bridge.run(weighing.titles(_ground, _items))
 
 
-# -- taken along -------------------------------------------------------------------------------------------------------
-
-
 def _taken_along(bench: Bench, made: Variant, stand: Stand) -> None:
     """The point as a variant of one's own, and as SQL."""
-    kept_as, asked_for, here = f"{bench.name}.kept", f"{bench.name}.sql", (bench.digest, replace(stand, query=""))
-    with st.container(horizontal=True):
-        if st.button("Keep as variant", icon=":material/bookmark:", key=f"{bench.name}.keep"):
-            kept = kept_variants.keep(made.but(name=kept_variants.free_name(made.name)).to_toml())
-            st.session_state[kept_as] = (made.id, kept.name)
+    asked_for, here = f"{bench.name}.sql", (bench.digest, replace(stand, query=""))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if may.edit(bench.ground.store):
+            weights_kept.keeping(bench.name, made)
         if st.button("Copy as SQL", icon=":material/content_copy:", key=f"{bench.name}.copy"):
             st.session_state[asked_for] = here
-    of, name = st.session_state.get(kept_as, ("", ""))
-    if of == made.id:
-        st.html(
-            f'<p class="rb-summary" role="status">Kept as <b>{html.escape(name)}</b>: the Variants page, notebooks and '
-            "commands find it by that name.</p>"
-        )
+    weights_kept.kept(bench.name, made, bench.use)
     if st.session_state.get(asked_for) == here:
         st.code(bridge.run(export(bench.ground.store, bench.ground.view, made)).script, language="sql")

@@ -17,13 +17,20 @@ from workbench.ui.cards import badge_of
 from workbench.ui.labelling import Judged
 from workbench.ui.theme import LEGS, read
 
-SCRIPTS = ("weights/count.js", "weights/plot.js", "weights/instrument.js")  # in this order: components know no imports
+SCRIPTS = (
+    "count",
+    "plot",
+    "following",
+    "moving",
+    "standing",
+    "instrument",
+)  # in this order: components know no imports
 
 _component = st.components.v2.component(
     "rankbook.weights",
     html=read("weights/instrument.html"),
     css=f"{read('shared.css')}\n{read('weights/instrument.css')}",
-    js="\n".join(map(read, SCRIPTS)),
+    js="\n".join(read(f"weights/{name}.js") for name in SCRIPTS),
 )
 
 

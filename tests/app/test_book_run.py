@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from evals.labels import Label
 from evals.running import run_store
 from tests.app.corpus import KETTLES, MODEL, SCRIPT, Listed
 from tests.app.test_command_line import mistake, rankbook
+from tests.evals.test_contents import countings
 from workbench.book import html, ipynb
+from workbench.book.basis import Basis, basis_of
 from workbench.book.cells import kinds
 from workbench.book.document import Notebook
 from workbench.book.output import Code, Figure, Hits, Output, Said, Table
@@ -89,7 +92,7 @@ def test_the_worst_query_is_picked_by_the_labels_and_said_to_be(store):
 def test_why_and_sql_stand_below_the_columns(store):
     text = '```search\nquery = "E-42"\nvariants = ["fulltext"]\nwhy = ["teapot"]\nsql = true\n```\n'
     found = output(store, text)
-    assert any("teapot is not among the" in said.text for said in blocks(found, Said))
+    assert any("“The teapot” is not among the" in said.text for said in blocks(found, Said))
     assert "WITH" in blocks(found, Code)[0].text
 
 
@@ -234,6 +237,55 @@ def test_an_output_of_a_changed_cell_is_stale_and_is_found_by_its_identity(store
     changed = book.replace(book.cells[0].id, 'query = "toaster"')
     (result,) = bridge.run(Runner(store, changed, key=key).kept())
     assert result.stale == ("the cell was changed",)
+
+
+def test_what_moved_on_is_said_by_its_name(store, tmp_path):
+    """The cell says the same; what it names, what all share, and who made it are others."""
+    variant = tmp_path / "mine.toml"
+    variant.write_text('[[leg]]\nkind = "bm25"\n')
+    cell = '```search\nquery = "vinegar"\nvariants = ["mine.toml"]\n```\n'
+    path, key = tmp_path / "book.md", uuid.uuid4().hex
+
+    def stale(header: str = HEADER) -> tuple[str, ...]:
+        book = Notebook.parse(header + cell)
+        (found,) = bridge.run(Runner(store, book, path=path, key=key).kept())
+        return found.stale
+
+    made(store, HEADER + cell, path=path, key=key)
+    assert stale() == ()
+    assert stale(HEADER.replace('split = "test"', 'split = "test"\nseed = 4')) == ("the seed is another",)
+    variant.write_text('[[leg]]\nkind = "fulltext"\n')
+    assert stale() == ("a variant that it names was changed",)
+
+
+def test_an_output_hangs_on_the_declared_version_of_what_made_it_and_not_on_the_source():
+    now = Basis("cell", "collection", "queries", "0.1.0, 1", "server", {"split": "a", "run main": "b"})
+    assert replace(now, code="0.1.0, 2").moved(now) == ("another version of Rankbook made it",)
+    assert replace(now, meant={"split": "a", "run main": "c"}).moved(now) == ("the run main is another",)
+    assert replace(now, cell="other", meant={}).moved(now) == ("the cell was changed",)
+    assert replace(now, server="next").moved(now) == ("another server, or other models' packages, would make it now",)
+    assert now.moved(now) == ()
+
+
+def test_a_word_search_does_not_hang_on_what_models_run_on(store):
+    async def marks(cell: str) -> str:
+        runner = Runner(store, Notebook.parse(HEADER + cell), key=uuid.uuid4().hex)
+        (spec,) = runner.meaning.specs.values()
+        return (await basis_of(runner.context, spec)).server
+
+    words = bridge.run(marks(SEARCH.replace(', "vector"', "")))
+    assert words == bridge.run(marks('```fusion\nlegs = ["bm25", "trigram"]\n```\n'))
+    assert words != bridge.run(marks(SEARCH))
+    assert bridge.run(marks(SEARCH)) == bridge.run(marks(SEARCH.replace('"bm25", ', "")))
+
+
+def test_all_cells_together_look_at_a_collection_once(store, own):
+    """However many there are: of a big collection it takes long."""
+    text = f'```notebook\ncollection = "{own}"\nsplit = "test"\n```\n\n' + SEARCH * 10
+    with countings(store) as seen:
+        for _ in range(3):
+            assert len(bridge.run(Runner(store, Notebook.parse(text), key=uuid.uuid4().hex).kept())) == 10
+    assert len(seen) == 1
 
 
 def test_a_cell_that_never_ran_has_nothing(store):

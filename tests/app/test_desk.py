@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from sqlalchemy import text
 
 from core import bridge
 from core.errors import InputError, RankbookError, UnknownName
+from core.resources import Resources
 from core.store import collections
 from core.store.engine import Store
 from tests.app.corpus import NOTEBOOK
@@ -210,6 +213,38 @@ def test_a_language_model_is_asked_only_after_somebody_allowed_it(store, tmp_pat
         assert not endpoint.asked
         ran(desk, *asking, allowed=True)
         assert endpoint.asked
+
+
+class Elsewhere(httpx.MockTransport):
+    """A machine somewhere that ranks texts as they came, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.hosts: list[str] = []
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.hosts.append(request.url.host)
+        count = len(json.loads(request.content)["documents"])
+        ranked = [{"index": at, "relevance_score": 1 / (1 + at)} for at in range(count)]
+        return httpx.Response(200, json={"results": ranked})
+
+
+def test_nothing_is_sent_to_another_machine_before_somebody_allowed_it(store, tmp_path):
+    """What costs the same each time is asked for once."""
+    rerank = 'rerank = { method = "api", base_url = "https://ranks.example/v1", model = "m", depth = 3 }'
+    variant = f'{{ name = "sending", leg = [{{ kind = "bm25" }}], {rerank} }}'
+    source = f'```search s\ncollection = "kettles"\nquery = "kettle"\nvariants = [{variant}]\n```\n'
+    elsewhere = Elsewhere()
+    desk = made(store, tmp_path, source, resources=Resources(transport=elsewhere, environment={}))
+    assert ran(desk, "s") == ["asks"]
+    (said,) = desk.standing(desk.notebook.cells[0]).asks
+    assert "sends the query and up to 3 texts to ranks.example, for the model m: 1 call" in said
+    assert elsewhere.hosts == []
+    assert ran(desk, "s", allowed=True) == ["fresh"]
+    assert elsewhere.hosts == ["ranks.example"]
+    rewrite(desk, "s", 'query = "kettle"', 'query = "vinegar"')
+    assert ran(desk, "s") == ["fresh"]
+    assert len(elsewhere.hosts) == 2
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------

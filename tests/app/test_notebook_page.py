@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.store.engine import Store
 from tests.app.corpus import NOTEBOOK
-from tests.app.test_desk import ended
+from tests.app.test_desk import ended, locked
 from tests.app.test_search_page import visit, written
 from workbench.book import desks
 from workbench.book.cells import kinds
@@ -109,6 +109,31 @@ def test_running_all_shows_outputs_with_their_times(page, store):
     assert states(page) == ["fresh", "fresh"]
     assert page.button(key="book.stale").disabled
     assert "Descale the kettle" in written(page) + "".join(each.proto.json for each in page.get("bidi_component"))
+
+
+def bar(page: AppTest) -> list[tuple[str, bool]]:
+    """The buttons of the bar in their order, and whether each can be pressed."""
+    keys = ("book.all", "book.stale", "book.stop", "book.undo", "bar-commands")
+    return [(each.key, not each.disabled) for each in page.button if each.key in keys]
+
+
+def test_what_cannot_be_done_now_is_in_the_bar_in_its_place_and_says_why(page, store):
+    shown(page)
+    assert bar(page) == [
+        ("book.all", True),
+        ("book.stale", True),
+        ("book.stop", False),
+        ("book.undo", False),
+        ("bar-commands", True),
+    ]
+    assert page.button(key="book.stop").help == "Nothing is running."
+    assert "Nothing was changed" in page.button(key="book.undo").help
+    with locked(store):
+        press(page, "book.all")
+        assert [able for _, able in bar(page)] == [False, False, True, False, True]
+        assert "Cells are running" in page.button(key="book.all").help
+        press(page, "book.stop")
+        assert [key for key, _ in bar(page)] == ["book.all", "book.stale", "book.stop", "book.undo", "bar-commands"]
 
 
 def test_one_cell_runs_by_its_own_button_and_becomes_the_one_one_is_at(page, store):
@@ -218,7 +243,7 @@ def test_a_deleted_cell_comes_back_by_undo(page, store, folder):
     ran(shown(page), store)
     choose(page, "menu-words", "Delete")
     assert "```search words" not in text_of(folder)
-    assert page.button(key="book.undo").label == "Undo: deletion of search cell words"
+    assert page.button(key="book.undo").help == "Takes back: deletion of search cell words"
     press(page, "book.undo")
     assert text_of(folder) == NOTEBOOK
     assert states(page) == ["fresh", "fresh"]

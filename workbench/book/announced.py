@@ -1,50 +1,48 @@
-"""What a cell would ask of language models, said before anything is sent. Asks none, and spends nothing."""
+"""What a cell would ask of language models and send to other machines, said before it is. Asks none, spends nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from core.errors import RankbookError
-from core.estimating import planned
-from core.expansion.llm import LanguageModelExpansion
-from core.rerank import LanguageModelReranker
+from core.estimating import asks, planned
+from core.types import Query
 from core.variant import Variant
 from evals.evaluation import Opened
 from workbench.book.cells import CellSpec
 from workbench.book.cells.asking import asked
-from workbench.book.cells.compare import CompareCell
 from workbench.book.cells.context import ContextCell
+from workbench.book.cells.fusion import FusionCell
 from workbench.book.cells.search import SearchCell
-from workbench.book.context import CellContext, Reference
+from workbench.book.context import CellContext
 
 
-async def announced(context: CellContext, spec: CellSpec) -> tuple[str, ...]:
-    """A sentence for each stage of each variant; none where nothing is asked, or the cell cannot run anyway."""
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """One sentence. `by_tokens`: another amount each time, so that having allowed it once allows it once."""
+
+    text: str
+    by_tokens: bool
+
+
+async def announced(context: CellContext, spec: CellSpec) -> tuple[Announced, ...]:
+    """A sentence for each stage of each variant; none where all is done here, or the cell cannot run anyway."""
     try:
         ground = await context.ground(spec)
-        asking = [each for each in _variants(context, spec, ground) if _asks(each)]
-        said: list[str] = []
-        for variant in asking:
-            said += await _of(context, spec, ground, variant)
+        said: list[Announced] = []
+        for variant in await spec.searches(context):
+            if asks(ground.context, variant):
+                said += await _of(context, spec, ground, variant)
         return tuple(said)
     except RankbookError:
         return ()  # running it says what is wrong, and sends nothing either
 
 
-def _variants(context: CellContext, spec: CellSpec, ground: Opened) -> Iterator[Variant]:
-    references: tuple[Reference, ...] = spec.references
-    if isinstance(spec, CompareCell):
-        references = (spec.one, spec.other)
-    for each in references:
-        try:
-            yield context.variant(each, ground)
-        except RankbookError:
-            if not isinstance(spec, CompareCell):  # there it may be a kept run, which asks nobody
-                raise
-
-
-def _asks(variant: Variant) -> bool:
-    return isinstance(variant.expand, LanguageModelExpansion) or isinstance(variant.rerank, LanguageModelReranker)
+def unallowed(found: Sequence[Announced], allowed: Collection[str]) -> tuple[str, ...]:
+    """All of it, unless it costs the same each time, as a query's embedding does, and was allowed before."""
+    new = [each for each in found if each.by_tokens or each.text not in allowed]
+    return tuple(each.text for each in found) if new else ()
 
 
 def _only_query(spec: CellSpec, ground: Opened) -> str | None:
@@ -56,11 +54,21 @@ def _only_query(spec: CellSpec, ground: Opened) -> str | None:
     return asked(ground, spec.query, spec.query_id).text
 
 
-async def _of(context: CellContext, spec: CellSpec, ground: Opened, variant: Variant) -> list[str]:
+def _queries(context: CellContext, spec: CellSpec, ground: Opened) -> Iterator[Query]:
+    """All that are asked."""
+    if not isinstance(spec, FusionCell) or spec.confirm:
+        yield from context.split(spec, ground).queries.values()
+    if isinstance(spec, FusionCell):
+        yield from spec.looked_split(context, ground).queries.values()
+
+
+async def _of(context: CellContext, spec: CellSpec, ground: Opened, variant: Variant) -> list[Announced]:
     if (text := _only_query(spec, ground)) is not None:
-        return [f"{variant.name}: {each}" for each in await planned(ground.context, text, variant)]
-    queries = list(context.split(spec, ground).queries.values())
+        found = await planned(ground.context, text, variant)
+        return [Announced(f"{variant.name}: {each}", each.by_tokens) for each in found]
+    queries = list(_queries(context, spec, ground))
     if not queries:
         return []
-    first = await planned(ground.context, queries[0].text, variant)
-    return [f"{variant.name}, for each of {len(queries):,} queries: {each}" for each in first]
+    found = await planned(ground.context, queries[0].text, variant)
+    many = f"{variant.name}, for each of {len(queries):,} queries"
+    return [Announced(f"{many}: {each}", each.by_tokens) for each in found]

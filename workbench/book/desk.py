@@ -16,12 +16,14 @@ from typing import Any, Final, TypeVar
 from core import bridge
 from core.errors import InputError, RankbookError
 from core.resources import Resources
+from core.store import roles
 from core.store.engine import Store
 from core.store.progress import Listener
 from evals.evaluation import Opened
 from workbench.behind.jobs import Job
 from workbench.book import cache, files
-from workbench.book.announced import announced
+from workbench.book.announced import announced, unallowed
+from workbench.book.basis import Contents, basis_of
 from workbench.book.context import CellContext
 from workbench.book.document import Notebook
 from workbench.book.outcomes import Outcomes, Standing
@@ -49,9 +51,10 @@ class Desk:
         self._resources = resources
         self._outcomes = Outcomes()
         self._unseen = {cell.id for cell in self.notebook.cells}  # not looked up yet
-        key = ("notebook", str(self.path))
+        key = ("notebook", str(self.path), store.role)
         self.turns = Turns(key, f"Notebook {self.name}", self._lock, self._carry_out, self._touch)
         self._grounds: Grounds = {}
+        self._allowed: set[str] = set()  # what somebody has let be sent
         self._due = time.monotonic() + FRESH_FOR
         self._meant: tuple[Notebook, Meaning] | None = None
 
@@ -185,12 +188,19 @@ class Desk:
 
     def change(self, label: str, edit: Edit) -> str:
         """Save a change, and say what part is to be looked at. The label is what Undo will call it."""
+        self._for_editors()
         return self._changed(lambda: self.paper.write(label, edit))
 
+    def _for_editors(self) -> None:
+        """Notebooks are files, which the database does not guard."""
+        roles.refuse_reader(self.store, "change notebooks")
+
     def undo(self, number: int) -> None:
+        self._for_editors()
         self._changed(lambda: self.paper.undo(number))
 
     def read_again(self) -> None:
+        self._for_editors()
         self._changed(self.paper.read_again)
 
     @property
@@ -226,6 +236,7 @@ class Desk:
 
     def copied(self, shelf: Shelf, name: str, notebook: Notebook | None = None) -> str:
         """The name of a new notebook like this one, with its outputs of today."""
+        self._for_editors()
         file = shelf.create(name, notebook or self.notebook)
         bridge.run(self._carry(str(file.path.resolve())))
         return file.path.stem
@@ -241,22 +252,25 @@ class Desk:
 
     async def _carry(self, key: str) -> None:
         """Outputs are kept by the notebook's path: those of today go along."""
-        context = self.context
+        context, contents = self.context, Contents()
         for result in self.results():
             if result.spec is None or result.output is None or result.stale or result.problem:
                 continue
-            basis = await cache.basis_of(context, result.spec)
+            basis = await basis_of(context, result.spec, contents)
             await cache.keep(self.store, key, result.cell.id, basis, result.output, result.milliseconds)
 
     # -- running -----------------------------------------------------------------------------------------------------
 
     def run(self, cells: Iterable[str], *, again: bool = False, allowed: bool = False) -> None:
         """Put those cells into the queue, in the notebook's order. Whoever is in it already stays where it is."""
+        if allowed:
+            roles.refuse_reader(self.store, "ask a language model from a notebook, which may cost money")
         wanted = set(cells)
         with self._lock:
             turns = [Turn(cell.id, again, allowed) for cell in self.notebook.cells if cell.id in wanted]
             for turn in self.turns.put(turns):
-                self._outcomes.asks.pop(turn.cell, None)
+                said = self._outcomes.asks.pop(turn.cell, ())
+                self._allowed.update(said if allowed else ())
             self._touch()
 
     def stop(self) -> None:
@@ -279,9 +293,9 @@ class Desk:
             self._touch()
 
     async def _asked(self, runner: Runner, cell: Cell, *, again: bool) -> tuple[str, ...]:
-        """What it would ask of language models; what has an output of today asks nobody."""
+        """What is to be allowed first; what has an output of today asks nobody."""
         spec = runner.meaning.specs.get(cell.id)
-        said = await announced(runner.context, spec) if spec is not None else ()
+        said = unallowed(await announced(runner.context, spec), self._allowed) if spec is not None else ()
         if not said or again:
             return said
         kept = next(iter(await runner.kept([cell.id])), None)

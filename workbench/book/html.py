@@ -6,7 +6,7 @@ fetched; texts go through the element tree, prose through `markdown`, so that ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from string import Template
@@ -16,7 +16,10 @@ from xml.etree.ElementTree import Element
 import evals.report
 from evals.report import palette
 from evals.report.elements import el, embedded, script_hash, written
-from workbench.book import markdown
+from evals.report.figures import restyled
+from workbench.book import markdown, named
+from workbench.book.cells.asking import Asked
+from workbench.book.cells.search import pieces
 from workbench.book.document import Notebook
 from workbench.book.output import Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
 from workbench.book.parts import Cell, Prose
@@ -24,6 +27,7 @@ from workbench.book.running import CellResult
 
 DRESS = Path(evals.report.__file__).parent
 STYLE = Path(__file__).with_name("book.css")
+Styles = Mapping[str, int]
 
 
 def render(notebook: Notebook, results: Sequence[CellResult]) -> str:
@@ -60,6 +64,7 @@ class _Page:
     def __init__(self, notebook: Notebook, results: Sequence[CellResult]) -> None:
         self.notebook = notebook
         self.results = {result.cell.id: result for result in results}
+        self.styles = named.styles(result.output for result in results)
         self.charts: list[dict[str, Any]] = []
 
     def body(self) -> str:
@@ -103,7 +108,7 @@ class _Page:
             case Figure():
                 return self._figure(block)
             case Hits():
-                return hits(block)
+                return hits(block, self.styles)
             case Code():
                 return el(
                     "details",
@@ -112,7 +117,7 @@ class _Page:
                 )
 
     def _figure(self, block: Figure) -> Element:
-        self.charts.append(block.figure)
+        self.charts.append(restyled(block.figure, self.styles))
         height = block.figure.get("layout", {}).get("height", 360)
         style = f"height:{height}px" + (f";min-width:{block.width}px" if block.width else "")
         at = len(self.charts) - 1
@@ -166,9 +171,10 @@ def _td(cell: TableCell, side: str | None) -> Element:
     return el("td", text, mark, beside, class_=side, title=cell.hint or None)
 
 
-def hits(block: Hits) -> Element:
-    legs = list(dict.fromkeys(leg.leg for column in block.columns for hit in column.hits for leg in hit.legs))
-    columns = [_column(at, column, block, legs) for at, column in enumerate(block.columns)]
+def hits(block: Hits, styles: Styles | None = None) -> Element:
+    """Side by side. `styles` are the colours and marks of the variants in view, where there are more than these."""
+    styles = styles or palette.styles(column.variant for column in block.columns)
+    columns = [_column(at, column, block, styles) for at, column in enumerate(block.columns)]
     said = f"{block.query_id}: " if block.query_id else ""
     return el(
         "div",
@@ -177,32 +183,42 @@ def hits(block: Hits) -> Element:
     )
 
 
-def _column(at: int, column: HitColumn, block: Hits, legs: Sequence[str]) -> Element:
-    cards = [_hit(hit, at, block, legs) for hit in column.hits]
-    head = el("h4", el("i", class_="key"), el("bdi", column.variant), el("b", f"{column.milliseconds:.0f} ms"))
+def _column(at: int, column: HitColumn, block: Hits, styles: Styles) -> Element:
+    cards = [_hit(hit, at, block) for hit in column.hits]
+    style = styles[column.variant]
+    head = el(
+        "h4",
+        el("i", class_=f"key {palette.shape(style)}"),
+        el("bdi", column.variant),
+        el("b", f"{column.milliseconds:.0f} ms"),
+    )
     return el(
         "section",
         head,
         el("ol", *cards) if cards else el("p", "Nothing was found.", class_="nothing"),
         *(el("p", note, class_="muted") for note in column.notes),
-        class_=f"ranked {palette.colour(at)}",
+        class_=f"ranked {palette.colour(style)}",
         aria_label=f"Results of {column.variant}",
     )
 
 
-def _hit(hit: FoundHit, at: int, block: Hits, legs: Sequence[str]) -> Element:
+def _hit(hit: FoundHit, at: int, block: Hits) -> Element:
     bar = el("div", el("span", str(hit.rank), class_="rank"), *_badge(hit, block), *_move(hit, at), class_="bar")
-    marked = [el("mark", text) if matched else text for text, matched in hit.snippet]
+    title = hit.title or hit.item
     return el(
         "li",
         bar,
-        el("div", hit.title or hit.item, class_="title"),
+        el("div", *_marked(pieces(title, Asked(block.query).keywords, len(title) or 1)), class_="title"),
         el("div", hit.item, class_="id muted") if hit.title else None,
-        el("p", *marked),
-        _shares(hit, legs),
+        el("p", *_marked(hit.snippet)),
+        _shares(hit),
         class_="hit",
         title=f"{hit.where}; score {hit.score:.4g}".lstrip("; "),
     )
+
+
+def _marked(pieces_: Iterable[tuple[str, bool]]) -> list[Element | str]:
+    return [el("mark", text) if matched else text for text, matched in pieces_]
 
 
 def _badge(hit: FoundHit, block: Hits) -> list[Element]:
@@ -224,7 +240,7 @@ def _move(hit: FoundHit, at: int) -> list[Element]:
     if hit.before is None:
         return [el("span", "new", class_="move", title="Not among the first column's results")]
     up = hit.before - hit.rank
-    mark = "=" if up == 0 else f"{'▲' if up > 0 else '▼'} {abs(up)}"
+    mark = "=" if up == 0 else f"{'↑' if up > 0 else '↓'} {abs(up)}"
     return [
         el(
             "span",
@@ -235,15 +251,16 @@ def _move(hit: FoundHit, at: int) -> list[Element]:
     ]
 
 
-def _shares(hit: FoundHit, legs: Sequence[str]) -> Element | None:
+def _shares(hit: FoundHit) -> Element | None:
     """Each leg's part in the score, where there are several legs."""
+    styles = palette.styles(leg.leg for leg in hit.legs)
     whole = sum(max(0.0, leg.contribution) for leg in hit.legs)
     if len(hit.legs) < 2 or whole <= 0:
         return None
     bars = [
         el(
             "i",
-            class_=f"key {palette.colour(legs.index(leg.leg))}",
+            class_=f"key {palette.colour(styles[leg.leg])}",
             style=f"flex:{max(0.0, leg.contribution) / whole:.4f}",
             title=f"{leg.leg}: rank {leg.rank}, {leg.raw:.4g}, adds {leg.contribution:.4g}",
         )

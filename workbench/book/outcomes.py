@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from workbench.book import cache
+from workbench.book.basis import CELL
 from workbench.book.running import CellResult
 
 State = Literal["never", "waiting", "running", "fresh", "stale", "failed", "asks"]
-CHANGED = (cache.MOVED["cell"],)
+CHANGED = (CELL,)
 
 
 @dataclass(frozen=True, slots=True)

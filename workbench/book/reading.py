@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import pydantic
 from pydantic import BaseModel
 
 from core.errors import InputError, RankbookError, SpecError, UnknownName
+from core.toml_text import read_toml
 from workbench.book.cells import CellSpec, kinds
 from workbench.book.context import variant_meant
 from workbench.book.document import Notebook
@@ -20,7 +20,6 @@ from workbench.book.parts import Cell
 from workbench.book.shared import HEADER, Shared
 
 M = TypeVar("M", bound=BaseModel)
-_PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +105,9 @@ class _Reader:
         if not cell.closed:
             raise self.mistake(cell, "The cell is not closed: all that follows would be part of it. Add its last line.")
         try:
-            return tomllib.loads(cell.source)
-        except tomllib.TOMLDecodeError as error:
-            said = str(error)
-            found = _PLACE.search(said)
-            line = int(found["line"]) if found and found["line"] else len(cell.source.splitlines()) if found else 1
-            column = f" in column {found['column']}" if found and found["column"] else ""
-            raise self._at(cell, line, f"This is not TOML: {_PLACE.sub('', said)}{column}.") from error
-        except RecursionError as error:
-            raise self.mistake(cell, "This is nested too deeply to be read.") from error
+            return read_toml(cell.source)
+        except InputError as error:
+            raise self._at(cell, error.line or 1, error.message) from error
 
     def mistake(self, cell: Cell, message: str, *keys: str) -> InputError:
         """At the line of the first of these keys that is written in the cell, or at its first line."""

@@ -22,6 +22,7 @@ from core.store.progress import Listener, nobody
 from evals.evaluation import Opened
 from workbench.book import cache
 from workbench.book.announced import announced
+from workbench.book.basis import Contents, basis_of
 from workbench.book.cells import CellSpec
 from workbench.book.context import CellContext
 from workbench.book.document import Notebook
@@ -118,7 +119,7 @@ class Runner:
         if self.context.cancellation and self.context.cancellation.is_set():
             raise Cancelled("The notebook was stopped. What was done is kept: run it again, and it goes on.")
         ground = await self.context.ground(spec)
-        basis = await guarded(ground.context, cache.basis_of(self.context, spec))
+        basis = await guarded(ground.context, basis_of(self.context, spec))
         found = None if again else await cache.find(self.context.store, self.key, cell.id, basis)
         if found is not None and not found.stale:
             return _from(found, CellResult(cell, number, spec))
@@ -129,24 +130,25 @@ class Runner:
         return CellResult(cell, number, spec, shown, milliseconds=spent)
 
     async def announced(self, only: Collection[str] | None = None, *, again: bool = False) -> list[str]:
-        """What those cells, or all, would ask of language models; what has an output of today asks nobody."""
+        """What those cells, or all, would ask and send elsewhere; what has an output of today asks nobody."""
         said: list[str] = []
         for result in await self.kept(only):
             if result.spec is not None and (again or result.output is None or result.stale):
-                said += [f"{result.title}: {each}" for each in await announced(self.context, result.spec)]
+                said += [f"{result.title}: {each.text}" for each in await announced(self.context, result.spec)]
         return said
 
     async def kept(self, only: Collection[str] | None = None) -> list[CellResult]:
         """What those cells, or all, showed last, stale or not; nothing is run."""
         cells = [each for each in enumerate(self.notebook.cells, start=1) if only is None or each[1].id in only]
-        return [await self._kept(cell, number) for number, cell in cells]
+        contents: Contents = {}
+        return [await self._kept(cell, number, contents) for number, cell in cells]
 
-    async def _kept(self, cell: Cell, number: int) -> CellResult:
+    async def _kept(self, cell: Cell, number: int, contents: Contents) -> CellResult:
         spec = self.meaning.specs.get(cell.id)
         if spec is None:
             return CellResult(cell, number, problem=str(self.meaning.problems[cell.id]))
         try:
-            basis = await cache.basis_of(self.context, spec)
+            basis = await basis_of(self.context, spec, contents)
             found = await cache.find(self.context.store, self.key, cell.id, basis)
         except (RankbookError, OSError, DBAPIError) as error:
             return CellResult(cell, number, spec, problem=_sentence(error))

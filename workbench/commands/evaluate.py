@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import meant, reports, scores, telling
+from workbench.commands import meant, reports, scores, spreading, telling
 
 if TYPE_CHECKING:
+    from core.store.progress import Listener, Step
     from core.variant import Variant
-    from evals.evaluation import Opened, Wanted
-    from evals.splits import Split
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
@@ -37,6 +36,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     again: Annotated[bool, typer.Option("--again", help="Ask anew, also what is kept from before.")] = False,
     time_live: Annotated[int, typer.Option(min=0, help="Time so many queries one by one; 0 leaves estimates.")] = 20,
     seed: meant.Seed = 0,
+    _dask: spreading.Dask = None,
     html: reports.Html = None,
     markdown: reports.Markdown = None,
     latex: reports.Latex = None,
@@ -67,10 +67,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     part = ground.split(split or every(ground.labelled))
     rules = Rules(seed=seed)
     wanted = Wanted(tuple(metric or METRICS), baseline, as_shipped, again, time_live, rules)
-    plan = _tell_plan(ground, made, part, wanted, quiet=as_json)
+    for sentence in [] if as_json else _alike(made):
+        telling.say(sentence)
     with telling.progress(quiet=as_json) as listener:
+        plan = _Plan(listener, quiet=as_json)
         board, foreign = stoppable(
-            lambda token: evaluated(meant.until(ground, token), made, part, wanted, files=files, progress=listener)
+            lambda token: evaluated(meant.until(ground, token), made, part, wanted, files=files, progress=plan)
         )
     if as_json:
         telling.as_document(scores.plain(board))
@@ -78,23 +80,21 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
         scores.show_foreign(foreign)
         scores.show(board)
     heading = reports.Heading(f"{collection}: {', '.join(board.names)}", files=_files(made))
-    reports.write(ground.store, [reports.Told(board, plan=plan)], heading, html, markdown, latex)
+    reports.write(ground.store, [reports.Told(board, plan=plan.line)], heading, html, markdown, latex)
 
 
-def _tell_plan(ground: Opened, made: Sequence[Variant], split: Split, wanted: Wanted, *, quiet: bool) -> str:
-    from core import bridge
-    from evals.running.plan import describe
-    from evals.running.runner import prepared
+class _Plan:
+    """Passes steps on. The first is of the plan, and named by it: it is said before anything is asked."""
 
-    if not made:
-        return ""
-    work = prepared(ground.context, made, split, query_set=ground.query_set, options=wanted.options)
-    line = describe(bridge.run(work).plan)
-    if not quiet:
-        telling.say(line)
-        for sentence in _alike(made):
-            telling.say(sentence)
-    return line
+    def __init__(self, listener: Listener, *, quiet: bool) -> None:
+        self.listener, self.quiet, self.line = listener, quiet, ""
+
+    def __call__(self, step: Step) -> None:
+        if not self.line:
+            self.line = step.name
+            if not self.quiet:
+                telling.say(step.name)
+        self.listener(step)
 
 
 def _alike(made: Sequence[Variant]) -> Iterator[str]:

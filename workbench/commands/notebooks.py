@@ -73,9 +73,13 @@ def new(
 def open_in_browser(
     notebook: Which,
     port: Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; beyond loopback there is no sign-in yet.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; beyond loopback only with a sign-in: docs/serving.md.")
+    ] = "127.0.0.1",
+    open_to_all: Annotated[
+        bool,
+        typer.Option("--open-to-all", help="Listen beyond loopback without a sign-in: whoever gets there owns all."),
+    ] = False,
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
 ) -> None:
     """Open the workbench on a notebook. Other notebooks in its folder are at hand there too; what ships is only read.
@@ -93,7 +97,7 @@ def open_in_browser(
     folder = shelf_of(path)
     if folder is not None:
         os.environ[FOLDER] = str(folder)
-    start(port, host, browser=browser, page=address_of(path))
+    start(port, host, browser=browser, page=address_of(path), open_to_all=open_to_all)
 
 
 @app.command()

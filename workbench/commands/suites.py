@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import reports, scores, telling
+from workbench.commands import reports, scores, spreading, telling
 
 if TYPE_CHECKING:
     from evals.suites.suite import Suite
@@ -25,6 +25,7 @@ def run(
     file: File,
     again: Again = False,
     junit: Junit = None,
+    _dask: spreading.Dask = None,
     html: reports.Html = None,
     markdown: reports.Markdown = None,
     latex: reports.Latex = None,
@@ -56,6 +57,7 @@ def gate(
     file: File,
     again: Again = False,
     junit: Junit = None,
+    _dask: spreading.Dask = None,
     *,
     as_json: telling.AsJson = False,
 ) -> None:

@@ -24,6 +24,7 @@ class CellSpec(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     example: ClassVar[str] = ""  # a source to begin with
+    version: ClassVar[int] = 1  # to be raised where an equal cell over equal ground comes to show something else
 
     title: str = Field("", max_length=300, description="What stands above the output.")
     collection: str | None = Field(None, min_length=1, description="Another collection than the notebook's.")
@@ -44,6 +45,10 @@ class CellSpec(BaseModel, ABC):
         """The variants that it names."""
         return ()
 
+    async def searches(self, context: CellContext) -> list[Variant]:
+        """The variants that it may take a search with."""
+        return context.variants(self.references, await context.ground(self))
+
     @property
     def asks_labels(self) -> bool:
         """Whether a change of queries or labels changes what it shows."""
@@ -55,7 +60,7 @@ class CellSpec(BaseModel, ABC):
             variant_meant(reference, shared, folder)
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
-        """All that its output comes of, beside collection, labels and code: equal for equal outputs."""
+        """What it asks and what its names stand for: all that its output comes of, but for what cells share."""
         ground = await context.ground(self)
         options = self.model_dump(mode="json", by_alias=True, exclude={"title"})
         ids = [f"{each.name} {each.id}" for each in context.variants(self.references, ground)]

@@ -100,6 +100,12 @@ class CompareCell(CellSpec):
                 raise
             return await _kept(context, ground, split, reference, error)
 
+    async def searches(self, context: CellContext) -> list[Variant]:
+        """None of what may be a kept run, which asks nobody."""
+        ground = await context.ground(self)
+        meant = (_meant(context, ground, each) for each in (self.one, self.other))
+        return [each for each in meant if each is not None]
+
     async def resolved(self, context: CellContext) -> dict[str, Any]:
         ground = await context.ground(self)
         told: dict[str, Any] = {}

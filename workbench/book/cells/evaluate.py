@@ -144,7 +144,7 @@ def _charts(section: Section, *, by_kind: bool) -> Iterator[Figure]:
 
 
 def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, Any]:
-    """Scores by metric, variant and query, what is concluded of them, and which are not told from a metric's best."""
+    """Scores by metric, variant and query, what is concluded of them, and which are too close to the best to tell."""
     return {
         "names": list(board.names),
         "metrics": list(board.metrics),  # PostgreSQL does not keep the order of keys

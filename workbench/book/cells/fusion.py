@@ -103,6 +103,9 @@ class FusionCell(CellSpec):
             return part
         return apart(ground, part, ground.any_split(reported))[0]
 
+    async def searches(self, context: CellContext) -> list[Variant]:
+        return [self.base(context, await context.ground(self))]
+
     def base(self, context: CellContext, ground: Opened) -> Variant:
         """The variant whose legs get weights."""
         if len(self.legs) == 1:

@@ -179,9 +179,9 @@ def _hit(hit: Hit, what: Asked, beside: Sequence[Hit], first: Mapping[str, int])
     )
 
 
-def pieces(text: str, keywords: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def pieces(text: str, keywords: Sequence[str], most: int = SNIPPET) -> Iterator[tuple[str, bool]]:
     """The best stretch of a text, cut where matched words begin and end."""
-    made, at = snippet(text, keywords, SNIPPET), 0
+    made, at = snippet(text, keywords, most), 0
     for start, end in made.highlights:
         yield made.text[at:start], False
         yield made.text[start:end], True

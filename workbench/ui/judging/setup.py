@@ -11,10 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 from core import bridge
 from core.store.engine import Store
 from evals.evaluation import Opened
-from evals.references import every_name
 from evals.running import run_store
-from evals.running.run_store import SHOWN, Summary
 from workbench.behind.judging import asked as judging_asked
+from workbench.behind.judging import choices
 from workbench.behind.judging.asked import Asked, joined
 from workbench.behind.weights import asked as weights_asked
 from workbench.ui import address, errors
@@ -113,10 +112,8 @@ def _tabs(label: str, field: str, options: Mapping[str, str], chosen: str) -> No
 
 def _variants(store: Store, asked: Asked) -> None:
     """Variants by name, and kept runs by id. What the address names and nobody knows is not drawn: running it tells."""
-    kept = {run.id: run for run in bridge.run(run_store.listed(store, collection=asked.collection))}
-    fitting = {key: run for key, run in kept.items() if _fits(run, asked)}
-    options = [*every_name(), *fitting]
-    chosen = [each for each in (_whole(name, fitting) for name in asked.entries) if each in options]
+    offered = choices.choices(bridge.run(run_store.listed(store, collection=asked.collection)), asked)
+    chosen = choices.chosen(asked.entries, offered)
     key = f"{NAME}.variants"
     if st.session_state.get(key) != chosen:
         st.session_state[key] = chosen
@@ -126,28 +123,18 @@ def _variants(store: Store, asked: Asked) -> None:
 
     st.multiselect(
         "A and B" if asked.settles else "Whose results",
-        options,
+        list(offered),
         chosen,
         key=key,
-        format_func=lambda name: told(name, fitting),
+        format_func=lambda name: offered.get(name, name),
         max_selections=2 if asked.settles else 8,
-        placeholder="Variants, and kept runs",
+        placeholder="A variant; or, below them, a kept run",
+        filter_mode="contains",  # the order stays, so that Enter takes a variant before a run of its name
+        select_all=False,  # else Enter would take all that match
+        help="A variant is run over these queries, or its latest run is taken. Kept runs, newest first, stay as they "
+        "were found then.",
         on_change=follow,
     )
-
-
-def _fits(run: Summary, asked: Asked) -> bool:
-    return run.subject.split == asked.split and run.subject.query_set == asked.query_set
-
-
-def _whole(name: str, kept: Mapping[str, Summary]) -> str:
-    """An id's beginning as the id."""
-    return next((key for key in kept if len(name) >= 8 and key.startswith(name)), name)
-
-
-def told(name: str, kept: Mapping[str, Summary]) -> str:
-    run = kept.get(name)
-    return name if run is None else f"{run.name} (kept run {run.id[:SHOWN]})"
 
 
 def _again(asked: Asked) -> None:

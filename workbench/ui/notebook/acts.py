@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from core.errors import RankbookError, UnknownName
+from core.errors import NotAllowed, RankbookError, UnknownName
 from workbench.behind import toml_edit
 from workbench.book import desks, paper
 from workbench.book.desk import Desk
@@ -212,7 +212,10 @@ def remove(desk: Desk, part: Part) -> None:
 
 def start(desk: Desk, cells: Sequence[str], *, again: bool = False, allowed: bool = False) -> None:
     """Run cells. Running changes no file: what ships runs as it is."""
-    desk.run(cells, again=again, allowed=allowed)
+    try:
+        desk.run(cells, again=again, allowed=allowed)
+    except NotAllowed as error:
+        notice(str(error), bad=True)
 
 
 def undo(desk: Desk) -> None:

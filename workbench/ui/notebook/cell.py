@@ -209,11 +209,11 @@ def _asks(desk: Desk, cell: Cell, standing: Standing) -> None:
     """What it would spend, before it spends anything."""
     lines = "".join(f"<p>{errors.as_html(each)}</p>" for each in standing.asks)
     st.html(
-        '<div class="rb-box rb-note" role="note"><strong>This cell asks a language model, which may cost money</strong>'
-        f"{lines}</div>"
+        '<div class="rb-box rb-note" role="note"><strong>This cell sends texts to a model elsewhere, which may cost '
+        f"money</strong>{lines}</div>"
     )
     st.button(
-        "Ask it",
+        "Send and run",
         key=f"allow-{cell.id}",
         icon=":material/payments:",
         on_click=notebook_acts.start,

@@ -1,0 +1,63 @@
+"""What there is to be said above the cells: what came of a click, doubts about the text, a file changed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import streamlit as st
+
+from core.errors import RankbookError
+from workbench.book import desks
+from workbench.book.desk import Desk
+from workbench.book.shelf import shelf
+from workbench.ui import errors, place
+from workbench.ui.notebook import acts as notebook_acts
+from workbench.ui.notebook.acts import Notice
+
+
+def waiting(desk: Desk) -> list[Notice]:
+    """What came of the last click, said once, and what is doubtful about the text."""
+    waiting = notebook_acts.notices()
+    taken = [*waiting, *(Notice(f"Line {line}: {doubt}") for line, doubt in desk.notebook.doubts)]
+    waiting.clear()
+    return taken
+
+
+def draw(notices: Sequence[Notice]) -> None:
+    with st.container(key="book-said", gap="xsmall"):
+        for each in notices:
+            kind, role = ("complaint", "alert") if each.bad else ("note", "status")
+            st.html(f'<div class="rb-box rb-{kind}" role="{role}"><p>{errors.as_html(each.text)}</p></div>')
+
+
+def changed_on_disk(desk: Desk) -> None:
+    there = desk.path.is_file()
+    what = "was changed on disk by another program" if there else "was removed from disk"
+    st.html(
+        f'<div class="rb-box rb-complaint" role="alert"><strong>The file {what}</strong><p>Nothing is written over it. '
+        f"{'Read it again, or save' if there else 'Save'} what you see here under another name.</p></div>"
+    )
+    with st.container(horizontal=True):
+        if there:
+            st.button("Read it again", key="book.again", on_click=_again, args=(desk,))
+        st.button("Save this one under another name", key="book.save", on_click=_save_as, args=(desk,))
+
+
+def _again(desk: Desk) -> None:
+    try:
+        desk.read_again()
+    except RankbookError as error:
+        notebook_acts.notice(str(error), bad=True)
+
+
+def _save_as(desk: Desk) -> None:
+    try:
+        name = shelf().free(f"{desk.name}-{datetime.now().astimezone():%Y-%m-%d}")
+        made = desks.copied(desk, shelf(), name, desk.paper.unsaved).name
+        desks.forget(desk)
+    except RankbookError as error:
+        notebook_acts.notice(str(error), bad=True)
+        return
+    notebook_acts.notice(f"Saved as {made}. {desk.name} on disk is as the other program left it.")
+    place.go(place.Place(made))

@@ -5,6 +5,7 @@ Owns how queries come about and into a query set. It must not know how they are 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 import re
@@ -27,7 +28,8 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import Level, level
 from core.store.names import ITEMS
-from core.types import Flaw, Query, Row
+from core.store.progress import Listener, Step, nobody
+from core.types import Flaw, Place, Query, Row
 from evals import query_sets
 from evals.judging.judgements import ShownItem, shown
 from evals.labels import Label, check_labels
@@ -79,6 +81,13 @@ def read_queries(path: Path) -> Iterator[Row[Query] | Flaw]:
             yield from query_rows(Row({**others, "_id": given or _id_of(str(fields["text"] or ""))}, row.place))
 
 
+def typed_queries(text: str, place: str = "what was typed") -> Iterator[Row[Query] | Flaw]:
+    """A query a line, as somebody types them. Empty lines are none."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield from query_rows(Row({"text": line.strip(), "_id": _id_of(line)}, Place(place, number)))
+
+
 def _id_of(text: str) -> str:
     words = " ".join(text.split()).casefold()
     return "q-" + hashlib.blake2b(words.encode(errors="replace"), digest_size=5).hexdigest()
@@ -88,8 +97,10 @@ async def add(
     store: Store, collection: str, rows: Iterator[Row[Query] | Flaw], *, name: str = query_sets.DEFAULT
 ) -> Written:
     """Put queries beside those of a set, through the checks of an import. What is there stays, its labels included."""
+    name = names.checked(name, what="The query set's name")
     there = await query_sets.load(store, collection, name=name)
-    checked = check_labels(query_sets.admitted(rows), has_item=lambda _: True)
+    read = await asyncio.to_thread(lambda: list(query_sets.admitted(rows)))
+    checked = check_labels(read, has_item=lambda _: True)
     known = {query.id: query for query in there.queries}
     new, flaws = [], list(checked.flaws)
     for row in checked.queries:
@@ -142,7 +153,7 @@ class Generated:
     note: str = NOTE
 
 
-async def generated(store: Store, view: View, wanted: KnownItems) -> Generated:
+async def generated(store: Store, view: View, wanted: KnownItems, listener: Listener = nobody) -> Generated:
     """Known-item queries of a collection, not kept yet. Documents are tried in a seeded order until it is enough."""
     items = level(store, view, ITEMS)
     async with store.begin(items.namespace, read_only=True) as connection:
@@ -158,6 +169,7 @@ async def generated(store: Store, view: View, wanted: KnownItems) -> Generated:
                 text = await _text(connection, items, found[item_id], wanted) if item_id in found else ""
                 texts |= {item_id: text} if text else {}
                 unfit += not text
+                listener(Step("Making queries", min(len(texts), wanted.count), wanted.count, "queries"))
         if len(_unlike(texts)) >= wanted.count:
             break
     return _generated(texts, unfit, wanted)
@@ -246,13 +258,18 @@ def _misspelled(word: str, chance: random.Random) -> str:
 
 async def save(store: Store, collection: str, made: Generated, *, name: str = KNOWN_ITEMS) -> bool:
     """Keep them as a query set of their own, in the place of what this made before. Never over what people wrote."""
-    there = await query_sets.load(store, collection, name=name)
-    if any(not query.kind.startswith(f"{KIND}:") for query in there.queries):
-        raise InputError(
-            f"The query set {name!r} of {collection!r} holds queries that were not generated. Choose another name."
-        )
+    await refuse_written(store, collection, name)
     if not made.labelled.queries:
         raise InputError("No document has the words for a query in this style. Choose another style.")
     return await query_sets.keep(
         store, collection, made.labelled, name=names.checked(name, what="The query set's name")
     )
+
+
+async def refuse_written(store: Store, collection: str, name: str) -> None:
+    """Where the set holds queries that were not generated: better known before any is made."""
+    there = await query_sets.load(store, collection, name=names.checked(name, what="The query set's name"))
+    if any(not query.kind.startswith(f"{KIND}:") for query in there.queries):
+        raise InputError(
+            f"The query set {name!r} of {collection!r} holds queries that were not generated. Choose another name."
+        )

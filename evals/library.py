@@ -18,15 +18,13 @@ from core.store import collections, fields, names
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest, Report
-from core.store.levels import level
 from core.store.names import ITEMS
 from core.store.progress import Listener, nobody
 from core.types import Flaw
-from evals import checks, query_sets
-from evals.labels import CheckedLabels, check_labels
+from evals import checks, labelling, query_sets
+from evals.labels import CheckedLabels
 from evals.sources import Source
 
-IDS_A_STATEMENT = 2000
 DEFAULT_CHUNKS = {"default": {"kind": "headings"}}
 
 
@@ -209,9 +207,10 @@ async def _label(
     *,
     check: bool,
     documents: Sequence[Flaw] | None = None,
+    query_set: str = query_sets.DEFAULT,
 ) -> None:
     """Keep queries and labels with the flaws known now, those of the documents where these were read too."""
-    labels = await _checked(store, view, source)
+    labels = await labelling.held_against(store, view, source)
     labelled = query_sets.Labelled.of(labels)
     added.queries, added.labels, added.splits = len(labelled.queries), len(labelled.labels), labelled.splits
     found: dict[str, Sequence[Flaw]] = {"labels": labels.flaws}
@@ -222,7 +221,7 @@ async def _label(
         added.flaws += flaws
     if documents is not None:
         found["documents"] = documents
-    await query_sets.keep(store, view.name, labelled, found, checked_version=version)
+    await query_sets.keep(store, view.name, labelled, found, checked_version=version, name=query_set)
 
 
 async def _looked_through(
@@ -238,33 +237,19 @@ async def _looked_through(
     return found
 
 
-async def _checked(store: Store, view: View, source: Source) -> CheckedLabels:
-    """The source's queries and labels, held against the items that are stored."""
-    queries, labels = query_sets.admitted(source.queries()), list(query_sets.admitted(source.labels()))
-    spans, exclusions = list(query_sets.admitted(source.spans())), list(query_sets.admitted(source.exclusions()))
-    named = {row.value.item_id for row in (*labels, *spans, *exclusions) if not isinstance(row, Flaw)}
-    spanned = {row.value.item_id for row in spans if not isinstance(row, Flaw)}
-    present = set(await _items(store, view, sorted(named)))
-    texts = await _items(store, view, sorted(spanned), with_text=True)
-    return check_labels(queries, labels, spans, exclusions, has_item=present.__contains__, item_text=texts.get)
-
-
-async def _items(store: Store, view: View, ids: list[str], *, with_text: bool = False) -> dict[str, str | None]:
-    """Those of the ids that the collection holds, with their texts where these are asked for."""
-    items = level(store, view, ITEMS)
-    found: dict[str, str | None] = {}
-    for at in range(0, len(ids), IDS_A_STATEMENT):
-        async with store.begin(items.namespace, read_only=True) as connection:
-            rows = await connection.execute(items.described(ids[at : at + IDS_A_STATEMENT]))
-            found |= {row.id: row.text if with_text else None for row in rows}
-    return found
-
-
-async def label(store: Store, view: View, source: Source) -> Added:
+async def label(store: Store, view: View, source: Source, *, query_set: str = query_sets.DEFAULT) -> Added:
     """Queries and labels from files, for a collection that is there, an attached one for instance."""
+    names.checked(query_set, what="The query set's name")
+    source = await labelling.about(store, view, source, query_set)
+    if not await asyncio.to_thread(_judges, source):
+        raise InputError("There are no labels in it, and those that are there stay. See `rankbook queries add --help`.")
     added = Added(view.name, Report())
-    await _label(store, view, source, added, nobody, check=False)
+    await _label(store, view, source, added, nobody, check=False, query_set=query_set)
     return added
+
+
+def _judges(source: Source) -> bool:
+    return any(next(rows(), None) is not None for rows in (source.labels, source.spans))
 
 
 async def embed(

@@ -92,10 +92,13 @@ async def needs_demo(store: Store, name: str) -> bool:
     return await _state(store, await collections.get(store, name)) == INTERRUPTED
 
 
-async def describe(store: Store, name: str) -> dict[str, Any]:
-    """Everything about a collection that a person may want to see, as plain data under headings."""
+async def describe(store: Store, name: str, *, query_set: str = query_sets.DEFAULT) -> dict[str, Any]:
+    """Everything about a collection that a person may want to see, as plain data under headings.
+
+    Queries and labels are those of one query set; all there are stand in a line each.
+    """
     view = await collections.get(store, name)
-    labelled = await query_sets.load(store, view.name)
+    labelled = await query_sets.load(store, view.name, name=query_set)
     row = view.row
     facts = asdict(await summary(store, view)) | {
         "language": row.language,
@@ -116,6 +119,7 @@ async def describe(store: Store, name: str) -> dict[str, Any]:
             }
             for each in view.chunk_sets
         ],
+        "Query sets": [asdict(each) for each in await query_sets.listed(store, view.name)],
         "Queries by split": [{"split": split, "labelled queries": count} for split, count in labelled.splits.items()],
         "Queries by kind": [
             {"kind": kind or "(none)", "queries": count}
@@ -125,5 +129,5 @@ async def describe(store: Store, name: str) -> dict[str, Any]:
             {"grade": grade, "labels": count}
             for grade, count in sorted(Counter(label.grade for label in labelled.labels).items())
         ],
-        "Noted at import": await query_sets.flaws(store, view.name),
+        "Noted at import": await query_sets.flaws(store, view.name, name=query_set),
     }

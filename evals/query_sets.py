@@ -7,12 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
+from core.errors import UnknownName
 from core.store import gate
 from core.store.engine import Store
 from core.types import Flaw, Query, Row
@@ -215,6 +217,44 @@ async def checked(store: Store, collection: str, *, name: str = DEFAULT) -> Chec
     async with store.begin(read_only=True) as connection:
         found = await _find(AsyncSession(connection), collection, name)
         return Checked(bytes(found.digest), found.checked_version) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A query set in one line. `labelled` counts the queries that have a label."""
+
+    name: str
+    queries: int
+    labelled: int
+    labels: int
+    changed: datetime
+
+
+async def listed(store: Store, collection: str) -> list[Summary]:
+    """The query sets of a collection, the usual one first."""
+    queries = _each(func.count(), StoredQuery)
+    labels = _each(func.count(), StoredLabel)
+    labelled = _each(func.count(StoredLabel.query_id.distinct()), StoredLabel)
+    asked = (
+        select(QuerySet.name, queries, labelled, labels, QuerySet.changed_at)
+        .where(QuerySet.collection == collection)
+        .order_by(QuerySet.name != DEFAULT, QuerySet.name)
+    )
+    async with store.begin(read_only=True) as connection:
+        return [Summary(*row) for row in await connection.execute(asked)]
+
+
+def _each(counted: Any, parts: Any) -> Any:
+    return select(counted).where(parts.set_key == QuerySet.key).correlate(QuerySet).scalar_subquery()
+
+
+async def drop(store: Store, collection: str, name: str) -> None:
+    """One query set with its labels. Judgements and kept runs stay."""
+    known = [each.name for each in await listed(store, collection)]
+    async with store.begin() as connection:
+        gone = delete(QuerySet).where(QuerySet.collection == collection, QuerySet.name == name)
+        if not (await connection.execute(gone)).rowcount:
+            raise UnknownName(f"query set of {collection!r}", name, known)
 
 
 async def count(store: Store, collection: str, *, name: str = DEFAULT) -> int:

@@ -10,10 +10,10 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import Executable, Row, delete, func, select, tuple_
+from sqlalchemy import ColumnElement, Executable, Row, delete, func, literal, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -130,9 +130,18 @@ def _row(collection: str, each: Judgement) -> dict[str, object]:
         "is_model": each.is_model,
         "item_digest": each.version,
         "note": each.note,
-        # The clock's time and not the transaction's, so that of two judgements one is the last.
-        "judged_at": each.judged_at or func.clock_timestamp(),
+        "judged_at": each.judged_at or _latest(collection, each.judge),
     }
+
+
+def _latest(collection: str, judge: str) -> ColumnElement[datetime]:
+    """The clock's time and not the transaction's, so that of two judgements one is the last; just after the last one
+    where the clock was put back.
+    """
+    table = StoredJudgement
+    mine = select(func.max(table.judged_at) + literal(timedelta(microseconds=1)))
+    last = mine.where(table.collection == collection, table.judge == judge).scalar_subquery()
+    return func.greatest(func.clock_timestamp(), last)
 
 
 def _upsert(rows: list[dict[str, object]]) -> Executable:

@@ -6,8 +6,9 @@ Owns the order of these. What is done is kept as it goes: a suite that was stopp
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from core.errors import InputError, UnknownName
 from core.resources import Resources
@@ -112,12 +113,14 @@ async def _opened(
         await opened(store, target.name, target.query_set, resources=resources, cancellation=cancellation)
         for target in suite.targets
     ]
+    pins = await run_store.pinned(store)
     for ground, target in zip(grounds, suite.targets, strict=True):
         for split in (target.split, *(tune.split for tune in suite.tune)):
             ground.split(split)
         here = _names(suite, target)
         await refuse_unknown_baseline(ground, ground.split(target.split), suite.baseline, here)
         _refuse_unguarded(suite, here)
+        _refuse_unpinned(suite, target, here, pins)
     return list(zip(grounds, suite.targets, strict=True))
 
 
@@ -133,6 +136,25 @@ def _refuse_unguarded(suite: Suite, here: Sequence[str]) -> None:
     for name in suite.gate.variants if suite.gate else ():
         if name not in known:
             raise UnknownName("variant of this suite for its gate to guard", name, known)
+
+
+def _refuse_unpinned(suite: Suite, target: Target, here: Sequence[str], pins: Mapping[str, str]) -> None:
+    """So is one that compares with what is neither pinned nor in the table."""
+    against = suite.gate.against if suite.gate else None
+    known = [*here, suite.baseline] if suite.baseline else [*here]
+    if against is None or against in known or not pins.keys().isdisjoint(_pins_of(against, target)):
+        return
+    raise UnknownName(
+        "pinned run, nor variant of this suite, for its gate to compare with",
+        against,
+        [*known, *pins],
+        way_out=f"Pin one: rankbook eval {quote(target.name)} VARIANT, then rankbook runs pin RUN {quote(against)}",
+    )
+
+
+def _pins_of(against: str, target: Target) -> tuple[str, str]:
+    """The collection's own pin comes before the common one."""
+    return f"{against}@{target.name}", against
 
 
 async def _plan(suite: Suite, ground: Opened, target: Target, again: bool) -> Planned:
@@ -230,7 +252,7 @@ class _Carried:
         if gate is None or gate.against is None:
             return None
         pins = await run_store.pinned(self.ground.store)
-        for pin in (f"{gate.against}@{self.target.name}", gate.against):
+        for pin in _pins_of(gate.against, self.target):
             if pin in pins:
                 run = await run_store.get(self.ground.store, pins[pin])
                 return replace(run, name=f"{gate.against} (pinned)") if run else None

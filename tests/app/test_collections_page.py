@@ -201,7 +201,7 @@ def attached_table(store: Store, name: str) -> Iterator[str]:
 def test_an_attached_table_is_shown_like_any_other_and_offered_nothing_that_would_write(page, attached_table):
     visit(page, collection=attached_table)
     assert (rows(page, LIST)[attached_table][1], rows(page, LIST)[attached_table][-2]) == ("2", "attached")
-    assert "There are none, so variants can be looked at but not scored." in written(page)
+    assert "There are no queries, so variants can be looked at but not scored." in written(page)
     visit(page, collection=attached_table, view="documents", document="1")
     assert list(rows(page, "browse.documents")) == ["1", "2"]
     assert [piece["text"] for piece in handed(page, "browse.text")["pieces"]] == ["Press the <b>button</b>"]

@@ -291,9 +291,11 @@ def test_items_and_chunks_are_searched_as_asked(store):
 def test_why_tells_in_sentences_and_in_json(store):
     words = ("why", "warranty", "kettle", "-c", "kettles", "--leg", "bm25", "--chunks", "items", "-k", "1")
     shown = rankbook(*words)
-    assert shown.stdout.startswith("warranty is ")
+    assert shown.stdout.startswith("“Warranty” is ")
     found = data(*words)
-    assert found["sentences"] == shown.stdout.splitlines()
+    lines = shown.stdout.splitlines()
+    assert [line for line in lines if not line.startswith("    ")] == found["sentences"]
+    assert [line.strip() for line in lines if line.startswith("    ")] == [each for each in found["exact"] if each]
     assert found["standings"][0]["leg"] == "bm25"
     deeper = data(*words[:-1], "10")
     assert deeper["there"]

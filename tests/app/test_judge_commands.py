@@ -28,6 +28,7 @@ from evals.runs import Run, Subject
 from tests.app.corpus import Listed
 from tests.unit.misbehaving import Reply, completion, serving
 from workbench.commands import judge, queries
+from workbench.commands.telling import FORMAT
 
 TAKEOVER = "\x1b]0;owned\x07\x1b[2J"
 ITEMS = tuple(
@@ -77,6 +78,7 @@ def kept(store, name):
 
 def test_the_queue_says_what_to_judge_and_shows_neither_run_nor_rank(name):
     told = json.loads(rankbook("judge", "queue", name, "bm25", "vector", "-n", "9", "--json").stdout)
+    assert next(iter(told.items())) == ("format", FORMAT)
     assert {(pair["query_id"], pair["item_id"]) for pair in told["pairs"]} == {
         ("q1", "teapot"),
         ("q1", "bill"),
@@ -183,6 +185,7 @@ def test_agreement_merging_and_exports(store, name, tmp_path):
         file.write_text(f"q1\tteapot\t{grade}\nq2\ttoaster\t3\n")
         rankbook("judge", "grade", name, "--file", str(file), "--judge", who)
     told = json.loads(rankbook("judge", "agreement", name, "--json").stdout)
+    assert next(iter(told.items())) == ("format", FORMAT)
     assert told["people"]["two"][0]["shared"] == 2
     assert "Krippendorff's alpha" in rankbook("judge", "agreement", name).stderr
     assert rankbook("judge", "export", name).stdout == "q1 0 teapot 1\nq2 0 toaster 3\n"

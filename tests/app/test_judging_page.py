@@ -28,6 +28,8 @@ from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
 from evals.judging.language_model import ModelJudge
 from evals.labels import Label
+from evals.references import every_name
+from evals.running import run_store
 from tests.app.corpus import HOSTILE, KETTLES, SCRIPT, Listed
 from tests.app.test_search_page import handed, visit, written
 from tests.unit.misbehaving import Reply, completion, serving
@@ -169,6 +171,21 @@ def test_what_is_missing_or_refused_is_said_where_it_is_chosen(page, name, addre
 def test_a_link_names_variants_and_kept_runs_alone_and_never_a_file(page, name, variants):
     begin(page, name, variants=variants)
     assert "No variant, preset, leg or kept run is called" in written(page)
+
+
+def test_variants_are_offered_first_and_then_kept_runs_the_newest_first_with_their_dates(store, page, name):
+    begin(page, name)
+    begin(page, name, variants="trigram")
+    kept = {run.name: run for run in bridge.run(run_store.listed(store, collection=name))}
+    visit(page, collection=name, judge="ada", split="test", variants=f"vector\n{kept['fulltext'].id[:9]}")
+    chooser = page.multiselect(key="judging.variants")
+    names = every_name()
+    assert chooser.options[: len(names)] == names
+    made = kept["trigram"].made_at.astimezone()
+    assert chooser.options[len(names)] == f"Run of {made:%Y-%m-%d %H:%M}: trigram ({kept['trigram'].id[:12]})"
+    assert len(chooser.options) == len(names) + 3
+    assert chooser.value == ["vector", kept["fulltext"].id]
+    assert not chooser.proto.select_all  # typing a name and Enter takes the one, not all that match
 
 
 def test_another_pool_is_another_sitting_and_wants_to_be_begun(page, name):

@@ -329,6 +329,18 @@ def test_each_collection_has_a_pin_of_its_own_before_the_common_one(store, loade
         bridge.run(run_store.unpin(store, each))
 
 
+def test_a_gate_that_compares_with_nothing_is_refused_before_any_work(store, loaded, asked):
+    name = asked(labelled())
+    given = gated(loaded, name, 'against = "mian"\nlargest_drop = { "ndcg@5" = 0.1 }\n')
+    steps = []
+    for work in (planned(store, given), run_suite(store, given, resources=RESOURCES, progress=steps.append)):
+        with pytest.raises(UnknownName, match=r"No pinned run, nor variant of this suite.* 'mian'.*runs pin RUN mian"):
+            bridge.run(work)
+    assert steps == []
+    for there in ("words", "hybrid"):
+        bridge.run(planned(store, gated(loaded, name, f'against = "{there}"\nlargest_drop = {{ "ndcg@5" = 1 }}\n')))
+
+
 # -- runs of other engines, and two runs -------------------------------------------------------------------------------
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workbench.commands import telling
 
 if TYPE_CHECKING:
-    from core.store.attached import AttachedTable
-    from core.store.collections import View
     from evals.library import Added
 
 Name = Annotated[str, typer.Argument(help="The name the collection will have here.")]
@@ -49,107 +48,34 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data attach kb --like langchain --table my_collection --model openai:text-embedding-3-small
     """
     from core import bridge
-    from core.store import attached
+    from workbench.behind.collections import attaching
     from workbench.session import store
 
-    opened = store(telling.say)
-    mapping = {
+    given = {
         "id": identifier,
         "text": text,
         "title": title,
         "embedding": embedding,
         "model": model,
         "tsv": tsv,
-        "metadata": _metadata(metadata or []),
-        "where": _conditions(where or []),
+        "metadata": attaching.metadata(metadata or []),
+        "where": attaching.conditions(where or []),
         "language": language,
     }
-    given = {key: value for key, value in mapping.items() if value not in (None, {}, ())}
-    made = bridge.run(_like(like, table, given)) if like else _mapped(table, given)
-    view = bridge.run(attached.attach(opened, name, made))
-    if aside:
-        view = _build_aside(view, quiet=as_json)
-    added = _labelled(view, labels) if labels else None
-    advice = bridge.run(attached.advice(opened, view))
+    wanted = attaching.Wanted(name, table, like or "", given, aside, labels or "")
+    opened = store(telling.say)
+    with telling.progress(quiet=as_json) as listener:
+        made = bridge.run(attaching.attach(opened, wanted, listener))
     if as_json:
-        telling.as_json({"name": name, "table": made.full_name, "advice": advice, "labels": added})
+        telling.as_json({"name": name, "table": made.table, "advice": made.advice, "labels": made.labels})
         return
-    if added:
-        _tell_labels(added)
-    telling.say(f"{name} is attached to {made.full_name}.")
-    for each in advice:
+    if made.labels:
+        _tell_labels(made.labels)
+    telling.say(f"{name} is attached to {made.table}.")
+    for each in made.advice:
         telling.say(f"\n{each.subject}: {each.why}")
         if each.statement:
             telling.say(f"    {each.statement}")
-
-
-def _mapped(table: str, given: dict[str, Any]) -> AttachedTable:
-    from core.store import attached
-
-    namespace, relation = attached.relation_name(table)
-    made = attached.mapped(table=relation, namespace=namespace, **given)
-    return _with_plain_metadata(made) if isinstance(made.metadata, str) else made
-
-
-def _with_plain_metadata(made: AttachedTable) -> AttachedTable:
-    """A single column of metadata may be JSON, or a plain one like those of a longer list: the table decides."""
-    from core import bridge
-    from core.errors import SpecError
-    from core.store import attached
-    from workbench.session import store
-
-    try:
-        bridge.run(attached.inspect(store(), made))
-    except SpecError:
-        return made.model_copy(update={"metadata": (made.metadata,)})
-    return made
-
-
-async def _like(library: str, which: str, given: dict[str, Any]) -> AttachedTable:
-    """What that library's tables look like; what was given besides stands over it."""
-    from core.errors import SpecError
-    from core.store import attached
-    from workbench.session import store
-
-    model, language = given.pop("model", None), given.pop("language", "english")
-    if model is None:
-        raise SpecError("Queries are embedded with the model that made the vectors. Name it with --model.")
-    found = await attached.like(library, store(), which, model, language=language)
-    return attached.mapped(**{**found.model_dump(), **given})
-
-
-def _metadata(columns: list[str]) -> str | tuple[str, ...] | None:
-    return None if not columns else columns[0] if len(columns) == 1 else tuple(columns)
-
-
-def _conditions(conditions: list[str]) -> dict[str, str]:
-    from core.errors import SpecError
-
-    made = {}
-    for condition in conditions:
-        column, equals, value = condition.partition("=")
-        if not equals:
-            raise SpecError(f"The condition {condition!r} is not of the form COLUMN=VALUE.")
-        made[column] = value
-    return made
-
-
-def _build_aside(view: View, *, quiet: bool) -> View:
-    from core import bridge
-    from core.store import attached
-    from workbench.session import store
-
-    with telling.progress(quiet=quiet) as listener:
-        return bridge.run(attached.build_aside(store(), view, listener))
-
-
-def _labelled(view: View, origin: str) -> Added:
-    from core import bridge
-    from evals import library
-    from evals.sources import guess
-    from workbench.session import store
-
-    return bridge.run(library.label(store(), view, guess(origin)))
 
 
 def _tell_labels(added: Added) -> None:
@@ -169,31 +95,46 @@ def aside(
     """
     from core import bridge
     from core.store import attached, collections
+    from workbench.behind.collections import attaching
     from workbench.session import store
 
-    view = bridge.run(collections.get(store(telling.say), name))
+    opened = store(telling.say)
     if drop:
-        bridge.run(attached.drop_aside(store(), view))
+        bridge.run(attached.drop_aside(opened, bridge.run(collections.get(opened, name))))
         telling.done({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
         return
-    _build_aside(view, quiet=as_json)
+    with telling.progress(quiet=as_json) as listener:
+        bridge.run(attaching.aside(opened, name, listener))
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
     telling.done({"name": name, "aside": True}, sentence, json=as_json)
 
 
 def label(
     name: Annotated[str, typer.Argument(help="The collection's name.")],
-    origin: Annotated[str, typer.Argument(metavar="FROM", help="A source that has queries and labels.")],
+    origin: Annotated[
+        str, typer.Argument(metavar="FROM", help="A file or folder of labels, or a source that has queries and labels.")
+    ],
+    asked: Annotated[
+        Path | None, typer.Option("--asked", help="A file of queries, where FROM holds the labels alone.")
+    ] = None,
+    queries: Annotated[str, typer.Option("--queries", help="The query set; made if it is not there.")] = "default",
     *,
     as_json: telling.AsJson = False,
 ) -> None:
     """Put queries and labels from files in the place of those a collection has.
 
-    Example: rankbook data label docs ./beir-folder
+    Labels are TREC's or BEIR's qrels, or a table with the columns query_id, item_id and grade. Without queries they are
+    about those that are there.
+
+    \b
+    rankbook data label docs ./beir-folder
+    rankbook data label docs judged.qrels
+    rankbook data label docs judged.qrels --asked questions.csv --queries pilot
     """
     from core import bridge
-    from core.store import collections
+    from workbench.behind.collections import attaching
     from workbench.session import store
 
-    added = _labelled(bridge.run(collections.get(store(telling.say), name)), origin)
+    opened = store(telling.say)
+    added = bridge.run(attaching.label(opened, name, origin, queries=asked, query_set=queries))
     telling.as_json(added) if as_json else _tell_labels(added)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import attach, recall, telling
+from workbench.commands import attach, recall, spreading, telling
 from workbench.commands.options import chunk_set_of, source_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ app.command()(recall.recall)
 
 AsJson = telling.AsJson
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
+Queries = Annotated[str, typer.Option(help="The query set.")]
 
 
 @app.command("list")
@@ -44,12 +45,8 @@ def list_collections(*, as_json: AsJson = False) -> None:
             (row.name, row.items, row.chunk_sets, row.models, row.queries, f"{row.changed:%Y-%m-%d %H:%M}", row.state)
             for row in rows
         ]
-        telling.table(
-            "Collections",
-            ("name", "documents", "chunk sets", "models", "queries", "changed", "state"),
-            cells,
-            right=("documents", "queries"),
-        )
+        columns = ("name", "documents", "chunk sets", "models", "queries", "changed", "state")
+        telling.table("Collections", columns, cells, right=("documents", "queries"))
 
 
 @app.command()
@@ -72,6 +69,7 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     field: Annotated[list[str] | None, typer.Option(help="A metadata field to index for filters.")] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents that the source no longer has.")] = False,
     check: Annotated[bool, typer.Option(help="Look for near-duplicates and leaked queries.")] = True,
+    _dask: spreading.Dask = None,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -119,7 +117,7 @@ def _tell(added: Any) -> None:
 
 
 @app.command()
-def show(name: Name, *, as_json: AsJson = False) -> None:
+def show(name: Name, queries: Queries = "default", *, as_json: AsJson = False) -> None:
     """What a collection holds: documents, chunk sets, models, queries by split and kind, and what import found wrong.
 
     Example: rankbook data show handbook
@@ -128,7 +126,7 @@ def show(name: Name, *, as_json: AsJson = False) -> None:
     from evals.overview import describe
     from workbench.session import store
 
-    described = bridge.run(describe(store(), name))
+    described = bridge.run(describe(store(), name, query_set=queries))
     if as_json:
         telling.as_json(described)
         return
@@ -165,7 +163,7 @@ def verify(name: Name, *, as_json: AsJson = False) -> None:
 def export(
     name: Name,
     folder: Annotated[Path, typer.Argument(help="The folder to make; it must not be there.")],
-    queries: Annotated[str, typer.Option(help="The query set.")] = "default",
+    queries: Queries = "default",
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -209,6 +207,7 @@ def drop(
 def chunk(
     name: Name,
     chunks: Annotated[str, typer.Argument(metavar="SET", help="NAME=CHUNKER[,option=value...]")],
+    _dask: spreading.Dask = None,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -232,6 +231,7 @@ def embed(
     name: Name,
     model: Annotated[str, typer.Argument(help="A name, a folder, or openai:NAME for an endpoint.")],
     over: Annotated[list[str] | None, typer.Option(help="A chunk set, or 'items'; all of them by default.")] = None,
+    _dask: spreading.Dask = None,
     *,
     as_json: AsJson = False,
 ) -> None:

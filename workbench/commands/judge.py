@@ -104,7 +104,7 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     pairs = [described(task) for task in found.tasks]
     if as_json:
         counts = {"stale": found.stale, "gone": found.gone}
-        telling.as_json({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
+        telling.as_document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
         return
     if pairs:
         rows = [(each["query"], each["item_id"], each["title"]) for each in pairs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +10,64 @@ import typer
 
 from workbench.commands import telling
 
-app = typer.Typer(no_args_is_help=True, help="Queries where there are none: add your own, or generate some.")
+app = typer.Typer(no_args_is_help=True, help="Query sets: list, add your own, generate some, drop.")
 
 Collection = Annotated[str, typer.Argument(help="The collection's name.")]
+
+
+@app.command("list")
+def list_sets(collection: Collection, *, as_json: telling.AsJson = False) -> None:
+    """The query sets of a collection, with how many queries and labels each holds.
+
+    Example: rankbook queries list handbook
+    """
+    from core import bridge
+    from core.store import collections
+    from evals import query_sets
+    from workbench.session import store
+
+    opened = store()
+    view = bridge.run(collections.get(opened, collection))
+    rows = bridge.run(query_sets.listed(opened, view.name))
+    if as_json:
+        telling.as_json(rows)
+        return
+    cells = [(row.name, row.queries, row.labelled, row.labels, f"{row.changed:%Y-%m-%d %H:%M}") for row in rows]
+    columns = ("name", "queries", "labelled", "labels", "changed")
+    telling.table("Query sets", columns, cells, right=columns[1:4])
+
+
+@app.command()
+def drop(
+    collection: Collection,
+    queries: Annotated[str, typer.Argument(metavar="SET", help="The query set.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Remove a query set with its labels. Asks first. Documents, judgements and kept runs stay.
+
+    Example: rankbook queries drop handbook known-items --yes
+    """
+    from core import bridge
+    from core.store import collections
+    from evals import query_sets
+    from workbench.session import store
+
+    opened = store()
+    view = bridge.run(collections.get(opened, collection))
+    if not yes:
+        typer.confirm(f"Drop the query set {telling.printable(queries)!r} with its labels?", abort=True, err=True)
+    bridge.run(query_sets.drop(opened, view.name, queries))
+    telling.done({"query_set": queries, "dropped": True}, f"{telling.printable(queries)} is gone.", json=as_json)
 
 
 @app.command()
 def add(
     collection: Collection,
-    file: Annotated[Path, typer.Argument(help="CSV, TSV, JSONL or Parquet with a column text; kind and tags too.")],
+    file: Annotated[
+        Path, typer.Argument(help="CSV, TSV, JSONL or Parquet with a column text; '-' reads a query a line.")
+    ],
     queries: Annotated[str, typer.Option("--queries", help="The query set they join; made if it is not there.")] = (
         "default"
     ),
@@ -32,21 +82,23 @@ def add(
     printf 'text\\tkind\\thow do I reset a hub\\tquestion\\n' > mine.tsv     a header, then a query a line
     rankbook queries add handbook mine.tsv
     rankbook queries add handbook mine.jsonl --queries mine --json
+    echo 'how do I reset a hub' | rankbook queries add handbook -
     """
     from core import bridge
-    from core.store import collections, names
+    from core.store import collections
     from evals import authoring
     from workbench.session import store
 
     opened = store(telling.say)
     view = bridge.run(collections.get(opened, collection))
-    name = names.checked(queries, what="The query set's name")
-    written = bridge.run(authoring.add(opened, view.name, authoring.read_queries(file.expanduser()), name=name))
+    typed = str(file) == "-"
+    rows = authoring.typed_queries(sys.stdin.read()) if typed else authoring.read_queries(file.expanduser())
+    written = bridge.run(authoring.add(opened, view.name, rows, name=queries))
     if as_json:
         telling.as_json(written)
         return
     telling.flaws(written.flaws, len(written.flaws))
-    telling.say(f"{written.added} queries added; {written.queries} in {name!r}.")
+    telling.say(f"{written.added} queries added; {written.queries} in {written.name!r}.")
 
 
 @app.command()
@@ -55,6 +107,8 @@ def generate(
     style: Annotated[str, typer.Option(help="title, terms (the rarest), sentence, or misspelled.")] = "terms",
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many.")] = 50,
     seed: Annotated[int, typer.Option(help="Which documents, sentences and typos.")] = 0,
+    terms: Annotated[int, typer.Option(min=1, max=20, help="How many of its rarest terms make a query.")] = 4,
+    split: Annotated[str, typer.Option(help="The split that their labels are of.")] = "test",
     queries: Annotated[str, typer.Option("--queries", help="The query set that holds them afterwards.")] = (
         "known-items"
     ),
@@ -74,8 +128,10 @@ def generate(
 
     opened = store(telling.say)
     view = bridge.run(collections.get(opened, collection))
-    wanted = authoring.known_items({"style": style, "count": count, "seed": seed})
-    made = bridge.run(authoring.generated(opened, view, wanted))
+    wanted = authoring.known_items({"style": style, "count": count, "seed": seed, "terms": terms, "split": split})
+    bridge.run(authoring.refuse_written(opened, view.name, queries))
+    with telling.progress(quiet=as_json) as listener:
+        made = bridge.run(authoring.generated(opened, view, wanted, listener))
     bridge.run(authoring.save(opened, view.name, made, name=queries))
     if as_json:
         telling.as_json({"query_set": queries, "queries": made.labelled.queries, "note": made.note})

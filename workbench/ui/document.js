@@ -1,11 +1,4 @@
-// A document in full, its text as text, scrolled to the passage that was found.
-const made = (tag, className, text) => {
-  const element = document.createElement(tag);
-  element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-
+// A document in full, its text as text, scrolled to the passage that was found. `titled.js` stands before it.
 const show = (text, whole, range) => {
   const [start, end] = range ?? [0, 0];
   const pieces = [[whole.slice(0, start), "span"], [whole.slice(start, end), "mark"], [whole.slice(end), "span"]];
@@ -30,22 +23,9 @@ const parts = (box, data, start, choose) => {
   box.replaceChildren(made("span", "name", `${buttons.length} passages`), ...buttons);
 };
 
-const kept = new WeakMap();
-
 export default function ({ data, parentElement }) {
-  const seen = JSON.stringify(data);
-  const text = parentElement.querySelector(".text");
-  if (kept.get(parentElement) === seen && text.childElementCount) return;
-  kept.set(parentElement, seen);
-  const facts = made("div", "facts");
-  for (const [name, value] of data.facts) {
-    const fact = made("span", "fact");
-    fact.append(made("span", "name", name), made("span", "", value));
-    facts.append(fact);
-  }
-  parentElement.querySelector(".head").replaceChildren(made("h3", "", data.title), facts);
-  text.setAttribute("role", "document");
-  text.setAttribute("aria-label", "The document's text");
+  const text = headed(parentElement, data, "The document's text");
+  if (!text) return;
   const whole = data.text.map(([piece]) => piece).join("");
   const found = data.text.findIndex(([, passage]) => passage);
   const start = found < 0 ? 0 : data.text.slice(0, found).map(([piece]) => piece).join("").length;

@@ -7,12 +7,16 @@ from typing import Final
 
 from workbench.behind.addressed import Addressed
 
-VIEWS: Final = ("about", "documents", "queries", "extend", "check", "out")
-WAYS: Final = ("path", "public", "upload")  # to add a collection
+VIEWS: Final = ("about", "documents", "queries", "ask", "extend", "check", "out")
+WAYS: Final = ("path", "public", "upload", "attach")  # to add a collection
+BYS: Final = ("write", "generate", "labels")  # queries and labels come in
+_SHOWN: Final = ("view", "set", "by", "find", "page", "document", "query", "chunks")
 _BELOW: Final[dict[str, tuple[str, ...]]] = {  # what means nothing any more once the thing it belongs to is another
-    "add": ("collection", "view", "find", "page", "document", "query", "chunks"),
-    "collection": ("add", "view", "find", "page", "document", "query", "chunks"),
-    "view": ("find", "page", "document", "query"),
+    "add": ("collection", "table", "like", *_SHOWN),
+    "collection": ("add", "table", "like", *_SHOWN),
+    "like": ("table",),
+    "view": ("by", "find", "page", "document", "query"),
+    "set": ("find", "page", "query"),
     "find": ("page",),
 }
 
@@ -22,6 +26,7 @@ class Asked(Addressed):
     """A view of the page, all of it text. What is empty is left to its default.
 
     `find` and `page` are the filter and the page of the list on view; `document` and `query` are ids of what is open.
+    `set` is the query set, `by` the way in which queries come in; `like` and `table` say what is to be attached.
     """
 
     collection: str = ""
@@ -31,7 +36,11 @@ class Asked(Addressed):
     document: str = ""
     query: str = ""
     chunks: str = ""
+    set: str = ""
+    by: str = ""
     add: str = ""
+    like: str = ""
+    table: str = ""
 
     def but(self, **changes: str) -> Asked:
         """The same with other values, without what belonged to the old ones."""
@@ -45,6 +54,11 @@ class Asked(Addressed):
     @property
     def way(self) -> str:
         return self.add if self.add in WAYS else ""
+
+    @property
+    def coming(self) -> str:
+        """How queries come in."""
+        return self.by if self.by in BYS else BYS[0]
 
     @property
     def number(self) -> int:

@@ -20,6 +20,7 @@ from evals.query_sets import DEFAULT
 from evals.store import QuerySet, StoredLabel, StoredQuery
 
 T = TypeVar("T")
+Of = tuple[str, str]  # a collection, and one of its query sets
 ROWS: Final = 25  # on a page
 COUNTED: Final = 10_000  # further on, counting and paging would cost more than a narrower filter
 LONGEST_TEXT: Final = 500_000  # characters of a document that a page shows
@@ -113,7 +114,7 @@ class Asking:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-async def documents(store: Store, view: View, find: str, number: int) -> Page[Listed]:
+async def documents(store: Store, view: View, find: str, number: int, query_set: str = DEFAULT) -> Page[Listed]:
     """Those whose id or title holds the text, in the order of ids."""
     items = level(store, view, ITEMS)
     listed = items.details.subquery()
@@ -123,7 +124,7 @@ async def documents(store: Store, view: View, find: str, number: int) -> Page[Li
     async with store.begin(items.namespace, read_only=True) as connection:
         total, number = await _counted(connection, wanted, number)
         rows = (await connection.execute(_cut(wanted.order_by(listed.c.id), number))).all()
-    answers = await _answers(store, view.name, [row.id for row in rows])
+    answers = await _answers(store, (view.name, query_set), [row.id for row in rows])
     return Page(tuple(Listed(row.id, row.title, answers.get(row.id, 0)) for row in rows), number, total)
 
 
@@ -142,18 +143,18 @@ def _cut(ordered: Select[Any], number: int) -> Select[Any]:
     return ordered.limit(ROWS).offset((number - 1) * ROWS)
 
 
-async def _answers(store: Store, collection: str, ids: Sequence[str]) -> dict[str, int]:
+async def _answers(store: Store, of: Of, ids: Sequence[str]) -> dict[str, int]:
     counted = (
         select(StoredLabel.item_id, func.count(StoredLabel.query_id.distinct()).label("answers"))
         .join(QuerySet, QuerySet.key == StoredLabel.set_key)
-        .where(*_default_set(collection), StoredLabel.item_id == any_id(ids), StoredLabel.grade > 0)
+        .where(*_set(of), StoredLabel.item_id == any_id(ids), StoredLabel.grade > 0)
         .group_by(StoredLabel.item_id)
     )
     async with store.begin(read_only=True) as connection:
         return {row.item_id: row.answers for row in await connection.execute(counted)}
 
 
-async def document(store: Store, view: View, item_id: str, chunks: str) -> Read:
+async def document(store: Store, view: View, item_id: str, chunks: str, query_set: str = DEFAULT) -> Read:
     """A document in full, cut where the chunks of that set begin and end; in one piece without a set."""
     items = level(store, view, ITEMS)
     async with store.begin(items.namespace, read_only=True) as connection:
@@ -162,7 +163,7 @@ async def document(store: Store, view: View, item_id: str, chunks: str) -> Read:
         raise InputError(f"{view.name!r} has no document {item_id!r} any more. Choose another one from the list.")
     bands = [] if view.row.attached is not None or chunks == ITEMS else await _bands(store, view, item_id, chunks)
     shown = row.text[:LONGEST_TEXT]
-    judged = await _judged(store, view.name, item_id)
+    judged = await _judged(store, (view.name, query_set), item_id)
     return Read(
         row.item_id, row.title, row.metadata or {}, pieces(shown, bands), len(bands), len(shown) < len(row.text), judged
     )
@@ -199,13 +200,13 @@ def pieces(text: str, bands: Iterable[Band]) -> tuple[Piece, ...]:
     return tuple(made) or (Piece(text),)
 
 
-async def _judged(store: Store, collection: str, item_id: str) -> tuple[Judgement, ...]:
+async def _judged(store: Store, of: Of, item_id: str) -> tuple[Judgement, ...]:
     """The queries that somebody judged it for, the best first."""
     wanted = (
         select(StoredQuery.id, StoredQuery.text, StoredQuery.kind, StoredLabel.grade, StoredLabel.split)
         .join_from(StoredLabel, QuerySet, QuerySet.key == StoredLabel.set_key)
         .join(StoredQuery, and_(StoredQuery.set_key == StoredLabel.set_key, StoredQuery.id == StoredLabel.query_id))
-        .where(*_default_set(collection), StoredLabel.item_id == item_id)
+        .where(*_set(of), StoredLabel.item_id == item_id)
         .order_by(StoredLabel.grade.desc(), StoredQuery.id)
         .limit(COUNTED)
     )
@@ -216,15 +217,16 @@ async def _judged(store: Store, collection: str, item_id: str) -> tuple[Judgemen
 # -- queries -----------------------------------------------------------------------------------------------------------
 
 
-async def queries(store: Store, collection: str, find: str, number: int) -> Page[Asking]:
+async def queries(store: Store, collection: str, find: str, number: int, query_set: str = DEFAULT) -> Page[Asking]:
     """Those whose id, text or kind holds the text, in the order of ids."""
-    wanted = select(StoredQuery).join(QuerySet, QuerySet.key == StoredQuery.set_key).where(*_default_set(collection))
+    of = (collection, query_set)
+    wanted = select(StoredQuery).join(QuerySet, QuerySet.key == StoredQuery.set_key).where(*_set(of))
     if find.strip():
         wanted = wanted.where(_holds(find.strip(), StoredQuery.id, StoredQuery.text, StoredQuery.kind))
     async with store.begin(read_only=True) as connection:
         total, number = await _counted(connection, wanted, number)
         rows = (await connection.execute(_cut(wanted.order_by(StoredQuery.id), number))).all()
-    counts = await _label_counts(store, collection, [row.id for row in rows])
+    counts = await _label_counts(store, of, [row.id for row in rows])
     asking = (
         Asking(Query(row.id, row.text, row.kind, tuple(row.tags), row.weight), *counts.get(row.id, (0, 0)))
         for row in rows
@@ -232,31 +234,33 @@ async def queries(store: Store, collection: str, find: str, number: int) -> Page
     return Page(tuple(asking), number, total)
 
 
-async def _label_counts(store: Store, collection: str, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+async def _label_counts(store: Store, of: Of, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     judged = StoredLabel.item_id.distinct()
     counted = (
         select(StoredLabel.query_id, func.count(judged).filter(StoredLabel.grade > 0), func.count(judged))
         .join(QuerySet, QuerySet.key == StoredLabel.set_key)
-        .where(*_default_set(collection), StoredLabel.query_id == any_id(ids))
+        .where(*_set(of), StoredLabel.query_id == any_id(ids))
         .group_by(StoredLabel.query_id)
     )
     async with store.begin(read_only=True) as connection:
         return {query_id: (relevant, count) for query_id, relevant, count in await connection.execute(counted)}
 
 
-async def query(store: Store, view: View, query_id: str) -> tuple[Query, tuple[Judgement, ...]]:
+async def query(
+    store: Store, view: View, query_id: str, query_set: str = DEFAULT
+) -> tuple[Query, tuple[Judgement, ...]]:
     """A query with the documents that were judged for it, the best first, under their titles."""
-    of = (*_default_set(view.name), StoredQuery.id == query_id)
-    wanted = select(StoredQuery).join(QuerySet, QuerySet.key == StoredQuery.set_key).where(*of)
+    of = (view.name, query_set)
+    wanted = select(StoredQuery).join(QuerySet, QuerySet.key == StoredQuery.set_key)
     labels = (
         select(StoredLabel.item_id, StoredLabel.grade, StoredLabel.split)
         .join(QuerySet, QuerySet.key == StoredLabel.set_key)
-        .where(*_default_set(view.name), StoredLabel.query_id == query_id)
+        .where(*_set(of), StoredLabel.query_id == query_id)
         .order_by(StoredLabel.grade.desc(), StoredLabel.item_id)
         .limit(COUNTED)
     )
     async with store.begin(read_only=True) as connection:
-        row = (await connection.execute(wanted)).first()
+        row = (await connection.execute(wanted.where(*_set(of), StoredQuery.id == query_id))).first()
         if row is None:
             raise InputError(f"{view.name!r} has no query {query_id!r} any more. Choose another one from the list.")
         judged = (await connection.execute(labels)).all()
@@ -273,5 +277,6 @@ async def _titles(store: Store, view: View, ids: Sequence[str]) -> dict[str, str
         return {row.id: row.title for row in rows}
 
 
-def _default_set(collection: str) -> tuple[Any, ...]:
-    return QuerySet.collection == collection, QuerySet.name == DEFAULT
+def _set(of: Of) -> tuple[Any, ...]:
+    collection, name = of
+    return QuerySet.collection == collection, QuerySet.name == name

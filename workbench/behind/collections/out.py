@@ -16,6 +16,7 @@ from core.store.engine import Store
 from core.store.home import home, make_private
 from core.store.progress import Listener, Step
 from evals import beir_export
+from evals.query_sets import DEFAULT
 
 KEPT_FOR: Final = 24 * 3600  # seconds that an archive nobody put away stays
 LARGEST: Final = 512 * 2**20  # bytes; a download goes through memory
@@ -32,7 +33,7 @@ class Zipped:
     bytes: int
 
 
-async def zipped(store: Store, view: View, listener: Listener) -> Zipped:
+async def zipped(store: Store, view: View, listener: Listener, query_set: str = DEFAULT) -> Zipped:
     """The archive in a folder of its own; nothing is left of it where something went wrong."""
     await asyncio.to_thread(_sweep)
     made = _folder() / uuid.uuid4().hex
@@ -40,7 +41,7 @@ async def zipped(store: Store, view: View, listener: Listener) -> Zipped:
     try:
         listener(Step("Writing documents, queries and labels", 0, None, "files"))
         name = file_name(view.name)
-        exported = await beir_export.export(store, view, made / name)
+        exported = await beir_export.export(store, view, made / name, query_set=query_set)
         listener(Step("Packing", 0, None, "files"))
         packed = Path(await asyncio.to_thread(shutil.make_archive, str(made / name), "zip", made, name))
         await asyncio.to_thread(shutil.rmtree, made / name)

@@ -16,6 +16,7 @@ from sqlalchemy import bindparam, func, select, text
 from core.embedding import DEFAULT_MODEL
 from core.errors import StoreError
 from core.store import collections
+from core.store.attached import Attachment
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.schema import Collection
@@ -149,15 +150,23 @@ def told_origin(row: Collection) -> str:
     return f"{kind}: {named or json.dumps(origin, ensure_ascii=False)}" if kind else "not known"
 
 
+def told_mapping(view: View) -> dict[str, str]:
+    """Which column of somebody's table is what, and which of its rows belong to the collection."""
+    table = Attachment.of(view).table
+    columns = ", ".join(f"{field}: {column}" for field, column in table.columns() if field != "where")
+    rows = ", ".join(f"{column}={value}" for column, value in table.where.items())
+    return {"Columns": columns, "Model": table.model or "none", **({"Only rows with": rows} if rows else {})}
+
+
 def told_chunker(spec: Mapping[str, Any]) -> str:
     """`headings, max_tokens 200`."""
     options = [f"{name} {value}" for name, value in spec.items() if name != "kind"]
     return ", ".join([str(spec.get("kind", "")), *options])
 
 
-def told_flaws(flaws: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What each look at a collection found, in a sentence each; also that it found nothing."""
-    found: dict[str, dict[str, int]] = {look: {} for look in LOOKS}
+def told_flaws(flaws: Iterable[Mapping[str, Any]], looks: Iterable[str] = LOOKS) -> list[str]:
+    """What each of these looks found, in a sentence each; also that it found nothing."""
+    found: dict[str, dict[str, int]] = {look: {} for look in looks}
     for flaw in flaws:
         outcomes = found.setdefault(str(flaw.get("of", "documents")), {})
         outcome = str(flaw.get("outcome", ""))

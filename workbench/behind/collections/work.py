@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from core.retriever import RequestContext
+from core.store import names
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Report
@@ -19,20 +20,27 @@ from core.store.levels import level
 from core.store.progress import Listener, Step
 from core.store.verify import Finding, verify
 from evals import library
+from evals.authoring import KnownItems, Written
+from evals.library import Added
+from evals.query_sets import DEFAULT
 from workbench.behind import jobs
 from workbench.behind.collections import added as collections_added
+from workbench.behind.collections import asking, attaching
 from workbench.behind.collections import out as collections_out
 from workbench.behind.collections.added import Wanted
+from workbench.behind.collections.out import Zipped
 from workbench.behind.jobs import Job, Key, Work
 
 # The command's own functions; they belong into a module of theirs beside it.
 from workbench.commands.recall import shares_of, texts_of
 
-What = Literal["add", "resume", "chunk", "embed", "verify", "recall", "export"]
+What = Literal[
+    "add", "resume", "chunk", "embed", "verify", "recall", "export", "attach", "aside", "label", "write", "generate"
+]
 FORMS_KEPT: Final = 24
 _FAMILY: Final = "collections"
 _beginning = threading.Lock()
-_forms: OrderedDict[Key, Wanted] = OrderedDict()  # as they were filled in, for another try
+_forms: OrderedDict[Key, Wanted | attaching.Wanted] = OrderedDict()  # as they were filled in, for another try
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class Doing:
         return self.key[3]
 
     @property
-    def form(self) -> Wanted | None:
+    def form(self) -> Wanted | attaching.Wanted | None:
         return _forms.get(self.key)
 
 
@@ -98,9 +106,7 @@ def add(store: Store, wanted: Wanted) -> Job[Any]:
     """A collection out of a form. What is wrong with the form is told before anything begins."""
     wanted.checked()
     key = key_of(store, "add", wanted.name)
-    _forms[key] = wanted
-    while len(_forms) > FORMS_KEPT:
-        _forms.popitem(last=False)
+    _keep_form(key, wanted)
     return _begin(
         store,
         "add",
@@ -108,6 +114,12 @@ def add(store: Store, wanted: Wanted) -> Job[Any]:
         f"Adding {wanted.name}",
         lambda listener, _: collections_added.add(store, wanted, listener),
     )
+
+
+def _keep_form(key: Key, wanted: Wanted | attaching.Wanted) -> None:
+    _forms[key] = wanted
+    while len(_forms) > FORMS_KEPT:
+        _forms.popitem(last=False)
 
 
 def resume(store: Store, name: str) -> Job[Any]:
@@ -161,10 +173,68 @@ def recall(store: Store, view: View, chunks: str, model: str | None, queries: in
     return _begin(store, "recall", view.name, f"Measuring the vector index of {view.name}", work)
 
 
-def export(store: Store, view: View) -> Job[Any]:
+def export(store: Store, view: View, query_set: str = DEFAULT) -> Job[Any]:
     """The collection as a BEIR archive to download."""
     title = f"Writing {view.name} as BEIR"
-    return _begin(store, "export", view.name, title, lambda listener, _: collections_out.zipped(store, view, listener))
+
+    async def work(listener: Listener, _: object) -> Zipped:
+        return await collections_out.zipped(store, view, listener, query_set)
+
+    return _begin(store, "export", view.name, title, work)
+
+
+# -- somebody's table ----------------------------------------------------------------------------------------------
+
+
+def attach(store: Store, wanted: attaching.Wanted) -> Job[Any]:
+    """A collection over somebody's table."""
+    names.schema_of(wanted.name)
+    key = key_of(store, "attach", wanted.name)
+    _keep_form(key, wanted)
+    title = f"Attaching {wanted.name}"
+    return _begin(store, "attach", wanted.name, title, lambda listener, _: attaching.attach(store, wanted, listener))
+
+
+def aside(store: Store, name: str) -> Job[Any]:
+    """What their table lacks, beside it."""
+    title = f"Building aside for {name}"
+    return _begin(store, "aside", name, title, lambda listener, _: attaching.aside(store, name, listener))
+
+
+# -- queries and labels --------------------------------------------------------------------------------------------
+
+
+def label(store: Store, name: str, staged: asking.Files, query_set: str) -> Job[Any]:
+    """Labels from files, in the place of those of a set."""
+    names.checked(query_set, what="The query set's name")
+
+    async def work(listener: Listener, _: object) -> Added:
+        listener(Step("Holding labels against the documents", 0, None, "files"))
+        return await asking.label(store, name, staged, query_set)
+
+    return _begin(store, "label", name, f"Labels for {name}", work)
+
+
+def write(store: Store, name: str, given: asking.Given, query_set: str) -> Job[Any]:
+    """Queries that somebody wrote. None at all, and a name that cannot be borne, are told before anything begins."""
+    given.checked()
+    names.checked(query_set, what="The query set's name")
+
+    async def work(listener: Listener, _: object) -> Written:
+        listener(Step("Reading queries", 0, None, "queries"))
+        return await asking.write(store, name, given, query_set)
+
+    return _begin(store, "write", name, f"Queries for {name}", work)
+
+
+def generate(store: Store, view: View, wanted: KnownItems, query_set: str) -> Job[Any]:
+    """Queries made of the documents' own words."""
+    names.checked(query_set, what="The query set's name")
+
+    async def work(listener: Listener, _: object) -> asking.Made:
+        return await asking.generate(store, view, wanted, query_set, listener)
+
+    return _begin(store, "generate", view.name, f"Queries out of {view.name}", work)
 
 
 def put_away_already(doing: Doing) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
@@ -13,14 +13,16 @@ from core.store.collections import View
 from core.store.engine import Store
 from evals import overview
 from evals.overview import INTERRUPTED
+from evals.query_sets import DEFAULT, Summary
 from workbench.behind.collections import shown as collections_shown
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.shown import Shelved, many, told_bytes
+from workbench.behind.collections.shown import LOOKS, Shelved, many, told_bytes
 from workbench.ui import textgrid
 from workbench.ui.cards import shortened
-from workbench.ui.collections import results as collections_results
-from workbench.ui.collections.state import links_of
-from workbench.ui.collections.work import asked_for
+from workbench.ui.collections import remarks
+from workbench.ui.collections import sets as collections_sets
+from workbench.ui.collections.refused import asked_for
+from workbench.ui.collections.state import current, links_of
 from workbench.ui.textgrid import Column, Line
 
 KEPT: Final = 15  # seconds
@@ -32,7 +34,7 @@ def head(store: Store, row: Shelved) -> None:
     """Its name, its state, and where to go with it."""
     with st.container(horizontal=True, vertical_alignment="center", key="collections.title"):
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
-        links_of(row.name, labelled=bool(row.labels))
+        links_of(row.name, labelled=bool(row.labels), query_set=current().set)
     if row.summary.state == INTERRUPTED:
         st.html(
             '<div class="rb-box rb-note" role="note"><strong>Loading was interrupted</strong><p>What is there is whole '
@@ -47,22 +49,27 @@ def head(store: Store, row: Shelved) -> None:
 
 
 def draw(store: Store, view: View, row: Shelved) -> None:
-    told = _described(store.where, view.name, row.version, row.labels, row.summary.queries, _store=store)
+    sets = collections_sets.listed(store, view)
+    chosen = collections_sets.chosen()
+    told = _described(store.where, view.name, row.version, repr(sets), chosen, _store=store)
     _figures(row)
     _facts(view)
-    if told["Chunk sets"]:
+    attached = view.row.attached is not None
+    if told["Chunk sets"] and not attached:
         st.html("<h3>Chunk sets and their models</h3>")
         _chunk_sets(told["Chunk sets"])
-    _labels(told)
-    _report(view.name, told["Noted at import"])
+    _labels(told, sets)
+    if sets or not attached:
+        looks = LOOKS if chosen == DEFAULT and not attached else ("labels",)
+        _report(view.name, told["Noted at import"], looks)
     if view.row.card:
         with st.expander("What it says of itself"):
             st.html(f'<pre class="rb-card">{html.escape(view.row.card[:LONGEST_CARD])}</pre>')
 
 
 @st.cache_data(ttl=KEPT, max_entries=20, show_spinner="Counting")
-def _described(where: str, name: str, *changes: int, _store: Store) -> dict[str, Any]:  # noqa: ARG001 - the cache's key
-    return bridge.run(overview.describe(_store, name))
+def _described(where: str, name: str, version: int, sets: str, chosen: str, _store: Store) -> dict[str, Any]:  # noqa: ARG001 - the cache's key
+    return bridge.run(overview.describe(_store, name, query_set=chosen))
 
 
 def _figures(row: Shelved) -> None:
@@ -84,6 +91,7 @@ def _facts(view: View) -> None:
         "Fields for filters": ", ".join(view.row.fields) or "none",
         "From": shortened(collections_shown.told_origin(view.row), LONGEST_ORIGIN),
         "Version": f"{view.row.version:,}",
+        **(collections_shown.told_mapping(view) if view.row.attached is not None else {}),
     }
     made = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items())
     st.html(f'<dl class="rb-facts">{made}</dl>')
@@ -95,7 +103,10 @@ def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
         Column("cut by", long=True),
         Column("texts", "What a search can find.", right=True),
         Column(
-            "words a text", "Lexemes of the text-search configuration, stop words left out, on average.", right=True
+            "words a text",
+            "Lexemes of the text-search configuration, stop words left out, on average.",
+            right=True,
+            wide=True,
         ),
         Column("embedded by", long=True),
     )
@@ -121,16 +132,17 @@ def _chunker(written: str) -> str:
     return collections_shown.told_chunker(json.loads(written))
 
 
-def _labels(told: Mapping[str, Any]) -> None:
+def _labels(told: Mapping[str, Any], sets: Sequence[Summary]) -> None:
     """How queries and labels are spread, or what it would take to have some."""
-    if not told["Queries by kind"]:
-        st.html(
-            "<h3>Queries and labels</h3><div class='rb-nothing'>There are none, so variants can be looked at but not "
-            "scored. <code>rankbook queries generate NAME</code> makes known-item queries of the documents' own words; "
-            "<code>rankbook data label NAME FILE</code> brings labels in.</div>"
-        )
-        return
     st.html("<h3>Queries and labels</h3>")
+    if not any(each.queries for each in sets):
+        collections_sets.teach()
+        return
+    collections_sets.draw(sets)
+    if len(sets) > 1:
+        collections_sets.pick(sets)
+    if not told["Queries by kind"]:
+        return
     parts = {
         "Queries by split": ("split", "labelled queries"),
         "Queries by kind": ("kind", "queries"),
@@ -144,10 +156,10 @@ def _labels(told: Mapping[str, Any]) -> None:
             textgrid.draw(f"about.{name}", title, columns, lines, empty=empty, low=True)
 
 
-def _report(name: str, flaws: Sequence[Mapping[str, Any]]) -> None:
+def _report(name: str, flaws: Sequence[Mapping[str, Any]], looks: Iterable[str]) -> None:
     st.html("<h3>What the import found</h3>")
-    sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections_shown.told_flaws(flaws))
+    sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections_shown.told_flaws(flaws, looks))
     st.html(f'<ul class="rb-sentences">{sentences}</ul>')
     if flaws:
         with st.expander(many(len(flaws), "remark")):
-            collections_results.flaws(f"about.flaws.{name}", flaws, len(flaws))
+            remarks.flaws(f"about.flaws.{name}", flaws, len(flaws))

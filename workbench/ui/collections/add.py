@@ -25,11 +25,17 @@ from workbench.behind.collections.added import Look, Wanted
 from workbench.behind.collections.shown import Shelved
 from workbench.behind.collections.uploads import Origin
 from workbench.ui import errors
+from workbench.ui.collections import attach as collections_attach
 from workbench.ui.collections import look as collections_look
 from workbench.ui.collections import plan as collections_plan
 from workbench.ui.collections.state import current, go, tabs
 
-WAYS: Final = {"path": "On this machine", "public": "Public or bundled", "upload": "Upload files"}
+WAYS: Final = {
+    "path": "On this machine",
+    "public": "Public or bundled",
+    "upload": "Upload files",
+    "attach": "Attach a table",
+}
 LARGEST: Final = 500  # megabytes a file: an upload goes through memory
 KEPT: Final = "kept"  # stands for the files of an upload that another try is made with
 
@@ -38,6 +44,9 @@ def draw(store: Store, shelf: Sequence[Shelved]) -> None:
     with st.container(border=True, key="add.form"), errors.shown():
         st.html('<h2 class="rb-name">Add a collection</h2>')
         tabs("Where from", "add", WAYS, current().way)
+        if current().way == "attach":
+            collections_attach.draw(store, shelf)
+            return
         given = _given(current().way, shelf)
         if given is None:
             return

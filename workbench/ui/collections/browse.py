@@ -15,7 +15,8 @@ from core.store.engine import Store
 from core.store.names import ITEMS
 from workbench.behind.collections import browsed as collections_browsed
 from workbench.behind.collections.browsed import Judgement, Page, Read
-from workbench.ui import errors, textgrid
+from workbench.ui import errors, may, textgrid
+from workbench.ui.collections import sets as collections_sets
 from workbench.ui.collections import text as collections_text
 from workbench.ui.collections.state import chooser, current, go, goes, links
 from workbench.ui.textgrid import Column, Filter, Line
@@ -41,7 +42,8 @@ def documents(store: Store, view: View) -> None:
     if asked.shown != "documents":
         st.rerun()  # a click in here led elsewhere, which the page has to draw
     with errors.shown():
-        found = bridge.run(collections_browsed.documents(store, view, asked.find, asked.number))
+        of_set = collections_sets.chosen()
+        found = bridge.run(collections_browsed.documents(store, view, asked.find, asked.number, of_set))
         lines = [Line(row.id, (row.title.strip() or row.id, row.id, f"{row.answers:,}")) for row in found.rows]
         listed, opened = _beside(asked.document)
         with listed:
@@ -62,13 +64,28 @@ def documents(store: Store, view: View) -> None:
                 _document(store, view, asked.document)
 
 
-@st.fragment
 def queries(store: Store, view: View) -> None:
+    """One query set of the collection, chosen above the list."""
+    sets = collections_sets.listed(store, view)
+    if not sets:
+        collections_sets.teach()
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", key="browse.set"):
+        chosen = collections_sets.pick(sets)
+        if chosen is not None and may.edit(store):
+            collections_sets.drop(view, chosen)
+    if chosen is not None:
+        collections_sets.draw_question(store, view, chosen)
+        _queries(store, view, chosen.name)
+
+
+@st.fragment
+def _queries(store: Store, view: View, of_set: str) -> None:
     asked = current()
-    if asked.shown != "queries":
+    if asked.shown != "queries" or collections_sets.chosen() != of_set:
         st.rerun()
     with errors.shown():
-        found = bridge.run(collections_browsed.queries(store, view.name, asked.find, asked.number))
+        found = bridge.run(collections_browsed.queries(store, view.name, asked.find, asked.number, of_set))
         lines = [
             Line(row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}"))
             for row in found.rows
@@ -123,7 +140,7 @@ def _document(store: Store, view: View, item_id: str) -> None:
                 chooser("Chunks of", "chunks", sets, chosen)
             st.button("Close", key="browse.close", icon=":material/close:", on_click=go, kwargs={"document": ""})
         with errors.shown():
-            read = bridge.run(collections_browsed.document(store, view, item_id, chosen))
+            read = bridge.run(collections_browsed.document(store, view, item_id, chosen, collections_sets.chosen()))
             collections_text.draw("browse.text", read)
             st.html(f'<p class="rb-summary">{_said(read, chosen if sets else "")}</p>')
             _answers(read)
@@ -162,7 +179,7 @@ def _query(store: Store, view: View, query_id: str) -> None:
     with st.container(border=True, key="browse.query"), errors.shown():
         head = st.container(horizontal=True, vertical_alignment="center")
         head.button("Close", key="browse.close", icon=":material/close:", on_click=go, kwargs={"query": ""})
-        found, judged = bridge.run(collections_browsed.query(store, view, query_id))
+        found, judged = bridge.run(collections_browsed.query(store, view, query_id, collections_sets.chosen()))
         with head:
             links({"Search it": ("", {"collection": view.name, "query": found.text})})
         st.html(f'<h3 class="rb-name">{html.escape(found.text)}</h3>{_facts(found.id, found.kind, found.tags)}')

@@ -13,12 +13,17 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.names import ITEMS
 from evals import library
+from evals.query_sets import DEFAULT
+from workbench.behind.collections import announced
 from workbench.behind.collections import work as collections_work
 from workbench.behind.collections.shown import Shelved, known_models
 from workbench.ui import errors
+from workbench.ui.collections import aside as collections_aside
 from workbench.ui.collections import chunker as collections_chunker
-from workbench.ui.collections.state import go
-from workbench.ui.collections.work import asked_for
+from workbench.ui.collections import notes
+from workbench.ui.collections import sets as collections_sets
+from workbench.ui.collections.refused import asked_for
+from workbench.ui.collections.state import chooser, go
 
 MOST_QUERIES: Final = 10_000
 _ASKING: Final = "out.asking"  # which collection somebody is about to drop
@@ -27,10 +32,7 @@ _ASKING: Final = "out.asking"  # which collection somebody is about to drop
 def extend(store: Store, view: View, shelf: Sequence[Shelved]) -> None:
     """Chunk once more, embed once more: a collection has as many as one wants to compare."""
     if view.row.attached is not None:
-        _note(
-            "An attached table is only ever read",
-            "It can be chunked and embedded no further here. `rankbook data aside` builds what a leg lacks, beside it.",
-        )
+        collections_aside.draw(store, view)
         return
     left, right = st.columns(2, gap="large")
     with left:
@@ -70,6 +72,7 @@ def _embed(store: Store, view: View, known: list[str]) -> None:
     )
     sets = [each.name for each in view.chunk_sets]
     over = st.multiselect("Over", sets, default=sets, key="extend.over", format_func=_level)
+    notes.endpoint(announced.told((model or "").strip(), announced.texts_of(view, over)))
     st.button(
         "Embed",
         key="extend.embed",
@@ -135,7 +138,11 @@ def out(store: Store, view: View, row: Shelved) -> None:
             "<h3>Take it along</h3><p>Documents, queries and labels as a BEIR archive, which any harness reads and "
             "which can be added here again. Chunks and vectors are not in it: they are made anew.</p>"
         )
-        begin = asked_for(lambda: collections_work.export(store, view))
+        sets = [each.name for each in collections_sets.listed(store, view)]
+        chosen = collections_sets.chosen() if collections_sets.chosen() in sets else DEFAULT
+        if len(sets) > 1:
+            chooser("Queries and labels of", "set", sets, chosen)
+        begin = asked_for(lambda: collections_work.export(store, view, chosen))
         st.button("Export as BEIR", key="out.export", icon=":material/archive:", on_click=begin)
     with right:
         st.html("<h3>Drop it</h3><p>Away with it, and with its labels. There is no undo.</p>")
@@ -181,7 +188,3 @@ def _confirm(store: Store, view: View, row: Shelved) -> None:
             _asked_no_more()
             go(collection="")
             st.rerun()
-
-
-def _note(title: str, sentence: str) -> None:
-    st.html(f'<div class="rb-box rb-note" role="note"><strong>{title}</strong><p>{errors.as_html(sentence)}</p></div>')

@@ -73,10 +73,12 @@ def _line(row: Shelved) -> Line:
     )
 
 
-def head(*, adding: bool) -> None:
+def head(*, adding: bool, offered: bool = True) -> None:
     """What the page is for, and the way to a new collection."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="collections.head"):
         st.html('<p class="rb-tagline">What can be searched: documents, their chunks, queries and labels.</p>')
+        if not offered:
+            return
         if adding:
             st.button(
                 "Close the form", key="collections.close", icon=":material/close:", on_click=go, kwargs={"add": ""}
@@ -92,13 +94,15 @@ def head(*, adding: bool) -> None:
             )
 
 
-def welcome() -> None:
+def welcome(*, offered: bool = True) -> None:
     st.html(
         '<div class="rb-welcome"><h2>There is no collection yet</h2><p>A collection is a set of documents, cut into '
         "passages, embedded and indexed, with queries and labels where there are any. Add the demo, the handbook of a "
         "made-up company with 315 labelled queries, or documents of your own: a folder of Markdown, a CSV, JSONL or "
         "Parquet table, a BEIR archive.</p></div>"
     )
+    if not offered:
+        return
     with st.container(horizontal=True):
         ways = {"Add the demo": "public", "Add a folder or file": "path", "Upload files": "upload"}
         for words, way in ways.items():

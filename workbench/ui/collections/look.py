@@ -14,6 +14,7 @@ from workbench.behind.collections.uploads import Origin
 from workbench.ui import textgrid
 from workbench.ui.cards import shortened
 from workbench.ui.collections import results as collections_results
+from workbench.ui.collections.remarks import flaws, plain
 from workbench.ui.textgrid import Column, Line
 
 SHOWN: Final = 5
@@ -32,11 +33,7 @@ def draw(look: Look, given: Origin) -> None:
         _rows(look)
     if look.flaws:
         with st.expander(f"{many(len(look.flaws), 'remark')} on the first rows"):
-            rows = [
-                {"place": str(flaw.place), "subject": flaw.subject, "outcome": flaw.outcome, "message": flaw.message}
-                for flaw in look.flaws
-            ]
-            collections_results.flaws("look.flaws", rows, len(rows))
+            flaws("look.flaws", plain(look.flaws), len(look.flaws))
     options()
 
 

@@ -14,9 +14,11 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.names import composed
 from workbench.behind.collections import added as collections_added
+from workbench.behind.collections import announced
 from workbench.behind.collections.added import Look
 from workbench.behind.collections.shown import Shelved, known_models, told_chunker
 from workbench.ui.collections import chunker as collections_chunker
+from workbench.ui.collections import notes
 
 USUAL_LANGUAGE: Final = "english"
 _AS_IT_WISHES: Final = "add.wishes"
@@ -34,7 +36,7 @@ def draw(store: Store, shelf: Sequence[Shelved], name: str, look: Look) -> Plain
     with left:
         chunks = _chunks(look)
     with right:
-        made = {**_model(shelf), **_language(store), **_fields(look)}
+        made = {**_model(shelf, look.size), **_language(store), **_fields(look)}
     return {**made, "chunks": chunks, **_more(new=True)}
 
 
@@ -70,7 +72,7 @@ def _refresh(store: Store, name: str) -> Plain:
     return {"chunks": made.chunks, "models": made.models, "embed_items": made.embed_items, **_more(new=False)}
 
 
-def _model(shelf: Sequence[Shelved]) -> Plain:
+def _model(shelf: Sequence[Shelved], size: int | None) -> Plain:
     st.session_state.setdefault("add.model", DEFAULT_MODEL)
     model = st.selectbox(
         "Embedding model",
@@ -81,6 +83,8 @@ def _model(shelf: Sequence[Shelved]) -> Plain:
         help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL. More "
         "can be added later.",
     )
+    many = f"The texts of about {size:,} documents go" if size is not None else "The texts of all documents go"
+    notes.endpoint(announced.told((model or "").strip(), many))
     return {"models": (model.strip(),) if model and model.strip() else ()}
 
 

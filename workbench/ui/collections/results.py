@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
@@ -14,19 +14,13 @@ from core.store.verify import Finding
 from evals.library import Added
 from workbench.behind.collections import uploads
 from workbench.behind.collections.out import LARGEST, Zipped
-from workbench.behind.collections.shown import OUTCOMES, many, told_bytes
+from workbench.behind.collections.shown import many, told_bytes
 from workbench.behind.collections.work import Recall
 from workbench.ui import errors, textgrid
+from workbench.ui.collections import brought as collections_brought
+from workbench.ui.collections.remarks import flaws, plain
 from workbench.ui.collections.state import go, links_of
 from workbench.ui.textgrid import Column, Line
-
-FLAWS_SHOWN: Final = 100
-FLAWS: Final = (
-    Column("what", "What is wrong, in a sentence.", long=True),
-    Column("id", "The document, query or label that it is about."),
-    Column("where", "File and line, where the source has such.", long=True),
-    Column("what was done"),
-)
 
 
 def draw(what: str, name: str, result: Any) -> None:
@@ -39,6 +33,11 @@ def draw(what: str, name: str, result: Any) -> None:
         "verify": _verified,
         "recall": _recalled,
         "export": _exported,
+        "attach": collections_brought.attached,
+        "aside": collections_brought.built,
+        "label": collections_brought.labelled,
+        "write": collections_brought.written,
+        "generate": collections_brought.made,
     }
     drawn[what](name, result)
 
@@ -58,32 +57,8 @@ def added(name: str, result: Added) -> None:
         st.button("Show it", key=f"show.{name}", on_click=go, kwargs={"collection": name}, icon=":material/visibility:")
     if result.flaws:
         total = len(result.flaws) - len(report.flaws) + report.flawed
-        rows = [
-            {"place": str(flaw.place), "subject": flaw.subject, "outcome": flaw.outcome, "message": flaw.message}
-            for flaw in result.flaws[:FLAWS_SHOWN]
-        ]
         with st.expander(f"{many(total, 'remark')} on the input", expanded=not report.added):
-            flaws(f"report.{name}", rows, total)
-
-
-def flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None:
-    """Remarks row by row, the first of them."""
-    rows = list(found)[:FLAWS_SHOWN]
-    lines = [
-        Line(
-            str(at),
-            (
-                str(flaw["message"]),
-                str(flaw["subject"]),
-                uploads.told(str(flaw["place"])),
-                OUTCOMES.get(str(flaw["outcome"]), str(flaw["outcome"])),
-            ),
-        )
-        for at, flaw in enumerate(rows)
-    ]
-    textgrid.draw(key, "Remarks on the input", FLAWS, lines, empty="Nothing to remark.", low=True)
-    if total > len(rows):
-        st.html(f"<p>... and {total - len(rows):,} more. <code>rankbook data show NAME --json</code> has them.</p>")
+            flaws(f"report.{name}", plain(result.flaws), total)
 
 
 def problem(error: Exception) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -25,11 +26,30 @@ def goes(field: str) -> Callable[[str], None]:
     return lambda value: go(**{field: value})
 
 
-def chooser(label: str, field: str, options: Sequence[str], chosen: str, named: Callable[[str], str] = str) -> str:
+def chooser(
+    label: str, field: str, options: Sequence[str], chosen: str, named: Callable[[str], str] = str, **shown: Any
+) -> str:
     """A select box for one field of the address."""
     key = _shown(field, chosen if chosen in options else None)
-    st.selectbox(label, options, format_func=named, key=key, placeholder="Choose", on_change=_followed(key, field))
+    st.selectbox(
+        label, options, format_func=named, key=key, placeholder="Choose", on_change=_followed(key, field), **shown
+    )
     return chosen
+
+
+def reader(
+    label: str, field: str, options: Sequence[str], chosen: str, named: Callable[[str], str] = str, **shown: Any
+) -> None:
+    """As `chooser`, of something that need not be chosen: "" is either an option, or nothing."""
+    key = _shown(field, chosen if chosen in options else None)
+    first = 0 if chosen in options else None  # which one it is stands in the widget's state
+
+    def follow() -> None:
+        value = (st.session_state[key] or "").strip()
+        if value not in (st.session_state.get(_drawn(key)) or "", getattr(current(), field)):
+            go(**{field: value})
+
+    st.selectbox(label, options, first, format_func=named, key=key, on_change=follow, **shown)
 
 
 def tabs(label: str, field: str, options: dict[str, str], chosen: str | None) -> None:
@@ -50,14 +70,20 @@ def _shown(field: str, value: str | None) -> str:
     key = f"collections.{field}"
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value
+    st.session_state[_drawn(key)] = value
     return key
+
+
+def _drawn(key: str) -> str:
+    return f"{key} as drawn"
 
 
 def _followed(key: str, field: str) -> Callable[[], None]:
     def follow() -> None:
         value = st.session_state[key]
-        # None: the chosen one was clicked again. The same: an echo from before the way back, which must not move on.
-        if value not in (None, getattr(current(), field)):
+        # None: the chosen one was clicked again. The same, or as drawn: an echo of what the widget was set to, which
+        # must not undo a move that another widget made in the same breath.
+        if value not in (None, st.session_state.get(_drawn(key)), getattr(current(), field)):
             go(**{field: value})
 
     return follow
@@ -72,7 +98,8 @@ def links(pages: dict[str, tuple[str, dict[str, str]]]) -> None:
     st.html(f'<p class="rb-links">{" ".join(made)}</p>', width="content")
 
 
-def links_of(name: str, *, labelled: bool) -> None:
+def links_of(name: str, *, labelled: bool, query_set: str = "") -> None:
     """Where to go with a collection."""
     search = {"Search it": ("", {"collection": name})}
-    links(search | ({"Evaluate it": ("weights", {"collection": name})} if labelled else {}))
+    of_set = {"query_set": query_set} if query_set else {}
+    links(search | ({"Evaluate it": ("weights", {"collection": name, **of_set})} if labelled else {}))

@@ -1,13 +1,5 @@
-// A document in full with its chunks as bands. Its text is a stranger's: textContent alone.
+// A document in full with its chunks as bands. `titled.js` stands before it.
 const SHADES = 3; // bands beside each other never bear the same
-const kept = new WeakMap();
-
-const made = (tag, className, text) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
 
 const saidOf = (band) => {
   const name = band.level === "parent" ? "Parent" : band.level === "child" ? "Child" : "Chunk";
@@ -31,19 +23,8 @@ const pieceOf = (piece) => {
 };
 
 export default function ({ data, parentElement }) {
-  const seen = JSON.stringify(data);
-  const text = parentElement.querySelector(".text");
-  if (kept.get(parentElement) === seen && text.childElementCount) return;
-  kept.set(parentElement, seen);
-  const facts = made("div", "facts");
-  for (const [name, value] of data.facts) {
-    const fact = made("span", "fact");
-    fact.append(made("span", "name", name), made("span", "", value));
-    facts.append(fact);
-  }
-  parentElement.querySelector(".head").replaceChildren(made("h3", "", data.title), facts);
-  text.setAttribute("role", "document");
-  text.setAttribute("aria-label", "The document's text, with its chunks");
+  const text = headed(parentElement, data, "The document's text, with its chunks");
+  if (!text) return;
   text.replaceChildren(...data.pieces.map(pieceOf));
   if (data.cut) text.append(made("p", "cut", data.cut));
 }

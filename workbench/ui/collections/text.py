@@ -15,8 +15,8 @@ LONGEST_FACT = 120
 _component = st.components.v2.component(
     "rankbook.collections_text",
     html='<div class="head"></div><div class="text" tabindex="0"></div>',
-    css=f"{read('shared.css')}\n{read('collections/text.css')}",
-    js=read("collections/text.js"),
+    css="\n".join(map(read, ("shared.css", "titled.css", "collections/text.css"))),
+    js="\n".join(map(read, ("titled.js", "collections/text.js"))),
 )
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
 
 import streamlit as st
 
-from core.errors import RankbookError
 from core.store.engine import Store
+from workbench.behind.collections import attaching
 from workbench.behind.collections import work as collections_work
 from workbench.behind.collections.asked import Asked
 from workbench.behind.collections.work import Doing
 from workbench.behind.jobs import Job, Key
 from workbench.ui import errors
 from workbench.ui.collections import add as collections_add
+from workbench.ui.collections import attach as collections_attach
 from workbench.ui.collections import results as collections_results
 from workbench.ui.collections.state import current, go
 
@@ -35,14 +36,18 @@ def draw(store: Store, selected: str, *, own: bool) -> None:
 
 def _panel(found: Sequence[Doing], running: frozenset[Key], drawn: Asked) -> None:
     """Drawn again by itself, and the whole page where that is another one now: the list, or what is selected."""
-    led = (current().collection, current().add) != (drawn.collection, drawn.add)
-    if led or any(doing.job.ended and doing.key in running for doing in found):
+    if _place(current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
         st.rerun()
     for doing in found:
         if collections_work.put_away_already(doing):
             continue
         with st.container(border=True, key=_key(doing, "box")), errors.shown():
             _one(doing)
+
+
+def _place(asked: Asked) -> tuple[str, ...]:
+    """What the page around it is drawn for."""
+    return asked.collection, asked.add, asked.shown, asked.set
 
 
 def _key(doing: Doing, part: str) -> str:
@@ -104,21 +109,7 @@ def _again(doing: Doing) -> None:
     """The form as it was filled in."""
     if doing.form is not None:
         collections_work.put_away(doing)
-        go(add=collections_add.refill(doing.form))
-
-
-def asked_for(begin: Callable[[], Job[Any]]) -> Callable[[], None]:
-    """A button's callback that begins work; what refuses to begin is told where the page is drawn anew."""
-
-    def click() -> None:
-        try:
-            begin()
-        except RankbookError as error:
-            st.session_state["collections.refused"] = error
-
-    return click
-
-
-def draw_refusal() -> None:
-    if (refused := st.session_state.pop("collections.refused", None)) is not None:
-        errors.draw(refused)
+        if isinstance(doing.form, attaching.Wanted):
+            go(**collections_attach.refill(doing.form))
+        else:
+            go(add=collections_add.refill(doing.form))

@@ -1,0 +1,29 @@
+"""What is sent to an endpoint before it is: whose it is, how much, and that it may cost money. Sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.store.collections import View
+
+PREFIX = "openai:"
+
+
+def told(model: str, what: str) -> str:
+    """The sentence for a model that an endpoint serves, empty for one that runs here. `what` is what is sent."""
+    if not model.startswith(PREFIX):
+        return ""
+    from core.embedding.openai_backend import OpenAIEmbedder
+
+    where = OpenAIEmbedder(model.removeprefix(PREFIX)).where
+    return (
+        f"{what} to `{where}`, which may cost money: its prices are not known here. What is cached already is not sent "
+        "again."
+    )
+
+
+def texts_of(view: View, over: Iterable[str]) -> str:
+    """How much the sets are that are to be embedded."""
+    sets = [each for each in view.chunk_sets if each.name in set(over)]
+    texts, words = sum(each.units for each in sets), sum(each.length for each in sets)
+    return f"{texts:,} texts of {words:,} words in all, stop words not counted, go"

@@ -1,0 +1,84 @@
+"""Queries and labels for a collection that is there: written, made of its documents, or out of label files.
+
+The same functions do it that `rankbook queries` and `rankbook data label` call. Draws nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import InputError
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.progress import Listener
+from core.types import Flaw, Query, Row
+from evals import authoring
+from evals.authoring import Generated, KnownItems, Written
+from evals.library import Added
+from workbench.behind.collections import attaching, uploads
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Label files by a path, and a file of queries beside where these are not in it. What was uploaded goes after."""
+
+    origin: str
+    queries: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Queries as somebody gave them: typed, a line each, or a table by its path."""
+
+    typed: str = ""
+    path: str = ""
+
+    def checked(self) -> Given:
+        """Itself; a sentence where there is nothing."""
+        if not (self.path or self.typed.strip()):
+            raise InputError("There is no query yet. Write one a line, or give a table with a column text.")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was made of the documents, under the name of its set."""
+
+    query_set: str
+    made: Generated
+
+    @property
+    def first(self) -> tuple[Query, ...]:
+        return self.made.labelled.queries[:10]
+
+
+async def label(store: Store, name: str, given: Files, query_set: str) -> Added:
+    queries = Path(given.queries) if given.queries else None
+    try:
+        return await attaching.label(store, name, given.origin, queries=queries, query_set=query_set)
+    finally:
+        await asyncio.to_thread(uploads.discard, Path(given.origin))
+
+
+async def write(store: Store, name: str, given: Given, query_set: str) -> Written:
+    try:
+        return await authoring.add(store, name, _rows(given), name=query_set)
+    finally:
+        if given.path:
+            await asyncio.to_thread(uploads.discard, Path(given.path))
+
+
+def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
+    if given.path:
+        return authoring.read_queries(Path(given.path).expanduser())
+    return authoring.typed_queries(given.typed)
+
+
+async def generate(store: Store, view: View, wanted: KnownItems, query_set: str, listener: Listener) -> Made:
+    await authoring.refuse_written(store, view.name, query_set)
+    made = await authoring.generated(store, view, wanted, listener)
+    await authoring.save(store, view.name, made, name=query_set)
+    return Made(query_set, made)

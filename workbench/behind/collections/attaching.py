@@ -1,0 +1,113 @@
+"""Somebody's table as a collection: what was filled in becomes a mapping, and the mapping a collection.
+
+`rankbook data attach` and the form on the Collections page do it by these functions. Nothing of theirs is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import SpecError
+from core.store import attached, collections, names
+from core.store.attached import Advice, AttachedTable
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.progress import Listener, nobody
+from evals import labelling, library
+from evals.library import Added
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A table to attach. `given` are fields of `AttachedTable`; with `like`, what stands over what that finds."""
+
+    name: str
+    table: str  # as SQL writes it, or what the library in `like` calls it
+    like: str = ""
+    given: Mapping[str, Any] | None = None
+    aside: bool = False
+    labels: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What came of it: the table's name, which indexes would help, and the labels that were brought along."""
+
+    name: str
+    table: str
+    advice: tuple[Advice, ...]
+    labels: Added | None = None
+
+
+async def attach(store: Store, wanted: Wanted, listener: Listener = nobody) -> Attached:
+    """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
+    source = await asyncio.to_thread(labelling.labels_at, wanted.labels) if wanted.labels else None
+    made = await mapping(store, wanted)
+    view = await attached.attach(store, wanted.name, made)
+    if wanted.aside:
+        view = await attached.build_aside(store, view, listener)
+    added = await library.label(store, view, source) if source else None
+    return Attached(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
+
+
+async def mapping(store: Store, wanted: Wanted) -> AttachedTable:
+    """What was filled in, as a mapping; whether the table is as it says is not looked at yet."""
+    given = {field: value for field, value in (wanted.given or {}).items() if value not in (None, "", {}, (), [])}
+    if wanted.like:
+        return await _like(store, wanted.like, wanted.table, given)
+    namespace, relation = attached.relation_name(wanted.table)
+    made = attached.mapped(table=relation, namespace=namespace, **given)
+    return await _with_plain_metadata(store, made) if isinstance(made.metadata, str) else made
+
+
+async def _with_plain_metadata(store: Store, made: AttachedTable) -> AttachedTable:
+    """A single column of metadata may be JSON, or a plain one like those of a longer list: the table decides."""
+    try:
+        await attached.inspect(store, made)
+    except SpecError:
+        return made.model_copy(update={"metadata": (made.metadata,)})
+    return made
+
+
+async def _like(store: Store, like: str, which: str, given: dict[str, Any]) -> AttachedTable:
+    """What that library's tables look like; what was given besides stands over it."""
+    model, language = given.pop("model", None), given.pop("language", "english")
+    if model is None:
+        raise SpecError("Queries are embedded with the model that made the vectors. Name it (`--model` in a command).")
+    found = await attached.like(like, store, which, model, language=language)
+    return attached.mapped(**{**found.model_dump(), **given})
+
+
+def metadata(columns: Sequence[str]) -> str | tuple[str, ...] | None:
+    """One column, or several; as the mapping wants them."""
+    return None if not columns else columns[0] if len(columns) == 1 else tuple(columns)
+
+
+def conditions(written: Sequence[str]) -> dict[str, str]:
+    """`COLUMN=VALUE`, each."""
+    made = {}
+    for condition in written:
+        column, equals, value = condition.partition("=")
+        if not equals:
+            raise SpecError(f"The condition {condition!r} is not of the form COLUMN=VALUE.")
+        made[column.strip()] = value
+    return made
+
+
+async def aside(store: Store, name: str, listener: Listener = nobody) -> View:
+    """Lexemes, postings and vocabulary of an attached table in our own schema, as its rows are now."""
+    return await attached.build_aside(store, await collections.get(store, name), listener)
+
+
+async def label(
+    store: Store, name: str, origin: str, *, queries: Path | None = None, query_set: str = "default"
+) -> Added:
+    """Labels from files in the place of those that a query set has."""
+    names.checked(query_set, what="The query set's name")
+    view = await collections.get(store, name)
+    source = await asyncio.to_thread(labelling.labels_at, origin, queries=queries)
+    return await library.label(store, view, source, query_set=query_set)

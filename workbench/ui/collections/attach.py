@@ -1,0 +1,275 @@
+"""The form that attaches somebody's table: which one, which column is what, a look at its first rows.
+
+What it fills in is an `attaching.Wanted`. The table and whose it is stand in the address, the rest in widgets.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Final
+
+import streamlit as st
+
+from core import bridge
+from core.embedding import DEFAULT_MODEL
+from core.errors import RankbookError
+from core.store.attached import likes
+from core.store.attached.inspection import Relation
+from core.store.engine import Store
+from workbench.behind.collections import added as collections_added
+from workbench.behind.collections import announced, attaching, theirs
+from workbench.behind.collections import work as collections_work
+from workbench.behind.collections.attaching import Wanted
+from workbench.behind.collections.shown import Shelved, known_models
+from workbench.behind.collections.theirs import Look
+from workbench.ui import errors, textgrid
+from workbench.ui.cards import shortened
+from workbench.ui.collections import notes
+from workbench.ui.collections.state import current, go, reader
+from workbench.ui.textgrid import Column, Line
+
+NONE: Final = ""
+LIBRARIES: Final = {"langchain": "LangChain", "llamaindex": "LlamaIndex", "haystack": "Haystack"}
+COLUMNS: Final = {
+    "id": ("Id column", "Identifies a row. Any type; shown as text."),
+    "text": ("Text column", "What is searched."),
+    "title": ("Title column", "Shown above the text."),
+    "embedding": ("Vector column", "vector or halfvec. Without one there is no vector search."),
+    "tsv": ("Full-text column", "A tsvector. Without one texts are taken apart at every search, or aside."),
+}
+NEEDED: Final = ("id", "text")
+LONGEST: Final = 160
+
+
+def draw(store: Store, shelf: Sequence[Shelved]) -> None:
+    notes.say(
+        "A table or view on this server becomes a collection without a copy: it is read, with the indexes it has, and "
+        "never altered."
+    )
+    table = _table(store)
+    if not table:
+        return
+    wanted = _found(store, shelf, Wanted("", table, current().like))
+    if wanted is None:
+        return
+    look = _looked(store, wanted)
+    if look is None:
+        return
+    _draw_look(look)
+    _last(wanted, look)
+    st.button(
+        "Attach", key="attach.attach", type="primary", icon=":material/link:", on_click=_begin, args=(store, wanted)
+    )
+
+
+def _begin(store: Store, wanted: Wanted) -> None:
+    """With what stands in the last boxes now: a click may come before the page has heard of what was typed."""
+    name, labels, aside = (st.session_state[_key(wanted, field)] for field in ("name", "labels", "aside"))
+    try:
+        collections_work.attach(store, replace(wanted, name=name.strip(), labels=labels.strip(), aside=aside))
+    except RankbookError as error:
+        st.session_state["collections.refused"] = error
+    else:
+        go(add="")
+
+
+# -- which table -------------------------------------------------------------------------------------------------------
+
+
+def _table(store: Store) -> str:
+    """As the address has it; whose it is beside it."""
+    whose, which = st.columns([1, 2], vertical_alignment="bottom")
+    names = ["", *sorted(likes)]
+    with whose:
+        reader(
+            "Made by",
+            "like",
+            names,
+            current().like,
+            named=lambda name: LIBRARIES.get(name, name) or "anybody: I say what is what",
+            help="Tables of these libraries are mapped by themselves.",
+        )
+    known = bridge.run(theirs.tables(store))
+    if not known:
+        st.html(
+            '<div class="rb-nothing">There is no table on this server besides Rankbook\'s own. To attach one of a '
+            "product's database, start Rankbook on it: <code>RANKBOOK_DSN=postgresql://... rankbook</code></div>"
+        )
+        return ""
+    table = current().table
+    with which:
+        reader(
+            "LangChain's collection, or its table" if current().like == "langchain" else "Table or view",
+            "table",
+            known if table in known or not table else [table, *known],
+            table,
+            placeholder="Choose, or type as in SQL: public.docs",
+            accept_new_options=True,
+        )
+    return table
+
+
+def _key(wanted: Wanted, field: str) -> str:
+    """Of this table alone: another has other columns."""
+    return f"attach.{sha256(repr((wanted.table, wanted.like)).encode()).hexdigest()[:12]}.{field}"
+
+
+# -- which column is what ----------------------------------------------------------------------------------------------
+
+
+def _found(store: Store, shelf: Sequence[Shelved], wanted: Wanted) -> Wanted | None:
+    """With what its columns are said to be; nothing where there is no such table."""
+    with errors.shown():
+        model = _model(wanted, shelf) if wanted.like else ""
+        mapped = bridge.run(attaching.mapping(store, replace(wanted, given={"model": model}))) if wanted.like else None
+        table = theirs.named(mapped.namespace, mapped.table) if mapped else wanted.table
+        relation = bridge.run(theirs.relation(store, table))
+        first = dict(mapped.columns()) if mapped else theirs.guessed(relation)
+        given = _columns(wanted, relation, first)
+        left, right = st.columns(2)
+        with left:
+            given["metadata"] = _metadata(wanted, relation, first.get("metadata", NONE))
+        with right:
+            if given.get("embedding"):
+                given["model"] = model or _model(wanted, shelf)
+        given |= _rows(store, wanted, mapped.where if mapped else {})
+        return replace(wanted, table=table, like="", given=given)
+    return None
+
+
+def _model(wanted: Wanted, shelf: Sequence[Shelved]) -> str:
+    key = _key(wanted, "model")
+    st.session_state.setdefault(key, DEFAULT_MODEL)
+    chosen = st.selectbox(
+        "Model that made the vectors",
+        list(dict.fromkeys([*known_models(shelf), st.session_state[key] or DEFAULT_MODEL])),
+        key=key,
+        accept_new_options=True,
+        help="Queries are embedded with it. Type any name, such as openai:text-embedding-3-small.",
+    )
+    model = (chosen or "").strip()
+    notes.endpoint(announced.told(model, "Each query goes"))
+    return model
+
+
+def _columns(wanted: Wanted, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
+    given = {}
+    for place, (field, (label, hint)) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
+        options = theirs.fitting(relation, field)
+        key = _key(wanted, field)
+        nothing = None if field in NEEDED else NONE
+        if st.session_state.get(key, nothing) not in (nothing, *options):
+            del st.session_state[key]
+        st.session_state.setdefault(key, first.get(field, nothing))
+        with place:
+            given[field] = st.selectbox(
+                label,
+                options if field in NEEDED else [NONE, *options],
+                key=key,
+                index=None if field in NEEDED else 0,
+                format_func=lambda name: name or "none",
+                placeholder="Choose",
+                help=hint,
+            )
+    return given
+
+
+def _metadata(wanted: Wanted, relation: Relation, first: str) -> str | tuple[str, ...] | None:
+    key = _key(wanted, "metadata")
+    st.session_state.setdefault(key, [first] if first else [])
+    chosen = st.multiselect(
+        "Fields for filters",
+        list(relation.columns),
+        key=key,
+        placeholder="None; one JSON column, or several plain ones",
+        help="A json or jsonb column whose keys are the fields, or columns that are a field each.",
+    )
+    json = theirs.fitting(relation, "metadata")
+    return chosen[0] if len(chosen) == 1 and chosen[0] in json else tuple(chosen)
+
+
+def _rows(store: Store, wanted: Wanted, where: Mapping[str, Any]) -> dict[str, Any]:
+    """Which rows belong to it, and in which language they are."""
+    left, right = st.columns([2, 1])
+    written, language = _key(wanted, "where"), _key(wanted, "language")
+    st.session_state.setdefault(written, "\n".join(f"{name}={value}" for name, value in where.items()))
+    st.session_state.setdefault(language, "english")
+    with left:
+        lines = st.text_area(
+            "Only rows with",
+            key=written,
+            height=68,
+            placeholder="every row; or a line each, as COLUMN=VALUE",
+            help="Rows in which these columns have these values belong to the collection.",
+        )
+    with right:
+        known = bridge.run(collections_added.languages(store))
+        chosen = st.selectbox("Language", known, key=language, help="PostgreSQL's text-search configuration.")
+    return {"where": attaching.conditions([each for each in lines.splitlines() if each.strip()]), "language": chosen}
+
+
+# -- a look ------------------------------------------------------------------------------------------------------------
+
+
+def _looked(store: Store, wanted: Wanted) -> Look | None:
+    """The first rows under this mapping, taken once; or why they cannot be had."""
+    given = wanted.given or {}
+    if missing := [COLUMNS[field][0] for field in NEEDED if not given.get(field)]:
+        st.html(f"<p>Choose the {html.escape(' and the '.join(name.lower() for name in missing))}.</p>")
+        return None
+    kept = st.session_state.get("attach.looked")
+    if kept is None or kept[0] != wanted:
+        with errors.shown(), st.spinner("Looking into it"):
+            mapping = bridge.run(attaching.mapping(store, wanted))
+            kept = st.session_state["attach.looked"] = (wanted, bridge.run(theirs.looked_at(store, mapping)))
+    found: Look | None = kept[1] if kept is not None and kept[0] == wanted else None
+    return found
+
+
+def _draw_look(look: Look) -> None:
+    st.html(
+        f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: {html.escape(look.told)}.</p>'
+    )
+    columns = (Column("first rows: id"), Column("title"), Column("text", long=True))
+    lines = [Line(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
+    textgrid.draw("attach.rows", "The first rows", columns, lines, empty="No row is in it yet.")
+
+
+def _start(written: str) -> str:
+    return shortened(" ".join(written[: LONGEST * 4].split()), LONGEST)
+
+
+def _last(wanted: Wanted, look: Look) -> None:
+    """Its name, and what else is to be done."""
+    key = _key(wanted, "name")
+    st.session_state.setdefault(key, st.session_state.pop("attach.name again", look.mapping.table[:40]))
+    st.text_input("Name", key=key, max_chars=60, placeholder="What the collection is to be called")
+    with st.expander("More"):
+        st.text_input(
+            "Labels for it",
+            key=_key(wanted, "labels"),
+            placeholder="/home/me/qrels, faq-labels.csv",
+            help="A path on this machine: a folder or file with queries and labels. They can come later too.",
+        )
+        st.checkbox(
+            "Build aside what bm25 and fuzzy search need",
+            key=_key(wanted, "aside"),
+            help="Lexemes, postings and vocabulary, in a schema of our own. Built anew when you ask for it again.",
+        )
+
+
+def refill(wanted: Wanted) -> dict[str, str]:
+    """The form as it was filled in before; gives what the address has to say for it."""
+    given, state = dict(wanted.given or {}), st.session_state
+    metadata = given.pop("metadata", ()) or ()
+    where = given.pop("where", {})
+    for field, value in given.items():
+        state[_key(wanted, field)] = value
+    state[_key(wanted, "metadata")] = [metadata] if isinstance(metadata, str) else list(metadata)
+    state[_key(wanted, "where")] = "\n".join(f"{name}={value}" for name, value in where.items())
+    state[_key(wanted, "name")] = wanted.name
+    state[_key(wanted, "labels")], state[_key(wanted, "aside")] = wanted.labels, wanted.aside
+    return {"add": "attach", "table": wanted.table}

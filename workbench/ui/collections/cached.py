@@ -1,0 +1,70 @@
+"""The cache of embeddings, which all collections share: what is in it, and the way to empty it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core import bridge
+from core.embedding.cache import forget
+from core.store.engine import Store
+from workbench.behind.collections import cached as collections_cached
+from workbench.behind.collections.cached import Cached
+from workbench.behind.collections.shown import many, told_bytes
+from workbench.ui import errors, textgrid
+from workbench.ui.textgrid import Column, Line
+
+KEPT: Final = 30  # seconds
+ALL: Final = ""
+_ASKING: Final = "cached.asking"
+
+
+def draw(store: Store) -> None:
+    rows = _cached(store.where, _store=store)
+    if not rows:
+        return
+    texts = sum(row.texts for row in rows)
+    with st.expander(f"Cached embeddings: {many(texts, 'text')}, {told_bytes(sum(row.bytes for row in rows))}"):
+        st.html(
+            "<p>A text that was embedded once is not embedded again, in whatever collection. Collections keep their "
+            "vectors when the cache goes; adding the same texts again takes longer.</p>"
+        )
+        columns = (Column("model", long=True), Column("texts", right=True), Column("size", right=True))
+        lines = [Line(row.model, (row.model, f"{row.texts:,}", told_bytes(row.bytes))) for row in rows]
+        textgrid.draw("cached.models", "Cached embeddings", columns, lines, low=True)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            model = st.selectbox(
+                "Of", [ALL, *(row.model for row in rows)], key="cached.model", format_func=lambda name: name or "all"
+            )
+            st.button("Forget them", key="cached.forget", icon=":material/delete:", on_click=_ask, args=(model,))
+    if st.session_state.get(_ASKING) is not None:
+        _confirm(store, st.session_state[_ASKING], rows)
+
+
+@st.cache_data(ttl=KEPT, max_entries=5, show_spinner=False)
+def _cached(where: str, _store: Store) -> list[Cached]:  # noqa: ARG001 - the cache's key
+    return bridge.run(collections_cached.cached(_store))
+
+
+def _ask(model: str) -> None:
+    st.session_state[_ASKING] = model
+
+
+def _asked_no_more() -> None:
+    st.session_state.pop(_ASKING, None)
+
+
+@st.dialog("Forget cached embeddings?", on_dismiss=_asked_no_more)
+def _confirm(store: Store, model: str, rows: Sequence[Cached]) -> None:
+    with errors.shown():
+        texts = sum(row.texts for row in rows if model in (ALL, row.model))
+        of = f"by <strong>{html.escape(model)}</strong>" if model else "by all models"
+        st.html(f"<p>Embeddings of {many(texts, 'text')} {of}. What a paid endpoint made would be paid for again.</p>")
+        if st.button("Forget them for good", key="cached.gone", type="primary"):
+            bridge.run(forget(store, model or None))
+            _cached.clear()
+            _asked_no_more()
+            st.rerun()

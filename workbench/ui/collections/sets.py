@@ -1,0 +1,136 @@
+"""The query sets of a collection: all of them in a list, one of them chosen, one of them dropped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core import bridge
+from core.store.collections import View
+from core.store.engine import Store
+from evals import query_sets
+from evals.query_sets import DEFAULT, Summary
+from workbench.behind.collections.shown import many
+from workbench.ui import errors, textgrid
+from workbench.ui.collections.state import chooser, current, go
+from workbench.ui.textgrid import Column, Line
+
+WIDTH: Final = 420  # pixels, where there are as many
+_ASKING: Final = "sets.asking"  # which set somebody is about to drop
+COLUMNS: Final = (
+    Column("query set"),
+    Column("queries", right=True),
+    Column("labelled", "Queries that have a label: only these can be scored.", right=True),
+    Column("labels", "Judgements: a query, a document and a grade.", right=True),
+    Column("changed", "Coordinated universal time.", wide=True),
+)
+
+
+def listed(store: Store, view: View) -> list[Summary]:
+    return bridge.run(query_sets.listed(store, view.name))
+
+
+def chosen() -> str:
+    """The set that the address names, or the usual one."""
+    return current().set or DEFAULT
+
+
+def draw(sets: Sequence[Summary]) -> None:
+    """All there are. Opened, one shows its queries."""
+    lines = [
+        Line(
+            each.name,
+            (
+                each.name,
+                f"{each.queries:,}",
+                f"{each.labelled:,}",
+                f"{each.labels:,}",
+                f"{each.changed:%Y-%m-%d %H:%M}",
+            ),
+        )
+        for each in sets
+    ]
+    textgrid.draw(
+        "about.sets",
+        "Query sets",
+        COLUMNS,
+        lines,
+        selected=current().set,
+        opened=lambda name: go(view="queries", set=name),
+        low=True,
+    )
+
+
+def pick(sets: Sequence[Summary]) -> Summary | None:
+    """The choice among them; None where the address names one that is not there, which is said."""
+    found = next((each for each in sets if each.name == chosen()), None)
+    if found is None and current().set:
+        there = ", ".join(f"`{each.name}`" for each in sets) or "none"
+        st.html(
+            f'<div class="rb-box rb-complaint" role="alert"><strong>There is no such query set</strong><p>'
+            f"{errors.as_html(f'{current().set!r} is not among them. There are: {there}.')}</p></div>"
+        )
+    if sets and (len(sets) > 1 or found is None):
+        names = [each.name for each in sets]
+        chooser("Query set", "set", names, chosen(), named=_with_counts(sets).__getitem__, width=WIDTH)
+    return found
+
+
+def _with_counts(sets: Sequence[Summary]) -> dict[str, str]:
+    return {each.name: f"{each.name}: {many(each.queries, 'query', 'queries')}" for each in sets}
+
+
+def teach() -> None:
+    """What it would take to have some."""
+    st.html(
+        '<div class="rb-nothing">There are no queries, so variants can be looked at but not scored. Write some, make '
+        "them of the documents' own words, or bring labels that somebody has.</div>"
+    )
+    st.button("Add queries or labels", key="sets.teach", icon=":material/add:", on_click=go, kwargs={"view": "ask"})
+
+
+# -- dropped -----------------------------------------------------------------------------------------------------------
+
+
+def drop(view: View, found: Summary) -> None:
+    """The button, and the question that it asks."""
+    st.button(
+        "Drop this set",
+        key="sets.drop",
+        icon=":material/delete:",
+        on_click=_ask,
+        args=(f"{view.name}\n{found.name}",),
+    )
+
+
+def draw_question(store: Store, view: View, found: Summary) -> None:
+    """Outside of fragments, as a dialog has to be."""
+    if st.session_state.get(_ASKING) == f"{view.name}\n{found.name}":
+        _confirm(store, view, found)
+
+
+def _ask(which: str) -> None:
+    st.session_state[_ASKING] = which
+
+
+def _asked_no_more() -> None:
+    st.session_state.pop(_ASKING, None)
+
+
+@st.dialog("Drop the query set?", on_dismiss=_asked_no_more)
+def _confirm(store: Store, view: View, found: Summary) -> None:
+    with errors.shown():
+        st.html(
+            f"<p><strong>{html.escape(found.name)}</strong> of {html.escape(view.name)}: its "
+            f"{many(found.queries, 'query', 'queries')} and {many(found.labels, 'label')} go; documents, judgements "
+            "and kept runs stay. <strong>This cannot be undone.</strong></p>"
+        )
+        if st.button("Drop it for good", key="sets.gone", type="primary"):
+            bridge.run(query_sets.drop(store, view.name, found.name))
+            st.session_state["collections.dropped"] = f"{view.name}: {found.name}"
+            _asked_no_more()
+            go(set="")
+            st.rerun()

@@ -20,7 +20,7 @@ from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
 from workbench.behind.runs.asked import Asked
 from workbench.book.output import Block
-from workbench.ui import address, blocks, errors
+from workbench.ui import address, blocks, errors, may
 from workbench.ui.outputs import waiting
 from workbench.ui.variants import listing as variant_list
 
@@ -59,12 +59,14 @@ def _head(run: Summary) -> None:
 
 def _actions(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) -> None:
     with st.container(horizontal=True, key="runs-actions"):
-        with st.popover("Pin", icon=":material/keep:"):
-            _pin(store, run, runs)
+        if may.edit(store):
+            with st.popover("Pin", icon=":material/keep:"):
+                _pin(store, run, runs)
         with st.popover("Download", icon=":material/download:"):
             _downloads(store, run, asked)
-        with st.popover("Delete", icon=":material/delete:"):
-            _delete(store, run)
+        if may.edit(store):
+            with st.popover("Delete", icon=":material/delete:"):
+                _delete(store, run)
     if (error := st.session_state.pop(DO, None)) is not None:
         errors.draw(error)
 

@@ -97,8 +97,9 @@ def undo_bar() -> None:
         st.button("Undo", key="variants.undo.it", icon=":material/undo:", on_click=_undo)
 
 
-def actions(draft: Draft, variant: Variant | None) -> None:
-    name, own = draft.entry.name, draft.entry.kept is not None
+def actions(draft: Draft, variant: Variant | None, *, keeps: bool = True) -> None:
+    """What is not `keeps` may be tried and taken along, not kept here."""
+    name, own = draft.entry.name, draft.entry.kept is not None and keeps
     with st.container(horizontal=True, key="variants-actions"):
         if own:
             st.button(
@@ -110,8 +111,9 @@ def actions(draft: Draft, variant: Variant | None) -> None:
                 on_click=_do,
                 args=("save", draft),
             )
-        with st.popover("Save as new", icon=":material/bookmark_add:", disabled=variant is None):
-            _save_as(draft, variant)
+        if keeps:
+            with st.popover("Save as new", icon=":material/bookmark_add:", disabled=variant is None):
+                _save_as(draft, variant)
         if draft.changed:
             st.button(
                 "Discard changes",

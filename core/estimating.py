@@ -7,7 +7,7 @@ away itself. Asks no language model, sends nothing to another machine and spends
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ import httpx
 
 from core.embedding import DEFAULT_MODEL, stored_as
 from core.embedding.openai_backend import OpenAIEmbedder
+from core.errors import Cancelled, RankbookError
 from core.expansion.llm import LanguageModelExpansion
 from core.late import Late
 from core.llm import Estimate
@@ -28,6 +29,7 @@ from core.variant import Variant
 SERVED: Final = "openai:"  # models that run elsewhere
 ONE_CALL: Final = "1 call, more where it has to be asked again"
 UNKNOWN: Final = "how many tokens, nobody can tell before the query was sent for its embedding"
+UNTRIED: Final = "how many tokens cannot be told, because the search before it fails"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,15 @@ async def _reranking(
     if not isinstance(rerank, LanguageModelReranker):
         return ()
     endpoint = rerank.endpoint(resources)
+    sending = Sending("The reranking", _texts(rerank.depth), host_of(endpoint.url), endpoint.model, by_tokens=True)
     if away:
-        there = host_of(endpoint.url)
-        return (Sending("The reranking", _texts(rerank.depth), there, endpoint.model, UNKNOWN, by_tokens=True),)
-    hits = (await search(context, query, _before_reranking(variant, rerank.depth))).hits
+        return (replace(sending, calls=UNKNOWN),)
+    try:
+        hits = (await search(context, query, _before_reranking(variant, rerank.depth))).hits
+    except Cancelled:
+        raise
+    except RankbookError:
+        return (replace(sending, calls=UNTRIED),)
     about = isinstance(variant.expand, LanguageModelExpansion)
     estimate = rerank.estimate(resources, query, hits) if hits else None
     return (Planned("The reranking", endpoint.model, estimate, about),) if estimate else ()

@@ -98,9 +98,9 @@ async def add(
 ) -> Written:
     """Put queries beside those of a set, through the checks of an import. What is there stays, its labels included."""
     name = names.checked(name, what="The query set's name")
-    there = await query_sets.load(store, collection, name=name)
     read = await asyncio.to_thread(lambda: list(query_sets.admitted(rows)))
     checked = check_labels(read, has_item=lambda _: True)
+    there = await query_sets.load(store, collection, name=name)  # as late as can be: labels may have come meanwhile
     known = {query.id: query for query in there.queries}
     new, flaws = [], list(checked.flaws)
     for row in checked.queries:

@@ -34,7 +34,9 @@ IDS_A_STATEMENT = 2000
 CORPUS = ("corpus.jsonl", "corpus.jsonl.gz", "documents")  # of a folder that holds documents too
 SPLITS = ("train", "dev", "test", "valid", "validation")
 ENDINGS = (*TABLE_SUFFIXES, ".qrels", ".qrel", ".trec", ".topics", ".xml", ".qrels.gz")
-ASKING = re.compile(r"quer|question|topic", re.IGNORECASE)  # in the name of a file with queries
+# In the name of a file with queries, unless it says that it holds labels.
+ASKING = re.compile(r"quer|question|topic", re.IGNORECASE)
+JUDGED = re.compile(r"qrel|label|judg|relevan", re.IGNORECASE)
 
 
 class LabelFiles(Source):
@@ -110,7 +112,7 @@ def together(files: Iterable[Path], queries: Path | None = None, *, at: Path) ->
     for path in files:
         if path.name.startswith("."):
             continue
-        if queries is None and ASKING.search(path.name) and path.parent.name != "qrels":
+        if queries is None and asks(path.name) and path.parent.name != "qrels":
             asked.append(path)
         elif (taken := judged.setdefault(split_of(path), path)) is not path:
             raise InputError(f"{taken.name!r} and {path.name!r} are both of the split {split_of(path)!r}.", path=at)
@@ -123,6 +125,11 @@ def together(files: Iterable[Path], queries: Path | None = None, *, at: Path) ->
             path=at,
         )
     return LabelFiles(judged=judged, asked=asked[0] if asked else None)
+
+
+def asks(name: str) -> bool:
+    """Whether a file of that name is taken for queries."""
+    return bool(ASKING.search(name)) and not JUDGED.search(name)
 
 
 def split_of(path: Path) -> str:

@@ -103,7 +103,18 @@ class Lines(logging.Formatter):
         self._redaction = redaction
 
     def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = None  # another handler's, with all that it says
         return str(self._redaction(super().format(record)))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        record.message = event_of(record, whole=self._redaction.queries)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Where it was raised and what it is. Its sentence may quote a query."""
+        if self._redaction.queries:
+            return super().formatException(ei)
+        return "\n".join([*(f"  {each}" for each in raised_at(ei[1])), type(ei[1]).__name__])
 
 
 class Objects(logging.Formatter):
@@ -117,7 +128,7 @@ class Objects(logging.Formatter):
         told: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": self._event(record),
+            "event": event_of(record, whole=self._redaction.queries),
             "logger": record.name,
             **getattr(record, "fields", {}),
         }
@@ -125,24 +136,37 @@ class Objects(logging.Formatter):
             told["exception"] = self._exception(record.exc_info[1])
         return json.dumps(self._redaction(told), default=str, ensure_ascii=False)
 
-    def _event(self, record: logging.LogRecord) -> str:
-        """Its sentence; an exception in it is told by its type."""
-        if self._redaction.queries or not isinstance(record.args, tuple):
-            return record.getMessage()
-        args = tuple(type(each).__name__ if isinstance(each, BaseException) else each for each in record.args)
-        return str(record.msg) % args if args else str(record.msg)
-
     def _exception(self, error: BaseException) -> dict[str, Any]:
-        frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-        told: dict[str, Any] = {
-            "type": type(error).__name__,
-            "at": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
-        }
+        told: dict[str, Any] = {"type": type(error).__name__, "at": raised_at(error)}
         if state := getattr(getattr(error, "orig", error), "sqlstate", None):
             told["sqlstate"] = state
         if self._redaction.queries:
             told["says"] = str(error)
         return told
+
+
+def event_of(record: logging.LogRecord, *, whole: bool) -> str:
+    """Its sentence; unless it is to be told `whole`, an exception in it by its type."""
+    if whole:
+        return record.getMessage()
+    message = _plain(record.msg)
+    if not isinstance(record.args, tuple):
+        return message % record.args if record.args else message
+    return message % tuple(map(_plain_part, record.args)) if record.args else message
+
+
+def _plain(said: object) -> str:
+    return type(said).__name__ if isinstance(said, BaseException) else str(said)
+
+
+def _plain_part(said: object) -> object:
+    return type(said).__name__ if isinstance(said, BaseException) else said
+
+
+def raised_at(error: BaseException) -> list[str]:
+    """The innermost places, outermost first."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
 
 
 class _Quiet(logging.Logger):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATH: Final = "/_stcore/upload_file/"
 MOST_BYTES: Final = 2 * 2**30  # that one window holds at a time
@@ -84,16 +84,29 @@ class UploadGuard:
             await self._app(scope, receive, send)
             return
         window, _, file = path.partition(PATH)[2].partition("/")
-        if scope["method"] == "DELETE":
-            self._uploads.gone(window, file)
-        elif scope["method"] != "OPTIONS" and (no := self._uploads.refusal(window, file, _length(scope))):
+        method = scope["method"]
+        if method not in {"DELETE", "OPTIONS"} and (no := self._uploads.refusal(window, file, _length(scope))):
             from starlette.responses import PlainTextResponse
 
             await PlainTextResponse(no[1], no[0])(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        done = False
+
+        async def noted(message: Message) -> None:
+            nonlocal done
+            if message["type"] == "http.response.start":
+                done = message["status"] < 300
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            if method != "OPTIONS" and done == (method == "DELETE"):  # taken away, or never taken in
+                self._uploads.gone(window, file)
 
 
 def _length(scope: Scope) -> int | None:
-    said = dict(scope["headers"]).get(b"content-length", b"")
-    return int(said) if said.isdigit() else None
+    """What was said, unless the file comes in pieces of which nobody said how many."""
+    headers = dict(scope["headers"])
+    said = headers.get(b"content-length", b"")
+    return int(said) if said.isdigit() and b"transfer-encoding" not in headers else None

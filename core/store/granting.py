@@ -65,7 +65,7 @@ class Right:
 
 
 async def set_up(owner: Store, judges: Sequence[Right]) -> None:
-    """Make the roles or find them, and give each what it may do: no less, and no more than that."""
+    """Make the roles or find them, and give each what it may do in the catalogue: no less, and no more than that."""
     async with owner.begin() as connection:
         driver = await driver_of(connection)
         names = _names(driver)

@@ -37,7 +37,7 @@ def is_lost(error: BaseException) -> bool:
 
 def is_crowded(error: BaseException) -> bool:
     """Whether the server has no connection left. It says so before there is one that could bear a code."""
-    return any(words in str(error) for words in TOO_MANY)
+    return any(words in reason(error) for words in TOO_MANY)
 
 
 def in_words(error: BaseException, where: str) -> StoreError | None:

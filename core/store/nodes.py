@@ -70,7 +70,7 @@ class Held:
 def lost(error: BaseException) -> str | None:
     """The node that did not answer, where an error is about one; the coordinator, who says so, is well."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    said = str(cause)
+    said = str(cause).strip().partition("\n")[0]  # what follows may quote a row
     for pattern in GONE:
         if found := pattern.search(said):
             return found[1]

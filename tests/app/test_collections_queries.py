@@ -130,7 +130,16 @@ def test_a_table_of_queries_comes_in_by_its_path(page, store, spare, tmp_path):
     result = waited(page, store, "write", spare).result()
     assert (result.name, result.added) == ("pilot", 1)
     assert "1 query added; 1 in pilot." in written(page)
-    assert rows(page, f"remarks.{spare}")
+    assert rows(page, f"remarks.written.{spare}")
+
+
+def test_a_table_and_typed_queries_at_once_are_refused_and_nothing_typed_is_lost(page, store, spare, tmp_path):
+    visit(page, collection=spare, view="ask")
+    text(page, "Queries, one a line").input("where is the lid").run()
+    text(page, "or a path on this machine").input(str(tmp_path / "mine.csv")).run()
+    press(page, "Add the queries")
+    assert "There are a table and typed queries." in written(page)
+    assert text(page, "Queries, one a line").value == "where is the lid"
 
 
 def test_a_query_set_whose_name_cannot_be_borne_is_refused_in_a_sentence(page, store, spare):
@@ -176,7 +185,7 @@ def test_label_files_take_the_place_of_labels_and_what_does_not_fit_is_listed(pa
     waited(page, store, "label", spare)
     assert "3 queries, 1 label (labelled queries by split: test 1)." in written(page)
     assert "<b>nowhere" not in written(page)
-    told = [cells[0] for cells in rows(page, f"remarks.{spare}").values()]
+    told = [cells[0] for cells in rows(page, f"remarks.labelled.{spare}").values()]
     assert any("<b>nowhere</b>" in sentence for sentence in told)
     assert [each.grade for each in bridge.run(query_sets.load(store, spare)).labels] == [2]
 
@@ -195,11 +204,13 @@ def test_uploaded_label_files_are_put_away_whatever_comes_of_them(page, store, s
 
 
 def test_an_endpoint_is_announced_with_how_much_goes_there_and_without_its_password(store, spare, monkeypatch):
-    monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://me:secret@localhost:1/v1")
+    monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://me:secret@far.example:1/v1")
     much = announced.texts_of(bridge.run(collections.get(store, spare)), ["items"])
     assert much.startswith("4 texts of ")
-    assert f"{much} to `http://localhost:1/v1`, which may cost money" in announced.told("openai:bge-m3", much)
+    assert f"{much} to `far.example:1`, which may cost money" in announced.told("openai:bge-m3", much)
     assert not announced.told(MODEL, much)
+    monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://localhost:1/v1")
+    assert not announced.told("openai:bge-m3", much), "nothing leaves this machine"
 
 
 # -- the cache of embeddings -------------------------------------------------------------------------------------------

@@ -218,6 +218,23 @@ def test_the_files_of_a_window_are_counted_together(guarded, uploads):
     assert sent(guarded, "PUT", "window/b", 60) == 200
 
 
+def test_what_streamlit_refused_is_counted_as_it_was_before(uploads):
+    refusing = UploadGuard(Starlette(), uploads)  # which answers 404 to everything
+    client = httpx.AsyncClient(transport=ASGITransport(refusing), base_url="http://x")
+    uploads.allow_window("window", True)
+    assert sent(client, "PUT", "window/a", 90) == 404
+    assert uploads.refusal("window", "b", 90) is None, "a file that never came takes no room"
+    assert sent(client, "DELETE", "window/b") == 404
+    assert uploads.refusal("window", "c", 90) is not None, "one that was not taken away still does"
+
+
+def test_a_length_is_not_believed_of_a_file_that_comes_in_pieces(guarded, uploads):
+    uploads.allow_window("window", True)
+    headers = {"content-length": "1", "transfer-encoding": "chunked"}
+    answer = bridge.run(guarded.put("/_stcore/upload_file/window/a", content=b"x" * 90, headers=headers))
+    assert answer.status_code == 411
+
+
 def test_a_file_that_does_not_say_its_length_is_refused(guarded, uploads):
     uploads.allow_window("window", True)
     assert sent(guarded, "PUT", "window/a", 10, said=False) == 411

@@ -115,6 +115,17 @@ def test_an_exception_is_its_type_and_where_it_was_raised_and_not_its_sentence()
     assert asked_for["exception"]["says"] == "no operand in: secret wish"  # type: ignore[index]
 
 
+@pytest.mark.parametrize("form", [Lines, Objects])
+def test_no_form_tells_what_an_exception_says_wherever_it_stands(form):
+    error = raised(ValueError("no operand in: secret wish"))
+    for made in (record("failed", error=error), record("failed: %s", error), record(error)):  # type: ignore[arg-type]
+        logging.Formatter().format(made)  # as another handler does, which leaves its words behind
+        line = form(Redaction()).format(made)
+        assert "ValueError" in line
+        assert "secret wish" not in line
+    assert "secret wish" in form(Redaction(queries=True)).format(record("failed", error=error))
+
+
 def test_queries_in_addresses_are_left_out_unless_asked_for():
     said = "GET /?collection=kettles&query=secret+wish HTTP/1.1"
     assert "secret" not in str(written(record(said))["event"])

@@ -35,7 +35,7 @@ class Gate:
 
     @property
     def access(self) -> Access:
-        """As the file stands now: a role that is taken away is gone with the next click."""
+        """As the file stands now: a role that is taken away is gone with the next page."""
         with _lock:
             stamp = self._stamp()
             if self._read is None or self._read[0] != stamp or not stamp:

@@ -63,12 +63,12 @@ class Access(BaseModel):
         return None if role == NONE else role
 
     def _by_address(self, told: Mapping[str, Any]) -> str | None:
-        """An address that the provider itself does not stand for says nothing."""
-        address = told.get("email")
-        if not isinstance(address, str) or told.get("email_verified") in {False, "false"}:
+        """An address that the provider itself does not stand for lets nobody in; it may still keep somebody out."""
+        if not isinstance(given := told.get("email"), str):
             return None
-        address = _plain(address)
-        return self.people.get(address) or self.people.get(f"*@{address.rpartition('@')[2]}")
+        address = _plain(given)
+        role = self.people.get(address) or self.people.get(f"*@{address.rpartition('@')[2]}")
+        return None if told.get("email_verified") in (False, "false") and role != NONE else role
 
     def _by_claims(self, told: Mapping[str, Any]) -> str | None:
         """The highest of those that fit, but none where one says none."""

@@ -31,6 +31,13 @@ SHORTEST: Final = 32  # characters of a cookies' secret
 Text = Annotated[str, Field(min_length=1)]
 
 
+def _guarded(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme != "https" and parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
+        raise ValueError("must begin with https://: whoever sits in between could sign in as anybody")
+    return address
+
+
 class Auth(BaseModel):
     """The table [auth], as Streamlit documents it, for one provider."""
 
@@ -49,15 +56,12 @@ class Auth(BaseModel):
         parts = urlsplit(given)
         if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.path.endswith(CALLBACK):
             raise ValueError(f"must be this workbench's address and {CALLBACK}, as in https://example.org{CALLBACK}")
-        return given
+        return _guarded(given)
 
     @pydantic.field_validator("server_metadata_url")
     @classmethod
     def _is_safe(cls, given: str) -> str:
-        parts = urlsplit(given)
-        if parts.scheme != "https" and parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
-            raise ValueError("must begin with https://: whoever sits in between could sign in as anybody")
-        return given
+        return _guarded(given)
 
     @pydantic.field_validator("cookie_secret")
     @classmethod

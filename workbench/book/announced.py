@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.errors import RankbookError
+from core.errors import Cancelled, RankbookError
 from core.estimating import asks, planned
 from core.types import Query
 from core.variant import Variant
@@ -29,14 +29,19 @@ class Announced:
 async def announced(context: CellContext, spec: CellSpec) -> tuple[Announced, ...]:
     """A sentence for each stage of each variant; none where all is done here, or the cell cannot run anyway."""
     try:
-        ground = await context.ground(spec)
-        said: list[Announced] = []
-        for variant in await spec.searches(context):
-            if asks(ground.context, variant):
-                said += await _of(context, spec, ground, variant)
-        return tuple(said)
+        ground, variants = await context.ground(spec), await spec.searches(context)
     except RankbookError:
         return ()  # running it says what is wrong, and sends nothing either
+    said: list[Announced] = []
+    for variant in variants:
+        try:
+            if asks(ground.context, variant):
+                said += await _of(context, spec, ground, variant)
+        except Cancelled:
+            raise
+        except RankbookError:  # running it says what is wrong with this one; others may send before
+            continue
+    return tuple(said)
 
 
 def unallowed(found: Sequence[Announced], allowed: Collection[str]) -> tuple[str, ...]:
@@ -70,5 +75,5 @@ async def _of(context: CellContext, spec: CellSpec, ground: Opened, variant: Var
     if not queries:
         return []
     found = await planned(ground.context, queries[0].text, variant)
-    many = f"{variant.name}, for each of {len(queries):,} queries"
+    many = f"{variant.name}, for each of {len(queries):,} queries, as for the first"
     return [Announced(f"{many}: {each}", each.by_tokens) for each in found]

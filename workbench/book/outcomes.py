@@ -34,6 +34,7 @@ class Outcomes:
     outputs: dict[str, CellResult] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     asks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    looked: set[str] = field(default_factory=set)  # of whose failures nobody knows but a look at what is kept
 
     def of(self, blank: CellResult) -> CellResult:
         """The result that a cell shows now, for which `blank` stands."""
@@ -47,11 +48,19 @@ class Outcomes:
         if result.problem:  # the collection is gone, say
             changed = self.failures.get(identity) != result.problem
             self.failures[identity] = result.problem
+            self.looked.add(identity)
             return changed
+        mended = identity in self.looked
+        if mended:
+            self._forget_failure(identity)
         if result.output is None or self.outputs.get(identity) == result:
-            return False
+            return mended
         self.outputs[identity] = result
         return True
+
+    def _forget_failure(self, identity: str) -> None:
+        self.looked.discard(identity)
+        self.failures.pop(identity, None)
 
     def ran(self, result: CellResult, *, current: bool) -> None:
         """Take what a run gave. It is not `current` if the cell was changed while it ran."""
@@ -59,16 +68,17 @@ class Outcomes:
         self.asks.pop(identity, None)
         if result.problem:
             if current:
+                self.looked.discard(identity)
                 self.failures[identity] = result.problem
             return
-        self.failures.pop(identity, None)
+        self._forget_failure(identity)
         made = result if result.made_at else replace(result, made_at=datetime.now(UTC))
         self.outputs[identity] = made if current else replace(made, stale=CHANGED)
 
     def changed(self, cells: Iterable[str]) -> None:
         """These say something else now."""
         for identity in cells:
-            self.failures.pop(identity, None)
+            self._forget_failure(identity)
             self.asks.pop(identity, None)
             if (result := self.outputs.get(identity)) is not None:
                 self.outputs[identity] = replace(result, stale=result.stale or CHANGED)

@@ -6,19 +6,21 @@ from collections.abc import Iterable
 
 from core.store.collections import View
 
-PREFIX = "openai:"
-
 
 def told(model: str, what: str) -> str:
     """The sentence for a model that an endpoint serves, empty for one that runs here. `what` is what is sent."""
-    if not model.startswith(PREFIX):
-        return ""
     from core.embedding.openai_backend import OpenAIEmbedder
+    from core.estimating import SERVED, is_here
 
-    where = OpenAIEmbedder(model.removeprefix(PREFIX)).where
+    if not model.startswith(SERVED):
+        return ""
+
+    served = OpenAIEmbedder(model.removeprefix(SERVED))
+    if is_here(served.host):
+        return ""
     return (
-        f"{what} to `{where}`, which may cost money: its prices are not known here. What is cached already is not sent "
-        "again."
+        f"{what} to `{served.host}`, which may cost money: its prices are not known here. What is cached already is "
+        "not sent again."
     )
 
 

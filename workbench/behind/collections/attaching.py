@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import SpecError
+from core.errors import InputError, SpecError
 from core.store import attached, collections, names
 from core.store.attached import Advice, AttachedTable
 from core.store.collections import View
@@ -46,6 +46,8 @@ class Attached:
 async def attach(store: Store, wanted: Wanted, listener: Listener = nobody) -> Attached:
     """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
     source = await asyncio.to_thread(labelling.labels_at, wanted.labels) if wanted.labels else None
+    if isinstance(source, labelling.LabelFiles) and source.asked is None:
+        raise InputError("Labels of a new collection need a file of queries beside them.")
     made = await mapping(store, wanted)
     view = await attached.attach(store, wanted.name, made)
     if wanted.aside:

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from core.errors import InputError
 from core.store.home import home, make_private
 from core.store.names import checked
+from evals.labelling import JUDGED, asks
 from evals.sources.tables import TABLE_SUFFIXES
 
 MOST_FILES: Final = 2000
@@ -28,8 +29,6 @@ TEXTS: Final = (".md", ".markdown", ".txt", ".html", ".htm")
 CORPUS: Final = ("corpus.jsonl", "corpus.jsonl.gz")
 # Smaller than what a file on this machine may hold: whoever uploads need not be its owner.
 LIMITS: Final = ("limits.entries=5000", f"limits.total_bytes={8 * 2**30}", "limits.ratio=200")
-_QUERIES: Final = re.compile(r"quer|question|topic", re.IGNORECASE)
-_LABELS: Final = re.compile(r"qrel|label|judg|relevan", re.IGNORECASE)
 _BLOCK: Final = 2**20
 _STAGED: Final = re.compile("[0-9a-f]{32}")
 
@@ -148,8 +147,8 @@ def _beir(staged: Path, names: Sequence[str]) -> Origin:
 def _tables(staged: Path, names: Sequence[str]) -> Origin:
     """A table of documents with those of queries and labels, told apart by their names."""
     strange = [name for name in names if not name.lower().endswith(TABLE_SUFFIXES)]
-    labels = [name for name in names if _LABELS.search(name)]
-    queries = [name for name in names if name not in labels and _QUERIES.search(name)]
+    labels = [name for name in names if JUDGED.search(name)]
+    queries = [name for name in names if asks(name)]
     documents = [name for name in names if name not in labels and name not in queries]
     if strange or len(documents) != 1 or len(queries) > 1 or len(labels) > 1:
         raise InputError(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from core.errors import InputError
 from core.retriever import RequestContext
 from core.store import names
 from core.store.collections import View
@@ -100,6 +101,13 @@ def _begin(store: Store, what: What, name: str, title: str, work: Work[Any]) -> 
         if last is not None and last.ended:
             jobs.forget(key)
         return jobs.begin(key, title, work)
+
+
+def refuse_second(store: Store, what: What, name: str) -> None:
+    """While the first is under way, it would be taken for that one and lost: said before anything is staged."""
+    last = jobs.find(key_of(store, what, name))
+    if last is not None and not last.ended:
+        raise InputError(f"{last.title}: that is under way already. Wait until it is done, or stop it.")
 
 
 def add(store: Store, wanted: Wanted) -> Job[Any]:
@@ -229,6 +237,7 @@ def write(store: Store, name: str, given: asking.Given, query_set: str) -> Job[A
 
 def generate(store: Store, view: View, wanted: KnownItems, query_set: str) -> Job[Any]:
     """Queries made of the documents' own words."""
+    refuse_second(store, "generate", view.name)
     names.checked(query_set, what="The query set's name")
 
     async def work(listener: Listener, _: object) -> asking.Made:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
@@ -12,7 +11,7 @@ from core.errors import InputError
 from core.store.collections import View
 from core.store.engine import Store
 from evals.authoring import KNOWN_ITEMS, NOTE, KnownItems, known_items
-from evals.labelling import ASKING
+from evals.labelling import asks
 from evals.query_sets import DEFAULT, Summary
 from workbench.behind import form_fields
 from workbench.behind.collections import uploads
@@ -97,10 +96,15 @@ def _write(store: Store, view: View, sets: Sequence[Summary]) -> None:
 
 
 def _begin_write(store: Store, view: View, path: _Path, into: str) -> Job[Any]:
-    given = Given(path=path.only()) if path.there else Given(typed=st.session_state["ask.typed"])
-    job = collections_work.write(store, view.name, given, _now(into))
-    st.session_state["ask.typed"] = ""
-    return job
+    collections_work.refuse_second(store, "write", view.name)
+    typed = str(st.session_state["ask.typed"] or "")
+    if not path.there:
+        job = collections_work.write(store, view.name, Given(typed=typed), _now(into))
+        st.session_state["ask.typed"] = ""
+        return job
+    if typed.strip():
+        raise InputError("There are a table and typed queries. Add the one, take it away, then add the other.")
+    return collections_work.write(store, view.name, Given(path=path.only()), _now(into))
 
 
 def _now(key: str) -> str:
@@ -187,7 +191,7 @@ def _labels(store: Store, view: View, sets: Sequence[Summary]) -> None:
 def _taken(labels: _Path) -> None:
     """What uploaded files are taken for, by their names."""
     names = [str(file.name) for file in labels.files]
-    asked = [name for name in names if ASKING.search(name)]
+    asked = [name for name in names if asks(name)]
     judged = [name for name in names if name not in asked]
     if names:
         notes.say(f"Labels: {', '.join(judged) or 'none'}. Queries: {', '.join(asked) or 'those that are there'}.")
@@ -196,6 +200,7 @@ def _taken(labels: _Path) -> None:
 def _begin_label(store: Store, view: View, labels: _Path, into: str) -> Job[Any]:
     if not labels.there:
         raise InputError("There is no file of labels yet. Upload one, or give its path on this machine.")
+    collections_work.refuse_second(store, "label", view.name)
     return collections_work.label(store, view.name, Files(labels.folder(), _now("ask.asked")), _now(into))
 
 
@@ -221,13 +226,12 @@ class _Path:
         return str(next(uploads.stage(self.files).iterdir())) if self.files else self.typed
 
     def folder(self) -> str:
-        """All of them, in a folder of their own; a packed collection as it is."""
+        """All of them, in a folder of their own; the only one as it is."""
         if not self.files:
             return self.typed
         folder = uploads.stage(self.files)
         inside = list(folder.iterdir())
-        packed: list[Path] = [each for each in inside if each.name.lower().endswith(".zip")]
-        return str(packed[0] if len(inside) == 1 and packed else folder)
+        return str(inside[0] if len(inside) == 1 else folder)
 
 
 def _file(key: str, label: str, types: list[str] | None, example: str, *, several: bool) -> _Path:

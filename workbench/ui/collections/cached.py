@@ -44,7 +44,7 @@ def draw(store: Store) -> None:
         _confirm(store, st.session_state[_ASKING], rows)
 
 
-@st.cache_data(ttl=KEPT, max_entries=5, show_spinner=False)
+@st.cache_data(ttl=KEPT, max_entries=5, show_spinner="Counting what is cached")
 def _cached(where: str, _store: Store) -> list[Cached]:  # noqa: ARG001 - the cache's key
     return bridge.run(collections_cached.cached(_store))
 
@@ -64,7 +64,8 @@ def _confirm(store: Store, model: str, rows: Sequence[Cached]) -> None:
         of = f"by <strong>{html.escape(model)}</strong>" if model else "by all models"
         st.html(f"<p>Embeddings of {many(texts, 'text')} {of}. What a paid endpoint made would be paid for again.</p>")
         if st.button("Forget them for good", key="cached.gone", type="primary"):
-            bridge.run(forget(store, model or None))
+            with st.spinner("Forgetting"):
+                bridge.run(forget(store, model or None))
             _cached.clear()
             _asked_no_more()
             st.rerun()

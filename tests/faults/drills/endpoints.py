@@ -154,7 +154,7 @@ def meet(kind: Kind, reply: Reply) -> Met:
 
 def well_met(kind: Kind, met: Met) -> bool:
     """A sentence, in time, within bounds. What a socket holds before it blocks is beyond anybody's bounds."""
-    held = 8 * 2**20
+    held = 32 * 2**20
     return is_sentence(met.said) and met.seconds < AT_MOST and met.sent <= met.asked * (kind.largest + held)
 
 

@@ -84,13 +84,16 @@ class Store:
         chains: Sequence[Chain] = (),
         progress: Progress = lambda _: None,
         free_within: float = FREE_WITHIN,
+        server: EmbeddedServer | None = None,
     ) -> Store:
         """Start or reach the server, bring the catalogue up to date, look at what the server can do.
 
-        Where all connections are taken, one is waited for so many seconds.
+        Where all connections are taken, one is waited for so many seconds. `server` is the embedded one that a DSN
+        leads to: it is started again where it was killed, and its lease given back with the store.
         """
         dsn = dsn or (None if home else os.environ.get("RANKBOOK_DSN")) or None
-        server = None if dsn else await asyncio.to_thread(_embedded, home, progress)
+        if dsn is None:
+            server = await asyncio.to_thread(_embedded, home, progress)
         engine = _engine(dsn, server, free_within)
         try:
             capabilities = await _prepare(engine, (catalog, *chains))
@@ -155,7 +158,7 @@ def _embedded(home: Path | None, progress: Progress) -> EmbeddedServer:
 
 
 def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float) -> AsyncEngine:
-    conninfo = server.conninfo() if server else _libpq_form(dsn or "")
+    conninfo = server.conninfo() if server and not dsn else _libpq_form(dsn or "")
 
     async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
         give_up = time.monotonic() + free_within

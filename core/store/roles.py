@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import psycopg
 from sqlalchemy.exc import DBAPIError
@@ -19,9 +19,6 @@ from core.errors import ConnectionFailed, NotAllowed
 from core.store.engine import Store
 from core.store.logins import driver_of, lease, login
 from core.store.migrations import Chain
-
-if TYPE_CHECKING:
-    from core.store.server import EmbeddedServer
 
 VIEWER: Final = "viewer"
 JUDGE: Final = "judge"
@@ -38,8 +35,8 @@ def name_of(role: str, database: str) -> str:
 class RoleStore(Store):
     """The store as one role sees it. What the server refuses it comes as a sentence."""
 
-    def __init__(self, opened: Store, server: EmbeddedServer | None, role: str) -> None:
-        super().__init__(opened.engine, server, opened.capabilities)
+    def __init__(self, opened: Store, role: str) -> None:
+        super().__init__(opened.engine, opened.server, opened.capabilities)
         self.role, self.keeps = role, role == EDITOR
 
     @property
@@ -86,10 +83,10 @@ async def opened(owner: Store, role: str, chains: Sequence[Chain] = ()) -> RoleS
         name = name_of(role, driver.info.dbname)
         string = login(owner, driver, name)
     try:
-        store = await Store.open(string, chains=chains)
+        store = await Store.open(string, chains=chains, server=await lease(owner))
     except ConnectionFailed as error:
         reason = str(error).split(" Check ")[0].rstrip(".")
         raise ConnectionFailed(
             f"The role {name} cannot log in. {reason}. Let the server's pg_hba.conf take it as it takes the owner."
         ) from None
-    return RoleStore(store, await lease(owner), role)
+    return RoleStore(store, role)

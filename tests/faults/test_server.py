@@ -18,13 +18,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 from core import bridge
 from core.errors import ServerError
-from core.store import keeper
+from core.store import granting, keeper, roles
 from core.store.engine import Store
 from core.store.server import SOCKET, EmbeddedServer
+from evals.store import chain
 from tests.conftest import TEST_DSN, make_home
+from workbench.access.rights import JUDGES
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 60
@@ -213,8 +216,6 @@ def test_a_client_killed_while_the_server_starts_leaves_none_behind(home):
 
 
 def test_after_the_server_is_killed_the_same_processs_next_statement_works(home):
-    from sqlalchemy import text
-
     async def work():
         async with await Store.open(home=home) as store:
             async with store.begin() as connection:
@@ -231,6 +232,22 @@ def test_after_the_server_is_killed_the_same_processs_next_statement_works(home)
     assert bridge.run(work()) == [1, 2, 3]
     stopped(home)
     assert kept(home) == [1, 2, 3]
+
+
+def test_after_the_server_is_killed_whoever_is_signed_in_goes_on(home):
+    """Roles have connections of their own, and the owner's may be idle just then."""
+
+    async def work() -> tuple[int, bool]:
+        async with await Store.open(home=home, chains=[chain]) as owner:
+            await granting.set_up(owner, JUDGES)
+            async with await roles.opened(owner, roles.VIEWER, [chain]) as viewer:
+                os.kill(owner.server.pid, signal.SIGKILL)
+                until(lambda: not owner.server.running, "the end of its last process")
+                async with viewer.begin() as connection:
+                    found = await connection.scalar(text("SELECT count(*) FROM rankbook.collections"))
+            return found, owner.server.running
+
+    assert bridge.run(work()) == (0, True)
 
 
 def test_after_the_server_is_killed_a_new_process_finds_every_committed_row(home, client):

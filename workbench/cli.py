@@ -20,6 +20,7 @@ from workbench.commands import (
     evaluate,
     runs,
     sql,
+    starting,
     suites,
     sweeping,
     telling,
@@ -79,15 +80,10 @@ def version(*, wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def workbench(  # noqa: PLR0913, PLR0917 - a flag each
     context: typer.Context,
-    port: Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")] = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; beyond loopback only with a sign-in: docs/serving.md.")
-    ] = "127.0.0.1",
-    open_to_all: Annotated[
-        bool,
-        typer.Option("--open-to-all", help="Listen beyond loopback without a sign-in: whoever gets there owns all."),
-    ] = False,
-    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+    port: starting.Port = None,
+    host: starting.Host = "127.0.0.1",
+    open_to_all: starting.OpenToAll = False,
+    browser: starting.Browser = True,
     demo: Annotated[bool, typer.Option(help="Load the demo collection where there is no collection yet.")] = True,
     log_format: Annotated[
         str | None, typer.Option(help="How the server logs: text, or json for an object a line; or RANKBOOK_LOG.")
@@ -125,11 +121,10 @@ def workbench(  # noqa: PLR0913, PLR0917 - a flag each
         os.environ["RANKBOOK_NOTEBOOKS"] = str(notebooks.expanduser().absolute())
     if context.invoked_subcommand is not None:
         return
-    from workbench.commands.starting import start
 
     if log_queries:
         os.environ["RANKBOOK_LOG_QUERIES"] = "1"
-    start(port, host, browser=browser, demo=demo, open_to_all=open_to_all, log_format=log_format)
+    starting.start(port, host, browser=browser, demo=demo, open_to_all=open_to_all, log_format=log_format)
 
 
 @app.command()
@@ -225,10 +220,11 @@ def doctor(*, as_json: data.AsJson = False) -> None:
     Example: rankbook doctor --json
     """
     from core import bridge
+    from core.spread.doctor import examine as examine_dask
     from core.store.doctor import examine
     from evals.store import chain
 
-    findings = [*bridge.run(examine([chain])), *access.findings()]
+    findings = [*bridge.run(examine([chain])), *bridge.run(examine_dask()), *access.findings()]
     if as_json:
         telling.as_json(findings)
     else:

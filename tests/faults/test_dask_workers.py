@@ -30,7 +30,7 @@ from core.legs.vector import VectorLeg
 from core.rerank import OverlapReranker
 from core.resources import Resources
 from core.retriever import RequestContext
-from core.spread import ADDRESS, Cluster, Patience
+from core.spread import ADDRESS, Cluster, Patience, doctor
 from core.spread.answers import Refused, answering
 from core.spread.embedding import TOLERANCE, SpreadEmbedder
 from core.types import Item, Query
@@ -476,3 +476,17 @@ def test_a_refusal_comes_back_as_what_it_was_or_as_the_plainest_kind(error, kind
     assert isinstance(refused, Refused)
     assert str(refused.error()) == str(error)
     assert type(refused.error()).__name__ == (kind if isinstance(kind, str) else kind.__name__)
+
+
+# -- what the doctor says of it ----------------------------------------------------------------------------------------
+
+
+def test_the_doctor_tells_of_the_cluster_that_is_named_and_of_no_other(spread, monkeypatch):
+    (found,) = bridge.run(doctor.examine())
+    assert (found.ok, found.found) == (True, f"{spread.address}, {len(spread.living)} workers")
+    monkeypatch.setenv(ADDRESS, "tcp://127.0.0.1:1")
+    (found,) = bridge.run(doctor.examine(Patience(connecting=0.3)))
+    assert not found.ok
+    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in found.way_out
+    monkeypatch.delenv(ADDRESS)
+    assert bridge.run(doctor.examine()) == []

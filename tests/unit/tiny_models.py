@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import ascii_lowercase, digits
+from typing import Any
+
+SHAPE: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "initializer_range": 0.7,
+}
+
+
+def _words(folder: Path, letters: str) -> tuple[list[str], Path]:
+    """A vocabulary of single letters, and the file that it is written to."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(words), encoding="utf-8")
+    return words, vocabulary
 
 
 def tiny_cross_encoder(folder: Path, labels: int = 1) -> Path:
@@ -12,22 +30,15 @@ def tiny_cross_encoder(folder: Path, labels: int = 1) -> Path:
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
-    words += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join(words), encoding="utf-8")
+    words, vocabulary = _words(folder, ascii_lowercase)
     with torch.random.fork_rng():
         torch.manual_seed(7)
         model = BertForSequenceClassification(
             BertConfig(
                 vocab_size=len(words),
-                hidden_size=16,
-                num_hidden_layers=2,
-                num_attention_heads=2,
-                intermediate_size=16,
                 max_position_embeddings=64,
-                initializer_range=0.7,
                 id2label={index: str(index) for index in range(labels)},
+                **SHAPE,
             )
         )
     model.save_pretrained(folder)
@@ -45,26 +56,14 @@ def tiny_embedder(folder: Path) -> Path:
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789"]
-    words += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789"]
     base = folder / "base"
     base.mkdir(parents=True)
-    (base / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    words, vocabulary = _words(base, ascii_lowercase + digits)
     with torch.random.fork_rng():
         torch.manual_seed(7)
-        model = BertModel(
-            BertConfig(
-                vocab_size=len(words),
-                hidden_size=16,
-                num_hidden_layers=2,
-                num_attention_heads=2,
-                intermediate_size=16,
-                max_position_embeddings=128,
-                initializer_range=0.7,
-            )
-        )
+        model = BertModel(BertConfig(vocab_size=len(words), max_position_embeddings=128, **SHAPE))
     model.save_pretrained(base)
-    BertTokenizer(vocab=str(base / "vocab.txt"), model_max_length=128).save_pretrained(base)
+    BertTokenizer(vocab=str(vocabulary), model_max_length=128).save_pretrained(base)
     whole = folder / "tiny"
     SentenceTransformer(modules=[Transformer(str(base)), Pooling(16)], device="cpu").save(str(whole))
     return whole

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import telling
+from workbench.commands import starting, telling
 
 if TYPE_CHECKING:
     from core.store.engine import Store
@@ -40,11 +40,11 @@ def demo(  # noqa: PLR0913, PLR0917 - a flag each
     ] = 6,
     title: Annotated[str, typer.Option(help="The page's heading; by default the collection's name.")] = "",
     seed: Annotated[int, typer.Option(help="Of the blind order; another seed shuffles otherwise.")] = 0,
-    port: Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")] = None,
+    port: starting.Port = None,
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets others in your network visit.")] = (
         "127.0.0.1"
     ),
-    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+    browser: starting.Browser = True,
     tally: Annotated[bool, typer.Option("--tally", help="Open nothing: print what was voted, with intervals.")] = False,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="With --tally: print JSON.")] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import telling
+from workbench.commands import starting, telling
 from workbench.commands.notebook_output import show
 
 if TYPE_CHECKING:
@@ -72,15 +72,10 @@ def new(
 @app.command("open")
 def open_in_browser(
     notebook: Which,
-    port: Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")] = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; beyond loopback only with a sign-in: docs/serving.md.")
-    ] = "127.0.0.1",
-    open_to_all: Annotated[
-        bool,
-        typer.Option("--open-to-all", help="Listen beyond loopback without a sign-in: whoever gets there owns all."),
-    ] = False,
-    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+    port: starting.Port = None,
+    host: starting.Host = "127.0.0.1",
+    open_to_all: starting.OpenToAll = False,
+    browser: starting.Browser = True,
 ) -> None:
     """Open the workbench on a notebook. Other notebooks in its folder are at hand there too; what ships is only read.
 
@@ -91,13 +86,12 @@ def open_in_browser(
     import os
 
     from workbench.book.shelf import FOLDER, address_of, shelf_of
-    from workbench.commands.starting import start
 
     path = _opened(notebook).path
     folder = shelf_of(path)
     if folder is not None:
         os.environ[FOLDER] = str(folder)
-    start(port, host, browser=browser, page=address_of(path), open_to_all=open_to_all)
+    starting.start(port, host, browser=browser, page=address_of(path), open_to_all=open_to_all)
 
 
 @app.command()

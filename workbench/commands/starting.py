@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from typing import NoReturn
+from typing import Annotated, NoReturn
+
+import typer
 
 from workbench.commands import telling
 
 DEMO = "handbook"
+
+Port = Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; beyond loopback only with a sign-in: docs/serving.md.")
+]
+OpenToAll = Annotated[
+    bool, typer.Option("--open-to-all", help="Listen beyond loopback without a sign-in: whoever gets there owns all.")
+]
+Browser = Annotated[bool, typer.Option(help="Open a browser window.")]
 
 
 def start(

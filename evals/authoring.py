@@ -100,18 +100,19 @@ async def add(
     name = names.checked(name, what="The query set's name")
     read = await asyncio.to_thread(lambda: list(query_sets.admitted(rows)))
     checked = check_labels(read, has_item=lambda _: True)
-    there = await query_sets.load(store, collection, name=name)  # as late as can be: labels may have come meanwhile
-    known = {query.id: query for query in there.queries}
-    new, flaws = [], list(checked.flaws)
-    for row in checked.queries:
-        if (twin := known.get(row.value.id)) is None:
-            new.append(row.value)
-        elif twin.text != row.value.text:
-            message = f"The query id {twin.id!r} is taken by another text in {name!r}; that one was kept."
-            flaws.append(Flaw(row.place, message, "quarantined", twin.id))
-    every = sorted([*there.queries, *new], key=lambda query: query.id)
-    if new:
-        await query_sets.keep(store, collection, replace(there, queries=tuple(every)), name=name)
+    async with query_sets.changing(store, collection, name):
+        there = await query_sets.load(store, collection, name=name)
+        known = {query.id: query for query in there.queries}
+        new, flaws = [], list(checked.flaws)
+        for row in checked.queries:
+            if (twin := known.get(row.value.id)) is None:
+                new.append(row.value)
+            elif twin.text != row.value.text:
+                message = f"The query id {twin.id!r} is taken by another text in {name!r}; that one was kept."
+                flaws.append(Flaw(row.place, message, "quarantined", twin.id))
+        every = sorted([*there.queries, *new], key=lambda query: query.id)
+        if new:
+            await query_sets.keep(store, collection, replace(there, queries=tuple(every)), name=name)
     return Written(name, len(new), len(every), tuple(flaws))
 
 
@@ -258,12 +259,12 @@ def _misspelled(word: str, chance: random.Random) -> str:
 
 async def save(store: Store, collection: str, made: Generated, *, name: str = KNOWN_ITEMS) -> bool:
     """Keep them as a query set of their own, in the place of what this made before. Never over what people wrote."""
-    await refuse_written(store, collection, name)
     if not made.labelled.queries:
         raise InputError("No document has the words for a query in this style. Choose another style.")
-    return await query_sets.keep(
-        store, collection, made.labelled, name=names.checked(name, what="The query set's name")
-    )
+    name = names.checked(name, what="The query set's name")
+    async with query_sets.changing(store, collection, name):
+        await refuse_written(store, collection, name)
+        return await query_sets.keep(store, collection, made.labelled, name=name)
 
 
 async def refuse_written(store: Store, collection: str, name: str) -> None:

@@ -240,11 +240,14 @@ async def _looked_through(
 async def label(store: Store, view: View, source: Source, *, query_set: str = query_sets.DEFAULT) -> Added:
     """Queries and labels from files, for a collection that is there, an attached one for instance."""
     names.checked(query_set, what="The query set's name")
-    source = await labelling.about(store, view, source, query_set)
-    if not await asyncio.to_thread(_judges, source):
-        raise InputError("There are no labels in it, and those that are there stay. See `rankbook queries add --help`.")
     added = Added(view.name, Report())
-    await _label(store, view, source, added, nobody, check=False, query_set=query_set)
+    async with query_sets.changing(store, view.name, query_set):
+        source = await labelling.about(store, view, source, query_set)
+        if not await asyncio.to_thread(_judges, source):
+            raise InputError(
+                "There are no labels in it, and those that are there stay. See `rankbook queries add --help`."
+            )
+        await _label(store, view, source, added, nobody, check=False, query_set=query_set)
     return added
 
 

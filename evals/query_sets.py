@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import UnknownName
@@ -23,6 +24,7 @@ from evals.store import QuerySet, StoredExclusion, StoredLabel, StoredQuery, Sto
 
 T = TypeVar("T")
 DEFAULT = "default"
+CHANGING = text("SELECT pg_advisory_xact_lock(hashtextextended(:of, 8))")
 FLAWS_KEPT = 1000  # of each kind
 Found = Mapping[str, Sequence[Flaw]]  # flaws by what was looked at: "documents", "labels", "leaks", "repeats"
 
@@ -103,6 +105,14 @@ def _label_order(label: Label) -> tuple[str, str, str]:
 
 def _span_order(span: Span) -> tuple[str, str, str, int, int]:
     return span.split, span.query_id, span.item_id, span.start, span.end
+
+
+@asynccontextmanager
+async def changing(store: Store, collection: str, name: str) -> AsyncIterator[None]:
+    """What is read of a set and kept anew, as one step: whoever else does so meanwhile waits."""
+    async with store.begin() as connection:
+        await connection.execute(CHANGING, {"of": f"{collection}\n{name}"})
+        yield
 
 
 async def keep(

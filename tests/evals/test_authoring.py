@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -178,3 +179,17 @@ def test_a_file_without_texts_is_refused_with_its_columns(store, name, tmp_path)
     path.write_text("wording\tkind\nx\ty\n")
     with pytest.raises(InputError, match=r"no column 'text'.*'wording', 'kind'"):
         add(store, name, path)
+
+
+def test_queries_that_several_write_at_once_are_all_kept(store, name):
+    make(store, name, chunks={})
+
+    async def write(number):
+        return await authoring.add(store, name, authoring.typed_queries(f"question {number}"))
+
+    async def all_at_once():
+        return await asyncio.gather(*map(write, range(6)))
+
+    assert [written.added for written in bridge.run(all_at_once())] == [1] * 6
+    kept = bridge.run(query_sets.load(store, name))
+    assert sorted(query.text for query in kept.queries) == [f"question {number}" for number in range(6)]

@@ -403,6 +403,14 @@ def test_a_load_that_was_interrupted_can_be_gone_on_with(page, store, tmp_path, 
     waited(page, store, "resume", name)
     assert rows(page, LIST)[name][-1] == "loaded"
     assert rows(page, LIST)[name][1] == "3"
+    # What is added besides is told beside it.
+    visit(page, add="path")
+    page.text_input(key="add.from").input(str(tmp_path / "furniture")).run()
+    page.text_input(key="add.name").input(name).run()
+    press(page, "Import")
+    waited(page, store, "add", name)
+    visit(page, collection=name)
+    assert [button.label for button in page.button].count("Show it") == 2
 
 
 @pytest.mark.parametrize("models", [(), (MODEL,)])

@@ -22,12 +22,14 @@ from workbench.ui.collections.remarks import flaws, plain
 from workbench.ui.collections.state import go, links_of
 from workbench.ui.textgrid import Column, Line
 
+SHOW = ":material/visibility:"
+
 
 def draw(what: str, name: str, result: Any) -> None:
     """The result of that kind of work."""
     drawn: dict[str, Callable[[str, Any], None]] = {
         "add": added,
-        "resume": _extended if isinstance(result, Report) else added,
+        "resume": _resumed,
         "chunk": _extended,
         "embed": _extended,
         "verify": _verified,
@@ -42,8 +44,8 @@ def draw(what: str, name: str, result: Any) -> None:
     drawn[what](name, result)
 
 
-def added(name: str, result: Added) -> None:
-    """The import report."""
+def added(name: str, result: Added, how: str = "added") -> None:
+    """The import report. One collection may have two on the page: of what was added, and of what went on."""
     report = result.report
     said = (
         f"{many(report.added, 'document')} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
@@ -54,11 +56,18 @@ def added(name: str, result: Added) -> None:
     st.html(f'<p class="rb-report">{html.escape(said)}</p>')
     with st.container(horizontal=True, vertical_alignment="center"):
         links_of(name, labelled=bool(result.labels))
-        st.button("Show it", key=f"show.{name}", on_click=go, kwargs={"collection": name}, icon=":material/visibility:")
+        st.button("Show it", key=f"show.{how}.{name}", on_click=go, kwargs={"collection": name}, icon=SHOW)
     if result.flaws:
         total = len(result.flaws) - len(report.flaws) + report.flawed
         with st.expander(f"{many(total, 'remark')} on the input", expanded=not report.added):
-            flaws(f"report.{name}", plain(result.flaws), total)
+            flaws(f"report.{how}.{name}", plain(result.flaws), total)
+
+
+def _resumed(name: str, result: Added | Report) -> None:
+    if isinstance(result, Report):
+        _extended(name, result)
+    else:
+        added(name, result, "resumed")
 
 
 def problem(error: Exception) -> None:

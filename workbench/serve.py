@@ -23,6 +23,7 @@ from core.store.engine import Store
 from workbench import logs, session
 from workbench.access import gate as access
 from workbench.access.gate import Gate
+from workbench.access.watch import watched
 from workbench.ui.theme import OPTIONS
 
 APP = Path(__file__).with_name("app.py")
@@ -60,7 +61,8 @@ def serve(
         os.environ["STREAMLIT_SERVER_COOKIE_SECRET"] = gate.provider.cookies.get_secret_value()
     threading.Thread(target=_announce, args=(host, chosen, open_browser, page, form), daemon=True).start()
     try:
-        _run(app, settings(host, chosen, gate), gate, store)
+        with watched(gate):
+            _run(app, settings(host, chosen, gate), gate, store)
     except KeyboardInterrupt:
         return 0
     finally:

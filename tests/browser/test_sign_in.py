@@ -10,7 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -108,11 +110,10 @@ def served(idp: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def _wait_for(made: Served, server: subprocess.Popen[bytes]) -> None:
     while server.poll() is None:
-        try:
+        with suppress(httpx.TransportError):  # nobody listens yet
             if httpx.get(f"{made.address}/_stcore/health").is_success:
                 return
-        except httpx.TransportError:
-            pass
+        time.sleep(0.1)
     raise AssertionError(made.logged())
 
 
@@ -192,6 +193,24 @@ def test_a_role_that_is_taken_away_is_gone_with_the_next_click(window, served, i
         expect(page.get_by_text("have no role here yet")).to_be_visible()
     finally:
         file.write_text(ACCESS)
+
+
+def test_a_page_that_is_open_follows_the_role_of_whoever_looks_at_it(window, served, idp):
+    """Nobody clicks: what is on the page acts before it is drawn anew."""
+    page = sign_in(window, served, idp, ADA)
+    expect(page.get_by_role("link", name="Variants")).to_be_visible()
+    page.goto(f"{served.address}/variants?variant=local-rag")
+    expect(page.get_by_role("button", name="Save as new")).to_be_visible()
+    file = served.home / "access.toml"
+    try:
+        file.write_text(ACCESS.replace('"editor"', '"viewer"'))
+        expect(page.get_by_role("button", name="Save as new")).to_be_hidden()
+        expect(page.get_by_role("heading", name="local-rag")).to_be_visible()
+        file.write_text(ACCESS.replace('"editor"', '"none"'))
+        expect(page.get_by_text("have no role here yet")).to_be_visible()
+    finally:
+        file.write_text(ACCESS)
+    expect(page.get_by_role("button", name="Save as new")).to_be_visible()
 
 
 def refused(window: BrowserContext, page: Page, served: Served, idp: Provider) -> None:

@@ -35,14 +35,15 @@ class Gate:
 
     @property
     def access(self) -> Access:
-        """As the file stands now: a role that is taken away is gone with the next page."""
+        """As the file stands now; `watch` sees to it that open pages follow."""
         with _lock:
-            stamp = self._stamp()
+            stamp = self.stamp()
             if self._read is None or self._read[0] != stamp or not stamp:
                 self._read = stamp, people.read(self.file)
             return self._read[1]
 
-    def _stamp(self) -> tuple[int, ...]:
+    def stamp(self) -> tuple[int, ...]:
+        """Another one where the file may say something else."""
         try:
             told = self.file.stat()
         except OSError:

@@ -20,7 +20,7 @@ def access(
 ) -> None:
     """Who may come in and do what where the workbench is served to a team, as access.toml says.
 
-    The file lies in Rankbook's home; a change holds from the next click on. Who is not let in ends with exit code 1.
+    The file lies in Rankbook's home; a change holds within a second. Who is not let in ends with exit code 1.
 
     \b
     rankbook access                      all that it says

@@ -13,6 +13,7 @@ from core.errors import NotAllowed
 from core.store import granting, roles
 from core.store.engine import Store
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
+from evals import kept_variants
 from evals.evaluation import Wanted, made
 from evals.references import variant_of
 from evals.running import run_store
@@ -135,6 +136,17 @@ def test_a_notebooks_file_is_changed_by_editors_alone(role, folder):
         taken.place(STORES[role], "", 'variants = ["bm25"]')
     assert [path.name for path in folder.iterdir()] == ["kettles.md"]
     assert (folder / "kettles.md").read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize("role", roles.READERS)
+def test_a_variant_is_kept_by_editors_alone_whatever_a_page_offers(role, monkeypatch):
+    with pytest.raises(NotAllowed, match="only editors may keep variants"):
+        taken.keep(STORES[role], variant_of("bm25"), "mine")
+    monkeypatch.setattr(may, "edit", lambda _: True)
+    app = seen("variants", role, variant="local-rag")
+    next(button for button in app.button if button.label == "Save").click().run()
+    assert "only editors may keep variants" in words(app)
+    assert kept_variants.listed() == []
 
 
 def test_nobody_gets_at_another_roles_desk_or_its_work():

@@ -34,11 +34,11 @@ def render(store: Store) -> None:
     there, opened = st.columns([2, 5], gap="large")
     with there:
         if may.edit(store):
-            variant_upload.draw()
+            variant_upload.draw(store)
         variant_list.draw("variants.list", own, name, lambda chosen: address.go(variant=chosen))
     with opened:
         if may.edit(store):
-            variant_edit.undo_bar()
+            variant_edit.undo_bar(store)
         _opened(store, variant_draft.of(variants_asked.entry(name, own)), asked, own)
 
 
@@ -46,7 +46,7 @@ def _opened(store: Store, draft: Draft, asked: Asked, own: list[Kept]) -> None:
     meant = variant_edit.read(draft)
     variant = meant if isinstance(meant, Variant) else None
     variant_edit.head(draft, variant)
-    variant_edit.actions(draft, variant, keeps=may.edit(store))
+    variant_edit.actions(store, draft, variant)
     address.tabs(PAGE, "What of it", "view", TABS, asked.shown)
     if not isinstance(meant, Variant):
         variant_edit.complain(draft, meant)

@@ -19,6 +19,8 @@ from core.store.engine import Store
 from core.store.progress import Listener, nobody
 from evals import labelling, library
 from evals.library import Added
+from evals.sources import BeirSource
+from workbench.behind.collections import uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,4 +114,6 @@ async def label(
     names.checked(query_set, what="The query set's name")
     view = await collections.get(store, name)
     source = await asyncio.to_thread(labelling.labels_at, origin, queries=queries)
+    if isinstance(source, BeirSource) and uploads.holds(origin):
+        source = source.model_copy(update={"limits": uploads.UNPACKED})
     return await library.label(store, view, source, query_set=query_set)

@@ -20,6 +20,7 @@ from core.store.home import home, make_private
 from core.store.names import checked
 from evals.labelling import JUDGED, asks
 from evals.sources.tables import TABLE_SUFFIXES
+from evals.sources.trees import ArchiveLimits
 
 MOST_FILES: Final = 2000
 MOST_BYTES: Final = 2 * 2**30  # all files of one upload together
@@ -28,7 +29,8 @@ KEPT_FOR: Final = 24 * 3600  # seconds that files nobody imported stay
 TEXTS: Final = (".md", ".markdown", ".txt", ".html", ".htm")
 CORPUS: Final = ("corpus.jsonl", "corpus.jsonl.gz")
 # Smaller than what a file on this machine may hold: whoever uploads need not be its owner.
-LIMITS: Final = ("limits.entries=5000", f"limits.total_bytes={8 * 2**30}", "limits.ratio=200")
+UNPACKED: Final = ArchiveLimits(entries=5000, total_bytes=8 * 2**30)
+LIMITS: Final = tuple(f"limits.{name}={value}" for name, value in UNPACKED.model_dump().items())
 _BLOCK: Final = 2**20
 _STAGED: Final = re.compile("[0-9a-f]{32}")
 

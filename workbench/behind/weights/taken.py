@@ -42,8 +42,9 @@ def replaceable(made: Variant, name: str) -> bool:
     return there is not None and not _same(there.variant, made.but(name=there.name))
 
 
-def keep(made: Variant, name: str, *, over: bool = False) -> str:
+def keep(store: Store, made: Variant, name: str, *, over: bool = False) -> str:
     """Keep it; the name by which it is found. What is kept already as it is stays as it is."""
+    roles.refuse_reader(store, "keep variants")
     name = name.strip()
     if not name:
         raise SpecError("A variant that is kept needs a name. Type one.")

@@ -9,10 +9,12 @@ from hashlib import sha256
 import streamlit as st
 
 from core.errors import InputError, RankbookError
+from core.store import roles
+from core.store.engine import Store
 from core.variant import Variant
 from evals import kept_variants
 from workbench.behind.variants import text as variant_text
-from workbench.ui import address, errors, form
+from workbench.ui import address, errors, form, may
 from workbench.ui.variants import draft as variant_draft
 from workbench.ui.variants import listing as variant_list
 from workbench.ui.variants.draft import Draft
@@ -88,18 +90,19 @@ def as_text(draft: Draft) -> None:
 # -- what can be done with it ------------------------------------------------------------------------------------------
 
 
-def undo_bar() -> None:
+def undo_bar(store: Store) -> None:
     done = variant_draft.undoable()
     if done is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="variants-undo"):
         st.html(f'<p class="rb-summary" role="status">{html.escape(done.said)}</p>')
-        st.button("Undo", key="variants.undo.it", icon=":material/undo:", on_click=_undo)
+        st.button("Undo", key="variants.undo.it", icon=":material/undo:", on_click=_do, args=("undo", store))
 
 
-def actions(draft: Draft, variant: Variant | None, *, keeps: bool = True) -> None:
-    """What is not `keeps` may be tried and taken along, not kept here."""
-    name, own = draft.entry.name, draft.entry.kept is not None and keeps
+def actions(store: Store, draft: Draft, variant: Variant | None) -> None:
+    """Who may not keep it here may try it and take it along."""
+    keeps, name = may.edit(store), draft.entry.name
+    own = draft.entry.kept is not None and keeps
     with st.container(horizontal=True, key="variants-actions"):
         if own:
             st.button(
@@ -109,11 +112,11 @@ def actions(draft: Draft, variant: Variant | None, *, keeps: bool = True) -> Non
                 icon=":material/save:",
                 disabled=not draft.changed or variant is None,
                 on_click=_do,
-                args=("save", draft),
+                args=("save", store, draft),
             )
         if keeps:
             with st.popover("Save as new", icon=":material/bookmark_add:", disabled=variant is None):
-                _save_as(draft, variant)
+                _save_as(store, draft, variant)
         if draft.changed:
             st.button(
                 "Discard changes",
@@ -133,40 +136,40 @@ def actions(draft: Draft, variant: Variant | None, *, keeps: bool = True) -> Non
         )
         if own:
             st.button(
-                "Delete", key=key_of(name, "delete"), icon=":material/delete:", on_click=_do, args=("drop", draft)
+                "Delete",
+                key=key_of(name, "delete"),
+                icon=":material/delete:",
+                on_click=_do,
+                args=("drop", store, draft),
             )
     _problem(DO)
 
 
-def _save_as(draft: Draft, variant: Variant | None) -> None:
+def _save_as(store: Store, draft: Draft, variant: Variant | None) -> None:
     key = key_of(draft.entry.name, "as")
     # As the widget's own default: what only the session says is lost on a field that is not on the screen yet.
     free = kept_variants.free_name(variant.name) if variant else ""
     st.text_input("Its name", free, key=key, max_chars=200, help="Commands, notebooks and pages find it by this name.")
-    st.button("Save", key=f"{key}.save", type="primary", on_click=_do, args=("save as", draft, key))
+    st.button("Save", key=f"{key}.save", type="primary", on_click=_do, args=("save as", store, draft, key))
     _problem(f"{DO}.as")
 
 
-def _do(what: str, draft: Draft, key: str = "") -> None:
+def _do(what: str, store: Store, draft: Draft | None = None, key: str = "") -> None:
     """In a callback, so that the page that follows shows what there is then. What went wrong is drawn there too."""
     try:
-        match what:
-            case "save":
+        roles.refuse_reader(store, "keep variants")
+        match what, draft:
+            case "save", Draft():
                 _open(variant_draft.save(draft))
-            case "save as":
+            case "save as", Draft():
                 _open(variant_draft.save_as(draft, st.session_state[key]))
-            case "drop":
+            case "drop", Draft():
                 variant_draft.drop(draft.entry.name)
                 address.go(variant="", beside="", view="")
+            case "undo", _:
+                _open(variant_draft.undo())
     except RankbookError as error:
         st.session_state[f"{DO}.as" if key else DO] = error
-
-
-def _undo() -> None:
-    try:
-        _open(variant_draft.undo())
-    except RankbookError as error:
-        st.session_state[DO] = error
 
 
 def _open(name: str) -> None:

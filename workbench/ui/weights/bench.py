@@ -90,9 +90,9 @@ def _taken_along(bench: Bench, made: Variant, stand: Stand) -> None:
     asked_for, here = f"{bench.name}.sql", (bench.digest, replace(stand, query=""))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if may.edit(bench.ground.store):
-            weights_kept.keeping(bench.name, made)
+            weights_kept.keeping(bench.ground.store, bench.name, made)
         if st.button("Copy as SQL", icon=":material/content_copy:", key=f"{bench.name}.copy"):
             st.session_state[asked_for] = here
-    weights_kept.kept(bench.name, made, bench.use)
+    weights_kept.kept(bench.ground.store, bench.name, made, bench.use)
     if st.session_state.get(asked_for) == here:
         st.code(bridge.run(export(bench.ground.store, bench.ground.view, made)).script, language="sql")

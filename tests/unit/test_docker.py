@@ -115,6 +115,14 @@ def test_the_last_word_on_who_runs_it_is_not_root() -> None:
     assert f"--uid {users[-1]}" in creation
 
 
+def test_whoever_runs_it_cannot_rewrite_the_code_and_what_was_compiled_is_found_again() -> None:
+    environment = [dict(word.split("=", 1) for word in shlex.split(rest)) for rest in arguments("ENV")]
+    (cache,) = {each["NUMBA_CACHE_DIR"] for each in environment if "NUMBA_CACHE_DIR" in each}
+    taken = [shlex.split(rest) for name, rest in last_stage() if name == "COPY"]
+    assert [words[-1] for words in taken if any(word.startswith("--chown") for word in words)] == [cache]
+    assert ["--from=build", "/opt/rankbook", "/opt/rankbook"] in taken
+
+
 def test_it_tells_whether_it_is_healthy_on_the_port_that_it_serves() -> None:
     (check,) = [rest for name, rest in last_stage() if name == "HEALTHCHECK"]
     port = dict(last_stage())["EXPOSE"]

@@ -366,9 +366,11 @@ def test_their_indexes_are_used(server, docs, full, attach, used):
 
 
 def test_their_tsvector_is_used(server, docs, full, attach, recall, used):
+    server.run("INSERT INTO {} (id, body) SELECT number, 'nothing' FROM generate_series(10, 2000) AS number", docs)
     server.run("CREATE INDEX {} ON {} USING gin (words)", f"{docs}_w", docs)
+    server.run("ANALYZE {}", docs)
     view = attach(full.model_copy(update={"tsv": "words"}))
-    assert f"{docs}_w" in used(view, FulltextLeg(), "enable_indexscan", "enable_indexonlyscan")
+    assert f"{docs}_w" in used(view, FulltextLeg())
     assert sorted(recall(view, FulltextLeg(), "dog")) == ["1", "2", "5"]
 
 

@@ -15,6 +15,7 @@ from core.resources import Resources
 from core.store.engine import Store
 from core.store.progress import Listener, Step, nobody
 from core.variant import Variant
+from evals.announcing import before
 from evals.board import Board
 from evals.evaluation import (
     Opened,
@@ -47,9 +48,11 @@ class Planned:
     queries: int
     line: str
     tunings: tuple[str, ...] = ()
+    sent: tuple[str, ...] = ()  # to other machines and language models
 
     def sentences(self) -> list[str]:
-        return [*self.tunings, f"{self.collection}, {self.queries} queries of {self.split!r}: {self.line}"]
+        line = f"{self.collection}, {self.queries} queries of {self.split!r}: {self.line}"
+        return [*self.tunings, line, *self.sent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,8 @@ async def _plan(suite: Suite, ground: Opened, target: Target, again: bool) -> Pl
     tunings = tuple(_tuning_line(suite, ground, tune) for tune in suite.tune)
     shared = len(suite.tune) - len(strange)
     line = describe(ready.plan) + (f", and {shared} to be tuned from these legs" if shared else "")
-    return Planned(target.name, target.split, len(split.queries), line, tunings)
+    sent = tuple(await before(ground.context, split.queries.values(), variants))
+    return Planned(target.name, target.split, len(split.queries), line, tunings, sent)
 
 
 def _tuning_line(suite: Suite, ground: Opened, tune: Tune) -> str:

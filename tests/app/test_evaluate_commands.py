@@ -122,6 +122,24 @@ def test_eval_says_which_variants_are_one(name):
     assert "one variant" not in rankbook("eval", name, "bm25", "vector", "-m", "mrr@5").stderr
 
 
+RANKED_ELSEWHERE = """
+name = "elsewhere"
+leg = [{ kind = "bm25" }]
+rerank = { method = "api", base_url = "https://ranks.invalid/v1", model = "r", depth = 7 }
+"""
+SENDS = "The reranking sends the query and up to 7 texts to ranks.invalid, for the model r"
+
+
+def test_what_is_sent_to_other_machines_is_said_before_it_is(name, suite, tmp_path):
+    file = tmp_path / "elsewhere.toml"
+    file.write_text(RANKED_ELSEWHERE)
+    said = rankbook("eval", name, "bm25", str(file), "--time-live", "0", code=None).stderr
+    assert said.startswith(f"elsewhere, for each of 4 queries, as for the first: {SENDS}")
+    checked = rankbook("suite", "check", suite(more=f"\n[[variant]]{RANKED_ELSEWHERE}")).stderr
+    assert f"elsewhere, for each of 4 queries, as for the first: {SENDS}" in checked
+    assert "for each of" not in rankbook("suite", "check", suite()).stderr
+
+
 def test_the_table_has_times_in_one_column_and_failures_only_where_there_are_some(name):
     shown = rankbook("eval", name, "bm25", "-m", "mrr@5").stdout
     assert "p50 / p95 ms" in shown

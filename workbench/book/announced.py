@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from core.errors import Cancelled, RankbookError
-from core.estimating import asks, planned
+from core.estimating import asks
 from core.types import Query
 from core.variant import Variant
+from evals.announcing import Announced, for_each, for_one
 from evals.evaluation import Opened
 from workbench.book.cells import CellSpec
 from workbench.book.cells.asking import asked
@@ -16,14 +16,6 @@ from workbench.book.cells.context import ContextCell
 from workbench.book.cells.fusion import FusionCell
 from workbench.book.cells.search import SearchCell
 from workbench.book.context import CellContext
-
-
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """One sentence. `by_tokens`: another amount each time, so that having allowed it once allows it once."""
-
-    text: str
-    by_tokens: bool
 
 
 async def announced(context: CellContext, spec: CellSpec) -> tuple[Announced, ...]:
@@ -69,11 +61,5 @@ def _queries(context: CellContext, spec: CellSpec, ground: Opened) -> Iterator[Q
 
 async def _of(context: CellContext, spec: CellSpec, ground: Opened, variant: Variant) -> list[Announced]:
     if (text := _only_query(spec, ground)) is not None:
-        found = await planned(ground.context, text, variant)
-        return [Announced(f"{variant.name}: {each}", each.by_tokens) for each in found]
-    queries = list(_queries(context, spec, ground))
-    if not queries:
-        return []
-    found = await planned(ground.context, queries[0].text, variant)
-    many = f"{variant.name}, for each of {len(queries):,} queries, as for the first"
-    return [Announced(f"{many}: {each}", each.by_tokens) for each in found]
+        return await for_one(ground.context, text, variant)
+    return await for_each(ground.context, list(_queries(context, spec, ground)), variant)

@@ -54,6 +54,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook eval handbook local-rag --baseline main --json
     """
     from core import bridge
+    from evals.announcing import before
     from evals.board import METRICS
     from evals.evaluation import Wanted, evaluated, every, opened
     from evals.statistics.verdicts import Rules
@@ -67,7 +68,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     part = ground.split(split or every(ground.labelled))
     rules = Rules(seed=seed)
     wanted = Wanted(tuple(metric or METRICS), baseline, as_shipped, again, time_live, rules)
-    for sentence in [] if as_json else _alike(made):
+    sent = bridge.run(before(ground.context, part.queries.values(), made))
+    for sentence in [] if as_json else [*_alike(made), *sent]:
         telling.say(sentence)
     with telling.progress(quiet=as_json) as listener:
         plan = _Plan(listener, quiet=as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from sqlalchemy import Text, column, delete, func, select, table, update
@@ -28,6 +29,7 @@ from core.store.schema import (
     vector_table,
 )
 
+PARENTS = "parents"  # what presets call the chunk set whose chunks have parents
 LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
 
@@ -67,7 +69,9 @@ class View:
         for each in self.chunk_sets:
             if each.name == name:
                 return each
-        raise UnknownName(f"chunk set of {self.name!r}", name, [each.name for each in self.chunk_sets])
+        chunker = "parent_child" if name == PARENTS else "headings"
+        way_out = f"Make it with `rankbook data chunk {quote(self.name)} {quote(f'{name}={chunker}')}`."
+        raise UnknownName(f"chunk set of {self.name!r}", name, [each.name for each in self.chunk_sets], way_out=way_out)
 
     def embedding_set(self, chunk_set: ChunkSet, model: str | None = None) -> EmbeddingSet | None:
         """The set of that model over those chunks; without a model, the first there is."""

@@ -78,12 +78,11 @@ def _run(app: Path, settings: Mapping[str, Any], gate: Gate | None, store: Calla
     from workbench.serve_health import Health
     from workbench.serve_uploads import UploadGuard
 
-    guards = [Middleware(UploadGuard)] if app == APP else []
     served = App(
         app,
         secrets={"auth": gate.provider.as_streamlit_has_it()} if gate else None,
         routes=[Health(store).route()],
-        middleware=guards,
+        middleware=[Middleware(UploadGuard)],
     )
     # The server ends in good order and then raises the signal anew, which would end this process before it tidies up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

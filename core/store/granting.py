@@ -20,6 +20,7 @@ from core.errors import MissingCapability
 from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.engine import Store
 from core.store.logins import OURS_ALONE, Driver, driver_of, make
+from core.store.names import BRACKETS, SCHEMA_PREFIX
 from core.store.roles import EDITOR, JUDGE, READERS, ROLES, name_of
 from core.store.schema import CATALOG, Collection
 
@@ -34,7 +35,7 @@ LACKING: Final = """
          editor AS (SELECT oid FROM pg_roles WHERE rolname = %(editor)s),
          ours AS (
              SELECT oid, nspname, nspowner FROM pg_namespace
-             WHERE nspname = %(catalog)s OR nspname IN (SELECT namespace FROM rankbook.collections)
+             WHERE nspname = %(catalog)s OR nspname = ANY (%(collections)s)
          ),
          things AS (SELECT oid, relnamespace, relowner FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm'))
     SELECT nspname,
@@ -53,6 +54,14 @@ STRANGE: Final = """
     WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
       AND relowner <> %(editor)s::regrole
 """
+# What somebody else's work on the same tables comes to. The next look finds them as they are then.
+PASSING: Final = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.InternalError_,  # "tuple concurrently updated"
+)
 _log = logging.getLogger("rankbook")
 
 
@@ -142,7 +151,8 @@ async def refresh(owner: Store) -> None:
         driver = await driver_of(connection)
         names = _names(driver)
         readers = [names[role] for role in READERS]
-        asked = {"readers": readers, "editor": names[EDITOR], "catalog": CATALOG}
+        ours = await _ours(connection)
+        asked = {"readers": readers, "editor": names[EDITOR], "catalog": CATALOG, "collections": ours}
         lacking = await (await driver.execute(LACKING, asked)).fetchall()
         theirs = await _attached(connection, readers[0])
     for schema, unread, strange in lacking:
@@ -152,6 +162,12 @@ async def refresh(owner: Store) -> None:
             await _hand_over(owner, schema, names[EDITOR])
     for table in theirs:
         await _give(owner, _read_table(table, names))
+
+
+async def _ours(connection: AsyncConnection) -> list[str]:
+    """The schemas of collections. Editors write the catalogue: a row that names any other schema is passed over."""
+    rows = await connection.execute(select(Collection.name, Collection.namespace))
+    return [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
 
 
 def _read(schema: str, names: dict[str, str]) -> list[sql.Composed]:
@@ -197,6 +213,8 @@ async def _give(owner: Store, statements: Sequence[sql.Composed]) -> None:
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             for statement in statements:
                 await driver.execute(statement)
+    except PASSING:
+        _log.info("a collection is being made or dropped: its rights are given later")
     except psycopg.errors.InsufficientPrivilege as error:
         told = "; ".join(each.as_string(None) for each in statements)
         _log.warning(
@@ -218,7 +236,7 @@ async def _hand_over(owner: Store, schema: str, editor: str) -> None:
                 what = {"v": "VIEW", "m": "MATERIALIZED VIEW"}.get(kind, "TABLE")
                 table = sql.Identifier(schema, name)
                 await driver.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(what), table, new))
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+    except PASSING:
         _log.info("a collection is being loaded or dropped: its tables are handed to the editors later")
     except psycopg.errors.InsufficientPrivilege as error:
         _log.warning(

@@ -50,6 +50,11 @@ def in_words(error: BaseException, where: str) -> StoreError | None:
             f"The disk of {where} is full ({reason(error)}). What was committed is kept: make room there and run the "
             "same command again."
         )
+    if node := nodes.shut_out(error):
+        return ConnectionFailed(
+            f"The node {node} of the Citus cluster at {where} does not let in the role that its coordinator did. Let "
+            "the nodes' pg_hba.conf take it from the coordinator, or give Citus its password in pg_dist_authinfo."
+        )
     if node := nodes.lost(error):
         return ConnectionFailed(
             f"The node {node} of the Citus cluster at {where} does not answer ({reason(error)}). What was committed is "

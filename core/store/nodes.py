@@ -17,6 +17,7 @@ GONE: Final = (
     re.compile(r"connection error: (\S+:\d+)"),
     re.compile(r"could not connect to (?:the |remote )?node (\S+:\d+)"),
 )
+SHUT: Final = re.compile(r"authentication failed|no pg_hba\.conf entry|no password supplied")
 NAMELESS: Final = re.compile(r"could not connect to any active placements|no active placements were found")
 PASSED_ON: Final = re.compile(r"while executing command on (\S+:\d+)")
 BROKEN: Final = ("08", "57P")  # a connection's failure; the node was shut down, or crashed
@@ -71,6 +72,8 @@ def lost(error: BaseException) -> str | None:
     """The node that did not answer, where an error is about one; the coordinator, who says so, is well."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     said = str(cause).strip().partition("\n")[0]  # what follows may quote a row
+    if SHUT.search(str(cause)):
+        return None
     for pattern in GONE:
         if found := pattern.search(said):
             return found[1]
@@ -80,6 +83,13 @@ def lost(error: BaseException) -> str | None:
     if passed_on and str(getattr(cause, "sqlstate", None) or "").startswith(BROKEN):
         return passed_on[1]
     return None
+
+
+def shut_out(error: BaseException) -> str | None:
+    """The node that does not let in the role that asks, which is let in at the coordinator."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    found = GONE[0].search(str(cause))
+    return found[1] if found and SHUT.search(str(cause)) else None
 
 
 async def nodes(connection: AsyncConnection) -> list[Node]:

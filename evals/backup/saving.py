@@ -6,7 +6,8 @@ Labels and judgements of every collection come first, results next, files of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -19,7 +20,7 @@ from sqlalchemy import Table, select, text, union
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import StoreError, UnknownName
-from core.store import collections, loading
+from core.store import collections, loading, writers
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.migrations import catalog
@@ -90,11 +91,21 @@ async def _save(
         if collection in (None, row.name):
             await collections.get(store, row.name)
     with written_beside(path, overwrite=overwrite) as file:
-        async with store.begin(read_only=True) as connection:
+        async with _undisturbed(store, collection), store.begin(read_only=True) as connection:
             saving = await _Saving.begun(store, connection, file, collection, folders, listener)
             await saving.everything(outputs=outputs and collection is None)
         size = await asyncio.to_thread(_read_back, path.with_name(f"{path.name}.part"), file, listener)
     return Saved(path, size, saving.rows(), len(saving.manifest.files))
+
+
+@asynccontextmanager
+async def _undisturbed(store: Store, collection: str | None) -> AsyncIterator[None]:
+    """One server gives one snapshot of all its tables. A cluster does not: there nobody may load meanwhile."""
+    async with AsyncExitStack() as held:
+        for row in await collections.listed(store) if store.capabilities.distributed else []:
+            if collection in (None, row.name):
+                await held.enter_async_context(writers.alone(store, row.name))
+        yield
 
 
 def _read_back(path: Path, file: BinaryIO, listener: Listener) -> int:

@@ -52,6 +52,16 @@ def way(page: Page, name: str) -> Locator:
     return page.locator(".st-key-demo-ballot").get_by_role("radio", name=name, exact=True)
 
 
+def test_visitors_send_no_files(go, blind):
+    """They would be held in memory, whatever the page makes of them."""
+    page = go(blind)
+    token = next(each["value"] for each in page.context.cookies() if each["name"] == "_streamlit_xsrf")
+    sent = page.request.put(
+        f"{blind}/_stcore/upload_file/window/file", data=b"much", headers={"X-Xsrftoken": token}, timeout=60_000
+    )
+    assert (sent.status, sent.text()) == (403, "You may not upload files here.")
+
+
 def test_a_search_is_answered_side_by_side_and_its_words_are_marked(go, blind, picture):
     page = go(blind)
     expect(page.get_by_role("heading", name="Kettle help")).to_be_visible()

@@ -14,6 +14,7 @@ import shutil
 import stat
 import tarfile
 import tracemalloc
+from dataclasses import replace
 from datetime import timedelta
 
 import psycopg
@@ -24,12 +25,12 @@ from typer.testing import CliRunner
 
 from core import bridge
 from core.errors import Cancelled, InputError, RankbookError, StoreError, UnknownName
-from core.store import attached, collections
+from core.store import attached, collections, writers
 from core.store.engine import Store
 from core.store.schema import HERE, Base
 from core.types import Place, Query, Row
 from evals import backup, library, query_sets
-from evals.backup import form, parts, reading
+from evals.backup import form, parts, reading, saving
 from evals.judging import judgements as judging
 from evals.labels import CheckedLabels, Exclusion, Label
 from evals.query_sets import Labelled
@@ -641,3 +642,17 @@ def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, nam
 
     restored(store, changed(path, change), name=f"{name} b")
     assert fresh(store, f"{name} b").row.attached["facts"]["types"]["nr"] == "integer"
+
+
+@pytest.mark.parametrize("distributed", [True, False])
+def test_on_a_cluster_which_has_no_common_snapshot_nobody_loads_while_it_is_saved(store, name, distributed):
+    make(store, name)
+    extensions = {**store.capabilities.extensions, **({"citus": "13.2"} if distributed else {})}
+    seen = Store(store.engine, None, replace(store.capabilities, extensions=extensions))
+
+    async def work():
+        async with saving._undisturbed(seen, name):
+            return await writers.is_being_loaded(store, name)
+
+    assert bridge.run(work()) is distributed
+    assert not bridge.run(writers.is_being_loaded(store, name))

@@ -256,3 +256,14 @@ def test_an_error_that_is_about_a_node_names_it(error, node):
     assert nodes.lost(error) == node
     said = str(mishaps.in_words(error, "here"))
     assert ("of the Citus cluster" in said) == (node is not None)
+
+
+def test_a_node_that_does_not_let_a_role_in_is_not_taken_for_lost():
+    shut = (
+        "connection to the remote node viewer@two:5433 failed with the following error: FATAL: password authentication"
+    )
+    error = driver_error(f'{shut} failed for user "viewer"', "08006")
+    assert nodes.lost(error) is None
+    said = str(mishaps.in_words(error, "here"))
+    assert "two:5433" in said
+    assert "pg_dist_authinfo" in said

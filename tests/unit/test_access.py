@@ -194,3 +194,11 @@ def test_many_processes_at_once_agree_on_one_cookies_secret(home):
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: sign_in.cookie_secret(), range(16)))) == 1
     assert [path.name for path in home.iterdir()] == [sign_in.COOKIES]
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_can_write_lets_nobody_in(home, mode):
+    access('default = "viewer"', home)
+    (home / "access.toml").chmod(mode)
+    with pytest.raises(InputError, match="chmod go-w"):
+        people.read(home / "access.toml")

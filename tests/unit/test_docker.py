@@ -268,6 +268,14 @@ def test_ports_are_published_on_loopback_only(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", BOTH)
+def test_where_nothing_else_can_be_written_what_was_compiled_has_a_volume(file: Path) -> None:
+    app = written(file).services["app"]
+    assert app.read_only
+    cache = next(rest for rest in arguments("ENV") if "NUMBA_CACHE_DIR" in rest).split("NUMBA_CACHE_DIR=")[1].split()[0]
+    assert cache in {volume.split(":")[1] for volume in app.volumes}
+
+
+@pytest.mark.parametrize("file", BOTH)
 def test_only_where_the_port_is_on_loopback_is_nobody_asked_to_sign_in(file: Path) -> None:
     assert "--open-to-all" not in dict(last_stage())["CMD"]
     assert "--open-to-all" in written(file).services["app"].command

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from core import bridge
-from core.store import granting, roles
+from core.errors import RankbookError
+from core.store import collections, granting, roles
 from core.store.engine import Store
 from core.store.roles import RoleStore
 from evals.store import chain
@@ -48,7 +50,7 @@ class Gate:
             told = self.file.stat()
         except OSError:
             return ()
-        return told.st_mtime_ns, told.st_size, told.st_ino
+        return told.st_mtime_ns, told.st_size, told.st_ino, told.st_mode
 
     def role_of(self, told: Mapping[str, Any]) -> str | None:
         """The role of whom the provider told this; None for whoever does not come in."""
@@ -59,6 +61,7 @@ class Gate:
         with _lock:
             owner, first = session.store(), not self._set_up
             if first:
+                bridge.run(_brought_up_to_date(owner))
                 bridge.run(granting.set_up(owner, JUDGES))
                 self._set_up = True
             if role not in self._stores:
@@ -73,6 +76,13 @@ class Gate:
             while self._stores:
                 bridge.run(self._stores.popitem()[1].close())
             self._set_up = False
+
+
+async def _brought_up_to_date(owner: Store) -> None:
+    """Collections of an older version: whoever only reads could not do it, nor open them until somebody else has."""
+    for row in await collections.listed(owner):
+        with suppress(RankbookError):  # whoever opens that one is told what is wrong with it
+            await collections.find(owner, row.name)
 
 
 _gate: list[Gate | None] = []

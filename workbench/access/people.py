@@ -5,8 +5,10 @@ Owns the file's form and what it means for one person. Looks at no database and 
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Final, Literal
 
 import pydantic
@@ -19,6 +21,7 @@ from workbench.behind import toml_edit
 
 FILE: Final = "access.toml"
 NONE: Final = "none"
+WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
 Role = Literal["none", "viewer", "judge", "editor"]
 Name = Annotated[str, Field(min_length=1)]
 EXAMPLE: Final = """\
@@ -104,6 +107,11 @@ def path() -> Path:
 def read(file: Path) -> Access:
     """What the file says; refused with the line and the field of the mistake."""
     try:
+        if stat.S_IMODE(file.stat().st_mode) & WRITABLE:
+            raise InputError(
+                f"Others can change this file, and with it who may do what. Run: chmod go-w {quote(str(file))}",
+                path=file,
+            )
         text = file.read_bytes().decode("utf-8")
     except FileNotFoundError:
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,16 +14,18 @@ from pathlib import Path
 from sqlalchemy import text
 
 from core import bridge
+from core.explain import explain
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
+from core.rerank import OverlapReranker
 from core.retriever import RequestContext, search
 from core.store import collections
 from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.variant import Variant
-from evals import library
+from evals import authoring, backup, library, query_sets
 from evals.judging import judgements
 from evals.judging.judgements import Judgement
 from evals.running import run_store, runner
@@ -40,6 +43,7 @@ LEGS = {"bm25": Bm25Leg(), "fulltext": FulltextLeg(), "trigram": TrigramLeg(), "
 VARIANTS = [
     *(Variant.of_leg(leg, chunks="small") for leg in LEGS.values()),
     Variant(name="all", legs=tuple(LEGS.values()), chunks="small"),
+    Variant(name="reranked", legs=tuple(LEGS.values()), chunks="small", rerank=OverlapReranker()),
 ]
 SPLIT = Split("test", dict(list(server_killed.SPLIT.queries.items())[:4]))
 FIRST, TIMES = 30, 10  # documents there at the beginning; how often each is written again
@@ -47,17 +51,19 @@ FIRST, TIMES = 30, 10  # documents there at the beginning; how often each is wri
 
 @dataclass
 class Soak:
-    """The operations, drawn by a seed. `judged` is what must stand in the end."""
+    """The operations, drawn by a seed. `judged` and `asked` are what must stand in the end."""
 
     store: Store
     name: str
     drawn: random.Random = field(default_factory=lambda: random.Random(11))
     judged: dict[tuple[str, str], int] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
     version: int = 0
 
     @property
     def mix(self) -> dict[Callable[[], Awaitable[object]], float]:
-        return {self.search: 0.9, self.judge: 0.08, self.ingest: 0.008, self.evaluate: 0.008, self.make_and_drop: 0.004}
+        often = {self.search: 0.8, self.judge: 0.1, self.explain: 0.05, self.write: 0.03}
+        return often | {self.ingest: 0.008, self.evaluate: 0.007, self.make_and_drop: 0.004, self.back_up: 0.001}
 
     async def operations(self, count: int) -> None:
         mix = self.mix
@@ -77,6 +83,20 @@ class Soak:
         grade = self.drawn.randint(0, 3)
         await judgements.give(self.store, self.name, [Judgement(query, item, "soak", grade, b"1")])
         self.judged[query, item] = grade
+
+    async def explain(self) -> None:
+        """Why a document is where it is, or is not."""
+        item = f"d{self.drawn.randint(0, FIRST - 1):05d}"
+        await explain(await self._context(), "word3 common", self.drawn.choice(VARIANTS), item)
+
+    async def write(self) -> None:
+        query = f"where is word{self.drawn.randint(0, 40)}"
+        await authoring.add(self.store, self.name, authoring.typed_queries(query))
+        self.asked.add(query)
+
+    async def back_up(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            await backup.save(self.store, Path(folder) / "soak.tar", collection=self.name)
 
     async def ingest(self) -> None:
         """A document more and one that changed, of a number that does not grow."""
@@ -127,6 +147,7 @@ def drill(store: Store, operations: int = OPERATIONS) -> Outcome:
     there = fresh(store, name)
     lost, doubled = account(store, name, ids(documents(FIRST)) | _written(soak))
     lost += sum(kept.get(pair) != grade for pair, grade in soak.judged.items())
+    lost += len(soak.asked ^ {query.text for query in bridge.run(query_sets.load(store, name)).queries})
     said = f"{operations:,} operations in {time.monotonic() - begun:.0f} s: memory {grown:+.1%}, connections {more:+d}."
     flat = grown <= GROWN and more <= 0 and held == 0
     return Outcome("soak of mixed operations", operations, lost, doubled, flat and there.name == name, (said,))

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from core.embedding import DEFAULT_MODEL, stored_as
+from core.embedding import DEFAULT_MODEL, endpoint_of, stored_as
 from core.embedding.openai_backend import OpenAIEmbedder
 from core.errors import Cancelled, RankbookError
 from core.expansion.llm import LanguageModelExpansion
@@ -26,7 +26,6 @@ from core.retriever import RequestContext, search
 from core.store.levels import level
 from core.variant import Variant
 
-SERVED: Final = "openai:"  # models that run elsewhere
 ONE_CALL: Final = "1 call, more where it has to be asked again"
 UNKNOWN: Final = "how many tokens, nobody can tell before the query was sent for its embedding"
 UNTRIED: Final = "how many tokens cannot be told, because the search before it fails"
@@ -115,8 +114,7 @@ def _late(late: Late, variant: Variant, served: OpenAIEmbedder) -> Sending:
 
 def _served(context: RequestContext, model: str) -> OpenAIEmbedder | None:
     """Who embeds with it, where that is a server."""
-    asked = model if context.view.row.attached is not None else stored_as(model)
-    return OpenAIEmbedder(asked.removeprefix(SERVED)) if asked.startswith(SERVED) else None
+    return endpoint_of(model if context.view.row.attached is not None else stored_as(model))
 
 
 # -- reranking ---------------------------------------------------------------------------------------------------------

@@ -109,6 +109,11 @@ class Variant(BaseModel):
         except pydantic.ValidationError as error:
             raise SpecError.from_pydantic(f"The variant {self.name!r}", error) from error
 
+    def weighted(self, weights: Mapping[str, float], **changes: Any) -> Self:
+        """With these weights by leg, and other changes; its own routing goes, as it would put others in their place."""
+        legs = tuple(leg.model_copy(update={"weight": weights[name]}) for name, leg in self._named())
+        return self.but(**{"legs": legs, "route": None, **changes})
+
     def _named(self) -> zip[tuple[str, Leg]]:
         return zip(self.leg_names, self.legs, strict=True)
 

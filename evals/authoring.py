@@ -81,11 +81,11 @@ def read_queries(path: Path) -> Iterator[Row[Query] | Flaw]:
             yield from query_rows(Row({**others, "_id": given or _id_of(str(fields["text"] or ""))}, row.place))
 
 
-def typed_queries(text: str, place: str = "what was typed") -> Iterator[Row[Query] | Flaw]:
+def typed_queries(text: str) -> Iterator[Row[Query] | Flaw]:
     """A query a line, as somebody types them. Empty lines are none."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
-            yield from query_rows(Row({"text": line.strip(), "_id": _id_of(line)}, Place(place, number)))
+            yield from query_rows(Row({"text": line.strip(), "_id": _id_of(line)}, Place("what was typed", number)))
 
 
 def _id_of(text: str) -> str:

@@ -6,7 +6,6 @@ not run anything: runs come in as they are, foreign ones as equals.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from evals.scored import grades_of, scored
 from evals.splits import Grades, Split
 from evals.statistics.bootstrap import intervals
 from evals.statistics.comparison import Comparison, Pairs, all_pairs, compare
+from evals.statistics.significance import finite
 from evals.statistics.verdicts import Finding, Rules
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Board(Shown):
         means = np.average(rows, axis=1, weights=weights).tolist()
         judged = [self._judged(run, metric, ids) for run in self.runs]
         return {
-            name: Cell(means[at], _known(low[at]), _known(high[at]), judged[at]) for at, name in enumerate(self.names)
+            name: Cell(means[at], finite(low[at]), finite(high[at]), judged[at]) for at, name in enumerate(self.names)
         }
 
     def _judged(self, run: Run, metric: str, ids: Sequence[str]) -> float | None:
@@ -253,7 +253,3 @@ def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:
 def _megabytes(run: Run) -> float | None:
     sizes: Mapping[str, int] = run.environment.get("indexes", {})
     return sum(sizes.values()) / 1e6 if sizes else None
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

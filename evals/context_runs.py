@@ -6,7 +6,6 @@ The scores of one context are `evals.context_scores`'s, packing is `core.packing
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,7 +27,7 @@ from evals.running.leg_runs import CONNECTIONS, reason_of
 from evals.running.plan import deepened, spare_of
 from evals.splits import Split
 from evals.statistics.bootstrap import intervals
-from evals.statistics.significance import SAMPLES
+from evals.statistics.significance import SAMPLES, finite
 
 BUDGETS = (256, 512, 1024, 2048)
 MEASURES: Mapping[str, str] = {
@@ -99,7 +98,7 @@ class ContextRun:
         weights = np.array([self.weights.get(query, 1.0) for query in known])
         low, high = intervals(values, weights, samples=samples, level=level, seed=seed)
         means = [getattr(point, measure) for point in self.curve]
-        return [Estimate(means[at], _known(low[at]), _known(high[at])) for at in range(len(self.budgets))]
+        return [Estimate(means[at], finite(low[at]), finite(high[at])) for at in range(len(self.budgets))]
 
 
 async def context_run(
@@ -209,7 +208,3 @@ def _scorable(split: Split) -> Split:
             "Label some first, or take another split."
         )
     return replace(split.only(set(grades)), grades=grades)
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -52,6 +52,10 @@ class Opened:
     def view(self) -> View:
         return self.context.view
 
+    def until(self, token: asyncio.Event) -> Opened:
+        """The same, stopped by that token."""
+        return replace(self, context=replace(self.context, cancellation=token))
+
     def split(self, name: str) -> Split:
         """The queries of that split; refused where none can be scored."""
         split = self.any_split(name)

@@ -86,10 +86,10 @@ def workbench(  # noqa: PLR0913, PLR0917 - a flag each
     browser: starting.Browser = True,
     demo: Annotated[bool, typer.Option(help="Load the demo collection where there is no collection yet.")] = True,
     log_format: Annotated[
-        str | None, typer.Option(help="How the server logs: text, or json for an object a line; or RANKBOOK_LOG.")
+        str | None, typer.Option(help="How the server logs: text, or json for one object per line; or RANKBOOK_LOG.")
     ] = None,
     log_queries: Annotated[
-        bool, typer.Option("--log-queries", help="Write down what people search for, which is left out else.")
+        bool, typer.Option("--log-queries", help="Log what people search for, which is otherwise left out.")
     ] = False,
     notebooks: Annotated[
         Path | None,
@@ -115,7 +115,7 @@ def workbench(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook search "reset hub 3"  one query on the command line
     rankbook eval handbook bm25 vector hybrid-retriever    which is better, and how sure is that
     rankbook data add --help       bring in your own documents, queries and labels
-    rankbook doctor                what is running, and how to mend what is wrong
+    rankbook doctor                what is running, and how to fix what is wrong
     """
     if notebooks is not None:
         os.environ["RANKBOOK_NOTEBOOKS"] = str(notebooks.expanduser().absolute())
@@ -215,7 +215,7 @@ def _beginning(text: str, most: int = 160) -> str:
 
 @app.command()
 def doctor(*, as_json: data.AsJson = False) -> None:
-    """What is running, versions, extensions, disk, model; and how to mend what is wrong, which exit code 1 tells.
+    """Say what is running (versions, extensions, disk, model) and how to fix what is wrong; exit code 1 if anything is.
 
     Example: rankbook doctor --json
     """
@@ -252,10 +252,12 @@ def main() -> None:
             _close_undisturbed()
         raise
     except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None or telling.debugging():
+        from workbench.behind.mishaps import sentence
+
+        said = sentence(error)
+        if said is None or telling.debugging():
             raise
-        telling.complain(sentence)
+        telling.complain(said)
         sys.exit(1)
     finally:
         if session := sys.modules.get("workbench.session"):
@@ -272,12 +274,6 @@ def _run() -> None:
         app()
     finally:
         sys.stdout.flush()  # a pipe that is closed shows here, and not when the interpreter has gone
-
-
-def _sentence(error: Exception) -> str | None:
-    from core.errors import RankbookError
-
-    return str(error) if isinstance(error, RankbookError) else telling.mishap(error)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,19 @@ from functools import lru_cache
 
 from core.embedding import local, minilm, openai_backend, sentence_transformers_backend
 from core.embedding.base import Embedder, Purpose, Vectors, backends
-from core.embedding.openai_backend import stored_as
+from core.embedding.openai_backend import endpoint_of, is_served, stored_as
 
-__all__ = ["DEFAULT_MODEL", "Embedder", "Purpose", "Vectors", "backends", "embedder", "stored_as"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "Embedder",
+    "Purpose",
+    "Vectors",
+    "backends",
+    "embedder",
+    "endpoint_of",
+    "is_served",
+    "stored_as",
+]
 
 DEFAULT_MODEL = minilm.NAME
 _BACKENDS = (sentence_transformers_backend, openai_backend)  # importing them registers them

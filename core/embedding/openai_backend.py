@@ -27,6 +27,7 @@ TIMEOUT = 120.0  # seconds for a request, answer included: such a server may hav
 CHECK = "Check that RANKBOOK_EMBEDDING_URL is an embeddings API; what was embedded so far is kept."
 LARGEST_ANSWER = 64 * 2**20  # bytes; 64 vectors of 4,096 numbers in JSON take some 6 MB
 OPENAI = "api.openai.com"
+SERVED = "openai:"  # what the ids of models begin with that run elsewhere
 
 
 @backends.register("openai")
@@ -65,7 +66,7 @@ class OpenAIEmbedder:
 
     @property
     def model(self) -> str:
-        return f"openai:{self.name}" + (f"[{self.host}]" if self.host not in {"", OPENAI} else "")
+        return f"{SERVED}{self.name}" + (f"[{self.host}]" if self.host not in {"", OPENAI} else "")
 
     @property
     def dimension(self) -> int:
@@ -149,9 +150,19 @@ class OpenAIEmbedder:
         return vectors
 
 
+def is_served(model: str | None) -> bool:
+    """Whether the model runs elsewhere, by its id."""
+    return model is not None and model.startswith(SERVED)
+
+
+def endpoint_of(model: str) -> OpenAIEmbedder | None:
+    """Who embeds with it, where that is a server."""
+    return OpenAIEmbedder(model.removeprefix(SERVED)) if is_served(model) else None
+
+
 def stored_as(model: str) -> str:
     """The id of vectors that are stored, with its server: where it says none they are OpenAI's, whatever is set now."""
-    return f"{model}[{OPENAI}]" if model.startswith("openai:") and not _split(model) else model
+    return f"{model}[{OPENAI}]" if is_served(model) and not _split(model) else model
 
 
 def _split(name: str) -> tuple[str, str] | None:

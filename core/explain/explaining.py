@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -82,8 +81,8 @@ def _account(known: Known, bundle: RetrievalBundle) -> Account:
 
 def asks_others(variant: Variant) -> bool:
     """Whether a run of it goes out to an endpoint beyond embedding the query."""
-    return _is(variant.rerank, rerankers) or _is(variant.expand, expansions)
+    return _asks(variant.rerank, rerankers) or _asks(variant.expand, expansions)
 
 
-def _is(spec: object, registry: Registry[type], asking: Collection[str] = ASKS_OTHERS) -> bool:
-    return spec is not None and registry.name_of(type(spec)) in asking
+def _asks(spec: object, registry: Registry[type]) -> bool:
+    return spec is not None and registry.name_of(type(spec)) in ASKS_OTHERS

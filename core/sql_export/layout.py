@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+MARGIN: Final = 4  # blanks before every line
 LONG: Final = 88  # characters, after which a line ends at the next comma of its own list
 STEP: Final = 2
 
 
-def laid_out(text: str, margin: int = 4) -> str:
+def laid_out(text: str) -> str:
     """The text with each line indented by the brackets it stands in, and long lists broken at their commas."""
-    lines, line = [], _Line(margin, 0)
+    lines, line = [], _Line(0)
     for letter in text:
         ended = line.take(letter)
         if ended:
             if line.text.strip():
                 lines.append(line.text.rstrip(" "))
-            line = _Line(margin, line.depth, line.own if ended == "," else None)
+            line = _Line(line.depth, line.own if ended == "," else None)
     lines.append(line.text.rstrip(" "))
     return "\n".join(each for each in lines if each.strip())
 
@@ -24,8 +25,8 @@ def laid_out(text: str, margin: int = 4) -> str:
 class _Line:
     """A line as it is being written. `depth` counts brackets; `own` is the depth of the list that the line is of."""
 
-    def __init__(self, margin: int, depth: int, own: int | None = None) -> None:
-        self.text = " " * (margin + STEP * depth + (STEP if own is not None else 0))
+    def __init__(self, depth: int, own: int | None = None) -> None:
+        self.text = " " * (MARGIN + STEP * depth + (STEP if own is not None else 0))
         self.depth, self.own, self.quote, self.begun = depth, depth if own is None else own, "", False
 
     def take(self, letter: str) -> str:

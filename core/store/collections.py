@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Text, column, delete, func, select, table, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-from sqlalchemy.schema import CreateTable, DropSchema, DropTable
+from sqlalchemy.schema import CreateTable, DropSchema
 
 from core.errors import StoreError, UnknownName
 from core.store import distribution, names, writers
@@ -177,9 +177,14 @@ def _taken(name: str) -> StoreError:
 
 async def check_language(connection: AsyncConnection, language: str) -> None:
     """Refuse a text-search configuration that the server has not got."""
-    known = list(await connection.scalars(select(column("cfgname", Text)).select_from(table("pg_ts_config"))))
-    if language not in known:
+    if language not in (known := await languages(connection)):
         raise UnknownName("text-search language", language, known)
+
+
+async def languages(connection: AsyncConnection) -> list[str]:
+    """The text-search configurations that the server has."""
+    known = select(column("cfgname", Text)).select_from(table("pg_ts_config")).order_by("cfgname")
+    return list(await connection.scalars(known))
 
 
 async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[str, Any]) -> View:
@@ -288,20 +293,3 @@ async def drop_within(connection: AsyncConnection, view: View) -> None:
     await writers.refuse_beside(connection, view.name)
     await connection.execute(DropSchema(view.namespace, cascade=True, if_exists=True))
     await connection.execute(delete(Collection).where(Collection.name == view.name))
-
-
-async def drop_set(store: Store, view: View, chunk_set: ChunkSet) -> View:
-    """A chunk set with its vectors and indexes; the items stay."""
-    if chunk_set.key == 0:
-        raise StoreError("The items themselves cannot be dropped apart from their collection.")
-    async with store.begin(view.namespace) as connection:
-        await writers.refuse_beside(connection, view.name)
-        for each in view.embedding_sets:
-            if each.chunk_set == chunk_set.key:
-                await connection.execute(DropTable(vector_table(each.key, each.dimension)))
-        for make in (chunk_table, lexeme_table, term_table, posting_table):
-            await connection.execute(DropTable(make(chunk_set.key)))
-        await connection.execute(delete(EmbeddingSet).where(EmbeddingSet.chunk_set == chunk_set.key))
-        await connection.execute(delete(ChunkSet).where(ChunkSet.key == chunk_set.key))
-        await touch(connection, view.name)
-    return await get(store, view.name)

@@ -1,4 +1,4 @@
-"""From items to chunks and vectors, and both into their tables in one transaction."""
+"""From items to chunks and vectors, and both into their tables in one transaction; and what lacks vectors yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from psycopg.types.json import Jsonb
-from sqlalchemy import Table, update
+from sqlalchemy import Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.chunking import Chunker, chunker_from
@@ -16,11 +16,12 @@ from core.embedding import Embedder, Vectors
 from core.embedding.cache import EmbeddingCache
 from core.store import loading
 from core.store.collections import View
-from core.store.schema import ChunkSet, chunk_id, chunk_table, vector_table
+from core.store.schema import ChunkSet, EmbeddingSet, chunk_id, chunk_table, vector_table
 from core.store.schema import Item as StoredItem
 from core.types import Chunk, Item
 
 ITEM_TABLE = cast("Table", StoredItem.__table__)
+Unit = tuple[int, int, str, str]  # item key, key, id, text
 
 
 @dataclass(slots=True)
@@ -133,3 +134,22 @@ def _chunk_rows(
                 is_unit(chunk),
             )
         last_key += len(own)
+
+
+async def units_after(connection: AsyncConnection, embedding_set: EmbeddingSet, most: int) -> list[Unit]:
+    """The next texts to embed, so many at most."""
+    after, upto = embedding_set.embedded_to, embedding_set.backfill_to
+    if embedding_set.chunk_set == 0:
+        items = select(StoredItem).where(StoredItem.key > after, StoredItem.key <= upto).order_by(StoredItem.key)
+        rows = await connection.execute(items.limit(most))
+        return [(row.key, row.key, row.id, embedded_text(Item(row.id, row.text, row.title))) for row in rows]
+    chunks = chunk_table(embedding_set.chunk_set)
+    query = (
+        select(chunks.c.item_key, chunks.c.key, chunks.c.id, chunks.c.text, StoredItem.title)
+        .join(StoredItem, StoredItem.key == chunks.c.item_key)
+        .where(chunks.c.key > after, chunks.c.key <= upto, chunks.c.level != "parent")
+        .order_by(chunks.c.key)
+        .limit(most)
+    )
+    rows = await connection.execute(query)
+    return [(row.item_key, row.key, row.id, under_title(row.title, row.text)) for row in rows]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import URL, Connection, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -22,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from core.errors import ConnectionFailed, MissingCapability, ServerError
 from core.store import distribution, mishaps
 from core.store import home as homes
+from core.store.conninfo import conninfo_of, shown
 from core.store.migrations import Chain, catalog
 from core.store.schema import HERE
 
@@ -158,7 +158,7 @@ def _embedded(home: Path | None, progress: Progress) -> EmbeddedServer:
 
 
 def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float) -> AsyncEngine:
-    conninfo = server.conninfo() if server and not dsn else _libpq_form(dsn or "")
+    conninfo = server.conninfo() if server and not dsn else conninfo_of(dsn or "")
 
     async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
         give_up = time.monotonic() + free_within
@@ -171,7 +171,7 @@ def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float) 
             await asyncio.sleep(0.1)  # other programs hold all connections: one may be done in a moment
 
     return create_async_engine(
-        _shown(conninfo),
+        shown(conninfo),
         async_creator=connect,
         pool_pre_ping=True,
         pool_size=8,
@@ -192,23 +192,6 @@ async def _reach(conninfo: str, server: EmbeddedServer | None) -> psycopg.AsyncC
         return await _connect(conninfo)
 
 
-def _shown(conninfo: str) -> URL:
-    """The address as it may be shown; connections are made from the string itself."""
-    parts = psycopg.conninfo.conninfo_to_dict(conninfo)
-    port = str(parts.get("port") or "")
-    return URL.create(
-        "postgresql+psycopg",
-        username=_text(parts.get("user")),
-        host=_text(parts.get("host") or parts.get("hostaddr")),
-        port=int(port) if port.isdecimal() else None,
-        database=_text(parts.get("dbname")),
-    )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
 async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
     # A load holds its lock on a connection that may rest for hours: nothing in between may take it for dead.
     said = psycopg.conninfo.conninfo_to_dict(conninfo)
@@ -221,23 +204,6 @@ async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
         application_name="rankbook",
         prepare_threshold=None,  # a plan made for the values at hand: which index is best depends on them
     )
-
-
-def _libpq_form(dsn: str) -> str:
-    """SQLAlchemy's form of a URL names a driver too. What else it holds is for libpq to read: escapes mean a byte."""
-    return _checked(re.sub(r"^(postgres(?:ql)?)\+\w+(?=://)", r"\1", dsn.strip()))
-
-
-def _checked(conninfo: str) -> str:
-    try:
-        psycopg.conninfo.conninfo_to_dict(conninfo)
-        conninfo.encode()
-    except (psycopg.Error, UnicodeError, ValueError):
-        raise ConnectionFailed(
-            "RANKBOOK_DSN is not a connection string. Write it as postgresql://user:password@host:5432/database, "
-            "and in a password @ as %40, / as %2F and % as %25."
-        ) from None  # the cause would repeat the string, password included
-    return conninfo
 
 
 async def _prepare(engine: AsyncEngine, chains: Sequence[Chain]) -> Capabilities:

@@ -23,15 +23,13 @@ from core.errors import StoreError
 from core.spread.embedding import embedding_over
 from core.store import collections, indexes, lexicon, loading, reading, writers
 from core.store.collections import View
-from core.store.deriving import ITEM_TABLE, Derived, Deriver, embedded_text, under_title
+from core.store.deriving import ITEM_TABLE, Derived, Deriver, units_after
 from core.store.engine import Store
 from core.store.progress import Listener, Step, nobody
-from core.store.schema import ChunkSet, EmbeddingSet, chunk_table, vector_table
+from core.store.schema import ChunkSet, EmbeddingSet, vector_table
 from core.store.schema import Item as StoredItem
 from core.tasks import in_order, side_by_side
 from core.types import Flaw, Item, Row
-
-Unit = tuple[int, int, str, str]  # item key, key, id, text
 
 FLAWS_KEPT = 10_000  # a file that is wrong in every row must not fill the memory
 UNITS_A_BACKFILL = 512
@@ -272,7 +270,7 @@ class Ingest:
             lacking = sum(each.backfill_to - each.embedded_to for each in self.view.embedding_sets)
             self._to_embed = self._embedded + lacking
             async with self.store.begin(self.view.namespace, read_only=True) as connection:
-                units = await self._units_after(connection, embedding_set, most)
+                units = await units_after(connection, embedding_set, most)
             reached = units[-1][1] if len(units) == most else embedding_set.backfill_to
             units = [unit for unit in units if unit[3]]
             vectors = await cache.embed([text for *_, text in units])
@@ -287,24 +285,6 @@ class Ingest:
                 )
                 await collections.touch(connection, self.view.name)
             embedding_set.embedded_to = reached
-
-    async def _units_after(self, connection: AsyncConnection, embedding_set: EmbeddingSet, most: int) -> list[Unit]:
-        """The next texts to embed, so many at most."""
-        after, upto = embedding_set.embedded_to, embedding_set.backfill_to
-        if embedding_set.chunk_set == 0:
-            items = select(StoredItem).where(StoredItem.key > after, StoredItem.key <= upto).order_by(StoredItem.key)
-            rows = await connection.execute(items.limit(most))
-            return [(row.key, row.key, row.id, embedded_text(Item(row.id, row.text, row.title))) for row in rows]
-        chunks = chunk_table(embedding_set.chunk_set)
-        query = (
-            select(chunks.c.item_key, chunks.c.key, chunks.c.id, chunks.c.text, StoredItem.title)
-            .join(StoredItem, StoredItem.key == chunks.c.item_key)
-            .where(chunks.c.key > after, chunks.c.key <= upto, chunks.c.level != "parent")
-            .order_by(chunks.c.key)
-            .limit(most)
-        )
-        rows = await connection.execute(query)
-        return [(row.item_key, row.key, row.id, under_title(row.title, row.text)) for row in rows]
 
 
 def _item_rows(change: reading.Change, keys: Sequence[int]) -> Iterator[tuple[Any, ...]]:

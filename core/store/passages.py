@@ -71,40 +71,13 @@ class Around:
     neighbours: Mapping[str, tuple[StoredChunk, ...]] = field(default_factory=dict)
 
 
-async def chunks(store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str]) -> dict[str, StoredChunk]:
-    """The chunks of these ids, in the order of the ids; an id that no chunk has is left out."""
-    tables = _tables(view, chunk_set, ids)
-    return {} if tables is None else _single(await _ask(store, view, tables, tables.itself))
-
-
 async def parents(store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str]) -> dict[str, StoredChunk]:
     """The parent of each of these chunks that has one."""
     tables = _tables(view, chunk_set, ids)
-    return {} if tables is None else _single(await _ask(store, view, tables, tables.its_parent))
-
-
-async def siblings(
-    store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str], *, nearest: int | None = None
-) -> Several:
-    """Other chunks of the same parent; of chunks without parents, those under the same headings of the item."""
-    tables = _tables(view, chunk_set, ids)
-    return {} if tables is None else await _ask(store, view, tables, tables.sibling, nearest)
-
-
-async def same_page(
-    store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str], *, nearest: int | None = None
-) -> Several:
-    """Other chunks that share a page with it. An item without page breaks is one page."""
-    tables = _tables(view, chunk_set, ids)
-    return {} if tables is None else await _ask(store, view, tables, tables.on_its_page, nearest)
-
-
-async def adjacent_pages(
-    store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str], *, nearest: int | None = None
-) -> Several:
-    """Chunks that end on the page before or begin on the page after. There are none where there are no pages."""
-    tables = _tables(view, chunk_set, ids)
-    return {} if tables is None else await _ask(store, view, tables, tables.on_an_adjacent_page, nearest)
+    if tables is None:
+        return {}
+    async with store.begin(view.namespace, read_only=True) as connection:
+        return _single(await _related(connection, tables, tables.its_parent))
 
 
 async def around(
@@ -149,17 +122,6 @@ def _tables(view: View, chunk_set: ChunkSet | None, ids: Sequence[str]) -> Table
     if view.row.attached is not None or chunk_set is None or chunk_set.key == 0:
         return None
     return Tables.of(chunk_set, ids)
-
-
-async def _ask(
-    store: Store,
-    view: View,
-    tables: Tables,
-    relation: ColumnElement[bool],
-    nearest: int | None = None,
-) -> Several:
-    async with store.begin(view.namespace, read_only=True) as connection:
-        return await _related(connection, tables, relation, nearest)
 
 
 def _single(found: Several) -> dict[str, StoredChunk]:

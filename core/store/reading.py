@@ -17,6 +17,7 @@ from core.types import Flaw, Item, Place, Row
 
 ITEMS_A_BATCH = 256
 CHARACTERS_A_BATCH = 2**20
+VANISHED_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -118,12 +119,12 @@ class Sieve:
             change.digests.append(digest)
         return change
 
-    async def vanished(self, most: int = 1000) -> list[int]:
-        """Keys of stored items that were not read this time."""
+    async def vanished(self) -> list[int]:
+        """Keys of stored items that were not read this time, some at a time."""
         read = self.seen.c.id == StoredItem.id
         gone = select(StoredItem.key).outerjoin_from(StoredItem, self.seen, read).where(self.seen.c.id.is_(None))
         async with self.connection.begin():
-            return list(await self.connection.scalars(gone.limit(most)))
+            return list(await self.connection.scalars(gone.limit(VANISHED_AT_ONCE)))
 
     async def _first_seen(self, batch: Batch) -> dict[str, Place]:
         """Where each id was met for the first time, of those that this batch brings in."""

@@ -47,6 +47,13 @@ def embedded(value: Any) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def plotly_script() -> str:
+    """plotly.js, all of it."""
+    from plotly import offline
+
+    return str(offline.get_plotlyjs())  # type: ignore[attr-defined, no-untyped-call]
+
+
 def script_hash(script: str) -> str:
     """What a content security policy calls a script."""
     return f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

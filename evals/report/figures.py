@@ -18,6 +18,7 @@ from evals.report.texts import line
 
 Figure = dict[str, Any]
 LONGEST = 26  # characters of a name on an axis
+TOLD = 6  # of a list that a chart's text begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,6 @@ def vertical(at: float, dash: str) -> Figure:
     return {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": style, "layer": "below"}
 
 
-def first_of(told: Sequence[str], most: int = 6) -> str:
-    more = f"; and {len(told) - most} more" if len(told) > most else ""
-    return f"{'; '.join(told[:most])}{more}."
+def first_of(told: Sequence[str]) -> str:
+    more = f"; and {len(told) - TOLD} more" if len(told) > TOLD else ""
+    return f"{'; '.join(told[:TOLD])}{more}."

@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from evals.report import charts, comparison_charts, palette, weight_charts
-from evals.report.elements import el, embedded, script_hash, written
+from evals.report.elements import el, embedded, plotly_script, script_hash, written
 from evals.report.figures import Chart
 from evals.report.html_parts import (
     doubts,
@@ -32,7 +32,7 @@ from evals.suites.gate import passed
 def render_html(report: Report) -> str:
     page = _Page(report)
     body = written(page.body())
-    plotly, script = _plotly(), _read("page.js")
+    plotly, script = plotly_script(), _read("page.js")
     return Template(_read("page.html")).substitute(
         title=written(el("title", report.title)),
         policy=f"{script_hash(plotly)} {script_hash(script)}",
@@ -42,12 +42,6 @@ def render_html(report: Report) -> str:
         plotly=plotly,
         script=script,
     )
-
-
-def _plotly() -> str:
-    from plotly import offline
-
-    return str(offline.get_plotlyjs())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def _read(name: str) -> str:

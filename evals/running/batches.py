@@ -7,7 +7,7 @@ can never be asked for again, and are dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlalchemy import delete, insert, select
 
@@ -15,25 +15,10 @@ from core.errors import StoreError
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.schema import Collection
-from evals.rankings import Ranked, Rankings
+from evals.rankings import Rankings
+from evals.running.findings import Found
 from evals.running.packed import packed, unpacked
 from evals.store import RankingBatch
-
-
-@dataclass(slots=True)
-class Kept:
-    """What is there already, with what it took by query, by stage and query."""
-
-    rankings: dict[str, Ranked] = field(default_factory=dict)
-    milliseconds: dict[str, float] = field(default_factory=dict)
-    stages: dict[str, dict[str, float]] = field(default_factory=dict)
-    remarks: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, stages: Mapping[str, Mapping[str, float]], remarks: Mapping[str, Sequence[str]]) -> None:
-        for stage, spent in stages.items():
-            self.stages.setdefault(stage, {}).update(spent)
-        for remark, queries in remarks.items():
-            self.remarks.setdefault(remark, []).extend(queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +29,7 @@ class Batches:
     view: View
     state: str
 
-    async def load(self, digest: str, depth: int, *, deeper: bool = False) -> Kept:
+    async def load(self, digest: str, depth: int, *, deeper: bool = False) -> Found:
         """The rankings at that depth; with `deeper` those of a deeper run too, to be cut by whoever wants less."""
         wanted = RankingBatch.depth >= depth if deeper else RankingBatch.depth == depth
         query = (
@@ -54,12 +39,10 @@ class Batches:
         )
         async with self.store.begin(read_only=True) as connection:
             contents = list(await connection.scalars(query))
-        kept = Kept()
+        kept = Found()
         for content in contents:  # the least deep of them, and the first made, have the last word
             batch = unpacked(content)
-            kept.rankings |= batch.rankings
-            kept.milliseconds |= batch.more["milliseconds"]
-            kept.add(batch.more["stages"], batch.more.get("remarks", {}))
+            kept.add(Found(batch.rankings, **batch.more))
         return kept
 
     async def save(
@@ -79,10 +62,7 @@ class Batches:
             found = select(Collection.version, Collection.created_at).where(Collection.name == self.view.name)
             row = (await connection.execute(found)).one_or_none()
             if row is None or tuple(row) != (self.view.row.version, self.view.row.created_at):
-                raise StoreError(
-                    f"The collection {self.view.name!r} was changed while it was being evaluated. Run it again when "
-                    "the loading is done; runs that were complete are kept."
-                )
+                raise moved_on(self.view.name)
             await connection.execute(
                 insert(RankingBatch).values(
                     digest=digest,
@@ -107,3 +87,11 @@ class Batches:
         of = (RankingBatch.collection == self.view.name, RankingBatch.state != self.state)
         async with self.store.begin() as connection:
             await connection.execute(delete(RankingBatch).where(*of))
+
+
+def moved_on(collection: str) -> StoreError:
+    """The collection is not what it was when the evaluation began."""
+    return StoreError(
+        f"The collection {collection!r} was changed while it was being evaluated. Run it again when the loading is "
+        "done; runs that were complete are kept."
+    )

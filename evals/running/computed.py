@@ -10,7 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlalchemy import select
 
@@ -19,6 +19,7 @@ from core.retriever import DEEPER, DEEPEST
 from core.store.engine import Store
 from core.store.levels import Level
 from evals.rankings import LegRankings, Ranked, pooled
+from evals.running.findings import Found
 from evals.running.leg_runs import LegFound, LegRuns
 from evals.running.plan import Fusing, LegTask, Share
 from evals.weights.arrays import Arrays
@@ -27,22 +28,6 @@ from evals.weights.fusing import Cut, fused
 UNITS_A_STATEMENT = 5000
 ARRAYS_KEPT = 8  # variants of the same legs come one after the other
 Unit = tuple[str, tuple[int, int] | None]  # which item it is part of, and where
-
-
-@dataclass(slots=True)
-class Found:
-    """What came of one variant, by query: as in a run. `remarks` are what stages passed over, each with its queries.
-
-    `without` are legs that could not be asked, each with its queries and why.
-    """
-
-    rankings: dict[str, Ranked] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-    milliseconds: dict[str, float] = field(default_factory=dict)
-    stages: dict[str, dict[str, float]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    remarks: dict[str, list[str]] = field(default_factory=dict)
-    without: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -106,10 +91,7 @@ class Computing:
     async def _described(self, task: LegTask, ids: Iterable[str]) -> dict[str, Unit]:
         """The item and the place of every unit met on this level so far; none where units are items."""
         known = self._units.setdefault((task.chunks, task.model), {})
-        level, store = self.legs.level(task), self.legs.context.store
-        lacking = sorted(set(ids) - known.keys())
-        for at in range(0, len(lacking), UNITS_A_STATEMENT):
-            known |= await described(store, level, lacking[at : at + UNITS_A_STATEMENT])
+        known |= await described(self.legs.context.store, self.legs.level(task), sorted(set(ids) - known.keys()))
         return known
 
     def _exhausted(self, now: _Attempt, query: str) -> bool:
@@ -214,13 +196,13 @@ def _placed(ranked: Ranked, depth: int, units: Mapping[str, Unit]) -> Ranked:
 
 async def described(store: Store, level: Level, ids: Sequence[str]) -> dict[str, Unit]:
     """Item and place of these units, their texts left where they are."""
-    of = level.described(ids).subquery()
-    asked = select(of.c.id, of.c.item_id, of.c.start_at, of.c.end_at)
-    async with store.begin(level.namespace, read_only=True) as connection:
-        rows = (await connection.execute(asked)).all()
-    found: dict[str, Unit] = {
-        sys.intern(unit): (sys.intern(item), None if start is None else (start, end)) for unit, item, start, end in rows
-    }
+    found: dict[str, Unit] = {}
+    for at in range(0, len(ids), UNITS_A_STATEMENT):
+        of = level.described(ids[at : at + UNITS_A_STATEMENT]).subquery()
+        asked = select(of.c.id, of.c.item_id, of.c.start_at, of.c.end_at)
+        async with store.begin(level.namespace, read_only=True) as connection:
+            for unit, item, start, end in await connection.execute(asked):
+                found[sys.intern(unit)] = (sys.intern(item), None if start is None else (start, end))
     if gone := set(ids) - found.keys():
         raise StoreError(f"{len(gone)} units, {min(gone)!r} for one, vanished while they were evaluated. Run it again.")
     return found

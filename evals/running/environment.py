@@ -32,6 +32,7 @@ from typing import Any
 from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from core.embedding import is_served
 from core.rerank import rerankers
 from core.store import attached
 from core.store.collections import View
@@ -41,7 +42,6 @@ from core.variant import Variant
 
 MODELS_RUN_ON = ("sentence-transformers", "torch", "transformers")
 PACKAGES = ("sqlalchemy", "psycopg", "pgvector", "numpy", "ranx", *MODELS_RUN_ON)
-SERVED = "openai:"  # models that run elsewhere
 RUN_MODELS = ("cross_encoder", "late_interaction")  # rerankers that run a model here
 SETTINGS = (
     "shared_buffers",
@@ -102,8 +102,7 @@ def server_mark(server: Capabilities) -> str:
 
 def vector_mark(server: Capabilities, model: str | None, version: Callable[[str], str] = package_version) -> str:
     """What else decides it where queries are embedded by this model and searched for by their vectors."""
-    served = model is not None and model.startswith(SERVED)
-    return f"pgvector {server.extensions.get('vector', '')}" + ("" if served else f", {models_mark(version)}")
+    return f"pgvector {server.extensions.get('vector', '')}" + ("" if is_served(model) else f", {models_mark(version)}")
 
 
 def models_mark(version: Callable[[str], str] = package_version) -> str:

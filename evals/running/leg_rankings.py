@@ -16,13 +16,10 @@ from evals.rankings import LegRankings, Ranked
 from evals.running.batches import Batches
 from evals.running.computed import Unit, described
 from evals.running.leg_runs import LegFound, LegRuns
-from evals.running.plan import Fusing, Share, is_fused, spare_of
+from evals.running.plan import PER_QUERY, Fusing, Share, is_fused, spare_of
 from evals.running.runner import Options, prepared
 from evals.splits import Split
 from evals.weights.fusing import Cut
-
-PER_QUERY = ("expand", "route", "per_item_cap", "rerank", "late", "pack")
-UNITS_A_STATEMENT = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +78,7 @@ async def _all(legs: LegRuns, fusing: Fusing) -> tuple[LegRankings, ...]:
 async def _describe(legs: LegRuns, share: Share, found: LegFound, units: dict[str, Unit]) -> None:
     """Add which item each unit is of that was not met before."""
     lacking = sorted({unit for ranked in found.rankings.values() for unit in ranked.ids[: share.depth]} - units.keys())
-    level = legs.level(share.task)
-    for at in range(0, len(lacking), UNITS_A_STATEMENT):
-        units |= await described(legs.context.store, level, lacking[at : at + UNITS_A_STATEMENT])
+    units |= await described(legs.context.store, legs.level(share.task), lacking)
 
 
 def _placed(ranked: Ranked, depth: int, units: dict[str, Unit]) -> Ranked:

@@ -72,7 +72,7 @@ class ReadyOrMade(Protocol):
     async def of(self, model: str, query: str) -> Vectors: ...
 
 
-class Elsewhere(Protocol):
+class LegsElsewhere(Protocol):
     """Others who ask. They hand over what is answered slice by slice, in any order."""
 
     async def ask(
@@ -95,7 +95,7 @@ class LegRuns:
         *,
         connections: int = CONNECTIONS,
         listener: Listener = nobody,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: LegsElsewhere | None = None,
     ) -> None:
         self.context, self.split, self.batches = context, split, batches
         self.listener, self.elsewhere = listener, elsewhere
@@ -130,7 +130,7 @@ class LegRuns:
             done, size = done + size, following(size, time.perf_counter() - begun)
 
     async def _ask_elsewhere(
-        self, there: Elsewhere, task: LegTask, found: LegFound, lacking: Sequence[str], title: str
+        self, there: LegsElsewhere, task: LegTask, found: LegFound, lacking: Sequence[str], title: str
     ) -> None:
         done = 0
 

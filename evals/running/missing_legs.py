@@ -16,8 +16,9 @@ from core.errors import MissingCapability
 from core.legs import Leg, PreparedQuery
 from core.retriever import RequestContext, RetrievalBundle
 from core.store.levels import level
-from core.variant import LEGS, Variant
+from core.variant import Variant
 from evals.running.leg_runs import reason_of
+from evals.running.plan import asked_of
 
 if TYPE_CHECKING:
     from evals.runs import Run
@@ -56,8 +57,7 @@ class Returned:
         return any([await self._answers(run.variant, leg) for name, leg in legs if name in run.without])
 
     async def _answers(self, variant: Variant, leg: Leg) -> bool:
-        spec = {key: value for key, value in LEGS.write(leg).items() if key not in {"weight", "label", "depth"}}
-        key = repr((variant.chunks, variant.model, variant.filter, sorted(spec.items(), key=str)))
+        key = repr((variant.chunks, variant.model, variant.filter, sorted(asked_of(leg).items(), key=str)))
         if key not in self._known:
             self._known[key] = await self._ask(variant, leg)
         return self._known[key]

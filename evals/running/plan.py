@@ -17,6 +17,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from core.filters import Filter
 from core.legs import Leg
@@ -27,7 +28,8 @@ from evals.splits import Split
 DEEPEST = 10_000  # what a variant and a leg may be asked for
 CHUNKS_AN_ITEM = 3  # that a ranking may hold on average, for the k-th item to be among so many times k chunks
 # stages without which a ranking is its legs' alone, fused as `evals.weights.fusing` and the weight surface do it
-MISSING = ("expand", "route", "rerank", "late", "pack", "per_item_cap")
+PER_QUERY = ("expand", "route", "per_item_cap", "rerank", "late", "pack")
+THE_VARIANTS = {"weight", "label", "depth"}  # what of a leg is no matter of what it finds at a depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class LegTask:
 
     @property
     def title(self) -> str:
-        options = self.leg.model_dump(mode="json", exclude_defaults=True, exclude={"weight", "label", "depth"})
+        options = self.leg.model_dump(mode="json", exclude_defaults=True, exclude=THE_VARIANTS)
         told = ", ".join(f"{name} {value}" for name, value in options.items())
         within = ", filtered" if self.filter else ""
         return f"{kind_of(self.leg)}{f' ({told})' if told else ''} over {self.chunks}{within}, {self.depth} deep"
@@ -127,7 +129,7 @@ def queries_digest(split: Split) -> str:
 
 def is_fused(variant: Variant) -> bool:
     """Whether the ranking can be computed from what the legs found. Annotated parents change no ranking."""
-    return variant.parents != "replace" and all(getattr(variant, stage) is None for stage in MISSING)
+    return variant.parents != "replace" and all(getattr(variant, stage) is None for stage in PER_QUERY)
 
 
 def plan(variants: Sequence[Variant], ground: Ground, kept: Iterable[Variant] = (), alike: int = 0) -> Plan:
@@ -158,13 +160,19 @@ def _shares(variant: Variant, ground: Ground, greatest: Mapping[str, int]) -> It
         yield Share(name, leg, depth, LegTask(digest, alone, deepest, variant.chunks, model, variant.filter))
 
 
+def asked_of(leg: Leg) -> dict[str, Any]:
+    """Its kind and options, without what its variant makes of it."""
+    return {key: value for key, value in LEGS.write(leg).items() if key not in THE_VARIANTS}
+
+
 def leg_digest(variant: Variant, leg: Leg, ground: Ground) -> str:
     """Of all that decides what a leg finds, its depth excepted."""
-    spec = {key: value for key, value in LEGS.write(leg).items() if key not in {"weight", "label", "depth"}}
     narrowed = variant.filter.model_dump(mode="json", by_alias=True) if variant.filter else None
     model = _model(variant, leg, ground)
     mark = ground.marks.get(model, "") if leg.uses_model else ""
-    return _digest([ground.collection, ground.state, ground.queries, variant.chunks, model, mark, narrowed, spec])
+    return _digest(
+        [ground.collection, ground.state, ground.queries, variant.chunks, model, mark, narrowed, asked_of(leg)]
+    )
 
 
 def _model(variant: Variant, leg: Leg, ground: Ground) -> str | None:

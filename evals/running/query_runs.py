@@ -18,9 +18,9 @@ from core.types import Hit
 from core.variant import Variant
 from evals.rankings import Ranked
 from evals.running.batches import Batches
-from evals.running.computed import Found
+from evals.running.findings import Found
 from evals.running.leg_runs import CONNECTIONS, reason_of, resumed
-from evals.running.missing_legs import SAYS, Without, lacking
+from evals.running.missing_legs import SAYS, lacking
 from evals.splits import Split
 
 PASSING_OVER = ("expand", "rerank", "late chunks")  # stages that pass results through where they cannot work
@@ -28,7 +28,7 @@ REMARKS = 5  # of a run that are told
 A_BATCH = 8  # queries: a reranker may be slow, or dear, and a kill should not cost much of it
 
 
-class Elsewhere(Protocol):
+class SearchesElsewhere(Protocol):
     """Others who search. They hand over what is found slice by slice, in any order."""
 
     def takes(self, variant: Variant) -> bool: ...
@@ -47,16 +47,12 @@ class QueryRuns:
     batches: Batches
     connections: int = CONNECTIONS
     listener: Listener = nobody
-    elsewhere: Elsewhere | None = None
+    elsewhere: SearchesElsewhere | None = None
 
     async def searched(self, variant: Variant, identity: str, before: Found | None = None) -> Found:
         """What was kept under this identity or is known from before, and the rest as it is found now."""
-        kept = await self.batches.load(identity, 0)
         made = before or Found()
-        made.rankings |= kept.rankings
-        made.milliseconds |= kept.milliseconds
-        _take_stages(made.stages, kept.stages)
-        _take_remarks(made.remarks, kept.remarks)
+        made.add(await self.batches.load(identity, 0))
         lacking = [query for query in self.split.queries if query not in made.rankings]
         title = resumed(f"searching {variant.name}", len(self.split.queries), len(lacking))
         if self.elsewhere is not None and self.elsewhere.takes(variant):
@@ -70,14 +66,14 @@ class QueryRuns:
         return made
 
     async def _search_elsewhere(
-        self, there: Elsewhere, variant: Variant, identity: str, lacking: Sequence[str], made: Found, title: str
+        self, there: SearchesElsewhere, variant: Variant, identity: str, lacking: Sequence[str], made: Found, title: str
     ) -> None:
         done = 0
 
         async def took(now: Found, queries: int) -> None:
             nonlocal done
             await self._save(identity, now)
-            take(made, now)
+            made.add(now)
             done += queries
             self.listener(Step(title, done, len(lacking), "queries"))
 
@@ -93,7 +89,7 @@ class QueryRuns:
                 await self._save(identity, now)
             raise
         await self._save(identity, now)
-        take(made, now)
+        made.add(now)
 
     async def _save(self, identity: str, now: Found) -> None:
         """Of queries that are whole: where one failed, or a leg was missing, it is asked again after a stop."""
@@ -125,10 +121,10 @@ async def searched_side_by_side(
         except Exception as error:
             now.failures[query], now.rankings[query] = reason_of(error), Ranked()
         else:
-            now.rankings[query] = ranked_of(bundle.hits)
+            remarks = {remark: [query] for remark in remarks_of(bundle)}
+            without = {leg: {query: why} for leg, why in lacking(bundle).items()}
+            now.add(Found({query: ranked_of(bundle.hits)}, remarks=remarks, without=without))
             note_times(now, query, bundle)
-            _take_remarks(now.remarks, {remark: [query] for remark in remarks_of(bundle)})
-            _take_without(now.without, {leg: {query: why} for leg, why in lacking(bundle).items()})
 
     await bounded(most, queries, one)
 
@@ -187,29 +183,3 @@ def told(remarks: Mapping[str, Sequence[str]], queries: int) -> tuple[str, ...]:
     said = tuple(f"{len(set(ids))} of {queries} queries: {remark}" for remark, ids in ordered[:REMARKS])
     more = len(ordered) - len(said)
     return (*said, f"... and {more} more remarks of single stages.") if more else said
-
-
-def take(into: Found, found: Found) -> None:
-    """Everything of `found`, where both say something of a query in the place of what was there."""
-    into.rankings |= found.rankings
-    into.failures |= found.failures
-    into.milliseconds |= found.milliseconds
-    _take_stages(into.stages, found.stages)
-    _take_remarks(into.remarks, found.remarks)
-    _take_without(into.without, found.without)
-    into.notes = tuple(dict.fromkeys((*into.notes, *found.notes)))
-
-
-def _take_stages(into: dict[str, dict[str, float]], stages: Mapping[str, Mapping[str, float]]) -> None:
-    for stage, spent in stages.items():
-        into.setdefault(stage, {}).update(spent)
-
-
-def _take_without(into: dict[str, dict[str, str]], without: Without) -> None:
-    for leg, told in without.items():
-        into.setdefault(leg, {}).update(told)
-
-
-def _take_remarks(into: dict[str, list[str]], remarks: Mapping[str, Sequence[str]]) -> None:
-    for remark, queries in remarks.items():
-        into.setdefault(remark, []).extend(queries)

@@ -107,9 +107,3 @@ def compared(board: Board, metric: str, by: str) -> Comparison:
     rows = board.values(metric)[::-1]
     groups = {by: board.groups[by]}
     return compare((one, other), rows, board.queries(metric), board.weights(metric), groups=groups, rules=board.rules)
-
-
-def unlike(one: Run, other: Run) -> list[str]:
-    """In what two runs' data differ, for those that are compared without labels."""
-    parts = ("collection", "version", "content", "query_set", "digest", "split")
-    return [part for part in parts if getattr(one.subject, part) != getattr(other.subject, part)]

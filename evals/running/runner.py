@@ -27,15 +27,10 @@ from evals.query_sets import DEFAULT
 from evals.rankings import Ranked, pooled
 from evals.running import run_store
 from evals.running.batches import Batches
-from evals.running.computed import Computing, Found
+from evals.running.computed import Computing
 from evals.running.contents import content_of
-from evals.running.environment import (
-    environment,
-    ranking_code,
-    server_mark,
-    variant_mark,
-    vector_mark,
-)
+from evals.running.environment import environment, ranking_code, server_mark, variant_mark, vector_mark
+from evals.running.findings import Found
 from evals.running.leg_runs import CONNECTIONS, LegRuns
 from evals.running.missing_legs import Returned, reasons
 from evals.running.plan import Ground, Plan, deepened, describe, plan, queries_digest, spare_of

@@ -23,7 +23,7 @@ from core.types import Query
 from evals.running.leg_runs import CONNECTIONS, Asking, LegFound, ReadyOrMade, reason_of
 from evals.running.packed import packed, unpacked
 from evals.running.plan import LegTask
-from evals.running.workers import Ground, context_on_worker
+from evals.running.workers import WorkerGround, context_on_worker
 from evals.splits import Split
 
 A_SLICE = 64  # queries: seconds of a worker's time at most, of the slowest leg
@@ -33,7 +33,7 @@ A_SLICE = 64  # queries: seconds of a worker's time at most, of the slowest leg
 class Slice:
     """Some queries for a leg: their texts, and where the leg wants them their vectors, or why they have none."""
 
-    ground: Ground
+    ground: WorkerGround
     task: LegTask
     texts: dict[str, str]
     connections: int = CONNECTIONS
@@ -84,8 +84,8 @@ class SpreadLegs:
         return made
 
     @property
-    def _ground(self) -> Ground:
-        return Ground.of(self.context)
+    def _ground(self) -> WorkerGround:
+        return WorkerGround.of(self.context)
 
 
 class Ready:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from core import bridge
-from core.embedding import embedder
+from core.embedding import embedder, is_served
 from core.expansion import expansions
 from core.rerank import rerankers
 from core.retriever import RequestContext, guarded
@@ -21,12 +21,11 @@ from core.store.levels import level
 from core.tasks import bounded
 from core.types import Query
 from core.variant import Variant
-from evals.running.computed import Found
-from evals.running.environment import SERVED
+from evals.running.findings import Found
 from evals.running.leg_runs import CONNECTIONS
 from evals.running.packed import packed, unpacked
 from evals.running.query_runs import A_BATCH, searched_side_by_side
-from evals.running.workers import Ground, context_on_worker, refuse_other_models
+from evals.running.workers import WorkerGround, context_on_worker, refuse_other_models
 from evals.splits import Split
 
 OUTSIDE = ("api", "llm")  # rerankers and expansions that ask an endpoint
@@ -37,7 +36,7 @@ FILES = ("synonyms",)  # and those that read files of this machine
 class Searches:
     """Some queries for a variant."""
 
-    ground: Ground
+    ground: WorkerGround
     variant: Variant
     texts: dict[str, str]
     connections: int = CONNECTIONS
@@ -60,14 +59,14 @@ class SpreadQueries:
         at = level(self.context.store, self.context.view, variant.chunks, variant.model)
         expands = variant.expand is not None and expansions.name_of(type(variant.expand)) in OUTSIDE + FILES
         reranks = variant.rerank is not None and rerankers.name_of(type(variant.rerank)) in OUTSIDE
-        return not (expands or reranks or (at.model or "").startswith(SERVED))
+        return not (expands or reranks or is_served(at.model))
 
     async def search(
         self, variant: Variant, queries: Sequence[str], take: Callable[[Found, int], Awaitable[None]]
     ) -> None:
         """`take` is handed what each slice brings, as it comes. A token that is set stops the rest."""
         unhurried = replace(self.context, deadline=None)  # it holds for a query by itself, and goes along
-        ground = Ground.of(self.context)
+        ground = WorkerGround.of(self.context)
 
         async def one(some: Sequence[str]) -> None:
             texts = {query: self.split.queries[query].text for query in some}

@@ -18,11 +18,12 @@ from datetime import datetime
 from pathlib import Path
 
 from core import bridge, spread
-from core.errors import ClusterFailed, ConnectionFailed, StoreError
+from core.errors import ClusterFailed, ConnectionFailed
 from core.retriever import RequestContext
 from core.spread import Cluster
 from core.store import collections
 from core.store.engine import Store
+from evals.running.batches import moved_on
 from evals.running.environment import models_mark, ranking_code
 
 _opened: dict[str, Store] = {}
@@ -30,7 +31,7 @@ _opening = asyncio.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class WorkerGround:
     """Which collection is asked, and by what. `socket` is the folder of the embedded server's, `conninfo` leads there.
 
     Both are empty for another server.
@@ -46,7 +47,7 @@ class Ground:
     conninfo: str = ""
 
     @classmethod
-    def of(cls, context: RequestContext) -> Ground:
+    def of(cls, context: RequestContext) -> WorkerGround:
         row, server = context.view.row, context.store.server
         reached = (str(server.socket_folder), server.conninfo()) if server else ("", "")
         return cls(row.name, row.version, row.created_at, ranking_code(), models_mark(), context.deadline, *reached)
@@ -62,7 +63,7 @@ async def cluster_for(context: RequestContext, *, work: bool) -> AsyncIterator[C
         yield cluster
 
 
-async def context_on_worker(ground: Ground) -> RequestContext:
+async def context_on_worker(ground: WorkerGround) -> RequestContext:
     """On a worker: what it asks with. Stores stay open, one for each server, as long as the worker lives."""
     if ground.code != await asyncio.to_thread(ranking_code):
         raise ClusterFailed(f"{_here()} has another version of Rankbook. Install the one there that is here.")
@@ -74,20 +75,17 @@ async def context_on_worker(ground: Ground) -> RequestContext:
             "with the RANKBOOK_DSN that is set here."
         )
     if view.row.version != ground.version:
-        raise StoreError(
-            f"The collection {ground.collection!r} was changed while it was being evaluated. Run it again when "
-            "the loading is done; runs that were complete are kept."
-        )
+        raise moved_on(ground.collection)
     return RequestContext(store, view, deadline=ground.deadline)
 
 
-def refuse_other_models(ground: Ground) -> None:
+def refuse_other_models(ground: WorkerGround) -> None:
     """A run says what its models ran on."""
     if ground.models != models_mark():
         raise ClusterFailed(f"{_here()} runs models on {models_mark()}; here it is {ground.models}. Install the same.")
 
 
-async def _store(ground: Ground) -> Store:
+async def _store(ground: WorkerGround) -> Store:
     dsn = ground.conninfo or os.environ.get("RANKBOOK_DSN", "")
     if not dsn:
         raise ClusterFailed(

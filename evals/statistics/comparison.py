@@ -127,7 +127,7 @@ def all_pairs(
     rows = np.asarray(scores, dtype=np.float64)
     _check_names(names, rows)
     significance.checked(rows, weights)  # names the system; a difference could not
-    means = tuple(map(_known, significance.means(rows, weights)))
+    means = tuple(map(significance.finite, significance.means(rows, weights)))
     pairs = list(combinations(range(len(names)), 2))
     first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     named = [(names[row], names[column]) for row, column in pairs]
@@ -229,16 +229,16 @@ def _numbers(
             *pair,
             queries=queries,
             effective=worth,
-            mean=_known(means[at]),
-            low=_known(low[at]),
-            high=_known(high[at]),
+            mean=significance.finite(means[at]),
+            low=significance.finite(low[at]),
+            high=significance.finite(high[at]),
             p=values[at],
             corrected=values[at],
-            effect=_known(effects[at]),
+            effect=significance.finite(effects[at]),
             wins=outcomes[at][0],
             ties=outcomes[at][1],
             losses=outcomes[at][2],
-            detectable=_known(seen[at]),
+            detectable=significance.finite(seen[at]),
             among=family,
         )
         for at, pair in enumerate(names)
@@ -285,10 +285,6 @@ def _check_names(names: Sequence[str], rows: Floats) -> None:
 def _pair_index(row: int, column: int, systems: int) -> int:
     """Where the pair stands among combinations(range(systems), 2)."""
     return row * systems - row * (row + 1) // 2 + column - row - 1
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _number(value: float | None) -> float:

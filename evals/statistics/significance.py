@@ -169,6 +169,11 @@ def check_samples(samples: int) -> None:
         raise SpecError(f"samples must be 1 or more; it is {samples}.")
 
 
+def finite(value: float) -> float | None:
+    """The number, or None where there is none to be told."""
+    return float(value) if math.isfinite(value) else None
+
+
 def weighted(rows: Floats, weights: Floats) -> Floats:
     return np.asarray((rows * weights).sum(axis=1) / weights.sum())
 

@@ -184,8 +184,7 @@ def _tuning_line(suite: Suite, ground: Opened, tune: Tune) -> str:
 def _stand_in(suite: Suite, tune: Tune) -> Variant:
     """For the plan: a variant with the legs that the tuned one will have, where no other of the suite has them."""
     base = suite.base_of(tune)
-    legs = tuple(leg.model_copy(update={"weight": 1 / (3 + at)}) for at, leg in enumerate(base.legs))
-    return base.but(legs=legs, name=tune.name, route=None)
+    return base.weighted({name: 1 / (3 + at) for at, name in enumerate(base.leg_names)}, name=tune.name)
 
 
 def _wanted(suite: Suite, again: bool) -> Wanted:

@@ -206,12 +206,8 @@ class Tuned:
                 f"{base.name!r} has the legs {', '.join(base.leg_names)}, and weights were tuned for "
                 f"{', '.join(self.chosen.weights)}. Take the variant that the legs were run for."
             )
-        legs = tuple(
-            leg.model_copy(update={"weight": self.chosen.weights[name]})
-            for name, leg in zip(base.leg_names, base.legs, strict=True)
-        )
         route = self._routing(classifier) if per_kind else None
-        return base.but(legs=legs, fusion=self.chosen.fusion, route=route, name=f"{base.name}, tuned")
+        return base.weighted(self.chosen.weights, fusion=self.chosen.fusion, route=route, name=f"{base.name}, tuned")
 
     def _routing(self, classifier: str) -> Routing:
         if self.kinds is None:

@@ -18,11 +18,12 @@ from evals.report import palette
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from workbench import session
+from workbench.behind.legs import LEGS
 from workbench.book.cells.search import SearchCell
 from workbench.book.document import Notebook
 from workbench.book.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
 from workbench.book.running import Runner
-from workbench.ui import blocks, theme
+from workbench.ui import blocks
 from workbench.ui.outputs import VIEWS, Shown, compare, compare_look, evaluate, searching
 from workbench.ui.outputs.compare_look import Look
 
@@ -424,7 +425,7 @@ def test_names_of_colours_become_the_light_or_the_dark_one():
 
 
 def test_a_leg_has_the_colour_that_it_has_everywhere():
-    known = [(theme.LEGS[leg].light, theme.LEGS[leg].dark) for leg in palette.LEGS]
+    known = [(LEGS[leg].light, LEGS[leg].dark) for leg in palette.LEGS]
     assert known == list(palette.STYLES[: len(known)])
     assert palette.styles(["mine", *palette.LEGS]) == {**{leg: at for at, leg in enumerate(palette.LEGS)}, "mine": 6}
 

@@ -19,6 +19,7 @@ from core import bridge
 from core.store.engine import Store
 from evals import evaluation, query_sets
 from evals.evaluation import Wanted
+from evals.references import variant_of
 from evals.running import run_store
 from evals.runs import Run
 from evals.store import chain
@@ -27,7 +28,6 @@ from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
 from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
-from workbench.commands.meant import variant
 from workbench.ui.runs import new as runs_new
 from workbench.ui.runs import opened as runs_open
 
@@ -55,7 +55,7 @@ def runs(store: Store, emptied: None) -> dict[str, Run]:
     """Two runs over the kettles."""
     ground = bridge.run(evaluation.opened(store, "kettles"))
     split = ground.split("test")
-    made = [variant(ground.view, name) for name in ("bm25", "trigram")]
+    made = [variant_of(name, chunks=ground.view.finest) for name in ("bm25", "trigram")]
     board, _ = bridge.run(evaluation.evaluated(ground, made, split, Wanted(again=True)))
     return {run.name: run for run in board.runs}
 
@@ -155,7 +155,9 @@ def test_a_link_holds_two_runs_against_each_other(page, runs):
 def test_runs_over_other_data_are_held_together_and_not_scored(page, store, runs):
     ground = bridge.run(evaluation.opened(store, "kettles"))
     train, _ = bridge.run(
-        evaluation.evaluated(ground, [variant(ground.view, "fulltext")], ground.split("train"), Wanted())
+        evaluation.evaluated(
+            ground, [variant_of("fulltext", chunks=ground.view.finest)], ground.split("train"), Wanted()
+        )
     )
     settled(page, run=runs["bm25"].id, beside=train.runs[0].id)
     said = written(page)

@@ -16,10 +16,12 @@ from core.types import Hit, Query
 from evals.labels import Label
 from evals.query_sets import Labelled
 from workbench import serve
-from workbench.ui import cards, errors, labelling, marking
-from workbench.ui.finding import Column, Found
+from workbench.behind.headings import passage_of
+from workbench.behind.legs import LEGS
+from workbench.behind.search import labelling, marking
+from workbench.behind.search.finding import Column, Found
+from workbench.ui import cards, errors
 from workbench.ui.state import Selection
-from workbench.ui.theme import LEGS
 
 WORKBENCH = Path(serve.__file__).parent
 anything = st.text(max_size=60)
@@ -102,8 +104,8 @@ def test_pages_and_headings_read_well():
     assert cards.page_of(hit("a", "a", page_first=2, page_last=4)) == "p. 2\u20134"
     assert cards.page_of(hit("a", "a", page_first=2, page_last=2)) == "p. 2"
     assert cards.page_of(hit("a", "a")) == ""
-    assert cards.passage_of(hit("a", "a", "## Steps\nGo on.", heading_path=("Steps",))) == "Go on."
-    assert cards.passage_of(hit("a", "a", "## Steps", heading_path=("Steps",))) == "## Steps"
+    assert passage_of(hit("a", "a", "## Steps\nGo on.", heading_path=("Steps",))) == "Go on."
+    assert passage_of(hit("a", "a", "## Steps", heading_path=("Steps",))) == "## Steps"
 
 
 def test_an_error_is_escaped_and_its_command_set_as_code():

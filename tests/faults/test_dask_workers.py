@@ -39,7 +39,7 @@ from evals.running import runner
 from evals.running.runner import Options
 from evals.running.spread_legs import A_SLICE
 from evals.running.spread_queries import SpreadQueries
-from evals.running.workers import Ground, context_on_worker
+from evals.running.workers import WorkerGround, context_on_worker
 from evals.splits import Split
 from evals.store import RankingBatch
 from tests.conftest import TEST_DSN
@@ -367,7 +367,7 @@ def test_the_option_holds_for_its_command_and_no_longer(monkeypatch):
 
 
 def test_a_worker_with_another_state_code_or_database_is_refused(store, context):
-    ground = Ground.of(context)
+    ground = WorkerGround.of(context)
     assert bridge.run(context_on_worker(ground)).view.row.version == ground.version
     for change, said in [
         ({"code": "other"}, "has another version of Rankbook"),

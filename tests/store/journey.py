@@ -66,8 +66,6 @@ def walk(store: Store, folder: Path) -> dict[str, Any]:
     bridge.run(_kept(store, name, other, folder / f"{name}.zip"))
     told["restored"] = contents(store, other) == told["contents"]
     told["restored wrong"] = wrong(store, other)
-    view = fresh(store, name)
-    bridge.run(collections.drop_set(store, view, view.chunk_set("small")))
     bridge.run(collections.drop(store, name))
     bridge.run(collections.drop(store, other))
     told["dropped"] = bridge.run(collections.find(store, name))

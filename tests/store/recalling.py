@@ -9,10 +9,10 @@ from typing import Any
 from core import bridge
 from core.filters import filter_from
 from core.legs import Leg, PreparedQuery, Recalled
-from core.legs.plans import Explain as AskedPlan
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import Level, level
+from core.store.plans import Explain as AskedPlan
 from tests.fakes import HashingEmbedder
 from tests.store.making import explain
 

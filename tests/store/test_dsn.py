@@ -23,7 +23,8 @@ from psycopg import conninfo, sql
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability, StoreError
 from core.legs import PreparedQuery, legs
-from core.store import collections, engine
+from core.store import collections
+from core.store.conninfo import conninfo_of
 from core.store.engine import Store
 from core.store.levels import level
 from core.store.progress import spaced
@@ -107,7 +108,7 @@ PASSWORDS = ["a b", "a%b", "p@ss/w:rd?#[x]", "100%25", "ümlaut", "a+b"]
 @pytest.mark.parametrize("password", PASSWORDS)
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_what_is_escaped_in_a_password_reaches_the_server_as_it_was_meant(scheme, password):
-    string = engine._libpq_form(f"{scheme}://someone:{quote(password, safe='')}@host:5433/some%20db")
+    string = conninfo_of(f"{scheme}://someone:{quote(password, safe='')}@host:5433/some%20db")
     parts = conninfo.conninfo_to_dict(string)
     assert (parts["password"], parts["dbname"], parts["port"]) == (password, "some db", "5433")
 

@@ -144,20 +144,3 @@ def test_a_second_model_added_later_equals_one_there_at_first(store, name, model
     ingest(store, at_first, [*items, Item("blank", " "), Item("empty", "")], [model, other])
     assert contents(store, name) == contents(store, at_first)
     assert len(fresh(store, name).embedding_sets) == 4
-
-
-def test_dropping_a_chunk_set_takes_its_vectors_and_leaves_the_rest(store, name, model):
-    make(store, name, [model], {"small": FIXED, "family": FAMILY})
-    ingest(store, name, documents(5), [model])
-    before = contents(store, name)
-    view = fresh(store, name)
-    bridge.run(collections.drop_set(store, view, view.chunk_set("family")))
-    after = contents(store, name)
-    names = {"statistics"}
-    assert {
-        key: rows for key, rows in before.items() if not key.startswith("family") and key.split(": ")[1] not in names
-    } == {key: rows for key, rows in after.items() if key.split(": ")[1] not in names}
-    assert wrong(store, name) == {}
-    bridge.run(collections.add_chunk_set(store, fresh(store, name), "family", FAMILY))
-    complete(store, name, [model])
-    assert wrong(store, name) == {}

@@ -202,12 +202,11 @@ def test_a_second_ingest_of_the_same_collection_is_refused_in_one_sentence(store
     assert ingest(store, other, documents(3), [embedder]).added == 3
 
 
-def test_sets_are_neither_added_nor_dropped_beside_an_ingest_which_would_not_know_of_it(store, name, embedder, running):
+def test_nothing_is_added_or_dropped_beside_an_ingest_which_would_not_know_of_it(store, name, embedder, running):
     view = fresh(store, name)
     attempts = (
         lambda: collections.add_chunk_set(store, view, "late", {"kind": "sentences"}),
         lambda: collections.add_embedding_set(store, view, view.chunk_set("small"), "late", 3),
-        lambda: collections.drop_set(store, view, view.chunk_set("small")),
         lambda: collections.drop(store, name),
     )
     for attempt in attempts:

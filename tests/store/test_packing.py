@@ -62,7 +62,10 @@ def hits(store, collection):
     """Hits of chunks by their ids, best first, marked as a reranker would."""
 
     def work(*ids, chunks="family", reranked=True):
-        found = bridge.run(passages.chunks(store, collection, collection.chunk_set(chunks), ids))
+        asked = passages.around(
+            store, collection, collection.chunk_set(chunks), ids, siblings_on_page=0, on_adjacent_pages=0
+        )
+        found = bridge.run(asked).chunks
         return [
             Hit(
                 id=each,

@@ -138,12 +138,12 @@ def test_a_parent_that_was_found_itself_is_not_shown_twice(resolve, family):
 
 @pytest.mark.parametrize("how", ["replace", "annotate"])
 def test_any_failure_passes_results_through_unchanged_and_says_so(store, family, how):
-    """The chunk set went while the search was under way."""
+    """The collection went while the search was under way."""
     name = some_name()
     make(store, name, [], CHUNKERS)
     view = fresh(store, name)
     gone = view.chunk_set("family")
-    bridge.run(collections.drop_set(store, view, gone))
+    bridge.run(collections.drop(store, name))
     hits = ranking(family)
     found = bridge.run(with_parents(store, view, gone, hits, how))
     assert found.hits == tuple(hits)

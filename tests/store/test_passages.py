@@ -53,6 +53,14 @@ def ask(store, collection):
     return work
 
 
+@pytest.fixture
+def around(ask):
+    """What stands around some chunks: so many on the same page, and so many on adjacent ones."""
+    return lambda chunks, ids, here=0, beside=0: ask(
+        "around", chunks, ids, siblings_on_page=here, on_adjacent_pages=beside
+    )
+
+
 @contextmanager
 def statements(store):
     """What is sent to the server meanwhile, with its values."""
@@ -78,10 +86,10 @@ def of_paged(*ordinals):
 
 @pytest.mark.parametrize("item", [PAGED, SECTIONED, TABLE])
 @pytest.mark.parametrize("chunks", sorted(CHUNKERS))
-def test_a_stored_chunk_holds_all_that_its_chunker_said_of_it(ask, chunks, item):
+def test_a_stored_chunk_holds_all_that_its_chunker_said_of_it(around, chunks, item):
     made = chunker_from(CHUNKERS[chunks]).chunk(item, words)
     ids = [f"{item.id}#{each.ordinal:04d}" for each in made]
-    found = ask("chunks", chunks, ids)
+    found = around(chunks, ids).chunks
     assert list(found) == ids
     for chunk, stored in zip(made, found.values(), strict=True):
         for field in ("text", "ordinal", "start", "end", "level", "heading_path", "page_first", "page_last"):
@@ -92,21 +100,23 @@ def test_a_stored_chunk_holds_all_that_its_chunker_said_of_it(ask, chunks, item)
         assert item.text[stored.start : stored.end] == stored.text
 
 
-def test_chunks_come_in_the_order_asked_for_and_unknown_ids_are_left_out(ask):
+def test_chunks_come_in_the_order_asked_for_and_unknown_ids_are_left_out(around):
     asked = ["paged#0002", "nobody#0001", "paged#0000", "paged#0002", "paged", "", "odd # id#0000", "paged#9999"]
-    assert list(ask("chunks", "pages", asked)) == ["paged#0002", "paged#0000", "odd # id#0000"]
+    assert list(around("pages", asked).chunks) == ["paged#0002", "paged#0000", "odd # id#0000"]
 
 
-def test_ids_that_no_database_can_hold_are_ids_of_nothing(ask):
+def test_ids_that_no_database_can_hold_are_ids_of_nothing(ask, around):
     hostile = ["paged#0000\x00", "\ud800#0000", "'; DROP TABLE items; --#0000", "%s#0000", "paged#0000"]
-    for question in ("chunks", "parents", "siblings", "same_page", "adjacent_pages", "whole_items"):
-        assert set(ask(question, "pages", hostile)) <= {"paged#0000"}
-    assert list(ask("chunks", "pages", hostile)) == ["paged#0000"]
+    found = around("pages", hostile, 1, 1)
+    for of in (found.chunks, found.siblings, found.neighbours):
+        assert list(of) == ["paged#0000"]
+    assert ask("parents", "family", [*hostile, "paged#0001"]).keys() == {"paged#0001"}
+    assert ask("whole_items", "pages", hostile) == {}
 
 
 def test_no_ids_are_no_question(store, collection):
     with statements(store) as sent:
-        found = bridge.run(passages.chunks(store, collection, collection.chunk_set("pages"), []))
+        found = bridge.run(passages.parents(store, collection, collection.chunk_set("pages"), []))
     assert found == {}
     assert sent == []
 
@@ -123,13 +133,13 @@ def test_a_child_has_the_parent_it_was_cut_from_and_others_have_none(ask):
     assert ask("parents", "pages", of_paged(0, 1)) == {}
 
 
-def test_siblings_are_the_other_children_of_one_parent_nearest_first(ask):
-    found = ids_of(ask("siblings", "family", of_paged(5, 6)))
+def test_siblings_are_the_other_children_of_one_parent_nearest_first(around):
+    found = ids_of(around("family", of_paged(5, 6), 9).siblings)
     assert found == {"paged#0005": of_paged(6, 7), "paged#0006": of_paged(7, 5)}
 
 
-def test_siblings_of_chunks_without_parents_stand_under_the_same_headings(ask):
-    found = ids_of(ask("siblings", "headings", ["odd # id#0003", "odd # id#0000"]))
+def test_siblings_of_chunks_without_parents_stand_under_the_same_headings(ask, around):
+    found = ids_of(around("headings", ["odd # id#0003", "odd # id#0000"], 9).siblings)
     by_heading = {
         chunk.id: chunk.heading_path
         for chunk in ask("whole_items", "headings", ["odd # id"])["odd # id"].chunks
@@ -142,59 +152,46 @@ def test_siblings_of_chunks_without_parents_stand_under_the_same_headings(ask):
     assert found["odd # id#0003"]
 
 
-def test_parents_are_siblings_of_parents_and_not_of_children(ask):
-    assert set(ids_of(ask("siblings", "family", of_paged(0)))["paged#0000"]) == set(of_paged(4, 8, 12))
+def test_beside_parents_stand_parents_and_never_their_children(around):
+    found = around("family", of_paged(4), 9, 9)
+    assert found.siblings == {}
+    assert ids_of(found.neighbours) == {"paged#0004": of_paged(8, 0)}
 
 
-def test_neighbours_on_the_same_page_and_on_adjacent_pages(ask):
-    assert ids_of(ask("same_page", "pages", of_paged(4))) == {"paged#0004": of_paged(5, 3)}
-    assert ids_of(ask("adjacent_pages", "pages", of_paged(4))) == {"paged#0004": of_paged(6, 2, 7, 1, 8, 0)}
-    assert ids_of(ask("adjacent_pages", "pages", of_paged(0))) == {"paged#0000": of_paged(3, 4, 5)}
+def test_neighbours_on_the_same_page_and_on_adjacent_pages(around):
+    found = around("pages", of_paged(0, 4), 9, 9)
+    assert ids_of(found.siblings) == {"paged#0000": of_paged(1, 2), "paged#0004": of_paged(5, 3)}
+    assert ids_of(found.neighbours) == {"paged#0000": of_paged(3, 4, 5), "paged#0004": of_paged(6, 2, 7, 1, 8, 0)}
 
 
-def test_a_text_without_pages_is_one_page_and_has_no_adjacent_ones(ask):
+def test_a_text_without_pages_has_no_adjacent_ones(ask, around):
     everything = [chunk.id for chunk in ask("whole_items", "headings", ["odd # id"])["odd # id"].chunks]
-    assert set(ids_of(ask("same_page", "headings", everything[:1]))[everything[0]]) == set(everything[1:])
-    assert ask("adjacent_pages", "headings", everything) == {}
+    assert around("headings", everything, 9, 9).neighbours == {}
 
 
-@pytest.mark.parametrize("question", ["siblings", "same_page", "adjacent_pages"])
-def test_only_the_nearest_are_fetched_where_a_number_is_given(ask, question):
-    every = ids_of(ask(question, "pages", of_paged(4, 7)))
-    for nearest in (1, 2):
-        some = ids_of(ask(question, "pages", of_paged(4, 7), nearest=nearest))
-        assert some == {asked: several[:nearest] for asked, several in every.items()}
+@pytest.mark.parametrize("nearest", [1, 2])
+def test_only_so_many_of_the_nearest_are_fetched(around, nearest):
+    every, some = around("pages", of_paged(4, 7), 9, 9), around("pages", of_paged(4, 7), nearest, nearest)
+    for of in ("siblings", "neighbours"):
+        assert getattr(some, of) == {asked: several[:nearest] for asked, several in getattr(every, of).items()}
 
 
-def test_all_around_is_what_the_questions_give_one_by_one(ask):
+def test_around_a_chunk_stands_its_parent_and_nothing_that_is_not_wanted(ask, around):
     asked = of_paged(5, 6, 11)
-    found = ask("around", "family", asked, siblings_on_page=1, on_adjacent_pages=2)
-    assert found.chunks == ask("chunks", "family", asked)
+    found = around("family", asked)
     assert found.parents == ask("parents", "family", asked)
-    assert found.siblings == ask("siblings", "family", asked, nearest=1)
-    assert found.neighbours == ask("adjacent_pages", "family", asked, nearest=2)
-    none = ask("around", "family", asked, siblings_on_page=0, on_adjacent_pages=0)
-    assert (none.siblings, none.neighbours) == ({}, {})
+    assert (found.siblings, found.neighbours) == ({}, {})
 
 
-def test_siblings_around_a_chunk_share_its_page(store):
-    """Two pages under one heading: the other page's chunks are siblings, but not beside it."""
-    name = some_name()
-    make(store, name, [], {"pages": PAGES})
-    ingest(store, name, [PAGED])
-    view = fresh(store, name)
-    options = {"siblings_on_page": 9, "on_adjacent_pages": 0}
-    found = bridge.run(passages.around(store, view, view.chunk_set("pages"), of_paged(4), **options))
-    assert ids_of(found.siblings) == {"paged#0004": of_paged(5, 3)}
-
-
-@pytest.mark.parametrize("question", ["chunks", "parents", "siblings", "same_page", "adjacent_pages"])
 @pytest.mark.parametrize("count", [1, 60])
-def test_one_statement_answers_a_question_however_many_ids_it_has(store, ask, question, count):
+def test_one_statement_answers_a_question_however_many_ids_it_has(store, ask, around, count):
     asked = [f"d{number:05d}#{ordinal:04d}" for number in range(30) for ordinal in range(2)][:count]
     with statements(store) as sent:
-        ask(question, "family", asked)
+        ask("parents", "family", asked)
     assert len(sent) == 1
+    with statements(store) as sent:
+        around("family", asked, 1, 1)
+    assert len(sent) == 4
 
 
 def test_whole_items_take_two_statements_and_come_with_their_chunks_in_order(store, ask):
@@ -207,27 +204,26 @@ def test_whole_items_take_two_statements_and_come_with_their_chunks_in_order(sto
     assert [chunk.id for chunk in item.chunks] == of_paged(*range(16))
 
 
-@pytest.mark.parametrize("question", ["chunks", "parents", "siblings", "same_page", "adjacent_pages"])
-def test_no_question_reads_a_whole_table_or_pairs_an_item_with_itself(store, collection, ask, question):
+def test_no_question_reads_a_whole_table_or_pairs_an_item_with_itself(store, collection, around):
     with statements(store) as sent:
-        ask(question, "family", of_paged(5))
-    ((statement, parameters),) = sent
+        around("family", of_paged(5), 1, 1)
 
-    async def plan():
+    async def plan(statement, parameters):
         async with store.begin(collection.namespace) as connection:
             await connection.execute(text("SET LOCAL enable_seqscan = off"))
             rows = await connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
             return "\n".join(row[0] for row in rows)
 
-    planned = bridge.run(plan())
-    assert "Seq Scan" not in planned
-    assert "CTE asked" in planned  # picked before they are paired: else an item of many chunks takes seconds
+    for planned in [bridge.run(plan(*each)) for each in sent]:
+        assert "Seq Scan" not in planned
+        assert "CTE asked" in planned  # picked before they are paired: else an item of many chunks takes seconds
 
 
 def test_the_items_themselves_have_no_chunks(store, collection):
     for chunk_set in (None, collection.chunk_set("items")):
-        for question in ("chunks", "parents", "siblings", "same_page", "adjacent_pages"):
-            assert bridge.run(getattr(passages, question)(store, collection, chunk_set, ["paged"])) == {}
+        assert bridge.run(passages.parents(store, collection, chunk_set, ["paged"])) == {}
+        options = {"siblings_on_page": 1, "on_adjacent_pages": 1}
+        assert bridge.run(passages.around(store, collection, chunk_set, ["paged"], **options)) == passages.Around()
         found = bridge.run(passages.whole_items(store, collection, chunk_set, ["paged"]))
         assert found["paged"].text == PAGED.text
         assert found["paged"].chunks == ()
@@ -241,8 +237,7 @@ def test_an_attached_table_has_no_chunks_and_its_rows_are_items(store, name):
         view = await attached.attach(store, name, AttachedTable(table=name, id="id", text="body"))
         try:
             chunk_set = ChunkSet(key=1, name="small")
-            found = [await passages.chunks(store, view, chunk_set, ["a", "a#0000"])]
-            found.append(await passages.parents(store, view, chunk_set, ["a"]))
+            found = await passages.parents(store, view, chunk_set, ["a", "a#0000"])
             around = await passages.around(store, view, chunk_set, ["a"], siblings_on_page=1, on_adjacent_pages=1)
             return found, around, await passages.whole_items(store, view, chunk_set, ["a", "b"])
         finally:
@@ -251,6 +246,6 @@ def test_an_attached_table_has_no_chunks_and_its_rows_are_items(store, name):
                 await connection.execute(text(f'DROP TABLE public."{name}"'))
 
     found, around, items = bridge.run(work())
-    assert found == [{}, {}]
+    assert found == {}
     assert around == passages.Around()
     assert {key: (item.text, item.chunks) for key, item in items.items()} == {"a": ("A text of theirs", ())}

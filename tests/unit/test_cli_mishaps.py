@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from core.errors import InputError
 from core.legs import legs
 from workbench import cli
+from workbench.behind.mishaps import sentence
 from workbench.commands import telling
 from workbench.serve import check_port
 
@@ -70,9 +71,9 @@ def test_what_a_server_says_is_passed_on_without_the_statement(store) -> None:
     with pytest.raises(psycopg.Error) as caught, psycopg.connect(store.server.conninfo()) as connection:
         connection.execute(f"SELECT '{SECRET}' FROM nowhere")
     wrapped = ProgrammingError(f"SELECT '{SECRET}'", {}, caught.value)
-    assert telling.mishap(wrapped) == 'The database refused: relation "nowhere" does not exist (42P01).'
-    assert telling.mishap(OperationalError("x", {}, ValueError(SECRET))) == "The database driver failed."
-    assert telling.mishap(ValueError()) is None
+    assert sentence(wrapped) == 'The database refused: relation "nowhere" does not exist (42P01).'
+    assert sentence(OperationalError("x", {}, ValueError(SECRET))) == "The database driver failed."
+    assert sentence(ValueError()) is None
 
 
 AGAIN = """

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Self
 
 LONGEST = 2000  # characters of a field: whoever writes a longer address means no view of ours
+LONGEST_NUMBER = 8  # digits of a page
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,8 @@ class Addressed:
     def but(self, **changes: str) -> Self:
         """The same with other values."""
         return replace(self, **changes)
+
+
+def page_number(text: str) -> int:
+    """A page as an address says it, counted from 1; the first where it says none."""
+    return max(1, int(text)) if text.isdecimal() and len(text) <= LONGEST_NUMBER else 1

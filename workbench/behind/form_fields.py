@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from core.specs import Tagged
+from workbench.behind.summaries import summary
 
 Kind = Literal["switch", "whole", "number", "text", "choice", "texts", "table", "tagged", "list of tagged", "other"]
 ABBREVIATIONS = {"sql": "SQL"}
@@ -186,7 +187,7 @@ def explained(entry: Entry, name: object) -> str:
     """What the class of that name says of itself, in a line."""
     if entry.tagged is None or name not in entry.tagged.registry:
         return ""
-    return (entry.tagged.registry[str(name)].__doc__ or "").strip().partition("\n")[0]
+    return summary(entry.tagged.registry[str(name)])
 
 
 def names(model: type[BaseModel]) -> list[str]:

@@ -21,8 +21,7 @@ from core.store.engine import Store
 from core.store.progress import Listener
 from evals.evaluation import Opened
 from workbench.behind.jobs import Job
-from workbench.book import cache, files
-from workbench.book.announced import announced, unallowed
+from workbench.book import cache, carrying_out, files
 from workbench.book.basis import Contents, basis_of
 from workbench.book.context import CellContext
 from workbench.book.document import Notebook
@@ -283,30 +282,11 @@ class Desk:
         if found is None:
             return
         number, cell = found
-        asks = () if turn.allowed else await self._asked(runner, cell, again=turn.again)
-        result = None if asks else await self._result(runner, cell, number, again=turn.again)
+        asks = () if turn.allowed else await carrying_out.asked(runner, cell, self._allowed, again=turn.again)
+        result = None if asks else await carrying_out.result(runner, cell, number, again=turn.again)
         with self._lock:
             if result is None:
                 self._outcomes.asks[cell.id] = asks
             else:
                 self._outcomes.ran(result, current=self._is_current(cell))
             self._touch()
-
-    async def _asked(self, runner: Runner, cell: Cell, *, again: bool) -> tuple[str, ...]:
-        """What is to be allowed first; what has an output of today asks nobody."""
-        spec = runner.meaning.specs.get(cell.id)
-        said = unallowed(await announced(runner.context, spec), self._allowed) if spec is not None else ()
-        if not said or again:
-            return said
-        kept = next(iter(await runner.kept([cell.id])), None)
-        return said if kept is None or kept.output is None or kept.stale else ()
-
-    async def _result(self, runner: Runner, cell: Cell, number: int, *, again: bool) -> CellResult:
-        try:
-            return await runner.cell(cell, number, again=again)
-        except RankbookError:
-            raise  # somebody stopped it: all else of ours the runner has put into the result
-        except Exception as error:  # a mistake of ours is one cell's failure, and no reason to leave the others out
-            _log.error("unexpected error in a cell", exc_info=error)
-            said = f"Something unexpected went wrong: {type(error).__name__}. What exactly stands in the terminal."
-            return CellResult(cell, number, problem=said)

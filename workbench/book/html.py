@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 
 import evals.report
 from evals.report import palette
-from evals.report.elements import el, embedded, script_hash, written
+from evals.report.elements import el, embedded, plotly_script, script_hash, written
 from evals.report.figures import restyled
 from workbench.book import markdown, named
 from workbench.book.cells.asking import Asked
@@ -34,7 +34,7 @@ def render(notebook: Notebook, results: Sequence[CellResult]) -> str:
     """The page. Cells without a result are shown as they are written."""
     page = _Page(notebook, results)
     body = page.body()
-    plotly = _plotly() if page.charts else ""
+    plotly = plotly_script() if page.charts else ""
     script = _read(DRESS / "page.js")
     values = {"colours": palette.named(), "charts": page.charts, "sections": []}
     return Template(_read(DRESS / "page.html")).substitute(
@@ -46,12 +46,6 @@ def render(notebook: Notebook, results: Sequence[CellResult]) -> str:
         plotly=plotly,
         script=script,
     )
-
-
-def _plotly() -> str:
-    from plotly import offline
-
-    return str(offline.get_plotlyjs())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def _read(path: Path) -> str:

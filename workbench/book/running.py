@@ -20,6 +20,7 @@ from core.retriever import guarded
 from core.store.engine import Store
 from core.store.progress import Listener, nobody
 from evals.evaluation import Opened
+from workbench.behind.mishaps import sentence
 from workbench.book import cache
 from workbench.book.announced import announced
 from workbench.book.basis import Contents, basis_of
@@ -113,7 +114,7 @@ class Runner:
             raise
         except (RankbookError, OSError, DBAPIError) as error:
             spent = (time.perf_counter() - begun) * 1000
-            return CellResult(cell, number, spec, problem=_sentence(error), milliseconds=spent)
+            return CellResult(cell, number, spec, problem=sentence(error) or str(error), milliseconds=spent)
 
     async def _made(self, cell: Cell, number: int, spec: CellSpec, begun: float, *, again: bool) -> CellResult:
         if self.context.cancellation and self.context.cancellation.is_set():
@@ -151,7 +152,7 @@ class Runner:
             basis = await basis_of(self.context, spec, contents)
             found = await cache.find(self.context.store, self.key, cell.id, basis)
         except (RankbookError, OSError, DBAPIError) as error:
-            return CellResult(cell, number, spec, problem=_sentence(error))
+            return CellResult(cell, number, spec, problem=sentence(error) or str(error))
         empty = CellResult(cell, number, spec)
         return empty if found is None else _from(found, empty)
 
@@ -165,12 +166,3 @@ def _from(found: cache.Kept, empty: CellResult) -> CellResult:
         made_at=found.made_at,
         milliseconds=found.milliseconds,
     )
-
-
-def _sentence(error: Exception) -> str:
-    """What is said of it; of the database's own errors the server's first line, as `rankbook` does."""
-    if isinstance(error, RankbookError):
-        return str(error)
-    from workbench.commands.telling import mishap
-
-    return mishap(error) or str(error)

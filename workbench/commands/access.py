@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def access(
-    email: Annotated[str | None, typer.Argument(help="Whose role is asked for; else all are listed.")] = None,
+    email: Annotated[str | None, typer.Argument(help="Whose role to show; by default all are listed.")] = None,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Who may come in and do what where the workbench is served to a team, as access.toml says.
+    """Show who may come in and do what where the workbench is served to a team, as access.toml says.
 
     The file lies in Rankbook's home; a change holds within a second. Who is not let in ends with exit code 1.
 

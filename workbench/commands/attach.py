@@ -32,7 +32,7 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     language: Annotated[str, typer.Option(help="The text-search configuration.")] = "english",
     labels: Annotated[str | None, typer.Option(help="A source of queries and labels for it.")] = None,
     aside: Annotated[
-        bool, typer.Option("--aside", help="Build lexemes, postings and vocabulary in our own schema.")
+        bool, typer.Option("--aside", help="Build lexemes, postings and vocabulary in Rankbook's own schema.")
     ] = (False),
     *,
     as_json: telling.AsJson = False,
@@ -89,7 +89,9 @@ def aside(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Build lexemes, postings and vocabulary of an attached table in our own schema; again after its rows changed.
+    """Build lexemes, postings and vocabulary of an attached table in Rankbook's own schema.
+
+    Run it again after its rows changed.
 
     Example: rankbook data aside docs
     """
@@ -121,7 +123,7 @@ def label(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Put queries and labels from files in the place of those a collection has.
+    """Replace a collection's queries and labels with those from files.
 
     Labels are TREC's or BEIR's qrels, or a table with the columns query_id, item_id and grade. Without queries they are
     about those that are there.

@@ -33,13 +33,13 @@ def backup(
     file: File,
     collection: Collection = None,
     outputs: Annotated[
-        bool, typer.Option("--outputs", help="Also what notebooks' cells showed, which they can make again.")
+        bool, typer.Option("--outputs", help="Include what notebooks' cells showed, which they can make again.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Take the place of a file of that name.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of that name.")] = False,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Save everything that cannot be made again, as it is at this moment, in one file. Others may go on working.
+    """Save everything that cannot be made again, as it is at this moment, in one file. Others can go on working.
 
     Labels and judgements come first in it; then runs, pins and votes; notebooks and kept variants; documents, chunks
     and vectors. Indexes are made again by `rankbook restore`, on whatever PostgreSQL that is. The file is there when

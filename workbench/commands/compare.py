@@ -18,7 +18,7 @@ TOP = 10
 
 def compare(  # noqa: PLR0913, PLR0917 - a flag each
     one: Annotated[str, typer.Argument(metavar="A", help="A kept run (its name, pin, or id), or a file of one.")],
-    other: Annotated[str, typer.Argument(metavar="B", help="The run that A is held against.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="The run to compare A with.")],
     metric: meant.Metrics = None,
     collection: Annotated[
         str | None, typer.Option("--collection", "-c", help="Over which collection; needed for files.")
@@ -33,7 +33,7 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Is A better than B, by how much, on which queries? Only runs over the same data are scored against each other.
+    """Say whether A is better than B, by how much and on which queries. Only runs over the same data are scored.
 
     \b
     rankbook compare hybrid-retriever bm25 --collection handbook
@@ -94,11 +94,11 @@ def _show_comparison(board: Board, metric: str, by: str) -> None:
 
 
 def _show_overlap(found: Pair) -> None:
-    from evals.running.run_pairs import unlike
+    from evals.runs import unlike
 
     one, other = found.runs
-    if differs := unlike(one, other):
-        telling.say(f"They are not over the same data; these differ: {', '.join(differs)}.")
+    if differs := unlike(one.subject, other.subject):
+        telling.say(f"They are not over the same data: {differs}.")
     measures = found.overlap()
     rows = [(name, f"{_mean(values):.3f}", _alike(values)) for name, values in measures.items()]
     telling.table(

@@ -29,7 +29,7 @@ def context(  # noqa: PLR0913, PLR0917 - a flag each
     split: Annotated[
         str | None, typer.Option(help="Which labelled queries: test, train ..., or all; by default test.")
     ] = None,
-    budgets: Annotated[str, typer.Option(help="Tokens that a context may take, with commas between.")] = (
+    budgets: Annotated[str, typer.Option(help="Tokens that a context may take, separated by commas.")] = (
         "256,512,1024,2048"
     ),
     pack: Annotated[bool, typer.Option("--pack", help="Pack variants that do not say how, as is usual.")] = False,
@@ -40,7 +40,7 @@ def context(  # noqa: PLR0913, PLR0917 - a flag each
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Score the contexts that variants pack, for each token budget: labelled gain, and the answers' characters in them.
+    """Score the contexts that variants pack, per token budget: labelled gain, and how much of the answers they hold.
 
     Each variant keeps its own neighbours and parents; the budget is in tokens of its embedding model.
 

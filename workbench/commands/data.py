@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.commands import attach, recall, spreading, telling
-from workbench.commands.options import chunk_set_of, source_of
 
 if TYPE_CHECKING:
     from core.store.collections import View
@@ -27,7 +26,7 @@ Queries = Annotated[str, typer.Option(help="The query set.")]
 
 @app.command("list")
 def list_collections(*, as_json: AsJson = False) -> None:
-    """Every collection in the store.
+    """List every collection in the store.
 
     Example: rankbook data list --json | jq '.[].name'
     """
@@ -87,6 +86,7 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core import bridge
     from evals import library
+    from evals.sources.options import chunk_set_of, source_of
     from workbench.session import store
 
     found = source_of(origin or name, source, option or [])
@@ -118,7 +118,7 @@ def _tell(added: Any) -> None:
 
 @app.command()
 def show(name: Name, queries: Queries = "default", *, as_json: AsJson = False) -> None:
-    """What a collection holds: documents, chunk sets, models, queries by split and kind, and what import found wrong.
+    """Show what a collection holds: documents, chunk sets, models, queries by split and kind, what import found odd.
 
     Example: rankbook data show handbook
     """
@@ -139,7 +139,7 @@ def show(name: Name, queries: Queries = "default", *, as_json: AsJson = False) -
 
 @app.command()
 def verify(name: Name, *, as_json: AsJson = False) -> None:
-    """Compare what should stand in a collection's tables with what does. Exit code 1 where something is off.
+    """Compare what should be in a collection's tables with what is. Exit code 1 where something is off.
 
     Example: rankbook data verify handbook
     """
@@ -211,12 +211,13 @@ def chunk(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Chunk a collection once more, beside the chunkings it has, and embed the chunks with its models.
+    """Add a chunk set to a collection, beside those it has, and embed the chunks with its models.
 
     Example: rankbook data chunk handbook small=fixed,max_tokens=80,overlap=10
     """
     from core import bridge
     from evals import library
+    from evals.sources.options import chunk_set_of
     from workbench.session import store
 
     chunk_set, chunker = chunk_set_of(chunks)
@@ -235,7 +236,7 @@ def embed(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Embed a collection with one more model, beside those it has.
+    """Embed a collection with another model, beside those it has.
 
     \b
     rankbook data embed handbook all-MiniLM-L6-v2@fp32
@@ -254,7 +255,7 @@ def embed(
 
 @app.command()
 def catalog(*, as_json: AsJson = False) -> None:
-    """Well-known public collections that `rankbook data add NAME` downloads, with size and licence.
+    """List well-known public collections that `rankbook data add NAME` downloads, with size and licence.
 
     Example: rankbook data catalog --json
     """

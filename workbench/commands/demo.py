@@ -49,12 +49,12 @@ def demo(  # noqa: PLR0913, PLR0917 - a flag each
     *,
     as_json: Annotated[bool, typer.Option("--json", help="With --tally: print JSON.")] = False,
 ) -> None:
-    """Let people search who need not know how: one box, two or three variants side by side, reasons in plain words.
+    """Open a search page for anybody to try: one box, two or three variants side by side, reasons in plain words.
 
     Nothing can be broken from its page: no settings, none of the workbench's pages, and a database role of its own
-    that reads this one collection and writes nothing but votes. On the embedded server the role makes itself; on a
-    server of yours it does where you may create roles. Else the demo prints what an administrator has to run, and
-    takes a connection string for the role that they made from RANKBOOK_DEMO_DSN.
+    that reads this one collection and writes nothing but votes. On the embedded server the role is made for you; on a
+    server of your own, too, if you may create roles. Otherwise the demo prints what an administrator has to run, and
+    RANKBOOK_DEMO_DSN takes the connection string of the role that they made.
 
     \b
     rankbook demo                                     words beside words and meaning, over the demo collection

@@ -26,15 +26,18 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     queries: meant.Queries = "default",
     metric: meant.Metrics = None,
     baseline: Annotated[
-        str | None, typer.Option(help="What the others are compared with: one of them, or a kept run; else the first.")
+        str | None,
+        typer.Option(help="What the others are compared with: one of them, or a kept run; by default the first."),
     ] = None,
     chunks: meant.Chunks = None,
     model: meant.Model = None,
     as_shipped: Annotated[
         bool, typer.Option("--as-shipped", help="Ask for no more results than each variant gives.")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Ask anew, also what is kept from before.")] = False,
-    time_live: Annotated[int, typer.Option(min=0, help="Time so many queries one by one; 0 leaves estimates.")] = 20,
+    again: Annotated[bool, typer.Option("--again", help="Ask again, even where results are kept.")] = False,
+    time_live: Annotated[
+        int, typer.Option(min=0, help="How many queries to time one by one; with 0 latencies are estimates.")
+    ] = 20,
     seed: meant.Seed = 0,
     _dask: spreading.Dask = None,
     html: reports.Html = None,
@@ -43,7 +46,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Score variants over labelled queries, side by side, and say how sure one can be.
+    """Score variants over labelled queries, side by side, and say how sure you can be.
 
     A bare leg is a variant of that leg alone. A file of another engine's run (TREC, CSV, Parquet) joins as an equal.
 
@@ -74,7 +77,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     with telling.progress(quiet=as_json) as listener:
         plan = _Plan(listener, quiet=as_json)
         board, foreign = stoppable(
-            lambda token: evaluated(meant.until(ground, token), made, part, wanted, files=files, progress=plan)
+            lambda token: evaluated(ground.until(token), made, part, wanted, files=files, progress=plan)
         )
     if as_json:
         telling.as_document(scores.plain(board))

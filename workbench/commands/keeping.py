@@ -25,7 +25,7 @@ def export(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """A run's rankings as a file, for trec_eval, ranx, or another engine's notebook.
+    """Write a run's rankings to a file, for trec_eval, ranx, or another engine's notebook.
 
     \b
     rankbook runs export main main.trec
@@ -45,13 +45,13 @@ def export(
 def report(
     run: Reference,
     file: Annotated[Path, typer.Argument(help="The .html file; it opens offline.")],
-    against: Annotated[str | None, typer.Option(help="Another kept run, to hold it against.")] = None,
+    against: Annotated[str | None, typer.Option(help="Another kept run to compare it with.")] = None,
     metric: meant.Metrics = None,
     collection: Collection = None,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """A report of a kept run, or of one against another: scores, kinds of query, every query with what was found.
+    """Write a report of a kept run, or of one against another: scores, kinds of query, what each query found.
 
     \b
     rankbook runs report main main.html
@@ -80,7 +80,7 @@ def pin(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Keep a run as the baseline of that name: it is never pruned, and gates and comparisons find it by the name.
+    """Pin a run as a baseline under a name: it is never pruned, and gates and comparisons find it by that name.
 
     For a suite of several collections pin one run of each, as NAME@COLLECTION.
 
@@ -101,7 +101,7 @@ def pin(
 def unpin(
     name: Annotated[str, typer.Argument(help="The baseline's name.")], *, as_json: telling.AsJson = False
 ) -> None:
-    """Take a baseline's name away. The run stays.
+    """Remove a baseline's name. The run stays.
 
     Example: rankbook runs unpin main
     """
@@ -114,14 +114,14 @@ def unpin(
 
 
 def prune(
-    keep: Annotated[int, typer.Option(min=0, help="Keep the newest so many of each name over one split.")] = 1,
-    older_than: Annotated[int | None, typer.Option(min=0, help="Only what is older than so many days.")] = None,
+    keep: Annotated[int, typer.Option(min=0, help="How many of the newest of each name to keep, per split.")] = 1,
+    older_than: Annotated[int | None, typer.Option(min=0, help="Only runs that are older than this many days.")] = None,
     collection: Collection = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Delete old runs but the newest of each name. Asks first. Pinned ones stay.
+    """Delete old runs, except the newest of each name. Asks first. Pinned runs stay.
 
     \b
     rankbook runs prune --keep 3
@@ -148,7 +148,7 @@ def delete(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Delete one run. Asks first. A pinned one is refused: unpin it before.
+    """Delete one run. Asks first. A pinned run is refused: unpin it first.
 
     Example: rankbook runs delete 3f9a1c2b --yes
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from core.fusion import Fusion
     from core.store.collections import View
     from core.variant import Variant
-    from evals.evaluation import Opened
 
 Collection = Annotated[str, typer.Argument(help="The collection's name.")]
 Queries = Annotated[str, typer.Option("--queries", help="The query set.")]
@@ -43,13 +42,9 @@ def _is_run(name: str) -> bool:
 
 def variant(view: View, name: str, chunks: str | None = None, model: str | None = None) -> Variant:
     """A bare leg over the collection's first chunk set, or over what was named; else what the name stands for."""
-    from core.legs import legs
-    from core.variant import Variant
     from evals.references import variant_of
 
-    if name in legs:
-        return Variant.of_leg(legs[name](), chunks=chunks or view.finest, model=model)
-    return variant_of(name)
+    return variant_of(name, chunks=chunks or view.finest, model=model)
 
 
 def base(view: View, names: Sequence[str], chunks: str | None, model: str | None) -> Variant:
@@ -79,10 +74,3 @@ def fusions(given: Sequence[str] | None) -> tuple[Fusion, ...]:
             raise SpecError(f"The option {bare[0]!r} of {method!r} has no value. Write it as in rrf,k=10.")
         made.append(fusion_from({"method": method, **dict(option.split("=", 1) for option in options)}))
     return tuple(made)
-
-
-def until(ground: Opened, token: Any) -> Opened:
-    """The same, stopped by that token."""
-    from dataclasses import replace
-
-    return replace(ground, context=replace(ground.context, cancellation=token))

@@ -27,7 +27,7 @@ Collection = Annotated[
 
 @app.command("list")
 def list_notebooks(*, as_json: telling.AsJson = False) -> None:
-    """The finished notebooks that come with Rankbook.
+    """List the finished notebooks that come with Rankbook.
 
     Example: rankbook notebook list
     """
@@ -51,7 +51,7 @@ def new(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Write a notebook to begin with, every line explained. A file that is there is never written over.
+    """Write a notebook to begin with, every line explained. An existing file is never overwritten.
 
     \b
     rankbook notebook new mine
@@ -77,7 +77,7 @@ def open_in_browser(
     open_to_all: starting.OpenToAll = False,
     browser: starting.Browser = True,
 ) -> None:
-    """Open the workbench on a notebook. Other notebooks in its folder are at hand there too; what ships is only read.
+    """Open the workbench on a notebook. Other notebooks in its folder can be opened too; those that ship are read-only.
 
     \b
     rankbook notebook open mine.md
@@ -100,7 +100,7 @@ def check(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Whether every cell is valid; asks no database. Exit code 1 where one is not.
+    """Check that every cell is valid, without a database. Exit code 1 where one is not.
 
     Example: rankbook notebook check mine.md
     """
@@ -142,15 +142,15 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(help="A cell by its number or name, and no others; may be given several times.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Run anew, also what is there from before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run again, even where results are kept.")] = False,
     stop_on_error: Annotated[
-        bool, typer.Option("--stop-on-error/--go-on", help="Whether a cell that fails ends it all.")
+        bool, typer.Option("--stop-on-error/--go-on", help="Whether a cell that fails ends the run.")
     ] = False,
     collection: Collection = None,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Run a notebook's cells in their order and show what comes of them. Exit code 1 where one fails.
+    """Run a notebook's cells in order and show their results. Exit code 1 where one fails.
 
     What nothing has moved on from is not run again; Ctrl-C stops it in good order.
 
@@ -198,10 +198,10 @@ def export(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page with what each cell showed last, stale or not.")
     ] = None,
-    outputs: Annotated[bool, typer.Option(help="Whether outputs come along, where there are some.")] = True,
+    outputs: Annotated[bool, typer.Option(help="Whether to include outputs, where there are some.")] = True,
     collection: Collection = None,
 ) -> None:
-    """Hand a notebook on, without running it: as a page, or for Jupyter. Outputs that are out of date are marked.
+    """Export a notebook without running it: as a page, or for Jupyter. Outputs that are out of date are marked.
 
     \b
     rankbook notebook export tour --ipynb tour.ipynb

@@ -17,7 +17,7 @@ Collection = Annotated[str, typer.Argument(help="The collection's name.")]
 
 @app.command("list")
 def list_sets(collection: Collection, *, as_json: telling.AsJson = False) -> None:
-    """The query sets of a collection, with how many queries and labels each holds.
+    """List the query sets of a collection, with how many queries and labels each holds.
 
     Example: rankbook queries list handbook
     """
@@ -74,7 +74,7 @@ def add(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Queries that somebody wrote, put beside those that are there. Without labels yet: judge what runs find for them.
+    """Add queries that somebody wrote. They have no labels yet: judge what runs find for them.
 
     A query without an id gets one made of its text, so that adding a file twice adds nothing.
 
@@ -115,7 +115,7 @@ def generate(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Known-item queries: each made of a document's own words, with that document as the one that is right.
+    """Generate known-item queries: each is made of a document's own words, and that document is the right answer.
 
     \b
     rankbook queries generate handbook

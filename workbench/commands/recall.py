@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from workbench.commands import telling
-
-if TYPE_CHECKING:
-    from core.retriever import RequestContext
-    from core.store.levels import Level
 
 
 def recall(
@@ -34,6 +30,7 @@ def recall(
     from core.retriever import RequestContext
     from core.store import collections
     from core.store.levels import level
+    from evals.index_recall import shares_of, texts_of
     from workbench.session import store
 
     opened = store(telling.say)
@@ -61,29 +58,3 @@ def recall(
     columns = ("chunks", "model", "index", "queries", "recall", "least", "nothing missed")
     row = (chunks or view.finest, where.model, where.index, len(shares), f"{mean:.4f}", f"{min(shares):.4f}", perfect)
     telling.table(f"recall@{depth} of the vector index against exact search", columns, [row], right=columns[3:])
-
-
-async def texts_of(context: RequestContext, most: int) -> list[str]:
-    from core.errors import InputError
-    from evals import query_sets
-
-    name = context.view.name
-    asked = [each.text for each in (await query_sets.load(context.store, name)).queries if each.text.strip()]
-    if not asked:
-        raise InputError(f"{name!r} has no queries to measure by. Add some: rankbook queries add {name} FILE")
-    return asked[:most]
-
-
-async def shares_of(context: RequestContext, where: Level, texts: list[str], depth: int) -> list[float]:
-    """Query by query, by the leg as it is searched with: at its defaults, and with what it does for want."""
-    from core.expansion import Expanded
-    from core.legs.vector import VectorLeg
-    from core.recall import prepared
-
-    found, leg = [], VectorLeg()
-    for text in texts:
-        query = prepared(context.embedder, Expanded.unchanged(text))
-        await leg.prepare(where, query)
-        async with context.store.begin(where.namespace, read_only=True) as connection:
-            found.append(await leg.measured_recall(connection, where, query, depth))
-    return found

@@ -35,7 +35,7 @@ def list_runs(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """The kept runs, newest first, with their scores.
+    """List the kept runs, newest first, with their scores.
 
     \b
     rankbook runs list
@@ -101,13 +101,13 @@ def show(
     collection: Collection = None,
     query: Annotated[str | None, typer.Option(help="Show what it found for the query of this id, too.")] = None,
     worst: Annotated[
-        int, typer.Option(min=0, help="Score it by kind of query, and show the so many queries it does worst on.")
+        int, typer.Option(min=0, help="Score it by kind of query, and show this many of the queries it does worst on.")
     ] = 0,
     metric: Annotated[str, typer.Option("--metric", "-m", help="For --worst: by which metric.")] = "ndcg@10",
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Everything about a run: its variant, what it was made over and with, scores, times by stage, failures.
+    """Show everything about a run: its variant, what it was made over and with, scores, times by stage, failures.
 
     \b
     rankbook runs show hybrid-retriever --collection handbook
@@ -145,13 +145,9 @@ def show(
 
 def _show_whole(run: Run) -> None:
     from evals.running.run_diff import flat
+    from workbench.behind.runs.shown import stages
 
-    times = {"whole search": run.latency} if run.latency else {}
-    rows = [
-        (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries, "one by one" if each.live else "estimated")
-        for stage, each in (times | run.stage_latencies).items()
-    ]
-    if rows:
+    if rows := stages(run):
         telling.table("Milliseconds", ("stage", "p50", "p95", "queries", "how"), rows, right=("p50", "p95", "queries"))
     if run.failures:
         telling.table("Queries that failed", ("query", "why"), list(run.failures.items())[:TOP])
@@ -176,7 +172,7 @@ def _broken_down(store: Store, run: Summary, metric: str, most: int) -> dict[str
 
 
 def _show_broken_down(broken: dict[str, Any], metric: str) -> None:
-    from workbench.behind.runs.shown import interval
+    from workbench.behind.runs.shown import interval, worst_rows
 
     if not broken:
         return
@@ -185,12 +181,10 @@ def _show_broken_down(broken: dict[str, Any], metric: str) -> None:
         for each in broken["by kind"]
     ]
     telling.table("By kind of query", ("kind", "queries", metric, "interval"), rows, right=("queries", metric))
-    worst = [
-        (each.query, each.text, each.kind, f"{each.score:.3f}", each.first_relevant or "not found")
-        for each in broken["worst"]
-    ]
     columns = ("id", "query", "kind", metric, "first relevant at")
-    telling.table("The queries it does worst on", columns, worst, right=(metric, "first relevant at"))
+    telling.table(
+        "The queries it does worst on", columns, worst_rows(broken["worst"]), right=(metric, "first relevant at")
+    )
 
 
 def _found(run: Run, query: str) -> list[dict[str, Any]]:
@@ -215,12 +209,12 @@ def _found(run: Run, query: str) -> list[dict[str, Any]]:
 @app.command()
 def diff(
     one: Reference,
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="The run that it is held against.")],
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with.")],
     collection: Collection = None,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """In what two runs differ: what they were made over, the variant's options, code, machine, scores, rankings.
+    """Show how two runs differ: what they were made over, the variant's options, code, machine, scores, rankings.
 
     Whether one is better: rankbook compare
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Suites: collections x variants x metrics, and a gate. Run, show, check.")
 
 File = Annotated[Path, typer.Argument(metavar="SUITE.toml", help="The suite.")]
-Again = Annotated[bool, typer.Option("--again", help="Ask everything anew, also what is kept from before.")]
+Again = Annotated[bool, typer.Option("--again", help="Ask everything again, even where results are kept.")]
 Junit = Annotated[Path | None, typer.Option("--junit", help="Write the gate's checks as JUnit XML, for a CI server.")]
 
 
@@ -32,7 +32,7 @@ def run(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Carry a suite out: plan, tune, run, score. Exit code 1 where it has a gate and that fails.
+    """Run a suite: plan, tune, run, score. Exit code 1 where it has a gate and the gate fails.
 
     What was done is kept. Stopped with Ctrl-C, or run again after a change, it asks only what is not there yet.
 
@@ -89,7 +89,7 @@ def gate(
 
 @app.command()
 def show(file: File, *, as_json: telling.AsJson = False) -> None:
-    """What a suite holds: its collections, and every variant that its presets, files and grids come to.
+    """Show what a suite holds: its collections, and every variant that its presets, files and grids expand to.
 
     Example: rankbook suite show suite.toml
     """
@@ -115,7 +115,7 @@ def check(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Whether suites are valid and what they name is there; and the plan. Asks nothing. Exit code 1 where one is not.
+    """Check that suites are valid and what they name exists, and show the plan. Exit code 1 where one is not.
 
     Example: rankbook suite check suite.toml
     """

@@ -26,19 +26,19 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     legs: Annotated[
         list[str], typer.Argument(metavar="VARIANT | LEG LEG...", help="A variant of two to four legs, or the legs.")
     ],
-    split: Annotated[str, typer.Option(help="Where weights are looked for.")] = "train",
+    split: Annotated[str, typer.Option(help="The split that weights are tuned on.")] = "train",
     queries: meant.Queries = "default",
-    metric: Annotated[str, typer.Option("--metric", "-m", help="What is to be best.")] = "ndcg@10",
+    metric: Annotated[str, typer.Option("--metric", "-m", help="The metric to tune for.")] = "ndcg@10",
     steps: Annotated[int, typer.Option(min=2, max=100, help="Into how many parts the weights' sum is cut.")] = 20,
     fusion: Annotated[
         list[str] | None,
         typer.Option(help="METHOD[,option=value...]; several to choose among. By default rrf and linear."),
     ] = None,
     report_split: Annotated[
-        str | None, typer.Option(help="Then score what came of it on this split, beside its legs.")
+        str | None, typer.Option(help="Then score the result on this split, beside its legs.")
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write the variant with its weights to this TOML file.")] = None,
-    even_so: Annotated[bool, typer.Option("--even-so", help="Save or report it although labels are too few.")] = False,
+    even_so: Annotated[bool, typer.Option("--even-so", help="Save or report it despite too few labels.")] = False,
     per_kind: Annotated[bool, typer.Option("--per-kind", help="Save weights for each kind of query.")] = False,
     chunks: meant.Chunks = None,
     model: meant.Model = None,
@@ -47,7 +47,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Every mix of two, three or four legs' weights at once, and what the best of them is worth on new queries.
+    """Score every mix of two, three or four legs' weights, and say what the best of them is worth on new queries.
 
     \b
     rankbook sweep handbook vector bm25
@@ -77,7 +77,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         part, notes = apart(ground, part, ground.split(report_split))
     asked = Looked(base, metric, steps, meant.fusions(fusion), True, Procedure(seed=seed))
     with telling.progress(quiet=as_json) as listener:
-        tuned, found = stoppable(lambda token: looked_for(meant.until(ground, token), part, asked, listener))
+        tuned, found = stoppable(lambda token: looked_for(ground.until(token), part, asked, listener))
     reported = _reported(ground, base, tuned, report_split, asked, even_so=even_so, per_kind=per_kind, quiet=as_json)
     if as_json:
         telling.as_document({**plain(tuned), "reported": reported and scores.plain(reported)})
@@ -122,9 +122,7 @@ def _reported(
     wanted = Wanted((asked.metric,), rules=Rules(seed=asked.procedure.seed))
     with telling.progress(quiet=quiet) as listener:
         board, _ = stoppable(
-            lambda token: evaluated(
-                meant.until(ground, token), variants, ground.split(split), wanted, progress=listener
-            )
+            lambda token: evaluated(ground.until(token), variants, ground.split(split), wanted, progress=listener)
         )
     return board
 
@@ -133,13 +131,9 @@ def _beside(base: Variant) -> list[Variant]:
     """What the tuned variant is to beat: all legs alike, and each leg by itself."""
     from core.variant import Variant
 
-    alike = tuple(leg.model_copy(update={"weight": 1.0}) for leg in base.legs)
-    alone = [
-        Variant.of_leg(leg.model_copy(update={"weight": 1.0}), chunks=base.chunks, model=base.model, filter=base.filter)
-        for leg in base.legs
-    ]
-    named = [each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True)]
-    return [base.but(legs=alike, route=None, name=f"{base.name}, all alike"), *named]
+    alike = base.weighted(dict.fromkeys(base.leg_names, 1.0), name=f"{base.name}, all alike")
+    alone = [Variant.of_leg(leg, chunks=base.chunks, model=base.model, filter=base.filter) for leg in alike.legs]
+    return [alike, *(each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True))]
 
 
 def _show_sweep(summary: SweepSummary, base: Variant) -> None:

@@ -147,25 +147,6 @@ def complain(sentence: str) -> None:
     notices.print(escape(f"Error: {printable(sentence)}"), style="red", soft_wrap=True)
 
 
-def mishap(error: Exception) -> str | None:
-    """One sentence for what the database or this machine refused. None for what is our own mistake.
-
-    The driver's texts may repeat an address or a statement, so only the server's own first line is passed on.
-    """
-    if isinstance(error, OSError):
-        said = error.strerror or str(error) or type(error).__name__
-        return f"{error.filename}: {said}." if error.filename else f"The system refused: {said}."
-    import psycopg
-    from sqlalchemy.exc import DBAPIError
-
-    cause = error.orig if isinstance(error, DBAPIError) else error
-    if not isinstance(cause, psycopg.Error):
-        return "The database driver failed." if isinstance(error, DBAPIError) else None
-    if cause.diag.message_primary:
-        return f"The database refused: {cause.diag.message_primary} ({cause.sqlstate})."
-    return f"The database does not answer ({type(cause).__name__}). See `rankbook doctor`."
-
-
 def debugging() -> bool:
     """Whether a full traceback is wanted in place of a sentence."""
     return os.environ.get("RANKBOOK_DEBUG") == "1"

@@ -23,7 +23,7 @@ def _told(variant: Variant) -> dict[str, Any]:
 
 @app.command("list")
 def list_variants(*, as_json: telling.AsJson = False) -> None:
-    """The presets, which are published systems as variants; and your own, as you keep them.
+    """List the presets, modelled on five published retrieval systems, and the variants you keep.
 
     Example: rankbook variant list
     """
@@ -63,7 +63,7 @@ def show(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """A variant as TOML, to begin your own with.
+    """Print a variant as TOML, to begin your own with.
 
     \b
     rankbook variant show local-rag > mine.toml
@@ -101,7 +101,7 @@ def check(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Whether variants are valid, and their ids. Exit code 1 where one is not.
+    """Check that variants are valid, and print their ids. Exit code 1 where one is not.
 
     Example: rankbook variant check mine.toml
     """
@@ -132,7 +132,7 @@ def _checked(name: str) -> dict[str, Any]:
 def keep(
     file: Annotated[Path, typer.Argument(help="Its TOML file; - reads what is piped in.", allow_dash=True)],
     name: Annotated[str | None, typer.Option(help="Keep it under this name, instead of the one in the file.")] = None,
-    over: Annotated[str | None, typer.Option(help="Take the place of the kept variant of this name.")] = None,
+    over: Annotated[str | None, typer.Option(help="Replace the kept variant of this name.")] = None,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
@@ -193,11 +193,11 @@ def drop(
 @app.command()
 def diff(
     one: Annotated[str, typer.Argument(help="A preset, a kept variant, or a TOML file.")],
-    other: Annotated[str, typer.Argument(help="What it is held against.")],
+    other: Annotated[str, typer.Argument(help="What to compare it with.")],
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """In which options two variants differ, those left at their defaults too.
+    """Show in which options two variants differ, including those left at their defaults.
 
     Example: rankbook variant diff local-rag my-rag
     """

@@ -32,7 +32,7 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Why a document is among the results or not, and what would bring it in. Every remedy was tried.
+    """Say why a document is among the results or not, and what would bring it in. Every remedy named was tried.
 
     \b
     rankbook why acc-sla "how long may the service be unavailable" --leg bm25

@@ -26,9 +26,9 @@ from core.store.progress import Listener, Step
 from core.tasks import side_by_side
 from core.types import Hit
 from core.variant import Variant
+from workbench.behind.search.finding import warm
+from workbench.behind.search.marking import WORD
 from workbench.demo.explaining import why
-from workbench.ui.finding import warm
-from workbench.ui.marking import WORD
 
 SHOWN: Final = 5
 AT_ONCE: Final = 4  # queries; each takes a connection a leg

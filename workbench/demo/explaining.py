@@ -15,7 +15,7 @@ from core.retriever import RetrievalBundle
 from core.trace import Stage
 from core.types import Hit, LegScore
 from core.variant import Variant
-from workbench.ui.marking import WORD, matches
+from workbench.behind.search.marking import WORD, matches
 
 WORDS_NAMED: Final = 4
 READ: Final = 20_000  # characters of a text in which words are looked for

@@ -21,10 +21,10 @@ from evals.judging import votes
 from evals.judging.votes import Contest
 from evals.references import variant_of
 from workbench.behind import jobs
+from workbench.behind.search.labelling import examples
 from workbench.demo import role
 from workbench.demo.answers import Answers
 from workbench.demo.show import Entrant, Show, asked, entered
-from workbench.ui.labelling import examples
 
 ANY_QUESTION: Final = "hello"  # what columns are tried with where there is no example
 JOB: Final = ("demo", "examples")

@@ -13,16 +13,16 @@ import streamlit as st
 
 from core.explain import words
 from core.types import Hit, Query
-from workbench.behind import headings
-from workbench.ui.finding import Found
-from workbench.ui.labelling import Judged
-from workbench.ui.marking import Segments, marked, snippet
-from workbench.ui.theme import LEGS, read
+from workbench.behind.headings import passage_of
+from workbench.behind.legs import LEGS
+from workbench.behind.search.finding import Found
+from workbench.behind.search.labelling import Judged
+from workbench.behind.search.marking import marked, plain, snippet
+from workbench.ui.theme import read
 
 MOST_FACTS = 3
 LONGEST_FACT = 40
 Card = dict[str, Any]
-passage_of = headings.passage_of
 
 
 def _component(name: str, html: str, *before: str) -> Any:
@@ -82,11 +82,11 @@ def _card(hit: Hit, rank: int, found: Found, judged: Judged, fields: Sequence[st
         "item": hit.item_id,
         "rank": rank,
         "title": title_of(hit.title, hit.item_id),
-        "heading": _pieces(marked(title_of(hit.title, hit.item_id), found.keywords)),
+        "heading": plain(marked(title_of(hit.title, hit.item_id), found.keywords)),
         "path": path_of(hit),
         "page": page_of(hit),
         "score": f"{hit.score:.3f}",
-        "snippet": _pieces(snippet(passage_of(hit), found.keywords)),
+        "snippet": plain(snippet(passage_of(hit), found.keywords)),
         "facts": facts_of(hit.metadata, fields),
         "badge": badge_of(judged, hit.item_id),
         "dots": [
@@ -94,10 +94,6 @@ def _card(hit: Hit, rank: int, found: Found, judged: Judged, fields: Sequence[st
             for leg in found.columns
         ],
     }
-
-
-def _pieces(segments: Segments) -> list[list[Any]]:
-    return [list(segment) for segment in segments]
 
 
 def title_of(title: str, item_id: str) -> str:

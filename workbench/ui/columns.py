@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from workbench.ui import cards, errors, finding, state
-from workbench.ui.finding import Column, Found, Search
-from workbench.ui.labelling import Judged
-from workbench.ui.theme import LEGS
+from workbench.behind.legs import LEGS
+from workbench.behind.search import finding
+from workbench.behind.search.finding import Column, Found, Search
+from workbench.behind.search.labelling import Judged
+from workbench.ui import cards, errors, state
 
 IN_WORDS = {3: "three", 4: "four", 5: "five"}
 BEAT = 0.25  # seconds between two looks at a search under way

@@ -6,10 +6,11 @@ import streamlit as st
 
 from core.errors import RankbookError
 from core.store.engine import Store
+from workbench.behind.search import finding
 from workbench.book import desks, files, named
 from workbench.book.desk import Desk
 from workbench.book.shelf import shelf
-from workbench.ui import errors, finding, may, place
+from workbench.ui import errors, may, place
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook import add as notebook_add
 from workbench.ui.notebook import bar as notebook_bar
@@ -79,7 +80,10 @@ def _at() -> None:
 
 def _where(desk: Desk) -> None:
     if not may.edit(desk.store):
-        said = "You may run all of this, and what it comes to is yours alone. Editors change notebooks."
+        said = (
+            "You may run all of this. What it comes to is shared with the others who only look, and is not kept. "
+            "Editors change notebooks."
+        )
         st.html(f'<p class="rb-draft">{said}</p>')
     elif desk.shipped and not shelf().own():
         said = "You have no notebook of your own yet. Run this one as it is; what you change in it is kept in a copy."

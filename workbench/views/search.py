@@ -12,10 +12,11 @@ from core.store.levels import level
 from core.store.names import ITEMS
 from evals import query_sets
 from evals.query_sets import Labelled
-from workbench.ui import cards, document, finding, labelling, state
+from workbench.behind.search import finding, labelling
+from workbench.behind.search.finding import Found, Search
+from workbench.behind.search.labelling import Judged
+from workbench.ui import cards, document, state
 from workbench.ui.columns import Columns
-from workbench.ui.finding import Found, Search
-from workbench.ui.labelling import Judged
 
 DEMO = "handbook"
 SIDE_BY_SIDE = ("vector", "fulltext", "trigram")

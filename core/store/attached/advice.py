@@ -12,17 +12,17 @@ from typing import Any
 
 from pgvector.sqlalchemy import HALFVEC
 from psycopg import sql
-from sqlalchemy import ClauseElement, Executable, Select, Text, any_, column, func, literal, null, select, table
+from sqlalchemy import Select, Text, any_, column, func, literal, null, select, table
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSQUERY
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.ext.compiler import compiles
 
 from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.attached.reading import Theirs, written
 from core.store.collections import LARGEST_INDEXED_DIMENSION, View
 from core.store.engine import Store
+from core.store.plans import plan
 
 METHODS = table("pg_am", column("oid"), column("amname"))
 INDEXES = table("pg_class", column("relname"), column("relam"))
@@ -47,20 +47,6 @@ class Wish:
     methods: tuple[str, ...]
     using: sql.Composable
     partial: bool = False
-
-
-class Explain(Executable, ClauseElement):
-    """The plan of a query, as JSON."""
-
-    inherit_cache = False
-
-    def __init__(self, query: Select[Any]) -> None:
-        self.query = query
-
-
-@compiles(Explain)
-def _explain(element: Explain, compiler: Any, **options: Any) -> str:
-    return f"EXPLAIN (FORMAT JSON) {compiler.process(element.query, **options)}"
 
 
 async def advice(store: Store, view: View) -> list[Advice]:
@@ -173,25 +159,14 @@ async def _served(connection: AsyncConnection, wish: Wish) -> bool:
     for probe in wish.probes:
         try:
             async with connection.begin_nested():
-                plan = await connection.scalar(Explain(probe))
+                nodes = await plan(connection, probe)
         except DBAPIError:
             return True  # a type that cannot be compared so: no index would change that
-        named = literal(list(_indexes_in(plan)), ARRAY(Text))
+        named = literal([node["Index Name"] for node in nodes if "Index Name" in node], ARRAY(Text))
         method = select(METHODS.c.amname).join_from(METHODS, INDEXES, METHODS.c.oid == INDEXES.c.relam)
         if set(await connection.scalars(method.where(INDEXES.c.relname == any_(named)))) & set(wish.methods):
             return True
     return False
-
-
-def _indexes_in(plan: Any) -> Iterator[str]:
-    """Every index that a plan names, however deep."""
-    if isinstance(plan, dict):
-        if "Index Name" in plan:
-            yield plan["Index Name"]
-        plan = list(plan.values())
-    if isinstance(plan, list):
-        for part in plan:
-            yield from _indexes_in(part)
 
 
 def _advice(theirs: Theirs, wish: Wish) -> Advice:

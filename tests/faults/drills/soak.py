@@ -62,8 +62,16 @@ class Soak:
 
     @property
     def mix(self) -> dict[Callable[[], Awaitable[object]], float]:
-        often = {self.search: 0.8, self.judge: 0.1, self.explain: 0.05, self.write: 0.03}
-        return often | {self.ingest: 0.008, self.evaluate: 0.007, self.make_and_drop: 0.004, self.back_up: 0.001}
+        return {
+            self.search: 0.8,
+            self.judge: 0.1,
+            self.explain: 0.05,
+            self.write: 0.03,
+            self.ingest: 0.008,
+            self.evaluate: 0.007,
+            self.make_and_drop: 0.004,
+            self.back_up: 0.001,
+        }
 
     async def operations(self, count: int) -> None:
         mix = self.mix

@@ -24,6 +24,7 @@ from core.store.attached.mapping import relation_name
 from core.types import Item
 from core.variant import Variant
 from evals.metric_names import Metric
+from evals.sources.options import chunk_set_of
 from evals.suites.suite import Suite
 from tests.fuzz.scratch import written
 from tests.fuzz.target import Family
@@ -33,7 +34,6 @@ from workbench.book import files, html, ipynb, markdown
 from workbench.book.document import Notebook
 from workbench.book.parts import Cell, Prose, unified
 from workbench.book.reading import meaning
-from workbench.commands.options import chunk_set_of
 
 family = Family()
 

@@ -13,8 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Text, column, select, table
-
 from core.embedding import stored_as
 from core.errors import RankbookError
 from core.store import collections, names
@@ -30,11 +28,12 @@ from evals.library import Added, Plan
 from evals.sources import Source, bundled_names, catalog, source_from
 from evals.sources.catalog import CatalogEntry
 from evals.sources.ir_datasets_source import IrDatasetsSource
+from evals.sources.options import source_of
 from evals.sources.tables import opened_table
 from evals.sources.tabular import TabularSource
 from workbench.behind.collections import uploads
 from workbench.behind.collections.uploads import Origin
-from workbench.commands.options import source_of
+from workbench.behind.summaries import summary
 
 T = TypeVar("T")
 SAMPLE: Final = 50  # rows of each part that a dry look reads
@@ -63,7 +62,7 @@ class Look:
     @property
     def taken_for(self) -> str:
         """What kind of source it is, in the words of that kind."""
-        return (type(self.source).__doc__ or self.source.kind).strip().splitlines()[0]
+        return summary(type(self.source)) or self.source.kind
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -102,9 +101,8 @@ def public() -> dict[str, CatalogEntry | None]:
 
 async def languages(store: Store) -> list[str]:
     """The text-search configurations that the server has."""
-    known = select(column("cfgname", Text)).select_from(table("pg_ts_config")).order_by("cfgname")
     async with store.begin(read_only=True) as connection:
-        return list(await connection.scalars(known))
+        return await collections.languages(connection)
 
 
 # -- the dry look ------------------------------------------------------------------------------------------------------

@@ -9,17 +9,14 @@ from core.store.collections import View
 
 def told(model: str, what: str) -> str:
     """The sentence for a model that an endpoint serves, empty for one that runs here. `what` is what is sent."""
-    from core.embedding.openai_backend import OpenAIEmbedder
-    from core.estimating import SERVED, is_here
+    from core.embedding import endpoint_of
+    from core.estimating import is_here
 
-    if not model.startswith(SERVED):
-        return ""
-
-    served = OpenAIEmbedder(model.removeprefix(SERVED))
-    if is_here(served.host):
+    endpoint = endpoint_of(model)
+    if endpoint is None or is_here(endpoint.host):
         return ""
     return (
-        f"{what} to `{served.host}`, which may cost money: its prices are not known here. What is cached already is "
+        f"{what} to `{endpoint.host}`, which may cost money: its prices are not known here. What is cached already is "
         "not sent again."
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from workbench.behind.addressed import Addressed
+from workbench.behind.addressed import Addressed, page_number
 
 VIEWS: Final = ("about", "documents", "queries", "ask", "extend", "check", "out")
 WAYS: Final = ("path", "public", "upload", "attach")  # to add a collection
@@ -63,4 +63,4 @@ class Asked(Addressed):
     @property
     def number(self) -> int:
         """The page, counted from 1."""
-        return max(1, int(self.page)) if self.page.isdecimal() and len(self.page) < 9 else 1
+        return page_number(self.page)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.home import home, make_private
+from core.store.home import home
 from core.store.progress import Listener, Step
 from evals import beir_export
 from evals.query_sets import DEFAULT
+from workbench.behind.collections import transient
 
-KEPT_FOR: Final = 24 * 3600  # seconds that an archive nobody put away stays
 LARGEST: Final = 512 * 2**20  # bytes; a download goes through memory
 
 
@@ -35,9 +33,9 @@ class Zipped:
 
 async def zipped(store: Store, view: View, listener: Listener, query_set: str = DEFAULT) -> Zipped:
     """The archive in a folder of its own; nothing is left of it where something went wrong."""
-    await asyncio.to_thread(_sweep)
-    made = _folder() / uuid.uuid4().hex
-    made.mkdir(mode=0o700)
+    folder = home() / "exports"
+    await asyncio.to_thread(transient.sweep, folder)
+    made = transient.new_in(folder)
     try:
         listener(Step("Writing documents, queries and labels", 0, None, "files"))
         name = file_name(view.name)
@@ -64,15 +62,3 @@ def file_name(collection: str) -> str:
 
 def discard(archive: Zipped) -> None:
     shutil.rmtree(archive.path.parent, ignore_errors=True)
-
-
-def _folder() -> Path:
-    make_private(home())
-    make_private(home() / "exports")
-    return home() / "exports"
-
-
-def _sweep() -> None:
-    for old in _folder().iterdir():
-        if time.time() - old.stat().st_mtime > KEPT_FOR:
-            shutil.rmtree(old, ignore_errors=True)

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
-import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from core.errors import InputError
-from core.store.home import home, make_private
+from core.store.home import home
 from core.store.names import checked
 from evals.labelling import JUDGED, asks
 from evals.sources.tables import TABLE_SUFFIXES
 from evals.sources.trees import ArchiveLimits
+from workbench.behind.collections import transient
 
 MOST_FILES: Final = 2000
 MOST_BYTES: Final = 2 * 2**30  # all files of one upload together
 LONGEST_NAME: Final = 200  # bytes; file systems allow 255
-KEPT_FOR: Final = 24 * 3600  # seconds that files nobody imported stay
 TEXTS: Final = (".md", ".markdown", ".txt", ".html", ".htm")
 CORPUS: Final = ("corpus.jsonl", "corpus.jsonl.gz")
 # Smaller than what a file on this machine may hold: whoever uploads need not be its owner.
@@ -85,10 +83,7 @@ def stage(files: Sequence[Uploaded], most: int = MOST_BYTES) -> Path:
         raise InputError(f"{len(files):,} files were uploaded; {MOST_FILES:,} are allowed. Pack them into one .zip.")
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"The file name {repeated[0]!r} was uploaded twice. Leave one of them out, or rename it.")
-    make_private(home())
-    made = folder() / uuid.uuid4().hex
-    make_private(folder())
-    made.mkdir(mode=0o700)
+    made = transient.new_in(folder())
     try:
         left = most
         for name, file in zip(names, files, strict=True):
@@ -186,9 +181,4 @@ def discard(staged: Path) -> None:
 
 def sweep(wanted: Collection[str]) -> None:
     """Away with what was uploaded a day ago and is not among the paths that are still wanted."""
-    if not folder().is_dir():
-        return
-    needed = {_staged_as(path) for path in wanted}
-    for staged in folder().iterdir():
-        if staged.name not in needed and time.time() - staged.stat().st_mtime > KEPT_FOR:
-            shutil.rmtree(staged, ignore_errors=True)
+    transient.sweep(folder(), {_staged_as(path) for path in wanted})

@@ -22,6 +22,7 @@ from core.store.progress import Listener, Step
 from core.store.verify import Finding, verify
 from evals import library
 from evals.authoring import KnownItems, Written
+from evals.index_recall import shares_of, texts_of
 from evals.library import Added
 from evals.query_sets import DEFAULT
 from workbench.behind import jobs
@@ -31,9 +32,6 @@ from workbench.behind.collections import out as collections_out
 from workbench.behind.collections.added import Wanted
 from workbench.behind.collections.out import Zipped
 from workbench.behind.jobs import Job, Key, Work
-
-# The command's own functions; they belong into a module of theirs beside it.
-from workbench.commands.recall import shares_of, texts_of
 
 What = Literal[
     "add", "resume", "chunk", "embed", "verify", "recall", "export", "attach", "aside", "label", "write", "generate"

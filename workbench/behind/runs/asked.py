@@ -8,7 +8,7 @@ from typing import Final
 
 from evals.board import METRICS
 from evals.running.run_store import Summary
-from workbench.behind.addressed import Addressed
+from workbench.behind.addressed import Addressed, page_number
 from workbench.behind.variants.stages import in_words
 
 VIEWS: Final = ("scores", "made", "compare")
@@ -48,7 +48,7 @@ class Asked(Addressed):
     @property
     def number(self) -> int:
         """The page, counted from 1."""
-        return max(1, int(self.page)) if self.page.isdecimal() and len(self.page) <= 6 else 1
+        return page_number(self.page)
 
 
 def pipeline(run: Summary) -> str:

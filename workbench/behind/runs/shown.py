@@ -20,10 +20,10 @@ from evals.lab.results import Compared
 from evals.lab.tables import board_table
 from evals.report import Part, documents, render_html, report
 from evals.running import run_store
-from evals.running.run_diff import differences
-from evals.running.run_pairs import Pair, Where, compared, pair, unlike
+from evals.running.run_diff import differences, flat
+from evals.running.run_pairs import Pair, Where, compared, pair
 from evals.running.run_store import SHOWN, Summary
-from evals.runs import Run, Subject
+from evals.runs import Run, Subject, unlike
 from evals.splits import Split
 from evals.statistics.verdicts import Finding
 from workbench.book.cells import compare_charts
@@ -106,12 +106,15 @@ def _scores(board: Board, by: str) -> Iterator[Block]:
         yield Table.made(
             f"{metric} by {by} of query", (by, "queries", metric, "interval"), rows, ("queries", metric, "interval")
         )
-    found = [
-        (each.query, each.text, each.kind, f"{each.score:.3f}", each.first_relevant or "not found")
-        for each in worst(board, metric)
-    ]
     columns = ("query", "text", "kind", metric, "first relevant at")
+    found = worst_rows(worst(board, metric))
     yield Table.made(f"The queries it does worst on, by {metric}", columns, found, (metric, "first relevant at"))
+
+
+def worst_rows(found: Sequence[Worst]) -> list[tuple[object, ...]]:
+    return [
+        (each.query, each.text, each.kind, f"{each.score:.3f}", each.first_relevant or "not found") for each in found
+    ]
 
 
 def interval(cell: Cell) -> str:
@@ -149,10 +152,10 @@ def made(summary: Summary, run: Run) -> list[Block]:
         "pinned as": ", ".join(summary.pins),
     }
     blocks: list[Block] = [Table.made("What it was made over", ("what", "value"), _told(facts))]
-    blocks += [Table.made("Made with", ("what", "value"), _told(dict(_flat(surroundings(run)))))]
-    if stages := _stages(run):
+    blocks += [Table.made("Made with", ("what", "value"), _told(dict(flat(surroundings(run)))))]
+    if times := stages(run):
         numbers = ("p50", "p95", "queries")
-        blocks.append(Table.made("Milliseconds a query", ("stage", *numbers, "how"), stages, numbers))
+        blocks.append(Table.made("Milliseconds a query", ("stage", *numbers, "how"), times, numbers))
     if run.failures:
         failed = list(run.failures.items())[:WORST]
         blocks.append(Table.made("Queries that failed", ("query", "why"), failed))
@@ -174,15 +177,8 @@ def surroundings(run: Run) -> dict[str, Any]:
     return {**run.environment, **whole}
 
 
-def _flat(plain: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in plain.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{name}{key} ")
-        else:
-            yield f"{name}{key}", str(value)
-
-
-def _stages(run: Run) -> list[tuple[object, ...]]:
+def stages(run: Run) -> list[tuple[object, ...]]:
+    """By stage: milliseconds at the median and the 95th percentile, of how many queries, and how they were taken."""
     times = {"whole search": run.latency} if run.latency else {}
     return [
         (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries, "one by one" if each.live else "estimated")
@@ -254,8 +250,8 @@ async def alike(store: Store, one: str, other: str) -> list[Block]:
     mine, theirs = found.runs
     measures = found.overlap()
     blocks: list[Block] = []
-    if parts := unlike(mine, theirs):
-        blocks.append(Said(text=f"They are not over the same data; these differ: {', '.join(parts)}.", tone="note"))
+    if differs := unlike(mine.subject, theirs.subject):
+        blocks.append(Said(text=f"They are not over the same data: {differs}.", tone="note"))
     rows = [(name, f"{sum(of.values()) / len(of):.3f}" if of else "-") for name, of in measures.items()]
     blocks.append(Table.made("How alike their rankings are", ("", "mean"), rows, ("mean",)))
     blocks.append(Said(text="1 is the same ranking, 0 nothing in common. Which is better, only labels tell."))

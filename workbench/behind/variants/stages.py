@@ -15,7 +15,8 @@ from core.legs import Leg, legs
 from core.rerank.base import RERANKERS
 from core.specs import Tagged
 from core.variant import Variant
-from workbench.ui.theme import LEGS
+from workbench.behind.legs import LEGS
+from workbench.behind.summaries import summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def _leg(variant: Variant, leg: Leg, name: str, weighted: bool) -> Stage:
     look = LEGS.get(kind)
     label = leg.label or (look.label if look else name)
     where = "whole documents" if variant.chunks == "items" else f"the chunk set {variant.chunks}"
-    says = f"{look.finds if look else _first(type(leg))} It recalls {variant.depth_of(leg)} candidates of {where}."
+    says = f"{look.finds if look else summary(type(leg))} It recalls {variant.depth_of(leg)} candidates of {where}."
     return Stage(f"{label} \N{MULTIPLICATION SIGN} {leg.weight:g}" if weighted else label, says, kind)
 
 
@@ -98,9 +99,4 @@ def _after(variant: Variant) -> Iterator[Step]:
 
 def _tagged(what: str, among: Tagged[Any], spec: object) -> Stage:
     name = among.registry.name_of(type(spec))
-    return Stage(f"{what}: {name}" if what else name, _first(type(spec)))
-
-
-def _first(of: type) -> str:
-    """What a class says of itself, in a line."""
-    return (of.__doc__ or "").strip().partition("\n")[0]
+    return Stage(f"{what}: {name}" if what else name, summary(type(spec)))

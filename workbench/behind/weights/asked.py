@@ -144,8 +144,8 @@ def _counting(variant: Variant) -> Variant:
     """One whose fusion ignores weights, as it does it: with all legs alike."""
     if variant.fusion.uses_weights or "weighted" not in type(variant.fusion).model_fields:
         return variant
-    alike = tuple(leg.model_copy(update={"weight": 1.0}) for leg in variant.legs)
-    return variant.but(legs=alike, route=None, fusion=variant.fusion.model_copy(update={"weighted": True}))
+    alike = dict.fromkeys(variant.leg_names, 1.0)
+    return variant.weighted(alike, fusion=variant.fusion.model_copy(update={"weighted": True}))
 
 
 def _fusion(asked: Asked, own: Fusion) -> Fusion:
@@ -182,13 +182,9 @@ class Weighed:
 
     def variant(self, point: Sequence[int]) -> Variant:
         """The base with the weights of a point."""
-        shares = dict(zip(self.surface.legs, point, strict=True))
-        made = tuple(
-            leg.model_copy(update={"weight": shares[name] / self.surface.steps})
-            for name, leg in zip(self.base.leg_names, self.base.legs, strict=True)
-        )
-        told = "-".join(map(str, point))
-        return self.base.but(legs=made, route=None, name=f"{self.base.name}, {told} of {self.surface.steps}")
+        steps = self.surface.steps
+        weights = {name: share / steps for name, share in zip(self.surface.legs, point, strict=True)}
+        return self.base.weighted(weights, name=f"{self.base.name}, {'-'.join(map(str, point))} of {steps}")
 
     @cached_property
     def liveliest(self) -> str:

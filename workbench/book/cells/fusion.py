@@ -115,9 +115,7 @@ class FusionCell(CellSpec):
     async def _confirmed(self, context: CellContext, base: Variant, made: Variant) -> list[Block]:
         """The weights on queries that had no say in them."""
         ground = await context.ground(self)
-        alike = base.but(
-            legs=tuple(leg.model_copy(update={"weight": 1.0}) for leg in base.legs), route=None, name="all alike"
-        )
+        alike = base.weighted(dict.fromkeys(base.leg_names, 1.0), name="all alike")
         alone = [
             Variant(name=name, legs=(leg,), chunks=base.chunks, model=base.model, filter=base.filter, top_k=base.top_k)
             for name, leg in zip(base.leg_names, base.legs, strict=True)

@@ -15,11 +15,12 @@ from workbench.behind.collections import cached as collections_cached
 from workbench.behind.collections.cached import Cached
 from workbench.behind.collections.shown import many, told_bytes
 from workbench.ui import errors, textgrid
+from workbench.ui.collections.asking import Question
 from workbench.ui.textgrid import Column, Line
 
 KEPT: Final = 30  # seconds
 ALL: Final = ""
-_ASKING: Final = "cached.asking"
+_forgetting: Final = Question("cached.asking", "Forget cached embeddings?")
 
 
 def draw(store: Store) -> None:
@@ -39,9 +40,11 @@ def draw(store: Store) -> None:
             model = st.selectbox(
                 "Of", [ALL, *(row.model for row in rows)], key="cached.model", format_func=lambda name: name or "all"
             )
-            st.button("Forget them", key="cached.forget", icon=":material/delete:", on_click=_ask, args=(model,))
-    if st.session_state.get(_ASKING) is not None:
-        _confirm(store, st.session_state[_ASKING], rows)
+            st.button(
+                "Forget them", key="cached.forget", icon=":material/delete:", on_click=_forgetting.ask, args=(model,)
+            )
+    if (about := _forgetting.about) is not None:
+        _confirm(store, about, rows)
 
 
 @st.cache_data(ttl=KEPT, max_entries=5, show_spinner="Counting what is cached")
@@ -49,15 +52,7 @@ def _cached(where: str, _store: Store) -> list[Cached]:  # noqa: ARG001 - the ca
     return bridge.run(collections_cached.cached(_store))
 
 
-def _ask(model: str) -> None:
-    st.session_state[_ASKING] = model
-
-
-def _asked_no_more() -> None:
-    st.session_state.pop(_ASKING, None)
-
-
-@st.dialog("Forget cached embeddings?", on_dismiss=_asked_no_more)
+@_forgetting.dialog
 def _confirm(store: Store, model: str, rows: Sequence[Cached]) -> None:
     with errors.shown():
         texts = sum(row.texts for row in rows if model in (ALL, row.model))
@@ -67,5 +62,4 @@ def _confirm(store: Store, model: str, rows: Sequence[Cached]) -> None:
             with st.spinner("Forgetting"):
                 bridge.run(forget(store, model or None))
             _cached.clear()
-            _asked_no_more()
-            st.rerun()
+            _forgetting.answered()

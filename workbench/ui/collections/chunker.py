@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from core.chunking import chunkers
+from workbench.behind.summaries import summary
 from workbench.ui import form
 
 
@@ -26,7 +27,7 @@ def draw(key: str, *, optional: bool = False, chosen: str = "headings") -> dict[
     if not kind:
         return None
     model = chunkers[kind]
-    st.html(f'<p class="rb-summary">{html.escape((model.__doc__ or "").strip().splitlines()[0])}</p>')
+    st.html(f'<p class="rb-summary">{html.escape(summary(model))}</p>')
     source = st.session_state.setdefault(f"{key}.chunker.{kind}", "")
     changed = form.drawn(model, source, f"{key}.options.{kind}") if model.model_fields else None
     if changed is not None:

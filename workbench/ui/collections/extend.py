@@ -22,11 +22,12 @@ from workbench.ui.collections import aside as collections_aside
 from workbench.ui.collections import chunker as collections_chunker
 from workbench.ui.collections import notes
 from workbench.ui.collections import sets as collections_sets
+from workbench.ui.collections.asking import Question
 from workbench.ui.collections.refused import asked_for
 from workbench.ui.collections.state import chooser, go
 
 MOST_QUERIES: Final = 10_000
-_ASKING: Final = "out.asking"  # which collection somebody is about to drop
+_dropping: Final = Question("out.asking", "Drop the collection?")
 
 
 def extend(store: Store, view: View, shelf: Sequence[Shelved]) -> None:
@@ -147,20 +148,16 @@ def out(store: Store, view: View, row: Shelved) -> None:
     with right:
         st.html("<h3>Drop it</h3><p>Away with it, and with its labels. There is no undo.</p>")
         st.button("Drop the collection", key="out.drop", icon=":material/delete:", on_click=_ask, args=(view.name,))
-    if st.session_state.get(_ASKING) == view.name:
+    if _dropping.about == view.name:
         _confirm(store, view, row)
 
 
 def _ask(name: str) -> None:
     st.session_state.pop("out.typed", None)
-    st.session_state[_ASKING] = name
+    _dropping.ask(name)
 
 
-def _asked_no_more() -> None:
-    st.session_state.pop(_ASKING, None)
-
-
-@st.dialog("Drop the collection?", on_dismiss=_asked_no_more)
+@_dropping.dialog
 def _confirm(store: Store, view: View, row: Shelved) -> None:
     with errors.shown():
         attached = view.row.attached is not None
@@ -176,8 +173,7 @@ def _confirm(store: Store, view: View, row: Shelved) -> None:
         )
         if st.button("Export it first", key="out.export.first", icon=":material/archive:"):
             collections_work.export(store, view)
-            _asked_no_more()
-            st.rerun()
+            _dropping.answered()
         typed = st.text_input("Type its name to confirm", key="out.typed", autocomplete="off")
         gone = st.button(
             "Drop it for good", key="out.gone", type="primary", disabled=typed.strip() != view.name.strip()
@@ -185,6 +181,5 @@ def _confirm(store: Store, view: View, row: Shelved) -> None:
         if gone and typed.strip() == view.name.strip():
             bridge.run(library.drop(store, view.name))
             st.session_state["collections.dropped"] = view.name
-            _asked_no_more()
             go(collection="")
-            st.rerun()
+            _dropping.answered()

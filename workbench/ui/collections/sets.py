@@ -15,11 +15,12 @@ from evals import query_sets
 from evals.query_sets import DEFAULT, Summary
 from workbench.behind.collections.shown import many
 from workbench.ui import errors, textgrid
+from workbench.ui.collections.asking import Question
 from workbench.ui.collections.state import chooser, current, go
 from workbench.ui.textgrid import Column, Line
 
 WIDTH: Final = 420  # pixels, where there are as many
-_ASKING: Final = "sets.asking"  # which set somebody is about to drop
+_dropping: Final = Question("sets.asking", "Drop the query set?")
 COLUMNS: Final = (
     Column("query set"),
     Column("queries", right=True),
@@ -101,26 +102,18 @@ def drop(view: View, found: Summary) -> None:
         "Drop this set",
         key="sets.drop",
         icon=":material/delete:",
-        on_click=_ask,
+        on_click=_dropping.ask,
         args=(f"{view.name}\n{found.name}",),
     )
 
 
 def draw_question(store: Store, view: View, found: Summary) -> None:
     """Outside of fragments, as a dialog has to be."""
-    if st.session_state.get(_ASKING) == f"{view.name}\n{found.name}":
+    if _dropping.about == f"{view.name}\n{found.name}":
         _confirm(store, view, found)
 
 
-def _ask(which: str) -> None:
-    st.session_state[_ASKING] = which
-
-
-def _asked_no_more() -> None:
-    st.session_state.pop(_ASKING, None)
-
-
-@st.dialog("Drop the query set?", on_dismiss=_asked_no_more)
+@_dropping.dialog
 def _confirm(store: Store, view: View, found: Summary) -> None:
     with errors.shown():
         st.html(
@@ -131,6 +124,5 @@ def _confirm(store: Store, view: View, found: Summary) -> None:
         if st.button("Drop it for good", key="sets.gone", type="primary"):
             bridge.run(query_sets.drop(store, view.name, found.name))
             st.session_state["collections.dropped"] = f"{view.name}: {found.name}"
-            _asked_no_more()
             go(set="")
-            st.rerun()
+            _dropping.answered()

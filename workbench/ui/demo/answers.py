@@ -15,10 +15,11 @@ import streamlit as st
 
 from core.types import Hit
 from evals.judging.votes import LONGEST_QUERY
+from workbench.behind.headings import passage_of
+from workbench.behind.search.marking import marked, plain, snippet
 from workbench.demo.answers import Answer, Column, Found
 from workbench.demo.show import LETTERS, Show
 from workbench.ui import cards
-from workbench.ui.marking import Segments, marked, snippet
 from workbench.ui.theme import read
 
 SNIPPET = 260
@@ -137,15 +138,11 @@ def _column(name: str, column: Column, answer: Answer, reasons: bool) -> dict[st
 def _result(found: Found, keywords: Sequence[str], reasons: bool) -> dict[str, Any]:
     hit = found.hit
     return {
-        "title": _pieces(marked(title_of(hit), keywords)),
+        "title": plain(marked(title_of(hit), keywords)),
         "where": " · ".join(filter(None, [" \u203a ".join(cards.path_of(hit)), cards.page_of(hit)])),
-        "snippet": _pieces(snippet(_plain(cards.passage_of(hit)), keywords, SNIPPET)),
+        "snippet": plain(snippet(_plain(passage_of(hit)), keywords, SNIPPET)),
         "why": found.why if reasons else "",
     }
-
-
-def _pieces(segments: Segments) -> list[list[Any]]:
-    return [list(segment) for segment in segments]
 
 
 def _plain(text: str) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 
 import streamlit as st
 
+from workbench.behind.summaries import summary
 from workbench.book.cells import kinds
 from workbench.book.desk import Desk
 from workbench.book.examples import example
@@ -56,7 +57,7 @@ def new(desk: Desk, kind: str, *, before: str | None = None, after: str | None =
 def choices(desk: Desk, after: str | None) -> None:
     """Every kind with what it is for, to be added behind a part."""
     for kind in offered():
-        words = (WORDS.get(kind) or kinds[kind].__doc__ or "").strip().splitlines()[0]
+        words = WORDS.get(kind) or summary(kinds[kind])
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
                 kind if kind != NOTE else "text",

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import streamlit as st
 
 from core.errors import UnknownName
+from workbench.behind.summaries import summary
 from workbench.book import markdown
 from workbench.book.cells import kinds
 from workbench.book.desk import Desk
@@ -180,7 +181,7 @@ def _came_to(desk: Desk, cell: Cell, standing: Standing) -> None:
         with st.container(key=f"{'old' if old else 'output'}-{cell.id}"), errors.shown():
             _output(desk, cell, result, result.output)
     elif standing.state in ("never", "waiting", "running"):
-        shows = (kinds[cell.kind].__doc__ or "").strip().splitlines()[0]
+        shows = summary(kinds[cell.kind])
         st.html(f'<div class="rb-nothing"><b>Run</b> it to see: {escape(shows[:1].lower() + shows[1:])}</div>')
 
 

@@ -12,12 +12,13 @@ import streamlit as st
 
 from core.errors import RankbookError
 from evals.evaluation import Opened
+from workbench.behind.search.labelling import Judged
 from workbench.book.cells.asking import asked
 from workbench.book.cells.context import ContextCell
 from workbench.book.output import Block, Code, Figure, Said
 from workbench.ui import blocks, document, errors
+from workbench.ui.address import put
 from workbench.ui.cards import badge_of
-from workbench.ui.labelling import Judged
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.beside import beside
 from workbench.ui.outputs.grounds import ground_of
@@ -72,10 +73,8 @@ def _ground(shown: Shown, spec: ContextCell) -> Opened | None:
 
 
 def _budget(shown: Shown, spec: ContextCell) -> None:
-    slid, typed = shown.key("slid"), shown.key("typed")
     bounded = min(max(spec.budget, LEAST), MOST)
-    _set(slid, bounded)
-    _set(typed, spec.budget)
+    slid, typed = put(shown.key("slid"), bounded), put(shown.key("typed"), spec.budget)
 
     def follow(key: str) -> None:
         if (value := st.session_state[key]) is not None:
@@ -99,8 +98,7 @@ def _budget(shown: Shown, spec: ContextCell) -> None:
 
 
 def _over(shown: Shown, spec: ContextCell) -> None:
-    key = shown.key("over")
-    _set(key, spec.over)
+    key = put(shown.key("over"), spec.over)
 
     def follow() -> None:
         shown.change({"over": int(st.session_state[key] or 0) or None})
@@ -116,12 +114,6 @@ def _over(shown: Shown, spec: ContextCell) -> None:
         width=330,
         help="Drawn by the seed. Each is searched and packed, which takes a while; 0 for none.",
     )
-
-
-def _set(key: str, value: Any) -> None:
-    """Only where it differs: setting it anew would wipe out what somebody is typing."""
-    if key not in st.session_state or st.session_state[key] != value:
-        st.session_state[key] = value
 
 
 # -- the passages ------------------------------------------------------------------------------------------------------

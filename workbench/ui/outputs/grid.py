@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import streamlit as st
 
 from evals.report import palette
 from evals.statistics.verdicts import MARKS
+from workbench.ui.outputs.beside import beside
 from workbench.ui.theme import read
 
 Picked = dict[str, str]  # what a button stands for
 Tone = Literal["", "win", "loss", "even", "faint", "best", "good", "zero", "unjudged"]
-HERE = Path(__file__).parent
 _TONES: Mapping[str, Tone] = {"better": "win", "worse": "loss"}
 VERDICTS: Mapping[str, tuple[str, Tone]] = {
     str(verdict): (mark, _TONES.get(verdict, "")) for verdict, mark in MARKS.items()
@@ -98,15 +97,11 @@ def signed(value: float | None) -> Cell:
     return Cell(f"{value:+.3f}" if value else "0.000", tone="win" if value > 0 else "loss" if value < 0 else "faint")
 
 
-def _text(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
-
-
 _component = st.components.v2.component(
     "rankbook.grid",
     html='<div class="frame" tabindex="0" role="region"></div>',
-    css=f":host{{{palette.variables()}}}\n{read('shared.css')}\n{_text('grid.css')}",
-    js=_text("grid.js"),
+    css=f":host{{{palette.variables()}}}\n{read('shared.css')}\n{beside('grid.css')}",
+    js=beside("grid.js"),
 )
 
 

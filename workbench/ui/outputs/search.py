@@ -20,6 +20,7 @@ from evals.splits import Split
 from workbench.book.cells.search import SearchCell
 from workbench.book.output import Block, Hits
 from workbench.ui import blocks, document, errors
+from workbench.ui.address import put
 from workbench.ui.outputs import search_columns, search_sql, search_why
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.grounds import ground_of
@@ -104,7 +105,7 @@ def _split(shown: Shown, ground: Opened) -> Split | None:
 
 
 def _free(shown: Shown, hits: Hits) -> None:
-    key = _set(shown.key("query"), hits.query)
+    key = put(shown.key("query"), hits.query)
 
     def typed() -> None:
         if text := (st.session_state[key] or "").strip():
@@ -117,7 +118,7 @@ def _free(shown: Shown, hits: Hits) -> None:
 
 def _labelled(shown: Shown, hits: Hits, queries: Mapping[str, Query]) -> None:
     asked = hits.query_id if hits.query_id in queries else None
-    key = _set(shown.key("labelled"), asked)
+    key = put(shown.key("labelled"), asked)
 
     def chosen() -> None:
         if found := st.session_state[key]:
@@ -179,10 +180,3 @@ def _picks(shown: Shown, scorable: bool) -> None:
 def _ask(shown: Shown, **what: Any) -> None:
     """Another query in the cell, in the place of whatever it asks now."""
     shown.change({"query": None, "query_id": None, "pick": None, **what})
-
-
-def _set(key: str, value: Any) -> str:
-    """Only where it differs: setting it anew would wipe out what somebody is typing."""
-    if key not in st.session_state or st.session_state[key] != value:
-        st.session_state[key] = value
-    return key

@@ -11,16 +11,17 @@ import streamlit as st
 from core.explain import Told, words
 from evals.evaluation import Opened
 from evals.report import palette
+from workbench.behind.legs import LEGS
+from workbench.behind.search.labelling import Judged
 from workbench.book.cells.asking import Asked
 from workbench.book.cells.asking import asked as query_of
 from workbench.book.cells.search import pieces
 from workbench.book.output import FoundHit, HitColumn, Hits
 from workbench.ui.cards import badge_of, title_of
-from workbench.ui.labelling import Judged
 from workbench.ui.outputs import colours
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.beside import beside
-from workbench.ui.theme import LEGS, read
+from workbench.ui.theme import read
 
 Plain = dict[str, Any]
 TITLES = 12  # of the documents of one part of the overlap, in its tooltip

@@ -18,6 +18,7 @@ from evals.evaluation import Opened
 from evals.report.elements import el
 from workbench.book.output import Hits
 from workbench.ui import blocks
+from workbench.ui.address import put
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.beside import beside
 from workbench.ui.outputs.naming import Named, meant
@@ -85,10 +86,8 @@ async def _account(ground: Opened, query: str, variant: Variant, document: str) 
 
 def box(shown: Shown, card: tuple[int, str] | None) -> None:
     """Where a document is named that one misses."""
-    place, key = shown.selected, shown.key("missed")
-    named = place.document if place.against and card is None else ""
-    if key not in st.session_state or st.session_state[key] != named:
-        st.session_state[key] = named
+    place = shown.selected
+    key = put(shown.key("missed"), place.document if place.against and card is None else "")
 
     def typed() -> None:
         text = (st.session_state[key] or "").strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,13 +16,12 @@ from evals import evaluation
 from evals.board import METRICS
 from evals.evaluation import Opened, Wanted, every
 from evals.exchange import Foreign
-from evals.references import every_name
+from evals.references import every_name, variant_of
 from evals.running import run_store
 from workbench.behind.collections import uploads
 from workbench.behind.runs.asked import Asked
 from workbench.book.cells import evaluate as evaluate_cell
 from workbench.book.output import Output
-from workbench.commands.meant import until, variant
 from workbench.ui import address, blocks, errors
 from workbench.ui.outputs import waiting
 
@@ -100,14 +100,14 @@ def _evaluate(store: Store, asked: Asked, collections: list[str]) -> None:
 
 def _made(ground: Opened, split: str, names: list[str]) -> None:
     """The table of what was asked for last, once it is there: work that a reload finds again."""
-    made = [variant(ground.view, name) for name in names]
+    made = [variant_of(name, chunks=ground.view.finest) for name in names]
     ids = [f"{each.name} {each.id}" for each in made]
     version, digest = str(ground.view.row.version), ground.labelled.digest().hex()
     key = ("runs evaluated", ground.store.where, ground.view.name, version, digest, split, *ids)
 
-    async def work(listener: Listener, token: object) -> Output:
+    async def work(listener: Listener, token: asyncio.Event) -> Output:
         board, _ = await evaluation.evaluated(
-            until(ground, token), made, ground.split(split), Wanted(METRICS), progress=listener
+            ground.until(token), made, ground.split(split), Wanted(METRICS), progress=listener
         )
         return evaluate_cell.shown(board)
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import streamlit as st
 
+from workbench.behind.legs import LEGS
+from workbench.behind.search.labelling import Judged
 from workbench.behind.weights.weighing import Plain
+from workbench.ui.address import put
 from workbench.ui.cards import badge_of
-from workbench.ui.labelling import Judged
-from workbench.ui.theme import LEGS, read
+from workbench.ui.theme import read
 
 SCRIPTS = (
     "count",
@@ -103,7 +105,7 @@ class Controls:
         self, label: str, field: str, options: list[str], chosen: str, named: Callable[[str], str] = str, **look: Any
     ) -> None:
         """A select box for one field. Without a choice where the address names something that is not there."""
-        key = self._shown(field, chosen if chosen in options else None)
+        key = put(f"{self.name}.{field}", chosen if chosen in options else None)
         followed = self._followed(key, field)
         at = options.index(chosen) if chosen in options else None
         st.selectbox(label, options, at, format_func=named, key=key, placeholder="Choose", on_change=followed, **look)
@@ -111,21 +113,14 @@ class Controls:
     def several(self, label: str, field: str, options: list[str], chosen: list[str], most: int) -> None:
         """Some of the options, in the order of the options, separated by commas in the address."""
         known = [each for each in chosen if each in options]
-        key = self._shown(field, known)
+        key = put(f"{self.name}.{field}", known)
         followed = self._followed(key, field)
         st.multiselect(label, options, known, format_func=leg_label, key=key, max_selections=most, on_change=followed)
 
     def number(self, label: str, field: str, chosen: float, **look: Any) -> None:
-        key = self._shown(field, chosen)
+        key = put(f"{self.name}.{field}", chosen)
         followed = self._followed(key, field)
         st.number_input(label, 0.0, 1000.0, chosen, 5.0, format="%g", key=key, on_change=followed, **look)
-
-    def _shown(self, field: str, value: Any) -> str:
-        """Only where it differs: setting it anew would wipe out what somebody is typing."""
-        key = f"{self.name}.{field}"
-        if key not in st.session_state or st.session_state[key] != value:
-            st.session_state[key] = value
-        return key
 
     def _followed(self, key: str, field: str) -> Callable[[], None]:
         def follow() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core import bridge
-from core.embedding import embedder
+from core.embedding import embedder, is_served
 from core.legs import Leg, legs
 from core.legs.words import keywords_of
 from core.retriever import RequestContext, search
@@ -24,7 +24,7 @@ from core.store.levels import level
 from core.store.names import ITEMS
 from core.types import Hit
 from core.variant import Rollup, Variant
-from workbench.ui.marking import WORD
+from workbench.behind.search.marking import WORD
 
 SHOWN = 10
 
@@ -141,6 +141,6 @@ def warm(model: str) -> futures.Future[object]:
 
 
 async def _load(model: str) -> None:
-    if model.startswith("openai:"):
+    if is_served(model):
         return  # it is loaded elsewhere, and asking costs somebody money
     await embedder(model).embed(["warm up"], "query")

@@ -1,4 +1,4 @@
-"""What the planner would do with a statement, asked where a ranking's reader must be told. Runs nothing."""
+"""What the planner would do with a statement, asked where a reader must be told. Runs nothing."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 Segments = list[tuple[str, bool]]  # text, and whether it matched
 
@@ -57,6 +58,11 @@ def marked(text: str, keywords: Sequence[str]) -> Segments:
         at = end
     segments.append((text[at:], False))
     return [segment for segment in segments if segment[0]]
+
+
+def plain(segments: Segments) -> list[list[Any]]:
+    """As a component is given them."""
+    return [list(segment) for segment in segments]
 
 
 def snippet(text: str, keywords: Sequence[str], width: int = WIDTH) -> Segments:

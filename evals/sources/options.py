@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from evals.sources import Source
+from core.errors import SpecError
+from evals.sources import Source, guess, source_from, sources
 
 
 def source_of(origin: str, kind: str | None, options: list[str]) -> Source:
-    from evals.sources import guess, source_from
-
+    """The source of that kind, or the one that `origin` is taken for, with these options."""
     chosen = _nested(options)
     if kind is not None:
-        from evals.sources import sources
-
         first = next(iter(sources[kind].model_fields))
         return source_from({"kind": kind, **({} if first in chosen else {first: origin}), **chosen})
     guessed = guess(origin)
@@ -23,8 +20,6 @@ def source_of(origin: str, kind: str | None, options: list[str]) -> Source:
 
 def _nested(options: list[str]) -> dict[str, Any]:
     """`a.b=c` as {"a": {"b": "c"}}, so that every option of every source can be given."""
-    from core.errors import SpecError
-
     made: dict[str, Any] = {}
     for option in options:
         path, equals, value = option.partition("=")

@@ -5,7 +5,7 @@ Owns what counts as judged already and what a queue holds. The orders are `pooli
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import InputError
+from core.store import names
 from core.store.collections import View
 from core.store.engine import Store
 from core.types import Flaw, Place, Row
@@ -33,6 +34,7 @@ from evals.judging.judgements import (
 )
 from evals.judging.pooling import Outlook, Pair, by_depth, hidden, pool, settling
 from evals.labels import check_labels
+from evals.query_sets import Labelled
 from evals.runs import Run
 from evals.sources.qrels import read_qrels
 from evals.sources.trees import open_file, require_file
@@ -181,6 +183,10 @@ async def agreed(store: Store, view: View, *, name: str = query_sets.DEFAULT) ->
     return Agreed(stood, counts, agreement(people), held)
 
 
+class WouldLose(InputError):
+    """A query set of that name is there, and no earlier merge made it: labels that nobody else has would go."""
+
+
 async def merge_into(
     store: Store,
     view: View,
@@ -190,16 +196,45 @@ async def merge_into(
     split: str = "test",
     models: bool = False,
     overrule: bool = False,
+    overwrite: bool = False,
 ) -> tuple[Merged, bool]:
     """Keep a query set with the judgements that hold as labels, under `into`; and whether that changed anything.
 
-    Under another name than `name`, what came with the collection stays apart from what was judged, for good.
+    Under another name than `name`, what came with the collection stays apart from what was judged, for good. A set
+    that an earlier merge made follows; any other one of that name is only replaced where `overwrite` says so.
     """
-    base = await query_sets.load(store, view.name, name=name)
-    if not base.queries:
-        raise InputError(
-            f"{view.name!r} has no query set {name!r}, or an empty one. See `rankbook queries add --help`."
-        )
-    settled = resolved((await standing(store, view)).current, models=models)
-    made = merged(base, settled, split=split, overrule=overrule)
-    return made, await query_sets.keep(store, view.name, made.labelled, name=into)
+    into = names.checked(into, what="The query set's name")
+    async with query_sets.changing(store, view.name, into):
+        base = await query_sets.load(store, view.name, name=name)
+        if not base.queries:
+            raise InputError(
+                f"{view.name!r} has no query set {name!r}, or an empty one. See `rankbook queries add --help`."
+            )
+        stood = await standing(store, view)
+        made = merged(base, resolved(stood.current, models=models), split=split, overrule=overrule)
+        if into != name and not overwrite:
+            there = await query_sets.load(store, view.name, name=into)
+            judged = resolved((*stood.current, *stood.stale), models=models)
+            if lost := _lost(there, base, made.labelled, {(split, *pair) for pair in judged}):
+                raise WouldLose(
+                    f"The query set {into!r} is there already, and was not made of {name!r} by merging: {lost}. Choose "
+                    "another name, or say that it may be overwritten (`--overwrite`)."
+                )
+        return made, await query_sets.keep(store, view.name, made.labelled, name=into)
+
+
+def _lost(there: Labelled, base: Labelled, made: Labelled, judged: Collection[tuple[str, str, str]]) -> str:
+    """What would be lost of the set that is there, in words; empty where nothing would.
+
+    An earlier merge of this base has its queries and all its labels, and differs in pairs that were judged alone.
+    """
+    if there == Labelled():
+        return ""
+    alike = (there.queries, there.spans, there.exclusions) == (base.queries, base.spans, base.exclusions)
+    labels = {(label.split, label.query_id, label.item_id): label for label in there.labels}
+    earlier = alike and all((label.split, label.query_id, label.item_id) in labels for label in base.labels)
+    kept = set(made.labels)
+    gone = [at for at, label in labels.items() if label not in kept and not (earlier and at in judged)]
+    if gone:
+        return f"{len(gone):,} of its {len(labels):,} labels would be lost"
+    return "" if alike else "its queries, spans or exclusions would be lost"

@@ -9,7 +9,9 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import streamlit as st
@@ -33,11 +35,14 @@ from evals.running import run_store
 from tests.app.corpus import HOSTILE, KETTLES, SCRIPT, Listed
 from tests.app.test_search_page import handed, visit, written
 from tests.unit.misbehaving import Reply, completion, serving
+from workbench.access import gate
+from workbench.access.sign_in import SETTING
 from workbench.behind import jobs
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging import sitting as judging_sitting
 from workbench.behind.judging.asked import Asked
 from workbench.behind.judging.sitting import Act, Pool, Sitting
+from workbench.ui import sign_in
 from workbench.ui.judging import judging as desk
 
 SOURCE = Listed(
@@ -345,6 +350,85 @@ def test_for_agreement_a_judge_is_asked_for_what_others_judged(store, page, name
     assert found.agreed.people.shared == 1
 
 
+# -- signed in ---------------------------------------------------------------------------------------------------------
+
+SECRETS = """
+[auth]
+redirect_uri = "https://rankbook.example.org/oauth2callback"
+client_id = "rankbook"
+client_secret = "planted"
+server_metadata_url = "https://accounts.example.org/.well-known/openid-configuration"
+cookie_secret = "planted-planted-planted-planted-planted"
+"""
+GRACE = {"is_logged_in": True, "sub": "7", "email": "Grace@example.org", "email_verified": True, "name": "Ada"}
+
+
+@pytest.fixture
+def signed_in(page: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
+    """The page where people sign in, as Grace has it."""
+    file = tmp_path / "secrets.toml"
+    file.touch(0o600)
+    file.write_text(SECRETS)
+    monkeypatch.setenv(SETTING, str(file))
+    gate.forget()
+    page.user = GRACE
+    yield page
+    gate.forget()
+
+
+def test_who_is_signed_in_grades_and_takes_back_under_that_name_whatever_the_address_says(store, signed_in, name):
+    ada = Judgement("q2", "teapot", "ada", 3, a_task(store, name).item.version)
+    bridge.run(judging.give(store, name, [ada]))
+    visit(signed_in, collection=name, judge="ada", variants="bm25\nfulltext", split="test", begun="1")
+    assert settled(signed_in, "grace@example.org judges")
+    (shown_as,) = [each for each in signed_in.text_input if each.label == "You grade as"]
+    assert (shown_as.value, shown_as.disabled) == ("grace@example.org", True)
+    assert "Your name" not in [each.label for each in signed_in.text_input]
+    found = Sittings.of(Asked(collection=name, judge="grace@example.org"))
+    (query, item), *_ = found.tasks
+    bridge.run(found.take(Act("grade", (query, item), 2, "hers")))
+    assert (query, item, "grace@example.org", 2, "hers") in kept(store, name)
+    for _ in range(3):
+        bridge.run(found.take(Act("undo")))
+    assert kept(store, name) == [("q2", "teapot", "ada", 3, "")]
+
+
+def cell(text: str) -> None:
+    from tests.app.test_judge_cell import play
+
+    play(text)
+
+
+def test_a_cell_leads_whoever_is_signed_in_to_a_sitting_of_their_own(signed_in, name):
+    for more, label in (("", f"Judge the {UNJUDGED} that are left"), ("again = true\n", "Open the judging page")):
+        options = f'collection = "{name}"\nvariants = ["bm25", "fulltext"]\njudge = "ada"\n{more}'
+        page = AppTest.from_function(cell, args=(f"```judge it\n{options}```\n",), default_timeout=60)
+        page.user = GRACE
+        (link,) = visit(page).get("link_button")
+        said = Asked.of({key: values[0] for key, values in parse_qs(urlsplit(link.proto.url).query).items()})
+        assert (said.judge, link.proto.label) == ("grace@example.org", label)
+
+
+@pytest.mark.parametrize(
+    ("told", "signs"),
+    [
+        ({"sub": "7", "email": " Grace@Example.org", "email_verified": True}, "grace@example.org"),
+        ({"sub": "7", "email": "ada@example.org", "email_verified": False}, "sub:7"),
+        ({"sub": "7", "email": "ada@example.org"}, "sub:7"),
+        ({"sub": "ada@example.org", "name": "ada", "preferred_username": "ada"}, "sub:ada@example.org"),
+    ],
+)
+def test_grades_are_signed_with_what_the_provider_vouches_for(told, signs):
+    assert sign_in.grader(told) == signs
+
+
+def test_whom_the_provider_does_not_name_grades_nothing():
+    with pytest.raises(InputError, match="cannot be signed"):
+        sign_in.grader({"name": "ada", "email": "ada@example.org"})
+    with pytest.raises(InputError, match="language models sign as"):
+        sign_in.grader({"sub": "7", "email": "llm:me", "email_verified": True})
+
+
 # -- what it comes to --------------------------------------------------------------------------------------------------
 
 
@@ -413,6 +497,21 @@ def test_judgements_become_labels_of_a_query_set(store, page, name):
     page.button(key="judging.merge").click().run()
     labels = bridge.run(query_sets.load(store, name, name="mine")).labels
     assert (query, item, 3) in [(each.query_id, each.item_id, each.grade) for each in labels]
+
+
+def test_a_query_set_of_that_name_is_replaced_only_after_a_question(store, page, name):
+    gold = query_sets.Labelled(SOURCE.asked, (Label("q1", "warranty", 3), Label("q2", "descale", 1)))
+    bridge.run(query_sets.keep(store, name, gold, name="gold"))
+    begin(page, name)
+    query, item = grade(page, 1, 3)
+    assert settled(page, f"{UNJUDGED - 1} are left.")
+    page.text_input(key="judging.into").set_value("gold").run()
+    page.button(key="judging.merge").click().run()
+    assert "labels would be lost" in written(page)
+    assert bridge.run(query_sets.load(store, name, name="gold")).labels == gold.labels
+    page.button(key="judging.overwrite").click().run()
+    assert "has 1 judgements among its labels now" in written(page)
+    assert Label(query, item, 3) in bridge.run(query_sets.load(store, name, name="gold")).labels
 
 
 def test_two_are_settled_by_what_tells_them_apart(page, name):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
@@ -19,7 +23,10 @@ from evals.references import variant_of
 from evals.running import run_store
 from evals.store import chain
 from tests.app.corpus import NOTEBOOK
+from tests.app.test_search_page import handed
+from tests.unit.misbehaving import Endpoint, Reply, completion, serving
 from workbench.access.rights import JUDGES
+from workbench.behind import jobs
 from workbench.behind.weights import taken
 from workbench.book import desks
 from workbench.book.desk import Desk
@@ -159,6 +166,94 @@ def test_nobody_gets_at_another_roles_desk_or_its_work():
 def test_no_reader_lets_a_notebook_ask_what_costs_money():
     with pytest.raises(NotAllowed, match="may cost money"):
         desk(VIEWER).run(["scores"], allowed=True)
+
+
+# -- judging ---------------------------------------------------------------------------------------------------------
+
+
+def marks(body: dict[str, Any]) -> Reply:
+    given = json.loads(body["messages"][1]["content"])["candidates"]
+    return completion({"results": [{"chunk_id": each["id"], "relevance_score": 2} for each in given]})
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    """A language model that is configured, and a kept variant that asks it for every query."""
+    with serving(marks) as found:
+        monkeypatch.setenv("RANKBOOK_LLM_URL", found.url)
+        monkeypatch.setenv("RANKBOOK_LLM_MODEL", "small")
+        st.cache_resource.clear()  # what is opened knows the environment of then
+        asking = kept_variants.keep('name = "asking"\n[[leg]]\nkind = "bm25"\n[rerank]\nmethod = "llm"\n')
+        yield found
+        kept_variants.drop(asking.name)
+        st.cache_resource.clear()
+        forget_sittings()
+
+
+def forget_sittings() -> None:
+    for key, _ in jobs.begun():
+        if key[0] == "sitting":
+            jobs.forget(key)
+
+
+def sitting(role: str, variants: str = "asking") -> AppTest:
+    """The judging page of an address that begins at once, when it has come to something."""
+    app = seen("judging", role, collection="kettles", judge="grace", variants=variants, split="test", begun="1")
+    return settled(app)
+
+
+def settled(app: AppTest) -> AppTest:
+    until = time.monotonic() + 60
+    while "Stop" in labels(app) and time.monotonic() < until:
+        app.run()
+    assert not app.exception
+    return app
+
+
+def test_a_sitting_that_costs_money_is_begun_by_editors_alone_and_after_a_question(endpoint):
+    for _ in range(2):
+        app = sitting(JUDGE)
+        assert "only editors may begin what asks a language model" in words(app)
+        assert "Send and begin" not in labels(app)
+    app = sitting(EDITOR)
+    assert "asking, for each of" in words(app)
+    assert "The reranking asks small" in words(app)
+    assert endpoint.asked == []
+    app.button(key="judging.send").click().run()
+    assert "grace judges" in words(settled(app))
+    assert endpoint.asked
+    before = len(endpoint.asked)
+    forget_sittings()
+    for role in (JUDGE, EDITOR):  # what is kept asks nobody again
+        assert "grace judges" in words(sitting(role))
+    assert len(endpoint.asked) == before
+
+
+def test_what_is_all_done_here_is_begun_by_judges_without_a_question(endpoint):
+    assert "grace judges" in words(sitting(JUDGE, "bm25"))
+    assert endpoint.asked == []
+
+
+def test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges(endpoint):
+    from workbench.ui.judging import side
+
+    assert handed(sitting(EDITOR, "bm25"), "judging.desk")["suggests"]
+    app = sitting(JUDGE, "bm25")
+    assert handed(app, "judging.desk")["suggests"] == ""
+    assert "Suggestions by a language model" not in {each.label for each in app.expander}
+    found = next(job.result() for key, job in reversed(jobs.begun()) if key[0] == "sitting" and "as judge" in key[1])
+    with pytest.raises(NotAllowed, match="only editors may ask a language model"):
+        side.asking(found)(next(iter(found.tasks)))
+    assert endpoint.asked == []
+
+
+def test_labels_are_made_of_judgements_by_editors_alone():
+    for role, offered in ((EDITOR, True), (JUDGE, False)):
+        app = sitting(role, "bm25")
+        until = time.monotonic() + 20
+        while "Take the labels along" not in {each.label for each in app.expander} and time.monotonic() < until:
+            app.run()
+        assert ("Make them labels" in labels(app)) is offered
 
 
 def test_a_viewer_runs_a_cell_and_nothing_of_it_is_kept(store):

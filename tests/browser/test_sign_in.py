@@ -42,6 +42,7 @@ default = "none"
 SERVE = "import sys; from workbench.serve import serve; sys.exit(serve({port}, '0.0.0.0', False, log_format='json'))"
 ADA = {"sub": "1", "email": "ada@example.org", "email_verified": True, "name": "Ada *Lovelace*"}
 VERA = {"sub": "2", "email": "vera@example.org", "email_verified": True, "name": "Vera"}
+GRACE = {"sub": "4", "email": "Grace@example.org", "email_verified": True, "name": "Ada *Lovelace*"}
 STRANGER = {"sub": "3", "email": "eve@example.org", "email_verified": True, "name": "Eve"}
 
 
@@ -171,6 +172,19 @@ def test_a_viewer_is_offered_nothing_that_changes_something(window, served, idp)
     expect(page.get_by_text("Documents", exact=True).first).to_be_visible()
     expect(page.get_by_role("button", name="Add a collection")).to_have_count(0)
     expect(page.get_by_text("Export, drop")).to_have_count(0)
+
+
+def test_a_judge_grades_under_the_name_of_the_sign_in_whatever_the_address_says(window, served, idp, picture):
+    page = sign_in(window, served, idp, GRACE)
+    expect(page.get_by_role("link", name="Judge")).to_be_visible()
+    page.goto(served.address + "/judge?collection=kettles&judge=ada@example.org&variants=bm25&split=test")
+    name = page.get_by_role("textbox", name="You grade as")
+    expect(name).to_have_value("grace@example.org")
+    expect(name).to_be_disabled()
+    expect(page.get_by_role("textbox", name="Your name")).to_have_count(0)
+    picture(page, "judge-signed-in")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_text("grace@example.org judges")).to_be_visible()
 
 
 def test_who_is_signed_in_and_has_no_role_does_not_come_in(window, served, idp):

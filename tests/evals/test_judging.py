@@ -17,7 +17,7 @@ from core.types import Flaw, Item, Query
 from evals import query_sets
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement, Resolved, ShownItem, merged, qrels, resolved, with_judgements
-from evals.judging.queue import QueueSpec, agreed, from_file, merge_into, queue
+from evals.judging.queue import QueueSpec, WouldLose, agreed, from_file, merge_into, queue
 from evals.labels import Exclusion, Label
 from evals.query_sets import Labelled
 from evals.rankings import Ranked
@@ -185,6 +185,49 @@ def test_merging_into_a_set_of_its_own_leaves_the_other_as_it_came_and_is_read_b
     assert not bridge.run(merge_into(store, view, "judged"))[1]
     with pytest.raises(InputError, match="no query set 'nowhere'"):
         bridge.run(merge_into(store, view, "judged", name="nowhere"))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        Labelled(QUERIES, (Label("q1", "toaster", 3), Label("q2", "toaster", 1))),  # labels by hand
+        Labelled(QUERIES, (*LABELLED.labels, Label("q1", "teapot", 1, "train"))),  # judged, in another split
+        Labelled(QUERIES, (Label("q1", "teapot", 0),)),  # judged, and graded otherwise by hand
+        Labelled(QUERIES[:1], (Label("q1", "kettle", 2),)),  # a choice of queries
+        Labelled(QUERIES, LABELLED.labels, exclusions=(Exclusion("q1", "bill"),)),
+    ],
+)
+def test_a_set_that_no_merge_made_is_only_replaced_where_that_is_said(store, view, own):
+    bridge.run(query_sets.keep(store, view.name, own, name="gold"))
+    before = bridge.run(query_sets.load(store, view.name, name="gold"))
+    give(store, view, judged(grade=2))
+    with pytest.raises(WouldLose, match=r"'gold' is there already.*another name.*--overwrite"):
+        bridge.run(merge_into(store, view, "gold"))
+    assert bridge.run(query_sets.load(store, view.name, name="gold")) == before
+    made, changed = bridge.run(merge_into(store, view, "gold", overwrite=True))
+    assert changed
+    assert bridge.run(query_sets.load(store, view.name, name="gold")) == made.labelled
+
+
+def test_what_is_lost_of_a_set_is_counted(store, view):
+    own = Labelled(QUERIES, (LABELLED.labels[0], Label("q1", "toaster", 3), Label("q2", "toaster", 1)))
+    bridge.run(query_sets.keep(store, view.name, own, name="gold"))
+    with pytest.raises(WouldLose, match="2 of its 3 labels would be lost"):
+        bridge.run(merge_into(store, view, "gold"))
+
+
+def test_merging_again_after_more_judgements_asks_nothing(store, view):
+    give(store, view, judged(grade=1))
+    bridge.run(merge_into(store, view, "judged"))
+    give(store, view, judged(grade=3), judged("q2", "toaster", 2))  # another word on the first, and a new one
+    made, changed = bridge.run(merge_into(store, view, "judged"))
+    assert changed
+    assert {Label("q1", "teapot", 3), Label("q2", "toaster", 2)} <= set(made.labelled.labels)
+    ingest(store, view.name, [Item("teapot", "Changed.", "Teapot")])
+    made, changed = bridge.run(merge_into(store, view, "judged"))
+    assert changed
+    assert Label("q1", "teapot", 3) not in made.labelled.labels
+    assert bridge.run(merge_into(store, view, "default"))[1]  # into itself nothing is lost
 
 
 def test_stale_judgements_are_merged_nowhere(store, view):

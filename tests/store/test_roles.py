@@ -239,6 +239,14 @@ def test_a_judge_may_not_either_but_for_judging(stores, view, table):
         bridge.run(writes(view)[table](stores[JUDGE]))
 
 
+@pytest.mark.parametrize("table", ["labels", "queries", "query_sets"])
+def test_a_judge_makes_changes_and_takes_no_label(stores, table):
+    for statement in ("INSERT INTO {} DEFAULT VALUES", "UPDATE {} SET {} = {}", "DELETE FROM {}"):
+        column = "grade" if table == "labels" else "id" if table == "queries" else "name"
+        asked = statement.format(f"rankbook.{table}", column, column)
+        assert said(stores[JUDGE], asked) is REFUSED, asked
+
+
 def test_a_judge_grades_changes_a_grade_takes_it_back_and_votes(store, stores, view):
     judge, contest = stores[JUDGE], Contest.of(view.name, {"Words": WORDS})
     first = Judgement("q1", "d00001", "grace", 1, b"v", False, "")

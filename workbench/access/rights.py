@@ -1,4 +1,6 @@
-"""What judges write besides reading everything. The server enforces it; see `core.store.granting`."""
+"""What judges write besides reading everything: their grades and votes, and no labels, which are editors' to make of
+them. The server enforces it; see `core.store.granting`.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +11,4 @@ from core.store.granting import Right
 JUDGES: Final = (
     Right("judgements", "INSERT, UPDATE, DELETE"),  # a grade that is taken back is deleted
     Right("votes", "INSERT, UPDATE (choice, voted_at)"),
-    Right("labels", "INSERT, UPDATE"),
 )

@@ -20,13 +20,13 @@ app = typer.Typer(no_args_is_help=True, help="Judgements: queue, grade, agreemen
 Runs = Annotated[
     list[str], typer.Argument(metavar="RUN...", help="Runs by name or the beginning of their id: rankbook runs list.")
 ]
-Judge = Annotated[str | None, typer.Option("--judge", "-j", help="Who judges; by default who is logged in here.")]
-Split = Annotated[str | None, typer.Option(help="The runs over this split, where a name has runs over several.")]
+Judge = Annotated[str | None, typer.Option("--judge", "-j", help="Who judges; by default the user who is logged in.")]
+Split = Annotated[str | None, typer.Option(help="Take the runs over this split, where a name has runs over several.")]
 Order = Annotated[str, typer.Option(help="settle (two runs, soonest), depth (round by round), or auto.")]
 Metric = Annotated[str, typer.Option(help="What is to be settled: ndcg@K, precision@K or recall@K.")]
 Depth = Annotated[int, typer.Option(min=1, max=1000, help="How deep the pool by depth goes.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="How many pairs; by default what is enough.")]
-Seed = Annotated[int, typer.Option(help="The order in which equals are shown.")]
+Seed = Annotated[int, typer.Option(help="Of the order in which equals are shown.")]
 Again = Annotated[bool, typer.Option("--again", help="Also what others judged: for agreement.")]
 
 
@@ -86,7 +86,7 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """What to judge next: of two runs what would settle them soonest, of more the top of each, round by round.
+    """List what to judge next: what would settle two runs soonest, or of more runs the top of each, round by round.
 
     Neither run nor rank is shown, so that a judge is not led by them.
 
@@ -116,7 +116,7 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
 def grade(  # noqa: PLR0913, PLR0917 - a flag each
     collection: Collection,
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN...]", help="Runs whose queue is worked off; none with --file.")
+        list[str] | None, typer.Argument(metavar="[RUN...]", help="Runs whose queue to judge; none with --file.")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Grades from a file: query, document, grade; or TREC's.")] = None,
     split: Split = None,

@@ -28,7 +28,7 @@ def opened_collection(collection: str) -> tuple[Store, View]:
 
 
 def agreement(collection: Collection, queries: Queries = "default", *, as_json: telling.AsJson = False) -> None:
-    """How far judges agree, and what a language model's grades are worth beside people's.
+    """Show how far judges agree, and how a language model's grades compare with people's.
 
     \b
     rankbook judge agreement handbook
@@ -71,11 +71,14 @@ def merge(
     queries: Queries = "default",
     split: Annotated[str, typer.Option(help="The split that they become labels of.")] = "test",
     models: Models = False,
-    overrule: Annotated[bool, typer.Option("--overrule", help="Judgements take the place of labels there.")] = False,
+    overrule: Annotated[bool, typer.Option("--overrule", help="Judgements replace labels that are there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a query set of that name, with labels of its own.")
+    ] = False,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Judgements as labels. Several judges' grades become their median, the lower of the middle two.
+    """Turn judgements into labels. Several judges' grades become their median, the lower of the middle two.
 
     A query set with new labels is another one: runs over it are not compared with those made before.
 
@@ -92,7 +95,7 @@ def merge(
     opened, view = opened_collection(collection)
     into = names.checked(into, what="The query set's name")
     made, changed = bridge.run(
-        merge_into(opened, view, into, name=queries, split=split, models=models, overrule=overrule)
+        merge_into(opened, view, into, name=queries, split=split, models=models, overrule=overrule, overwrite=overwrite)
     )
     origins = Counter(made.origins.values())
     told = ", ".join(f"{count} from {origin}" for origin, count in sorted(origins.items())) or "none"
@@ -110,7 +113,7 @@ def export(
     ] = "trec",
     models: Models = False,
 ) -> None:
-    """Judgements as a qrels file: one grade a pair, people's only unless --models. Stale ones are left out.
+    """Write judgements as a qrels file: one grade per pair, people's only unless --models. Stale ones are left out.
 
     \b
     rankbook judge export handbook > judged.qrels

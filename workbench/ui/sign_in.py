@@ -8,8 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from core.errors import RankbookError
+from core.errors import InputError, RankbookError
+from evals.judging.judgements import signed
 from workbench import logs
+from workbench.access import gate as access
 from workbench.access.gate import Gate
 from workbench.ui.theme import read
 
@@ -28,6 +30,27 @@ def role(gate: Gate, of: Mapping[str, Any]) -> str | None:
     except RankbookError as error:
         logs.told("access_unreadable", error=str(error))
         return None
+
+
+def signs() -> str | None:
+    """By what name whoever looks grades, whatever an address says; None where nobody signs in, and they say it."""
+    return None if access.current() is None else grader(told())
+
+
+def grader(of: Mapping[str, Any]) -> str:
+    """The address that the provider vouches for, else its own mark of that person; never what people call themselves.
+
+    The mark is told apart from addresses: with some providers people choose it.
+    """
+    address = str(of.get("email") or "").strip().casefold()
+    if address and of.get("email_verified") in (True, "true"):
+        return signed(address)
+    if not (mark := str(of.get("sub") or "").strip()):
+        raise InputError(
+            "Your sign-in says neither a verified address nor who you are, so your grades cannot be signed. Whoever "
+            "runs this workbench can have the provider send `email` or `sub`."
+        )
+    return signed(f"sub:{mark}")
 
 
 def draw(gate: Gate, of: Mapping[str, Any]) -> None:

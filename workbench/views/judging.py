@@ -13,7 +13,7 @@ from evals import evaluation
 from evals.query_sets import DEFAULT
 from workbench.behind.judging import asked as judging_asked
 from workbench.behind.judging.asked import Asked
-from workbench.ui import address
+from workbench.ui import address, sign_in
 from workbench.ui.judging import desk as judging_desk
 from workbench.ui.judging import setup as judging_setup
 from workbench.ui.outputs.grounds import opened
@@ -32,13 +32,14 @@ def render(store: Store) -> None:
     if not names:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
-    asked = _filled(Asked.of(address.said()), names)
+    signs = sign_in.signs()
+    asked = _filled(Asked.of(address.said()), names, signs)
     begun = bool(asked.begun) and not asked.missing
     with st.expander("What is judged, and by whom", expanded=not begun, icon=":material/tune:"):
         places = judging_setup.where(store, asked, names)
         ground, mark = opened(store, asked.collection, asked.query_set)
         asked = replace(asked, split=asked.split or evaluation.every(ground.labelled))
-        judging_setup.how(store, asked, ground, places)
+        judging_setup.how(store, asked, ground, places, signs)
     if judging_setup.refused(asked):
         return
     if begun:
@@ -47,12 +48,13 @@ def render(store: Store) -> None:
         st.html(f'<div class="rb-nothing">{INVITATION}</div>')
 
 
-def _filled(asked: Asked, names: list[str]) -> Asked:
-    """With what holds where the address says nothing."""
+def _filled(asked: Asked, names: list[str], signs: str | None) -> Asked:
+    """With what holds where the address says nothing; whoever signed in judges, whatever it says."""
     return replace(
         asked,
         collection=asked.collection or (DEMO if DEMO in names else names[0]),
         query_set=asked.query_set or DEFAULT,
+        judge=asked.judge if signs is None else signs,
         depth=asked.depth or judging_asked.DEPTH,
         metric=asked.metric or judging_asked.METRICS[0],
         many=asked.many or judging_asked.SITTING,

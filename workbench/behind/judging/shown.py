@@ -29,7 +29,7 @@ from evals.judging.judgements import Judgement, Resolved, Task
 from evals.judging.language_model import ModelJudge, grade
 from evals.judging.pooling import Outlook, Pair, pool, settling
 from evals.judging.queue import Agreed, QueueSpec, agreed
-from evals.references import every_name
+from evals.references import every_name, variant_of
 from evals.report.texts import line
 from evals.running import run_store
 from evals.runs import Run
@@ -37,7 +37,6 @@ from evals.splits import Grades, Split
 from evals.statistics.verdicts import Rules
 from evals.store import Judgement as StoredJudgement
 from workbench.book.output import Block, Said, Table, TableCell
-from workbench.commands.meant import variant
 
 Form = Literal["trec", "beir"]
 LONGEST: Final = 120  # characters of a text in a table
@@ -51,7 +50,7 @@ async def entry(ground: Opened, split: str, name: str) -> Variant | Run:
     """A variant known by name, or a kept run. No file: an address may come from anybody."""
     known = every_name()
     if name in known:
-        return variant(ground.view, name)
+        return variant_of(name, chunks=ground.view.finest)
     try:
         found = await run_store.load(ground.store, name, collection=ground.view.name, split=split)
     except UnknownName as error:

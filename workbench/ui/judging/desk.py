@@ -5,6 +5,7 @@ Each part is a fragment: a grade redraws the desk, and nothing waits for the sco
 
 from __future__ import annotations
 
+import asyncio
 import html
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,16 +13,18 @@ from functools import partial
 import streamlit as st
 
 from core import bridge
+from core.store import roles
 from core.store.progress import Listener
 from evals.evaluation import Opened
 from workbench.behind import jobs
-from workbench.behind.jobs import Key
+from workbench.behind.jobs import Job, Key
+from workbench.behind.judging import sending as judging_sending
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging import sitting as judging_sitting
 from workbench.behind.judging.asked import Asked
+from workbench.behind.judging.sending import Sends
 from workbench.behind.judging.sitting import Pool, Sitting
-from workbench.commands.meant import until
-from workbench.ui import address
+from workbench.ui import address, errors, may
 from workbench.ui.judging import judging
 from workbench.ui.judging import side as judging_side
 from workbench.ui.judging.judging import Desk, Span
@@ -33,12 +36,40 @@ KEPT = 200  # documents whose passages a session remembers
 def draw(ground: Opened, mark: str, asked: Asked) -> None:
     """The sitting of that judge and pool; while its runs are made, how far they are."""
     key: Key = ("sitting", mark, *asked.pool)
-    work = jobs.begin(key, "Preparing the sitting", partial(begun, ground, asked))
+    work = jobs.find(key) or _begin(key, ground, asked)
     if not waiting.under_way("judging.sitting", key, work):
         return
-    sitting: Sitting = work.result()
+    if work.problem is not None:
+        jobs.forget(key)  # another try begins where this one did: with the question, if it may cost money
+    found: Sitting | Sends = work.result()
+    if isinstance(found, Sends):
+        _asks(key, ground, asked, found)
+    else:
+        _sitting(key, ground, asked, found)
+
+
+def _begin(key: Key, ground: Opened, asked: Asked, *, allowed: bool = False) -> Job[Sitting | Sends]:
+    return jobs.begin(key, "Preparing the sitting", partial(begun, ground, asked, allowed=allowed))
+
+
+def _asks(key: Key, ground: Opened, asked: Asked, found: Sends) -> None:
+    """What would be spent, before anything is."""
+
+    def send() -> None:
+        jobs.forget(key)
+        _begin(key, ground, asked, allowed=True)
+
+    lines = "".join(f"<p>{errors.as_html(each)}</p>" for each in found.sentences)
+    st.html(
+        '<div class="rb-box rb-note" role="note"><strong>These runs send texts to a model elsewhere, which may cost '
+        f"money</strong>{lines}</div>"
+    )
+    st.button("Send and begin", key="judging.send", icon=":material/payments:", on_click=send)
+
+
+def _sitting(key: Key, ground: Opened, asked: Asked, sitting: Sitting) -> None:
     st.html(f'<p class="rb-summary">{html.escape(told(asked, sitting))}</p>')
-    name, way = judging_side.model()
+    name, way = judging_side.model() if may.edit(ground.store) else ("", "")
     desk, side = st.columns([9, 5], gap="medium")
     with desk:
         _desk(key, ground, sitting, asked, name)
@@ -46,15 +77,21 @@ def draw(ground: Opened, mark: str, asked: Asked) -> None:
         if name:
             judging_side.suggestion(sitting, name)
         judging_side.follow(key, ground, sitting)
-        if not name:
+        if way:
             judging_side.without_model(way)
 
 
-async def begun(ground: Opened, asked: Asked, listener: Listener, token: object) -> Sitting:
-    """Runs made or found, and the queue of them."""
-    here = until(ground, token)
+async def begun(
+    ground: Opened, asked: Asked, listener: Listener, token: asyncio.Event, *, allowed: bool
+) -> Sitting | Sends:
+    """Runs made or found, and the queue of them; where making them sends something, only once somebody allowed it."""
+    here = ground.until(token)
     split = here.any_split(asked.split)
     entries = [await judging_shown.entry(here, asked.split, name) for name in asked.entries]
+    if sends := await judging_sending.announced(here, entries, split):
+        roles.refuse_reader(ground.store, "begin what asks a language model or sends texts away, which may cost money")
+        if not allowed:
+            return sends
     runs = await judging_shown.runs_of(here, entries, split, listener)
     pool = Pool(tuple(runs), split, asked.spec(), asked.most, asked.lists)
     return await judging_sitting.opened(here.store, here.view, asked.judge, pool)

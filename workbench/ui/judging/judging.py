@@ -19,8 +19,8 @@ from evals.judging.agreement import PairId
 from evals.judging.judgements import Task
 from evals.judging.language_model import SCALE
 from workbench.behind.judging.sitting import Act, Sitting
+from workbench.behind.search.marking import marked
 from workbench.ui import cards, errors
-from workbench.ui.marking import marked
 from workbench.ui.theme import read
 
 Plain = dict[str, Any]

@@ -39,20 +39,13 @@ def where(store: Store, asked: Asked, names: list[str]) -> Iterator[DeltaGenerat
     return places
 
 
-def how(store: Store, asked: Asked, ground: Opened, places: Iterator[DeltaGenerator]) -> None:
-    """Who judges what, how deep, and how it is shown."""
+def how(store: Store, asked: Asked, ground: Opened, places: Iterator[DeltaGenerator], signs: str | None) -> None:
+    """Who judges what, how deep, and how it is shown. Whoever signed in grades under that name, and chooses none."""
     with next(places):
         splits = [*ground.labelled.splits, "all"]
         address.chooser(NAME, "Labelled queries", "split", splits, asked.split, clears=("variants", *CLEARED))
     with next(places):
-        address.text(
-            NAME,
-            "Your name",
-            "judge",
-            asked.judge,
-            max_chars=judging_asked.LONGEST_NAME,
-            help="No password: it signs your grades.",
-        )
+        _whose(asked, signs)
     what, whose = st.columns(2)
     with what:
         _tabs("What to judge", "what", WHAT, asked.what)
@@ -60,6 +53,20 @@ def how(store: Store, asked: Asked, ground: Opened, places: Iterator[DeltaGenera
         _variants(store, asked)
     _details(asked)
     _begin(asked)
+
+
+def _whose(asked: Asked, signs: str | None) -> None:
+    if signs is not None:
+        st.text_input("You grade as", signs, disabled=True, help="You are signed in with it: it signs your grades.")
+        return
+    address.text(
+        NAME,
+        "Your name",
+        "judge",
+        asked.judge,
+        max_chars=judging_asked.LONGEST_NAME,
+        help="No password: it signs your grades.",
+    )
 
 
 def _details(asked: Asked) -> None:

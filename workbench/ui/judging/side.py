@@ -14,21 +14,24 @@ import streamlit as st
 from core import bridge
 from core.errors import RankbookError
 from core.resources import Resources
+from core.store import roles
 from evals.evaluation import Opened
 from evals.judging import queue
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement
 from evals.judging.language_model import SCALE, ModelJudge
+from evals.judging.queue import WouldLose
 from workbench.behind import jobs
 from workbench.behind.jobs import Key
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging.shown import Form, State
 from workbench.behind.judging.sitting import Sitting
 from workbench.book.output import Said
-from workbench.ui import blocks, errors
+from workbench.ui import blocks, errors, may
 
 BEAT: Final = 2.0  # seconds between two looks at what was judged
 STATE: Final = "judging.state"
+MERGED: Final = "judging.merged"
 SUGGESTED: Final = "judging.suggested"
 BLIND: Final = "Scores are of the whole pool: they tell nothing of the document that is shown."
 
@@ -84,7 +87,8 @@ def _taken_along(ground: Opened, sitting: Sitting, found: State) -> None:
     with st.container(horizontal=True):
         _download(found, "trec", f"{name}.qrels")
         _download(found, "beir", f"{name}.tsv")
-    _merge(ground, sitting)
+    if may.edit(ground.store):
+        _merge(ground, sitting)
 
 
 def _download(found: State, form: Form, name: str) -> None:
@@ -112,24 +116,36 @@ def _merge(ground: Opened, sitting: Sitting) -> None:
         key="judging.into",
         max_chars=60,
         help="A copy of this query set with the judgements among its labels. A label that is there already stays.",
-    )
+    ).strip()
     split = sitting.pool.split.name if sitting.pool.split.name != "all" else "test"
+    of = (ground.view.name, ground.query_set, into)
 
-    def merge() -> None:
+    def merge(*, overwrite: bool = False) -> None:
         try:
-            work = queue.merge_into(ground.store, ground.view, into.strip(), name=ground.query_set, split=split)
-            made, _ = bridge.run(work)
+            made, _ = bridge.run(
+                queue.merge_into(
+                    ground.store, ground.view, into, name=ground.query_set, split=split, overwrite=overwrite
+                )
+            )
             judged = sum(origin == "human" for origin in made.origins.values())
-            st.session_state["judging.merged"] = f"{into.strip()!r} has {judged:,} judgements among its labels now."
+            st.session_state[MERGED] = (of, f"{into!r} has {judged:,} judgements among its labels now.")
         except RankbookError as error:
-            st.session_state["judging.merged"] = error
+            st.session_state[MERGED] = (of, error)
 
-    st.button("Make them labels", key="judging.merge", on_click=merge, disabled=not into.strip())
-    said = st.session_state.pop("judging.merged", None)
-    if isinstance(said, RankbookError):
-        errors.draw(said)
-    elif said is not None:
+    st.button("Make them labels", key="judging.merge", on_click=merge, disabled=not into)
+    about, said = st.session_state.get(MERGED, (None, ""))
+    if about == of:
+        _merged(said, merge)
+
+
+def _merged(said: str | RankbookError, merge: Callable[..., None]) -> None:
+    if isinstance(said, str):
         st.html(f'<p class="rb-summary" role="status">{html.escape(said)}</p>')
+        return
+    errors.draw(said)
+    if isinstance(said, WouldLose):
+        overwrite = {"overwrite": True}
+        st.button("Overwrite it", key="judging.overwrite", icon=":material/warning:", on_click=merge, kwargs=overwrite)
 
 
 # -- a language model --------------------------------------------------------------------------------------------------
@@ -152,6 +168,7 @@ def asking(sitting: Sitting) -> Callable[[PairId], None]:
     """Ask the model about one pair, in the background. In a callback."""
 
     def ask(pair: PairId) -> None:
+        roles.refuse_reader(sitting.store, "ask a language model, which may cost money")
         if (task := sitting.tasks.get(pair)) is None:
             return
         store, name, resources = sitting.store, sitting.view.name, Resources()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from workbench.behind.judging.asked import Asked
-from workbench.ui import blocks
+from workbench.ui import blocks, sign_in
 from workbench.ui.outputs.base import Shown
 
 
@@ -15,6 +15,14 @@ def draw(shown: Shown) -> None:
     given = shown.output.values.get("sitting")
     if given is None:
         return
-    left = shown.output.values.get("left", 0)
+    asked = _whose(Asked.of(given))
+    others = bool(asked.again) and asked.judge != given.get("judge")  # what is left is of the judge whom the cell names
+    left = 0 if others else shown.output.values.get("left", 0)
     label = f"Judge the {left:,} that are left" if left else "Open the judging page"
-    st.link_button(label, Asked.of(given).link, icon=":material/gavel:", type="primary" if left else "secondary")
+    st.link_button(label, asked.link, icon=":material/gavel:", type="primary" if left else "secondary")
+
+
+def _whose(asked: Asked) -> Asked:
+    """Whoever signed in grades under that name, whomever the cell names."""
+    signs = sign_in.signs()
+    return asked if signs is None else asked.but(judge=signs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ TEST_DSN = os.environ.get("RANKBOOK_TEST_DSN")
 
 
 def pytest_configure() -> None:
-    """Nothing a test does may touch the developer's own store."""
+    """Nothing a test does may touch the developer's own store, and Ctrl-C is heard where a shell has us ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as it has of what it puts into the background
     os.environ.pop("RANKBOOK_DSN", None)
     if TEST_DSN:
         os.environ["RANKBOOK_DSN"] = TEST_DSN  # what a test starts by itself, such as a command, works there too

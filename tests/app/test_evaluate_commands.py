@@ -176,7 +176,7 @@ def test_eval_takes_variants_from_files_and_runs_of_other_engines(name, tmp_path
         (("{}", "bm25", "--split", "tets"), "Did you mean 'test'?"),
         (("{}", "bm25", "--baseline", "no such run"), "no kept run"),
         (("{}", "bm25", "--queries", "none"), "has no query"),
-        (("{}", "bm25", "bm25", "--chunks", "tiny"), "=headings'`."),
+        (("{}", "bm25", "bm25", "--chunks", "tiny"), "tiny=headings`."),
     ],
 )
 def test_a_slip_in_eval_is_a_sentence(name, words, said):

@@ -6,12 +6,15 @@ Without this a page would go on with the store that it was drawn with: a button 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from workbench import logs
 from workbench.access.gate import Gate
+
+if TYPE_CHECKING:
+    from streamlit.runtime.app_session import AppSession
 
 EVERY: Final = 0.5  # seconds between two looks at the file
 
@@ -29,20 +32,31 @@ def watched(gate: Gate | None) -> Iterator[None]:
 
 
 def _watch(gate: Gate, over: threading.Event) -> None:
-    was = gate.stamp()
+    was, due = gate.stamp(), set[str]()
     while not over.wait(EVERY):
         if (now := gate.stamp()) != was:
-            was = now
-            logs.told("access_changed", pages=_draw_anew())
+            was, due = now, {each.id for each in _open()}
+            logs.told("access_changed", pages=len(due))
+        if due:
+            due = draw_anew(_open(), due)
 
 
-def _draw_anew() -> int:
-    """All pages that are open, as Streamlit does when a source file changed; how many there were."""
+def draw_anew(sessions: Sequence[AppSession], due: Collection[str]) -> set[str]:
+    """Those of them that are due, as Streamlit does when a source file changed. Left are the ids of those that are
+    being drawn: until that is done, Streamlit does not know what they show, and would open the first page instead.
+    """
+    wanted = [each for each in sessions if each.id in due]
+    left = {each.id for each in wanted if each._scriptrunner is not None}
+    for each in wanted:
+        if each.id not in left:
+            each.request_rerun(each._client_state)  # what is selected stays so
+    return left
+
+
+def _open() -> list[AppSession]:
+    """The pages that somebody has open. Streamlit's session manager alone knows them."""
     from streamlit.runtime import exists, get_instance
 
     if not exists():
-        return 0
-    sessions = [each.session for each in get_instance()._session_mgr.list_active_sessions()]  # which alone knows them
-    for each in sessions:
-        each.request_rerun(each._client_state)  # what is selected stays so
-    return len(sessions)
+        return []
+    return [each.session for each in get_instance()._session_mgr.list_active_sessions()]

@@ -5,15 +5,10 @@ The address is the only truth, as on the other pages: a link opens the same view
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict, dataclass, replace
-
-import streamlit as st
+from dataclasses import dataclass, replace
 
 from workbench.behind.addressed import Addressed
-
-MOVED = "place.moved"
-UNDER_WAY = 0.6  # seconds until the browser knows of a move for certain
+from workbench.ui import address
 
 
 @dataclass(frozen=True)
@@ -37,23 +32,13 @@ class Place(Addressed):
 
 
 def current() -> Place:
-    """What the address says.
-
-    A run that the browser asked for by its clock, before it heard of a move, still brings the address from before: it
-    must not undo the move.
-    """
-    said = Place.of(st.query_params)
-    before, after, at = st.session_state.get(MOVED, (said, said, 0.0))
-    if said == before != after and time.monotonic() - at < UNDER_WAY:
-        st.query_params.from_dict(after.parameters())
-        return Place(**asdict(after))
-    return said
+    """What the address says."""
+    return Place.of(address.said())
 
 
 def go(place: Place) -> None:
     """Move there. In a callback, so that the run that follows sees it from its first line."""
-    st.session_state[MOVED] = (Place.of(st.query_params), place, time.monotonic())
-    st.query_params.from_dict(place.parameters())
+    address.move_to(place.parameters())
 
 
 def select(cell: str, **fields_: str) -> None:

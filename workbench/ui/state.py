@@ -5,15 +5,20 @@ it, so a link opens the same view, and the browser's back button works.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import streamlit as st
+
+from workbench.behind.addressed import Addressed
+from workbench.ui import address
+from workbench.ui.address import put
 
 LONGEST_QUERY = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+@dataclass(frozen=True)
+class Selection(Addressed):
     """A view of the search page. `opened` is the unit whose document is shown in full."""
 
     collection: str = ""
@@ -22,13 +27,10 @@ class Selection:
     opened: str = ""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Selection:
+    def of(cls, parameters: Mapping[str, str]) -> Self:
+        """Ids are taken as they are: one that came in with a blank at its end is found by it."""
         known = {field.name: parameters.get(field.name, "") for field in fields(cls)}
         return replace(cls(**known), query=known["query"].strip()[:LONGEST_QUERY])
-
-    def parameters(self) -> dict[str, str]:
-        """What the address bar has to say; what is empty stays out of it."""
-        return {name: value for name, value in asdict(self).items() if value}
 
 
 def default(**values: str) -> None:
@@ -38,14 +40,14 @@ def default(**values: str) -> None:
 
 def current() -> Selection:
     """What the address says, and what holds where it says nothing."""
-    said = Selection.of(st.query_params)
+    said = Selection.of(address.said())
     defaults: dict[str, str] = st.session_state.get("selection.default", {})
     return replace(said, **{name: value for name, value in defaults.items() if not getattr(said, name)})
 
 
 def go(**changes: str) -> None:
     """Change the selection. In a callback, so that the run that follows sees it from its first line."""
-    st.query_params.from_dict(replace(current(), **changes).parameters())
+    address.move_to(current().but(**changes).parameters())
 
 
 def _followed(key: str, move: Callable[[str], None]) -> Callable[[], None]:
@@ -57,7 +59,7 @@ def chooser(label: str, field: str, options: Sequence[str], named: Callable[[str
     key = f"selection.{field}"
     selected = getattr(current(), field)
     at = list(options).index(selected) if selected in options else None
-    _show(key, None if at is None else selected)
+    put(key, None if at is None else selected)
     return st.selectbox(
         label,
         options,
@@ -72,7 +74,7 @@ def chooser(label: str, field: str, options: Sequence[str], named: Callable[[str
 def query_box(label: str, placeholder: str) -> None:
     """The search box."""
     key = "selection.query"
-    _show(key, current().query)
+    put(key, current().query)
     st.text_input(
         label,
         current().query,
@@ -83,9 +85,3 @@ def query_box(label: str, placeholder: str) -> None:
         icon=":material/search:",
         on_change=_followed(key, lambda value: go(query=value, opened="")),
     )
-
-
-def _show(key: str, value: str | None) -> None:
-    """Only where it differs: setting it anew would wipe out what somebody is typing."""
-    if key not in st.session_state or st.session_state[key] != value:
-        st.session_state[key] = value

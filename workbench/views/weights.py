@@ -19,6 +19,7 @@ from workbench.behind import jobs
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights.asked import Asked, Weighed
+from workbench.ui import address
 from workbench.ui.outputs import waiting
 from workbench.ui.outputs.grounds import opened
 from workbench.ui.weights import bench as weights_bench
@@ -55,12 +56,12 @@ def render(store: Store) -> None:
 
 def current() -> Asked:
     """What the address says."""
-    return Asked.of(st.query_params)
+    return Asked.of(address.said())
 
 
 def go(**changes: str) -> None:
     """Change it. In a callback, so that the run that follows sees it from its first line."""
-    st.query_params.from_dict(current().but(**changes).parameters())
+    address.move_to(current().but(**changes).parameters())
 
 
 def _stand() -> Stand:

@@ -10,15 +10,17 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from workbench.behind.collections.asked import Asked
+from workbench.ui import address
+from workbench.ui.address import put
 
 
 def current() -> Asked:
-    return Asked.of(st.query_params)
+    return Asked.of(address.said())
 
 
 def go(**changes: str) -> None:
     """Change it. In a callback, so that the run that follows sees it from its first line."""
-    st.query_params.from_dict(current().but(**changes).parameters())
+    address.move_to(current().but(**changes).parameters())
 
 
 def goes(field: str) -> Callable[[str], None]:
@@ -66,10 +68,7 @@ def tabs(label: str, field: str, options: dict[str, str], chosen: str | None) ->
 
 
 def _shown(field: str, value: str | None) -> str:
-    """Only where it differs: setting it anew would wipe out what somebody is choosing."""
-    key = f"collections.{field}"
-    if key not in st.session_state or st.session_state[key] != value:
-        st.session_state[key] = value
+    key = put(f"collections.{field}", value)
     st.session_state[_drawn(key)] = value
     return key
 

@@ -122,12 +122,14 @@ async def keep(
     found: Found | None = None,
     *,
     checked_version: int | None = None,
+    merged: bool = False,
     name: str = DEFAULT,
 ) -> bool:
     """Put a query set in the place of the one of that name. False where queries and labels are the same.
 
     `found` takes the place of the flaws of its kinds; what was found by a look that was not taken this time stands.
-    `checked_version` is the collection's, where its texts have been looked through for these queries.
+    `checked_version` is the collection's, where its texts have been looked through for these queries; `merged` says
+    that all of it was made of judgements and another set.
     """
     digest = labelled.digest()
     async with store.begin() as connection:
@@ -141,6 +143,8 @@ async def keep(
             row.digest, row.changed_at, row.checked_version = digest, func.now(), None
         if checked_version is not None:
             row.checked_version = checked_version
+        if merged:
+            row.merged_digest = digest
         row.flaws = _with(row.flaws, found or {})
         await session.flush()
         if changed:
@@ -205,6 +209,13 @@ async def load(store: Store, collection: str, *, name: str = DEFAULT) -> Labelle
             ],
             [Exclusion(row.query_id, row.item_id) for row in await session.scalars(_of(StoredExclusion, found))],
         )
+
+
+async def is_merged(store: Store, collection: str, *, name: str) -> bool:
+    """Whether the set is as a merge of judgements left it."""
+    async with store.begin(read_only=True) as connection:
+        found = await _find(AsyncSession(connection), collection, name)
+        return found is not None and found.merged_digest == found.digest
 
 
 async def flaws(store: Store, collection: str, *, name: str = DEFAULT) -> list[dict[str, Any]]:

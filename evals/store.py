@@ -46,6 +46,8 @@ class QuerySet(Base):
     flaws: Mapped[list[Any]] = mapped_column(JSONB, default=list)
     # The collection's version whose texts were searched for leaks and repeats; none where these queries were not.
     checked_version: Mapped[int | None] = mapped_column(BigInteger)
+    # The digest as a merge of judgements left it; another than the set's where somebody changed it since.
+    merged_digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 

@@ -146,7 +146,7 @@ class Merging:
         """The set's digest follows what is in it now; one that came in as it was keeps all that was said of it."""
         table = parts.table_of_sets()
         if whole:
-            values = {name: getattr(row, name) for name in ("digest", "checked_version", "changed_at")}
+            values = {name: getattr(row, name) for name in ("digest", "checked_version", "merged_digest", "changed_at")}
         else:
             labelled = await labelled_of(self.connection, key)
             values = {"digest": labelled.digest(), "checked_version": None, "changed_at": func.now()}

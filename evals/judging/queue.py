@@ -5,7 +5,7 @@ Owns what counts as judged already and what a queue holds. The orders are `pooli
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -184,7 +184,7 @@ async def agreed(store: Store, view: View, *, name: str = query_sets.DEFAULT) ->
 
 
 class WouldLose(InputError):
-    """A query set of that name is there, and no earlier merge made it: labels that nobody else has would go."""
+    """A query set of that name is there, with labels or queries that nothing else has."""
 
 
 async def merge_into(
@@ -201,7 +201,7 @@ async def merge_into(
     """Keep a query set with the judgements that hold as labels, under `into`; and whether that changed anything.
 
     Under another name than `name`, what came with the collection stays apart from what was judged, for good. A set
-    that an earlier merge made follows; any other one of that name is only replaced where `overwrite` says so.
+    that is as an earlier merge left it is made anew; any other one may lose nothing, unless `overwrite` says so.
     """
     into = names.checked(into, what="The query set's name")
     async with query_sets.changing(store, view.name, into):
@@ -210,31 +210,23 @@ async def merge_into(
             raise InputError(
                 f"{view.name!r} has no query set {name!r}, or an empty one. See `rankbook queries add --help`."
             )
-        stood = await standing(store, view)
-        made = merged(base, resolved(stood.current, models=models), split=split, overrule=overrule)
-        if into != name and not overwrite:
+        settled = resolved((await standing(store, view)).current, models=models)
+        made = merged(base, settled, split=split, overrule=overrule)
+        if into != name and not overwrite and not await query_sets.is_merged(store, view.name, name=into):
             there = await query_sets.load(store, view.name, name=into)
-            judged = resolved((*stood.current, *stood.stale), models=models)
-            if lost := _lost(there, base, made.labelled, {(split, *pair) for pair in judged}):
+            if lost := _lost(there, made.labelled):
                 raise WouldLose(
-                    f"The query set {into!r} is there already, and was not made of {name!r} by merging: {lost}. Choose "
-                    "another name, or say that it may be overwritten (`--overwrite`)."
+                    f"The query set {into!r} is there already, and not as a merge left it: {lost} would be lost. "
+                    "Choose another name, or say that it may be overwritten."
                 )
-        return made, await query_sets.keep(store, view.name, made.labelled, name=into)
+        return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=into != name)
 
 
-def _lost(there: Labelled, base: Labelled, made: Labelled, judged: Collection[tuple[str, str, str]]) -> str:
-    """What would be lost of the set that is there, in words; empty where nothing would.
-
-    An earlier merge of this base has its queries and all its labels, and differs in pairs that were judged alone.
-    """
-    if there == Labelled():
-        return ""
-    alike = (there.queries, there.spans, there.exclusions) == (base.queries, base.spans, base.exclusions)
-    labels = {(label.split, label.query_id, label.item_id): label for label in there.labels}
-    earlier = alike and all((label.split, label.query_id, label.item_id) in labels for label in base.labels)
-    kept = set(made.labels)
-    gone = [at for at, label in labels.items() if label not in kept and not (earlier and at in judged)]
-    if gone:
-        return f"{len(gone):,} of its {len(labels):,} labels would be lost"
-    return "" if alike else "its queries, spans or exclusions would be lost"
+def _lost(there: Labelled, made: Labelled) -> str:
+    """What the set that is there has and the new one has not, in words; empty where that is nothing."""
+    said = [f"its choice of {len(there.queries):,} queries"] if there.queries and there.queries != made.queries else []
+    for what in ("labels", "spans", "exclusions"):
+        old, new = set(getattr(there, what)), set(getattr(made, what))
+        if gone := len(old - new):
+            said.append(f"{gone:,} of its {len(old):,} {what}")
+    return " and ".join(said)

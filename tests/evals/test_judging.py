@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -192,16 +193,16 @@ def test_merging_into_a_set_of_its_own_leaves_the_other_as_it_came_and_is_read_b
     [
         Labelled(QUERIES, (Label("q1", "toaster", 3), Label("q2", "toaster", 1))),  # labels by hand
         Labelled(QUERIES, (*LABELLED.labels, Label("q1", "teapot", 1, "train"))),  # judged, in another split
-        Labelled(QUERIES, (Label("q1", "teapot", 0),)),  # judged, and graded otherwise by hand
+        Labelled(QUERIES, (*LABELLED.labels, Label("q1", "teapot", 0))),  # judged, and graded otherwise by hand
         Labelled(QUERIES[:1], (Label("q1", "kettle", 2),)),  # a choice of queries
         Labelled(QUERIES, LABELLED.labels, exclusions=(Exclusion("q1", "bill"),)),
     ],
 )
-def test_a_set_that_no_merge_made_is_only_replaced_where_that_is_said(store, view, own):
+def test_a_set_that_no_merge_made_is_replaced_only_where_that_is_said(store, view, own):
     bridge.run(query_sets.keep(store, view.name, own, name="gold"))
     before = bridge.run(query_sets.load(store, view.name, name="gold"))
     give(store, view, judged(grade=2))
-    with pytest.raises(WouldLose, match=r"'gold' is there already.*another name.*--overwrite"):
+    with pytest.raises(WouldLose, match=r"'gold' is there already.*would be lost.*another name.*overwritten"):
         bridge.run(merge_into(store, view, "gold"))
     assert bridge.run(query_sets.load(store, view.name, name="gold")) == before
     made, changed = bridge.run(merge_into(store, view, "gold", overwrite=True))
@@ -212,8 +213,41 @@ def test_a_set_that_no_merge_made_is_only_replaced_where_that_is_said(store, vie
 def test_what_is_lost_of_a_set_is_counted(store, view):
     own = Labelled(QUERIES, (LABELLED.labels[0], Label("q1", "toaster", 3), Label("q2", "toaster", 1)))
     bridge.run(query_sets.keep(store, view.name, own, name="gold"))
-    with pytest.raises(WouldLose, match="2 of its 3 labels would be lost"):
+    with pytest.raises(WouldLose, match=": 2 of its 3 labels would be lost"):
         bridge.run(merge_into(store, view, "gold"))
+
+
+def test_what_a_merge_made_and_somebody_changed_since_is_theirs(store, view):
+    give(store, view, judged(grade=1))
+    made, _ = bridge.run(merge_into(store, view, "judged"))
+    by_hand = replace(made.labelled, labels=(*made.labelled.labels, Label("q1", "toaster", 3)))
+    bridge.run(query_sets.keep(store, view.name, by_hand, name="judged"))
+    with pytest.raises(WouldLose, match="1 of its 5 labels"):
+        bridge.run(merge_into(store, view, "judged"))
+
+
+def test_a_set_of_which_nothing_would_be_lost_is_merged_into(store, view):
+    bridge.run(query_sets.keep(store, view.name, Labelled(QUERIES, LABELLED.labels[:1]), name="gold"))
+    give(store, view, judged())
+    assert bridge.run(merge_into(store, view, "gold"))[1]
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        Labelled((*QUERIES, Query("q3", "another")), LABELLED.labels),
+        Labelled(QUERIES, (*LABELLED.labels, Label("q2", "toaster", 2))),
+        Labelled(QUERIES, tuple(replace(label, grade=0) for label in LABELLED.labels)),
+        Labelled(QUERIES[:1], LABELLED.labels[:1]),
+    ],
+)
+def test_merging_again_follows_the_set_that_judgements_are_added_to(store, view, base):
+    give(store, view, judged(grade=1), model(3, "q2", "toaster"))
+    bridge.run(merge_into(store, view, "judged", models=True))
+    bridge.run(query_sets.keep(store, view.name, base))
+    give(store, view, judged(grade=3))
+    made, _ = bridge.run(merge_into(store, view, "judged", split="train"))
+    assert bridge.run(query_sets.load(store, view.name, name="judged")) == made.labelled
 
 
 def test_merging_again_after_more_judgements_asks_nothing(store, view):

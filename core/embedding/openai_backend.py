@@ -94,9 +94,11 @@ class OpenAIEmbedder:
             )
         from core.llm import posting
 
-        key = os.environ.get("RANKBOOK_EMBEDDING_KEY") or os.environ.get("OPENAI_API_KEY") or ""
+        own = os.environ.get("OPENAI_API_KEY", "") if self.host == OPENAI else ""  # it is for them alone
         try:
-            return posting.client(self._resources, key, "RANKBOOK_EMBEDDING_KEY")
+            return posting.client(
+                self._resources, os.environ.get("RANKBOOK_EMBEDDING_KEY") or own, "RANKBOOK_EMBEDDING_KEY"
+            )
         except SpecError as error:
             raise EmbeddingError(str(error)) from None
 

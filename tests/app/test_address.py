@@ -21,6 +21,7 @@ def page() -> None:
     run.is_history_navigation = st.session_state.get("back", False)
     run.fragment_ids_this_run = st.session_state.get("parts")  # what a part's clock asks for says which part
     st.button("Move", on_click=address.go, kwargs={"cell": "second"})
+    st.button("Move on", on_click=address.go, kwargs={"cell": "third"})
     st.text(address.said().get("cell", "nowhere"))
 
 
@@ -49,6 +50,18 @@ def test_a_run_from_before_the_move_does_not_undo_it():
 def test_a_parts_clock_does_not_undo_it_however_late_it_comes():
     app = long_ago(moved())
     app.session_state["parts"] = ["part"]
+    assert app.run().text[0].value == "second"
+
+
+def test_two_moves_in_a_row_are_both_kept():
+    app = moved()
+    app.button[1].click().run()
+    assert app.text[0].value == "third"
+    for heard in ("first", "second"):
+        app.query_params["cell"] = heard
+        assert app.run().text[0].value == "third"
+    app.button[0].click().run()
+    app.query_params["cell"] = "third"
     assert app.run().text[0].value == "second"
 
 

@@ -15,23 +15,42 @@ class Page:
     id: str
     _scriptrunner: object | None = None
     _client_state: str = "what it shows"
+    _user_info: dict[str, Any] = field(default_factory=lambda: {"role": "viewer"})
+    breaks: bool = False
     drawn: list[str] = field(default_factory=list)
 
     def request_rerun(self, state: str) -> None:
+        if self.breaks:
+            raise AttributeError("its run has just ended")
         self.drawn.append(state)
 
 
-def test_pages_that_are_due_are_drawn_with_what_they_show():
-    due: Any = Page("due")
-    later: Any = Page("came later")
-    assert draw_anew([due, later], {"due", "closed since"}) == set()
-    assert (due.drawn, later.drawn) == (["what it shows"], [])
+def follow(*pages: Any) -> set[str]:
+    return draw_anew(pages, lambda told: told["role"] is not None)
+
+
+def test_pages_are_drawn_with_what_they_show():
+    one, other = Page("one"), Page("other")
+    assert follow(one, other) == set()
+    assert (one.drawn, other.drawn) == (["what it shows"], ["what it shows"])
 
 
 def test_a_page_that_is_being_drawn_is_left_until_it_is_known_what_it_shows():
-    page: Any = Page("due", _scriptrunner=object(), _client_state="")
-    assert draw_anew([page], {"due"}) == {"due"}
+    page = Page("one", _scriptrunner=object(), _client_state="")
+    assert follow(page) == {"one"}
     assert page.drawn == []
     page._scriptrunner, page._client_state = None, "Variants"
-    assert draw_anew([page], {"due"}) == set()
+    assert follow(page) == set()
     assert page.drawn == ["Variants"]
+
+
+def test_whoever_may_not_come_in_any_more_is_shown_out_in_the_middle_of_it():
+    page = Page("one", _scriptrunner=object(), _user_info={"role": None})
+    assert follow(page) == set()
+    assert page.drawn == ["what it shows"]
+
+
+def test_a_page_that_cannot_be_drawn_now_has_another_turn_and_keeps_up_no_other():
+    broken, other = Page("broken", breaks=True), Page("other")
+    assert follow(broken, other) == {"broken"}
+    assert other.drawn == ["what it shows"]

@@ -248,6 +248,17 @@ def test_without_a_key_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Authorization" not in endpoint.requests[0].headers
 
 
+@pytest.mark.parametrize(
+    ("url", "sent"), [("https://api.openai.com/v1", "Bearer sk-theirs"), ("http://localhost:8080/v1", None)]
+)
+def test_openais_key_goes_to_openai_alone(monkeypatch: pytest.MonkeyPatch, url: str, sent: str | None) -> None:
+    monkeypatch.delenv("RANKBOOK_EMBEDDING_KEY")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs")
+    endpoint = Endpoint(good)
+    bridge.run(endpoint.embedder(url).embed(["a"]))
+    assert endpoint.requests[0].headers.get("Authorization") == sent
+
+
 @pytest.mark.parametrize("url", ["http://[bad", "http://a\x00b", "no-scheme", "ftp://host/v1", "http://"])
 def test_an_address_that_is_none_is_refused_in_a_sentence(url: str) -> None:
     endpoint = Endpoint(good)

@@ -56,6 +56,13 @@ class Gate:
         """The role of whom the provider told this; None for whoever does not come in."""
         return self.access.role_of(told) if told.get("is_logged_in") else None
 
+    def lets_in(self, told: Mapping[str, Any]) -> bool:
+        """Whether they have a role; nobody has one while the file has a mistake."""
+        try:
+            return self.role_of(told) is not None
+        except RankbookError:
+            return False
+
     def store(self, role: str) -> RoleStore:
         """Opened at the first call as that role. What came from elsewhere since the last look is granted first."""
         with _lock:

@@ -6,9 +6,9 @@ Without this a page would go on with the store that it was drawn with: a button 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench import logs
 from workbench.access.gate import Gate
@@ -38,18 +38,25 @@ def _watch(gate: Gate, over: threading.Event) -> None:
             was, due = now, {each.id for each in _open()}
             logs.told("access_changed", pages=len(due))
         if due:
-            due = draw_anew(_open(), due)
+            due = draw_anew([each for each in _open() if each.id in due], gate.lets_in)
 
 
-def draw_anew(sessions: Sequence[AppSession], due: Collection[str]) -> set[str]:
-    """Those of them that are due, as Streamlit does when a source file changed. Left are the ids of those that are
-    being drawn: until that is done, Streamlit does not know what they show, and would open the first page instead.
+def draw_anew(sessions: Sequence[AppSession], lets_in: Callable[[Mapping[str, Any]], bool]) -> set[str]:
+    """Draw them as Streamlit does when a source file changed; the ids of those that are still to be drawn.
+
+    A page that is being drawn is left until that is done: before, Streamlit does not know what it shows, and would open
+    the first page instead. Whoever may not come in any more is shown out at once.
     """
-    wanted = [each for each in sessions if each.id in due]
-    left = {each.id for each in wanted if each._scriptrunner is not None}
-    for each in wanted:
-        if each.id not in left:
-            each.request_rerun(each._client_state)  # what is selected stays so
+    left = set()
+    for each in sessions:
+        try:
+            if each._scriptrunner is not None and lets_in(each._user_info):
+                left.add(each.id)
+            else:
+                each.request_rerun(each._client_state)  # what is selected stays so
+        except Exception as error:  # of one page, whose run may end at this very moment: it has another turn
+            logs.told("access_not_followed", error=type(error).__name__)
+            left.add(each.id)
     return left
 
 

@@ -16,14 +16,15 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 MOVED = "address.moved"
 UNDER_WAY = 0.6  # seconds in which a whole page may still be asked for by a browser that has not heard of a move
+LONGEST = 8  # moves in a row that are remembered
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """From one address of a page to another."""
+    """From an address of a page to another, by way of those that the browser may not have heard of either."""
 
     page: str
-    before: Mapping[str, str]
+    before: tuple[Mapping[str, str], ...]
     after: Mapping[str, str]
     at: float = field(default_factory=time.monotonic)
 
@@ -36,7 +37,7 @@ def said() -> dict[str, str]:
     """
     now = {name: str(value) for name, value in st.query_params.items()}
     move: Move | None = st.session_state.get(MOVED)
-    if move is None or (_page(), now) != (move.page, move.before):
+    if move is None or _page() != move.page or now == move.after or now not in move.before:
         return now
     if _was_heard(move):
         del st.session_state[MOVED]
@@ -49,7 +50,9 @@ def move_to(parameters: Mapping[str, str]) -> None:
     """That address. In a callback."""
     before, after = said(), dict(parameters)
     if before != after:
-        st.session_state[MOVED] = Move(_page(), before, after)
+        last: Move | None = st.session_state.get(MOVED)
+        earlier = last.before if last is not None and (last.page, last.after) == (_page(), before) else ()
+        st.session_state[MOVED] = Move(_page(), (*earlier[-LONGEST:], before), after)
     st.query_params.from_dict(after)
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 AHEAD = 2  # pieces a worker: one that it works at, and the next already there
 KEPT = "What was done until then is kept: run it again, and it goes on from there."
 HERE = "or leave --dask and RANKBOOK_DASK out to work here."
-INSTALL = "The package `distributed` is not installed. Run: pip install 'rankbook[dask]', or unset RANKBOOK_DASK."
+INSTALL = "The package `distributed` is not installed. Run: pip install distributed, or unset RANKBOOK_DASK."
 SPEAKERS = ("client", "core", "comm", "batched", "utils", "scheduler")  # of the library: what is wrong, we say
 
 

@@ -7,14 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.browser.conftest import CHROMIUM, FLAGS, SERVE
 
 FOLDER = Path(__file__).parents[2] / "docs"
-QUERY = "How do I reset a Hub Mini that sits behind the dashboard?"
 DEMO = (
     "import sys; from workbench.cli import main; "
     "sys.argv[1:] = ['demo', 'handbook', '--blind', '--port', '0', '--no-browser']; main()"
@@ -25,7 +23,6 @@ AT_REST = 1500  # milliseconds, after which nothing moves any more
 
 def main() -> None:
     with served(SERVE) as address:
-        take(f"{address}/search?collection=handbook&query={quote(QUERY)}", FOLDER / "search.png", searched)
         take(f"{address}/notebook?notebook=tour", FOLDER / "notebook.png", ran)
         weighed = "legs=bm25,vector,fulltext&weights=9-7-4&split=train"
         take(f"{address}/weights?{weighed}", FOLDER / "weights.png", lambda page: first(page, ".list .row"))
@@ -62,11 +59,6 @@ def take(address: str, file: Path, ready: Callable[[Page], None]) -> None:
 
 def first(page: Page, selector: str) -> None:
     page.locator(selector).first.wait_for()
-
-
-def searched(page: Page) -> None:
-    for leg in ("Vector", "Full text", "Trigram"):
-        page.get_by_role("list", name=f"Results of {leg}").locator(".card").first.wait_for()
 
 
 def ran(page: Page) -> None:

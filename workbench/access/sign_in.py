@@ -158,7 +158,7 @@ def _need_authlib() -> None:
     from importlib.util import find_spec
 
     if find_spec("authlib") is None:
-        raise MissingCapability("Signing in needs the package Authlib. Run: pip install 'rankbook[serve]'")
+        raise MissingCapability("Signing in needs the package Authlib. Run: pip install Authlib")
 
 
 def cookie_secret() -> str:

@@ -14,6 +14,7 @@ from sqlalchemy.orm import load_only
 from core.errors import InputError, StoreError, UnknownName
 from core.store.engine import Store
 from core.variant import Variant
+from evals.query_sets import DEFAULT
 from evals.running.run_store.kept import get, subject_of_row, variant_of_row
 from evals.runs import Latency, Run, Subject
 from evals.store import Pin, StoredRun
@@ -91,7 +92,8 @@ def _series(run: Summary) -> tuple[str, ...]:
 
 def _several(reference: str, found: Sequence[Summary]) -> str:
     told = "; ".join(
-        f"{run.id[:SHOWN]} ({run.name}, {run.subject.collection} {run.subject.split}, {run.made_at:%Y-%m-%d %H:%M})"
+        f"{run.id[:SHOWN]} ({run.name}, {run.subject.collection} {run.subject.split}{_of_set(run)}, "
+        f"{run.made_at:%Y-%m-%d %H:%M})"
         for run in found[:5]
     )
     return (
@@ -99,6 +101,10 @@ def _several(reference: str, found: Sequence[Summary]) -> str:
         "Give more of the id, name the split or the collection where the command has them (--split, --collection), or "
         "pin the one you mean under a name."
     )
+
+
+def _of_set(run: Summary) -> str:
+    return f" of the queries {run.subject.query_set}" if run.subject.query_set not in ("", DEFAULT) else ""
 
 
 def _summaries() -> Select[StoredRun]:

@@ -49,16 +49,30 @@ async def leg_rankings(
 ) -> Legs:
     """As deep as the variant would be asked."""
     plain, notes = bare(variant)
+    legs, fusing = await _planned(ground, plain, split, options, progress)
+    spare = 0 if options.as_shipped else spare_of(split)
+    return Legs(await _all(legs, fusing), Cut.of(fusing.variant, split.excluded, spare), notes)
+
+
+async def embedded(ground: Opened, variant: Variant, split: Split, options: Options) -> bool:
+    """Whether its legs need no query's vector any more, having been asked all before."""
+    legs, fusing = await _planned(ground, bare(variant)[0], split, options)
+    kept = [await legs.kept(share.task) for share in fusing.shares if share.leg.uses_model]
+    return not any(found.lacks(query) for found in kept for query in split.queries)
+
+
+async def _planned(
+    ground: Opened, plain: Variant, split: Split, options: Options, progress: Listener = nobody
+) -> tuple[LegRuns, Fusing]:
     if len(plain.legs) < 2 or not is_fused(plain):
-        raise SpecError(f"{variant.name!r} has one leg, so that there are no weights to look for. Give it two to four.")
+        raise SpecError(f"{plain.name!r} has one leg, so that there are no weights to look for. Give it two to four.")
     ready = await prepared(
         ground.context, [plain], split, query_set=ground.query_set, options=replace(options, again=True)
     )
     batches = Batches(ground.store, ready.context.view, ready.state)
     legs = LegRuns(ready.context, split, batches, connections=options.connections, listener=progress)
     (fusing,) = ready.plan.fused
-    spare = 0 if options.as_shipped else spare_of(split)
-    return Legs(await _all(legs, fusing), Cut.of(fusing.variant, split.excluded, spare), notes)
+    return legs, fusing
 
 
 async def _all(legs: LegRuns, fusing: Fusing) -> tuple[LegRankings, ...]:

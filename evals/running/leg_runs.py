@@ -105,11 +105,7 @@ class LegRuns:
 
     async def found(self, task: LegTask, queries: Iterable[str]) -> LegFound:
         """What the leg finds for these queries at least, at the task's depth or deeper."""
-        key = (task.digest, task.depth)
-        if key not in self._found:
-            kept = await self.batches.load(task.digest, task.depth, deeper=task.leg.deepens)
-            self._found[key] = LegFound(kept.rankings, kept.milliseconds)
-        found = self._found[key]
+        found = await self.kept(task)
         wanted = list(queries)
         lacking = [query for query in wanted if found.lacks(query)]
         title = resumed(task.title, len(wanted), len(lacking))
@@ -120,6 +116,14 @@ class LegRuns:
         if lacking:
             self.listener(Step(title, len(lacking), len(lacking), "queries"))
         return found
+
+    async def kept(self, task: LegTask) -> LegFound:
+        """What the leg found so far, for whomever. Asks nothing."""
+        key = (task.digest, task.depth)
+        if key not in self._found:
+            kept = await self.batches.load(task.digest, task.depth, deeper=task.leg.deepens)
+            self._found[key] = LegFound(kept.rankings, kept.milliseconds)
+        return self._found[key]
 
     async def _ask_here(self, task: LegTask, found: LegFound, lacking: Sequence[str], title: str) -> None:
         done, size, where = 0, A_BATCH, self.level(task)

@@ -198,6 +198,7 @@ def test_agreement_merging_and_exports(store, name, tmp_path):
     bridge.run(query_sets.keep(store, name, query_sets.Labelled(labels=(Label("q1", "toaster", 3),)), name="judged"))
     refused = rankbook("judge", "merge", name, "--into", "judged", code=1).exception
     assert "1 of its 1 labels would be lost" in str(refused)
+    assert str(refused).endswith("(`--overwrite`).")
     rankbook("judge", "merge", name, "--into", "judged", "--overwrite")
     assert Label("q1", "teapot", 1) in bridge.run(query_sets.load(store, name, name="judged")).labels
 

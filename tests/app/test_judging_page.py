@@ -102,8 +102,8 @@ def page(store: Store) -> AppTest:
 
 def begin(page: AppTest, collection: str, judge: str = "ada", **more: str) -> AppTest:
     """A sitting on the page, once its runs are there."""
-    variants = more.pop("variants", "bm25\nfulltext")
-    visit(page, collection=collection, judge=judge, variants=variants, split="test", begun="1", **more)
+    usual = {"variants": "bm25\nfulltext", "split": "test", "begun": "1"}
+    visit(page, collection=collection, judge=judge, **(usual | more))
     until = time.monotonic() + 60
     while any(button.label == "Stop" for button in page.button) and time.monotonic() < until:
         page.run()
@@ -422,6 +422,19 @@ def test_grades_are_signed_with_what_the_provider_vouches_for(told, signs):
     assert sign_in.grader(told) == signs
 
 
+LONG = "7" * 197  # with "sub:" one byte more than there is room for
+
+
+@pytest.mark.parametrize("told", [{"sub": LONG}, {"email": f"{LONG}@example.org", "email_verified": True}])
+def test_what_is_too_long_to_sign_with_signs_by_a_digest_of_its_own(told):
+    other = {claim: value.replace("7", "8") if isinstance(value, str) else value for claim, value in told.items()}
+    names = [sign_in.grader(each) for each in (told, other, told)]
+    assert names[0] == names[2] != names[1]
+    for name in names:
+        assert judging.signed(name).startswith("sha256:")
+    assert sign_in.grader({"sub": names[0]}) == f"sub:{names[0]}"  # which nobody can choose as a mark
+
+
 def test_whom_the_provider_does_not_name_grades_nothing():
     with pytest.raises(InputError, match="cannot be signed"):
         sign_in.grader({"name": "ada", "email": "ada@example.org"})
@@ -512,6 +525,27 @@ def test_a_query_set_of_that_name_is_replaced_only_after_a_question(store, page,
     page.button(key="judging.overwrite").click().run()
     assert "has 1 judgements among its labels now" in written(page)
     assert Label(query, item, 3) in bridge.run(query_sets.load(store, name, name="gold")).labels
+
+
+def test_what_was_said_of_a_merge_is_said_of_no_other_split_and_of_no_set_that_was_changed_since(store, page, name):
+    lost = "labels would be lost"
+    in_both = (*SOURCE.judged, Label("q1", "warranty", 3, "train"))
+    bridge.run(query_sets.keep(store, name, query_sets.Labelled(SOURCE.asked, in_both)))
+    gold = (Label("q1", "teapot", 3), Label("q2", "teapot", 1))
+    bridge.run(query_sets.keep(store, name, query_sets.Labelled(SOURCE.asked, gold), name="gold"))
+    into_gold(page, name, "test").button(key="judging.merge").click().run()
+    assert lost in written(page)
+    assert lost not in written(into_gold(page, name, "train"))
+    assert lost in written(into_gold(page, name, "test"))
+    bridge.run(query_sets.keep(store, name, query_sets.Labelled(SOURCE.asked, gold[:1]), name="gold"))
+    assert lost not in written(page.run())
+
+
+def into_gold(page: AppTest, collection: str, split: str) -> AppTest:
+    """The labels of a sitting over that split about to be taken along."""
+    begin(page, collection, split=split)
+    assert settled(page, "of all judges")
+    return page.text_input(key="judging.into").set_value("gold").run()
 
 
 def test_two_are_settled_by_what_tells_them_apart(page, name):

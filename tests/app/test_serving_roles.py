@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -14,22 +15,32 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.errors import NotAllowed
+from core.resources import Resources
 from core.store import granting, roles
 from core.store.engine import Store
+from core.store.progress import nobody
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
-from evals import kept_variants
+from evals import evaluation, kept_variants, library
 from evals.evaluation import Wanted, made
 from evals.references import variant_of
 from evals.running import run_store
 from evals.store import chain
-from tests.app.corpus import NOTEBOOK
+from tests.app.corpus import KETTLES, NOTEBOOK
 from tests.app.test_search_page import handed
+from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Endpoint, Reply, completion, serving
 from workbench.access.rights import JUDGES
 from workbench.behind import jobs
+from workbench.behind.jobs import Job
+from workbench.behind.judging.asked import Asked as JudgingAsked
+from workbench.behind.sending import Sends
+from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import taken
+from workbench.behind.weights.asked import Asked, Weighed
 from workbench.book import desks
 from workbench.book.desk import Desk
+from workbench.book.document import Notebook
+from workbench.book.running import Runner
 from workbench.book.shelf import FOLDER, shelf
 from workbench.ui import may
 from workbench.ui.outputs.grounds import opened
@@ -168,6 +179,59 @@ def test_no_reader_lets_a_notebook_ask_what_costs_money():
         desk(VIEWER).run(["scores"], allowed=True)
 
 
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+
+class Paid(HashingEmbedder):
+    """Made by a server, as its name says; it keeps what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = "openai:m[embed.example]"
+
+
+@pytest.fixture
+def paid(store: Store) -> Iterator[Paid]:
+    """What embeds the collection `paid`, and its queries."""
+    made = Paid()
+    plan = library.Plan(models=(made.model,))
+    bridge.run(library.add(store, "paid", KETTLES, plan, embedders={made.model: made}))
+    bridge.run(granting.set_up(store, JUDGES))
+    made.texts.clear()
+    yield made
+    bridge.run(library.drop(store, "paid"))
+
+
+def weighed(role: str, paid: Paid, *, allowed: bool = False) -> Weighed | Sends:
+    resources = Resources(embedder=lambda _: paid)
+    ground = bridge.run(evaluation.opened(STORES[role], "paid", resources=resources))
+    asked = Asked(collection="paid", legs="vector,bm25", split="test")
+    return bridge.run(weights_asked.weighed(ground, asked, nobody, asyncio.Event(), allowed=allowed))
+
+
+def test_weights_that_have_queries_embedded_elsewhere_are_for_editors_and_after_a_question(paid):
+    for role in roles.READERS:
+        with pytest.raises(NotAllowed, match="only editors may begin what asks"):
+            weighed(role, paid, allowed=True)
+    asks = weighed(EDITOR, paid)
+    assert isinstance(asks, Sends)
+    assert "The embedding sends the query to embed.example" in " ".join(asks.sentences)
+    assert paid.texts == []
+    assert isinstance(weighed(EDITOR, paid, allowed=True), Weighed)
+    assert sorted(paid.texts) == ["E-42", "remove scale from the kettle"]
+    for role in roles.ROLES:  # what is kept sends nothing again
+        assert isinstance(weighed(role, paid), Weighed)
+    assert len(paid.texts) == 2
+
+
+def test_the_weights_page_asks_before_it_has_queries_embedded_elsewhere(paid):
+    address = {"collection": "paid", "legs": "vector,bm25", "split": "test"}
+    assert "only editors may begin what asks" in words(seen("weights", VIEWER, **address))
+    app = seen("weights", EDITOR, **address)
+    assert "sends the query to embed.example" in words(app)
+    assert "Send and begin" in labels(app)
+
+
 # -- judging ---------------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +241,7 @@ def marks(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+def endpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     """A language model that is configured, and a kept variant that asks it for every query."""
     with serving(marks) as found:
         monkeypatch.setenv("RANKBOOK_LLM_URL", found.url)
@@ -186,14 +250,22 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
         asking = kept_variants.keep('name = "asking"\n[[leg]]\nkind = "bm25"\n[rerank]\nmethod = "llm"\n')
         yield found
         kept_variants.drop(asking.name)
+        for run in bridge.run(run_store.listed(store)):
+            if run.name == asking.name:
+                bridge.run(run_store.remove(store, run.id))
         st.cache_resource.clear()
-        forget_sittings()
+        forget("sitting", "runs evaluated")
 
 
-def forget_sittings() -> None:
+def forget(*kinds: str) -> None:
+    """Work of these kinds, as if this process had done none of it."""
     for key, _ in jobs.begun():
-        if key[0] == "sitting":
+        if key[0] in kinds:
             jobs.forget(key)
+
+
+def begun(kind: str) -> list[Job[Any]]:
+    return [job for key, job in jobs.begun() if key[0] == kind]
 
 
 def sitting(role: str, variants: str = "asking") -> AppTest:
@@ -223,15 +295,53 @@ def test_a_sitting_that_costs_money_is_begun_by_editors_alone_and_after_a_questi
     assert "grace judges" in words(settled(app))
     assert endpoint.asked
     before = len(endpoint.asked)
-    forget_sittings()
+    forget("sitting")
     for role in (JUDGE, EDITOR):  # what is kept asks nobody again
         assert "grace judges" in words(sitting(role))
     assert len(endpoint.asked) == before
 
 
+def test_a_question_that_is_open_twice_is_answered_once(endpoint):
+    one, other = sitting(EDITOR), sitting(EDITOR)
+    one.button(key="judging.send").click().run()
+    (sent,) = begun("sitting")
+    other.button(key="judging.send").click().run()
+    assert begun("sitting") == [sent]
+    assert "grace judges" in words(settled(other))
+
+
+def test_a_link_to_an_evaluation_that_costs_money_asks_first_and_once(endpoint):
+    address = {"new": "evaluate", "collection": "kettles", "split": "test", "variants": "asking"}
+    app = settled(seen("runs", EDITOR, **address))
+    assert "asking, for each of" in words(app)
+    assert endpoint.asked == []
+    app.button(key="runs.evaluated.send").click().run()
+    settled(app)
+    assert "Send and begin" not in labels(app)
+    assert "ndcg@10" in words(app)
+    sent = len(endpoint.asked)
+    assert sent
+    forget("runs evaluated")
+    assert "ndcg@10" in words(settled(seen("runs", EDITOR, **address)))
+    assert len(endpoint.asked) == sent
+
+
 def test_what_is_all_done_here_is_begun_by_judges_without_a_question(endpoint):
     assert "grace judges" in words(sitting(JUDGE, "bm25"))
     assert endpoint.asked == []
+
+
+def test_a_judge_opens_the_sitting_of_a_cell_whose_runs_nobody_keeps():
+    cell = '```judge it\ncollection = "kettles"\nsplit = "test"\nvariants = ["fuzzy", "trigram"]\n```\n'
+    for run in bridge.run(run_store.listed(STORES[EDITOR], collection="kettles")):
+        if run.name in ("fuzzy", "trigram"):
+            bridge.run(run_store.remove(STORES[EDITOR], run.id))
+    for role, expected in ((JUDGE, "fuzzy\ntrigram"), (EDITOR, None)):
+        (result,) = bridge.run(Runner(STORES[role], Notebook.parse(cell), key=f"link of {role}").run())
+        assert result.output, result.problem
+        asked = JudgingAsked.of(result.output.values["sitting"]).but(judge="grace", begun="1")
+        assert expected in (asked.variants, None)
+        assert "grace judges" in words(settled(seen("judging", role, **asked.parameters())))
 
 
 def test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges(endpoint):

@@ -97,3 +97,35 @@ def test_patience_has_an_end():
     job.stop()
     assert job.wait(5)
     assert job.stopped
+
+
+async def soon(*_: Any) -> str:
+    return "done"
+
+
+def test_what_is_looked_at_outlives_what_nobody_looks_at():
+    looked_at = jobs.begin(KEY, "Soon", soon)
+    others = [("test", f"other {number}") for number in range(jobs.KEPT + 1)]
+    for key in others:
+        jobs.begin(key, "Soon", soon).wait(5)
+        assert jobs.find(KEY) is looked_at
+    assert jobs.find(others[0]) is None
+    for key in others:
+        jobs.forget(key)
+
+
+def test_a_look_changes_nothing_of_the_order_in_which_they_began():
+    other = ("test", "other")
+    jobs.begin(KEY, "Soon", soon)
+    jobs.begin(other, "Soon", soon)
+    jobs.find(KEY)
+    assert [key for key, _ in jobs.begun()][-2:] == [KEY, other]
+    jobs.forget(other)
+
+
+def test_one_that_another_took_the_place_of_is_not_forgotten():
+    first = jobs.begin(KEY, "Soon", soon)
+    jobs.forget(KEY, first)
+    second = jobs.begin(KEY, "Soon", soon)
+    jobs.forget(KEY, first)
+    assert jobs.find(KEY) is second

@@ -32,7 +32,7 @@ class Job(Generic[T]):
 
     def __init__(self, title: str, work: Work[T], patience: float = 0.0) -> None:
         self.title, self.patience = title, patience
-        self._begun = time.monotonic()
+        self.begun_at = time.monotonic()
         self.step: Step | None = None
         self.stopping = False
         self._token = asyncio.Event()
@@ -44,7 +44,7 @@ class Job(Generic[T]):
     @property
     def seconds(self) -> float:
         """How long ago it was begun, whatever becomes of the clock meanwhile."""
-        return time.monotonic() - self._begun
+        return time.monotonic() - self.begun_at
 
     def wait(self, seconds: float) -> bool:
         """Whether it has ended, after at most that long."""
@@ -108,18 +108,21 @@ def begin(key: Key, title: str, work: Work[T], *, patience: float = 0.0) -> Job[
 
 
 def find(key: Key) -> Job[Any] | None:
-    """The job of that key, under way or ended."""
+    """The job of that key, under way or ended. What is looked at is kept longest."""
     with _lock:
+        if key in _jobs:
+            _jobs.move_to_end(key)
         return _jobs.get(key)
 
 
 def begun() -> list[tuple[Key, Job[Any]]]:
     """All that is under way or kept, the latest last."""
     with _lock:
-        return list(_jobs.items())
+        return sorted(_jobs.items(), key=lambda each: each[1].begun_at)
 
 
-def forget(key: Key) -> None:
-    """So that it begins anew."""
+def forget(key: Key, job: Job[Any] | None = None) -> None:
+    """So that it begins anew; with `job`, only where it is still that one."""
     with _lock:
-        _jobs.pop(key, None)
+        if job is None or _jobs.get(key) is job:
+            _jobs.pop(key, None)

@@ -90,13 +90,15 @@ def merge(
 
     from core import bridge
     from core.store import names
-    from evals.judging.queue import merge_into
+    from evals.judging.queue import WouldLose, merge_into
 
     opened, view = opened_collection(collection)
     into = names.checked(into, what="The query set's name")
-    made, changed = bridge.run(
-        merge_into(opened, view, into, name=queries, split=split, models=models, overrule=overrule, overwrite=overwrite)
-    )
+    how = {"models": models, "overrule": overrule, "overwrite": overwrite}
+    try:
+        made, changed = bridge.run(merge_into(opened, view, into, name=queries, split=split, **how))
+    except WouldLose as error:
+        raise WouldLose(f"{str(error).removesuffix('.')} (`--overwrite`).") from error
     origins = Counter(made.origins.values())
     told = ", ".join(f"{count} from {origin}" for origin, count in sorted(origins.items())) or "none"
     left = f" {made.left_out} judgements are of queries that {queries!r} does not have." if made.left_out else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import streamlit as st
 
 from core.errors import InputError, RankbookError
-from evals.judging.judgements import signed
+from core.store.names import composed
+from evals.judging.judgements import LONGEST_NAME, signed
 from workbench import logs
 from workbench.access import gate as access
 from workbench.access.gate import Gate
@@ -44,13 +46,19 @@ def grader(of: Mapping[str, Any]) -> str:
     """
     address = str(of.get("email") or "").strip().casefold()
     if address and of.get("email_verified") in (True, "true"):
-        return signed(address)
+        return _signed(address)
     if not (mark := str(of.get("sub") or "").strip()):
         raise InputError(
             "Your sign-in says neither a verified address nor who you are, so your grades cannot be signed. Whoever "
             "runs this workbench can have the provider send `email` or `sub`."
         )
-    return signed(f"sub:{mark}")
+    return _signed(f"sub:{mark}")
+
+
+def _signed(name: str) -> str:
+    """What is too long to be kept by its digest, which looks like nobody's address or mark."""
+    whole = composed(name).encode("utf-8", "surrogatepass")
+    return signed(name) if len(whole) <= LONGEST_NAME else f"sha256:{hashlib.sha256(whole).hexdigest()}"
 
 
 def draw(gate: Gate, of: Mapping[str, Any]) -> None:

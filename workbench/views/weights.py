@@ -15,11 +15,10 @@ from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation import Opened
 from evals.query_sets import DEFAULT
-from workbench.behind import jobs
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights.asked import Asked, Weighed
-from workbench.ui import address
+from workbench.ui import address, sending
 from workbench.ui.outputs import waiting
 from workbench.ui.outputs.grounds import opened
 from workbench.ui.weights import bench as weights_bench
@@ -121,7 +120,8 @@ def _how(asked: Asked, ground: Opened, base: Variant) -> None:
 
 def _waited(key: Key, ground: Opened, asked: Asked) -> Weighed | None:
     """The surface; None where somebody stopped it. It goes on where the page is left, and is found again."""
-    work = jobs.begin(key, "Weight surface", lambda listener, _: weights_asked.weighed(ground, asked, listener))
+    what = (key, "Weight surface", partial(weights_asked.weighed, ground, asked))
+    work = sending.begun(*what)
     if not work.wait(waiting.AT_ONCE):
         slot = st.empty()
         with slot.container():
@@ -130,4 +130,4 @@ def _waited(key: Key, ground: Opened, asked: Asked) -> Weighed | None:
             while not work.wait(BEAT):
                 bar.progress(*work.told)
         slot.empty()
-    return work.result() if waiting.under_way(NAME, key, work) else None
+    return sending.answered(NAME, *what)

@@ -20,7 +20,7 @@ from core.fusion import Fusion, fusions
 from core.fusion.spec import FUSIONS, spec_of
 from core.legs import legs
 from core.store.engine import Store
-from core.store.progress import Listener, nobody
+from core.store.progress import Listener
 from core.variant import Variant
 from evals import evaluation, kept_variants
 from evals.evaluation import Opened
@@ -38,7 +38,9 @@ from evals.weights.arrays import Arrays
 from evals.weights.orders import separable
 from evals.weights.surface import Surface
 from evals.weights.tuned import Procedure, Tuned
+from workbench.behind import sending
 from workbench.behind.addressed import Addressed
+from workbench.behind.sending import Sends
 
 STEPS = {2: 20, 3: 20, 4: 10}  # four legs in twentieths are 1,771 points: more than anybody can look at
 METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "recall@100", "map@100", "precision@10", "hit_rate@10")
@@ -206,21 +208,32 @@ class Weighed:
         return found if fits else None
 
 
-async def weighed(ground: Opened, asked: Asked, listener: Listener = nobody) -> Weighed:
+async def weighed(
+    ground: Opened, asked: Asked, listener: Listener, token: asyncio.Event, *, allowed: bool
+) -> Weighed | Sends:
     """The surface, and the honest figures about it."""
     base = base_of(asked, ground.view.finest)
     split = ground.split(asked.split or default_split(ground.labelled))
     steps = STEPS.get(len(base.legs), 1)
-    return await looked_over(
-        ground, split, Looked(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, Procedure()), listener
-    )
+    looked = Looked(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, Procedure())
+    return await looked_over(ground, split, looked, listener, token, allowed=allowed)
 
 
-async def looked_over(ground: Opened, split: Split, looked: Looked, listener: Listener = nobody) -> Weighed:
-    """The surface of the only fusion that is looked at."""
+async def looked_over(
+    ground: Opened,
+    split: Split,
+    looked: Looked,
+    listener: Listener,
+    token: asyncio.Event,
+    *,
+    allowed: bool,
+) -> Weighed | Sends:
+    """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
-    tuned, found = await suite_tuning.looked_for(ground, split, looked, listener)
+    if sends := await sending.announced_legs(ground, looked.base, split, looked.metric, allowed=allowed):
+        return sends
+    tuned, found = await suite_tuning.looked_for(ground.until(token), split, looked, listener)
     made = Weighed(looked.base, split, found, await asyncio.to_thread(Arrays.of, found.rankings), tuned)
     await asyncio.to_thread(lambda: made.summary)
     return made

@@ -15,6 +15,7 @@ from core.errors import SpecError
 from evals.evaluation import Opened
 from evals.judging.queue import Queue, QueueSpec, queue
 from evals.metric_names import DEFAULT_METRIC
+from evals.references import every_name, variant_of
 from evals.runs import Run
 from evals.splits import Split
 from workbench.behind.judging import shown as judging_shown
@@ -91,14 +92,14 @@ class JudgeCell(CellSpec):
         return order_of(self.judge) if self.judge else seed
 
     def sitting(self, pool: Pool) -> Asked:
-        """The judging page on exactly these runs: they are named by their ids."""
+        """The judging page on exactly these runs."""
         return Asked(
             collection=pool.ground.view.name,
             query_set=pool.ground.query_set,
             split=pool.split.name,
             judge=self.judge or "",
             what="settle" if self.between else "",
-            variants=joined(run.id for run in pool.runs),
+            variants=joined(_addressed(run, pool.ground) for run in pool.runs),
             depth=str(self.depth),
             metric=self.metric,
             again="1" if self.again else "",
@@ -123,6 +124,13 @@ class JudgeCell(CellSpec):
             "seed": repr(order) if (order := self._order(told.seed(self))) else None,
         }
         return call(f"{lab}.pool", board, **options)
+
+
+def _addressed(run: Run, ground: Opened) -> str:
+    """By its id; where whoever is here keeps no runs, by the name that its variant is known by."""
+    if ground.store.keeps or run.variant is None or run.name not in every_name():
+        return run.id
+    return run.name if variant_of(run.name, chunks=ground.view.finest).id == run.variant.id else run.id
 
 
 def _blocks(found: State, left: Queue) -> Iterator[Block]:

@@ -13,22 +13,20 @@ from functools import partial
 import streamlit as st
 
 from core import bridge
-from core.store import roles
 from core.store.progress import Listener
 from evals.evaluation import Opened
 from workbench.behind import jobs
-from workbench.behind.jobs import Job, Key
-from workbench.behind.judging import sending as judging_sending
+from workbench.behind import sending as behind_sending
+from workbench.behind.jobs import Key
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging import sitting as judging_sitting
 from workbench.behind.judging.asked import Asked
-from workbench.behind.judging.sending import Sends
 from workbench.behind.judging.sitting import Pool, Sitting
-from workbench.ui import address, errors, may
+from workbench.behind.sending import Sends
+from workbench.ui import address, may, sending
 from workbench.ui.judging import judging
 from workbench.ui.judging import side as judging_side
 from workbench.ui.judging.judging import Desk, Span
-from workbench.ui.outputs import waiting
 
 KEPT = 200  # documents whose passages a session remembers
 
@@ -36,35 +34,9 @@ KEPT = 200  # documents whose passages a session remembers
 def draw(ground: Opened, mark: str, asked: Asked) -> None:
     """The sitting of that judge and pool; while its runs are made, how far they are."""
     key: Key = ("sitting", mark, *asked.pool)
-    work = jobs.find(key) or _begin(key, ground, asked)
-    if not waiting.under_way("judging.sitting", key, work):
-        return
-    if work.problem is not None:
-        jobs.forget(key)  # another try begins where this one did: with the question, if it may cost money
-    found: Sitting | Sends = work.result()
-    if isinstance(found, Sends):
-        _asks(key, ground, asked, found)
-    else:
+    found: Sitting | None = sending.answered("judging", key, "Preparing the sitting", partial(begun, ground, asked))
+    if found is not None:
         _sitting(key, ground, asked, found)
-
-
-def _begin(key: Key, ground: Opened, asked: Asked, *, allowed: bool = False) -> Job[Sitting | Sends]:
-    return jobs.begin(key, "Preparing the sitting", partial(begun, ground, asked, allowed=allowed))
-
-
-def _asks(key: Key, ground: Opened, asked: Asked, found: Sends) -> None:
-    """What would be spent, before anything is."""
-
-    def send() -> None:
-        jobs.forget(key)
-        _begin(key, ground, asked, allowed=True)
-
-    lines = "".join(f"<p>{errors.as_html(each)}</p>" for each in found.sentences)
-    st.html(
-        '<div class="rb-box rb-note" role="note"><strong>These runs send texts to a model elsewhere, which may cost '
-        f"money</strong>{lines}</div>"
-    )
-    st.button("Send and begin", key="judging.send", icon=":material/payments:", on_click=send)
 
 
 def _sitting(key: Key, ground: Opened, asked: Asked, sitting: Sitting) -> None:
@@ -88,10 +60,8 @@ async def begun(
     here = ground.until(token)
     split = here.any_split(asked.split)
     entries = [await judging_shown.entry(here, asked.split, name) for name in asked.entries]
-    if sends := await judging_sending.announced(here, entries, split):
-        roles.refuse_reader(ground.store, "begin what asks a language model or sends texts away, which may cost money")
-        if not allowed:
-            return sends
+    if sends := await behind_sending.announced(here, entries, split, allowed=allowed):
+        return sends
     runs = await judging_shown.runs_of(here, entries, split, listener)
     pool = Pool(tuple(runs), split, asked.spec(), asked.most, asked.lists)
     return await judging_sitting.opened(here.store, here.view, asked.judge, pool)

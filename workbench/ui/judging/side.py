@@ -15,6 +15,7 @@ from core import bridge
 from core.errors import RankbookError
 from core.resources import Resources
 from core.store import roles
+from evals import query_sets
 from evals.evaluation import Opened
 from evals.judging import queue
 from evals.judging.agreement import PairId
@@ -118,7 +119,11 @@ def _merge(ground: Opened, sitting: Sitting) -> None:
         help="A copy of this query set with the judgements among its labels. A label that is there already stays.",
     ).strip()
     split = sitting.pool.split.name if sitting.pool.split.name != "all" else "test"
-    of = (ground.view.name, ground.query_set, into)
+
+    def about() -> tuple[object, ...]:
+        """What a message is of: of another merge, or of a set that was changed since, it says nothing."""
+        there = bridge.run(query_sets.checked(ground.store, ground.view.name, name=into)) if into else None
+        return ground.view.name, ground.query_set, split, into, there
 
     def merge(*, overwrite: bool = False) -> None:
         try:
@@ -128,14 +133,15 @@ def _merge(ground: Opened, sitting: Sitting) -> None:
                 )
             )
             judged = sum(origin == "human" for origin in made.origins.values())
-            st.session_state[MERGED] = (of, f"{into!r} has {judged:,} judgements among its labels now.")
+            said: str | RankbookError = f"{into!r} has {judged:,} judgements among its labels now."
         except RankbookError as error:
-            st.session_state[MERGED] = (of, error)
+            said = error
+        st.session_state[MERGED] = (about(), said)
 
     st.button("Make them labels", key="judging.merge", on_click=merge, disabled=not into)
-    about, said = st.session_state.get(MERGED, (None, ""))
-    if about == of:
-        _merged(said, merge)
+    of, last = st.session_state.get(MERGED, (None, ""))
+    if of is not None and of == about():
+        _merged(last, merge)
 
 
 def _merged(said: str | RankbookError, merge: Callable[..., None]) -> None:

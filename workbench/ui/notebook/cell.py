@@ -23,7 +23,7 @@ from workbench.book.output import Output
 from workbench.book.parts import Cell, Part, Prose
 from workbench.book.running import CellResult
 from workbench.book.shared import HEADER
-from workbench.ui import blocks, errors
+from workbench.ui import blocks, errors, sending
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook import menu as notebook_menu
 from workbench.ui.notebook import source as notebook_source
@@ -208,11 +208,7 @@ def _output(desk: Desk, cell: Cell, result: CellResult, output: Output) -> None:
 
 def _asks(desk: Desk, cell: Cell, standing: Standing) -> None:
     """What it would spend, before it spends anything."""
-    lines = "".join(f"<p>{errors.as_html(each)}</p>" for each in standing.asks)
-    st.html(
-        '<div class="rb-box rb-note" role="note"><strong>This cell sends texts to a model elsewhere, which may cost '
-        f"money</strong>{lines}</div>"
-    )
+    sending.told("This cell", standing.asks)
     st.button(
         "Send and run",
         key=f"allow-{cell.id}",

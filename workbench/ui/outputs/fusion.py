@@ -6,6 +6,7 @@ Owns which fusion is looked at. The surface is made in the background, and the c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, get_args
 
 import streamlit as st
@@ -16,15 +17,13 @@ from core.fusion.spec import FUSIONS, spec_of
 from evals.evaluation import Opened
 from evals.suites.suite_tuning import Looked
 from evals.weights.summary import called
-from workbench.behind import jobs
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import taken
 from workbench.behind.weights.asked import Weighed
 from workbench.book.cells.fusion import FusionCell
 from workbench.book.output import Figure, Said
-from workbench.ui import blocks, errors
-from workbench.ui.outputs import waiting
+from workbench.ui import blocks, errors, sending
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.grounds import ground_of
 from workbench.ui.outputs.searching import WHERE, inline
@@ -64,14 +63,13 @@ def _instrument(shown: Shown) -> bool:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _controls(shown, fusion, usual)
     key = _key(shown, shown.spec, ground, mark, looked)
-    work = jobs.begin(key, "Weight surface", _work(shown, shown.spec, ground, looked))
-    if not waiting.under_way(shown.key("surface"), key, work):
+    work = partial(weights_asked.looked_over, ground, shown.spec.looked_split(shown.context, ground), looked)
+    found: Weighed | None = sending.answered(shown.key("surface"), key, "Weight surface", work)
+    if found is None:
         return False
     about = f"Under {called(fusion)} alone:"
     weights_bench.draw(
-        Bench(
-            shown.key("fusion"), key, ground, work.result(), _stand(shown), shown.select, _use(shown, shown.spec), about
-        )
+        Bench(shown.key("fusion"), key, ground, found, _stand(shown), shown.select, _use(shown, shown.spec), about)
     )
     return True
 
@@ -94,11 +92,6 @@ def _key(shown: Shown, spec: FusionCell, ground: Opened, mark: str, looked: Look
     splits = f"{spec.looked_on} {shown.context.split_name(spec, ground)}"
     procedure = looked.procedure.model_dump_json()
     return ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
-
-
-def _work(shown: Shown, spec: FusionCell, ground: Opened, looked: Looked) -> jobs.Work[Weighed]:
-    split = spec.looked_split(shown.context, ground)
-    return lambda listener, _: weights_asked.looked_over(ground, split, looked, listener)
 
 
 def _use(shown: Shown, spec: FusionCell) -> Callable[[str], None]:

@@ -24,7 +24,7 @@ def answered(slot: str, key: Key, title: str, ask: Work[T]) -> T | None:
     """The answer; None while it is on its way, which is then shown, and where somebody stopped it."""
     kept: dict[Key, T] = st.session_state.setdefault("outputs.answers", {})
     if key not in kept:
-        work = jobs.begin(key, title, ask)
+        work = jobs.find(key) or jobs.begin(key, title, ask)
         if not under_way(slot, key, work):
             return None
         kept[key] = work.result()
@@ -43,6 +43,8 @@ def under_way(slot: str, key: Key, work: Job[T]) -> bool:
         st.html(STOPPED)
         st.button("Go on", key=f"{slot}.again", on_click=jobs.forget, args=(key,))
         return False
+    if work.problem is not None:
+        jobs.forget(key, work)  # it is told; the next look is another try
     return True
 
 

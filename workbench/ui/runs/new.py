@@ -18,12 +18,13 @@ from evals.evaluation import Opened, Wanted, every
 from evals.exchange import Foreign
 from evals.references import every_name, variant_of
 from evals.running import run_store
+from workbench.behind import sending as behind_sending
 from workbench.behind.collections import uploads
 from workbench.behind.runs.asked import Asked
+from workbench.behind.sending import Sends
 from workbench.book.cells import evaluate as evaluate_cell
 from workbench.book.output import Output
-from workbench.ui import address, blocks, errors
-from workbench.ui.outputs import waiting
+from workbench.ui import address, blocks, errors, sending
 
 NAME = "runs"
 WAYS = {"evaluate": "Evaluate variants", "file": "Add another engine's run", "clear": "Clear old runs"}
@@ -102,16 +103,18 @@ def _made(ground: Opened, split: str, names: list[str]) -> None:
     """The table of what was asked for last, once it is there: work that a reload finds again."""
     made = [variant_of(name, chunks=ground.view.finest) for name in names]
     ids = [f"{each.name} {each.id}" for each in made]
-    version, digest = str(ground.view.row.version), ground.labelled.digest().hex()
-    key = ("runs evaluated", ground.store.where, ground.view.name, version, digest, split, *ids)
+    row, digest = ground.view.row, ground.labelled.digest().hex()
+    at = f"{row.version} {row.created_at.timestamp()}"
+    key = ("runs evaluated", ground.store.where, ground.view.name, at, digest, split, *ids)
 
-    async def work(listener: Listener, token: asyncio.Event) -> Output:
-        board, _ = await evaluation.evaluated(
-            ground.until(token), made, ground.split(split), Wanted(METRICS), progress=listener
-        )
+    async def work(listener: Listener, token: asyncio.Event, *, allowed: bool) -> Output | Sends:
+        here, part = ground.until(token), ground.split(split)
+        if sends := await behind_sending.announced(here, made, part, allowed=allowed):
+            return sends
+        board, _ = await evaluation.evaluated(here, made, part, Wanted(METRICS), progress=listener)
         return evaluate_cell.shown(board)
 
-    found: Output | None = waiting.answered("runs.evaluated", key, "Evaluating", work)
+    found: Output | None = sending.answered("runs.evaluated", key, "Evaluating", work)
     if found is not None:
         blocks.draw_all(found.blocks, "runs.evaluated.of")
 

@@ -24,7 +24,7 @@ from evals.rankings import Ranked
 from evals.running import run_store
 from evals.runs import Run, Subject
 from tests.fakes import HashingEmbedder
-from tests.store.making import FAMILY, documents, ingest, make
+from tests.store.making import FAMILY, contents, documents, fresh, ingest, make
 
 Members = dict[str, bytes]  # unpacked, in the order of the file
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -57,6 +57,24 @@ def filled(store: Store, name: str, *, count: int = 12) -> HashingEmbedder:
 
 def backed_up(store: Store, path: Path, name: str) -> Saved:
     return bridge.run(save(store, path, collection=name))
+
+
+def everything(store: Store, name: str) -> dict[str, object]:
+    """What a collection holds and what is known of it, but for its name."""
+    row = fresh(store, name).row
+    runs = bridge.run(run_store.listed(store, collection=name))
+    return {
+        **contents(store, name),
+        "row": {at: getattr(row, at) for at in ("language", "card", "fields", "version", "created_at", "loaded_at")},
+        "labelled": in_order(bridge.run(query_sets.load(store, name))),
+        "digest": bridge.run(query_sets.checked(store, name)),
+        "judgements": sorted(bridge.run(judging.load(store, name)), key=repr),
+        "runs": [(each.name, each.made_at) for each in runs],
+    }
+
+
+def in_order(labelled: Labelled) -> dict[str, list[object]]:
+    return {part: sorted(getattr(labelled, part), key=repr) for part in ("queries", "labels", "spans", "exclusions")}
 
 
 def taken_apart(path: Path) -> Members:

@@ -42,7 +42,9 @@ from tests.evals.archives import (
     NOON,
     backed_up,
     changed,
+    everything,
     filled,
+    in_order,
     judged,
     of,
     put_together,
@@ -74,24 +76,6 @@ def restored(store, path, **options):
 
 def merged(store, path, **options):
     return bridge.run(backup.restore_labels(store, path, **options))
-
-
-def everything(store, name):
-    """What a collection holds and what is known of it, but for its name."""
-    row = fresh(store, name).row
-    runs = bridge.run(run_store.listed(store, collection=name))
-    return {
-        **contents(store, name),
-        "row": {at: getattr(row, at) for at in ("language", "card", "fields", "version", "created_at", "loaded_at")},
-        "labelled": in_order(bridge.run(query_sets.load(store, name))),
-        "digest": bridge.run(query_sets.checked(store, name)),
-        "judgements": sorted(bridge.run(judging.load(store, name)), key=repr),
-        "runs": [(each.name, each.made_at) for each in runs],
-    }
-
-
-def in_order(labelled):
-    return {part: sorted(getattr(labelled, part), key=repr) for part in ("queries", "labels", "spans", "exclusions")}
 
 
 def gone(store, name):

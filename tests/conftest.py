@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from sqlalchemy.exc import ProgrammingError
 
 from core import bridge
@@ -26,6 +27,8 @@ TEST_DSN = os.environ.get("RANKBOOK_TEST_DSN")
 
 def pytest_configure() -> None:
     """Nothing a test does may touch the developer's own store, and Ctrl-C is heard where a shell has us ignore it."""
+    settings.register_profile("unhurried", settings(), deadline=None)  # a busy machine is no flaw of the code
+    settings.load_profile("unhurried")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as it has of what it puts into the background
     os.environ.pop("RANKBOOK_DSN", None)
     if TEST_DSN:

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.chunking import Chunker, Tokenizer, chunker_from, chunkers, spec_of, word_tokens
@@ -47,7 +47,6 @@ def _no_tokens(_text: str) -> list[tuple[int, int]]:
 
 TOKENIZERS: list[Tokenizer] = [word_tokens, _characters, _words_with_space, _bytes_with_specials, _no_tokens]
 EXACT: list[Tokenizer] = [word_tokens, _characters]
-unhurried = settings(deadline=None)  # a busy machine is no flaw of a chunker
 every_chunker = pytest.mark.parametrize("kind", list(chunkers))
 
 
@@ -68,7 +67,6 @@ def _uncovered(text: str, chunks: list[Chunk]) -> list[int]:
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20), tokenize=st.sampled_from(TOKENIZERS))
 def test_offsets_are_exact_and_texts_trimmed(kind, text, size, tokenize):
     chunks = _of_size(kind, size).chunk(Item("i", text), tokenize)
@@ -78,7 +76,6 @@ def test_offsets_are_exact_and_texts_trimmed(kind, text, size, tokenize):
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20), tokenize=st.sampled_from(TOKENIZERS))
 def test_every_visible_character_is_in_a_chunk_of_every_level(kind, text, size, tokenize):
     chunks = _of_size(kind, size).chunk(Item("i", text), tokenize)
@@ -88,7 +85,6 @@ def test_every_visible_character_is_in_a_chunk_of_every_level(kind, text, size, 
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20), tokenize=st.sampled_from(TOKENIZERS))
 def test_chunks_of_a_level_move_forward_and_none_lies_in_another(kind, text, size, tokenize):
     chunks = _of_size(kind, size).chunk(Item("i", text), tokenize)
@@ -99,7 +95,6 @@ def test_chunks_of_a_level_move_forward_and_none_lies_in_another(kind, text, siz
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20), tokenize=st.sampled_from(EXACT))
 def test_no_chunk_is_longer_than_allowed(kind, text, size, tokenize):
     chunker = _of_size(kind, size)
@@ -109,7 +104,6 @@ def test_no_chunk_is_longer_than_allowed(kind, text, size, tokenize):
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20))
 def test_characters_that_cannot_be_parted_are_the_only_excuse_for_length(kind, text, size):
     chunker = _of_size(kind, size)
@@ -120,7 +114,6 @@ def test_characters_that_cannot_be_parted_are_the_only_excuse_for_length(kind, t
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20))
 def test_pages_are_told_only_where_there_are_page_breaks(kind, text, size):
     for chunk in _of_size(kind, size).chunk(Item("i", text), word_tokens):
@@ -132,7 +125,6 @@ def test_pages_are_told_only_where_there_are_page_breaks(kind, text, size):
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20))
 def test_children_lie_in_the_parent_they_name(kind, text, size):
     chunks = _of_size(kind, size).chunk(Item("i", text), word_tokens)
@@ -146,7 +138,6 @@ def test_children_lie_in_the_parent_they_name(kind, text, size):
 
 
 @every_chunker
-@unhurried
 @given(text=texts, size=st.integers(1, 20))
 def test_ranges_are_told_only_of_rows_and_items(kind, text, size):
     for chunk in _of_size(kind, size).chunk(Item("i", text), word_tokens):
@@ -159,7 +150,6 @@ def test_ranges_are_told_only_of_rows_and_items(kind, text, size):
 
 
 @every_chunker
-@unhurried
 @given(text=texts)
 def test_the_same_text_gives_the_same_chunks_and_is_tokenized_at_most_once(kind, text):
     calls: list[str] = []

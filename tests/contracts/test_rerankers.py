@@ -22,7 +22,7 @@ from tests.fakes import HashingEmbedder
 from tests.unit.tiny_models import tiny_cross_encoder
 
 every_reranker = pytest.mark.parametrize("method", list(rerankers))
-unhurried = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 words = st.lists(st.sampled_from(["cat", "Mat", "dog", "über", "42", "?"]), max_size=5).map(" ".join)
 texts = st.lists(words, max_size=8)
 
@@ -102,7 +102,7 @@ def hits(texts: Sequence[str]) -> list[Hit]:
 
 
 @every_reranker
-@unhurried
+@few
 @given(query=words, texts=texts, depth=st.integers(1, 9), top_k=st.integers(1, 9))
 def test_nothing_is_lost_and_ranks_count_from_one(needed, method, query, texts, depth, top_k):
     found = hits(texts)
@@ -114,7 +114,7 @@ def test_nothing_is_lost_and_ranks_count_from_one(needed, method, query, texts, 
 
 
 @every_reranker
-@unhurried
+@few
 @given(query=words, texts=texts, depth=st.integers(1, 9))
 def test_the_order_is_total_and_hits_beyond_the_depth_stay_behind(needed, method, query, texts, depth):
     found = hits(texts)

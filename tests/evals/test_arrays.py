@@ -18,7 +18,7 @@ from evals.weights.arrays import Arrays
 from evals.weights.fusing import Cut, fused
 from evals.weights.orders import ordered, separable
 
-few = settings(max_examples=10, deadline=None)  # of each of some forty variants
+few = settings(max_examples=10)  # of each of some forty variants
 numbers = st.floats(-100, 100) | st.sampled_from([0.0, -0.0, 1.0, 0.5, 1e300, -1e300, 5e-324])
 LEG = VectorLeg(distance="cosine")  # has both bounds
 

@@ -57,7 +57,7 @@ def test_low_is_the_usual_score_except_that_bpref_counts_the_unjudged_as_not_rel
     assert (usual["bpref"], low["bpref"]) == (1.0, 0.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 3), min_size=1),
     st.lists(st.sampled_from("abcdewxyz"), unique=True, max_size=6),

@@ -113,7 +113,7 @@ def test_a_run_goes_through_ranx_and_back():
     assert items(exchange.from_dict(there)) == ITEMS
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.dictionaries(st.text("ab", min_size=1), st.floats(-1e30, 1e30), min_size=1, max_size=20))
 def test_a_dictionary_keeps_its_order(scores):
     rankings = exchange.from_dict({"q": scores})

@@ -42,7 +42,7 @@ IDS = [f"d{number}" for number in range(12)]
 labels = st.dictionaries(st.sampled_from(IDS), st.integers(0, 3), min_size=1, max_size=10)
 labelled = labels.filter(lambda given: any(given.values()))
 hits = st.dictionaries(st.sampled_from(IDS), st.integers(0, 4), min_size=1)  # few scores: ties
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 def by_trec_eval(grades: Grades, run: Run, names: Sequence[str] = tuple(TREC), level: int = 1) -> PerQuery:

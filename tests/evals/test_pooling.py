@@ -141,7 +141,7 @@ def test_over_many_comparisons_it_asks_less_than_pooling_by_depth_and_is_right_a
     assert telling < 0.85 * deep
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     some.permutations("abcdef"),
     some.permutations("abcdef"),

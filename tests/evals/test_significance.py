@@ -110,7 +110,7 @@ def test_options_out_of_range_and_scores_of_another_shape_are_refused():
 
 
 @given(st.lists(st.integers(-4, 4), min_size=2, max_size=9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_few_differences_are_enumerated_and_agree_with_scipy(differences):
     row = np.array(differences) / 8  # no rounding, which scipy takes for a difference
     theirs = stats.permutation_test(

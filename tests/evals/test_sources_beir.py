@@ -290,7 +290,7 @@ FIELDS = st.sampled_from(
 ROWS = st.lists(st.dictionaries(FIELDS, JSON, max_size=8).map(lambda row: json.dumps(row).encode()), max_size=4)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(jsonl=st.one_of(ANY_BYTES, ROWS.map(b"\n".join)), qrels=ANY_BYTES)
 def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, jsonl, qrels):
     path = write(tmp_path, jsonl, jsonl, qrels)
@@ -314,7 +314,7 @@ def ignoring(read):
         return []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(
     content=st.binary(max_size=300), cuts=st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=6)), max_size=4)
 )

@@ -163,7 +163,7 @@ FUZZ = st.lists(
 ).map("".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(
     head=st.sampled_from(["", "---\n"]), text=FUZZ, tail=st.sampled_from(["", "\n---\n"]), raw=st.binary(max_size=20)
 )
@@ -198,9 +198,9 @@ def test_an_unknown_bundled_collection_names_the_nearest():
     "piece", ["<a ", "<a>", "<!--", "</", "<![x", "<![if>", "<p a='", '<p a=">', "<script>", "<?", "&#", "<"]
 )
 def test_hostile_html_takes_no_longer_than_its_length_asks(piece):
-    started = time.monotonic()
+    started = time.process_time()
     html_to_text(piece * 100_000)
-    assert time.monotonic() - started < 5  # a parser that is quadratic takes minutes
+    assert time.process_time() - started < 5  # a parser that is quadratic takes minutes
 
 
 def test_attributes_comments_and_stray_brackets():

@@ -165,7 +165,7 @@ PIECES = st.lists(
 ).map(b"".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(PIECES)
 def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, content):
     (tmp_path / "f").write_bytes(content)

@@ -124,7 +124,7 @@ def _held_against_search(legs: list[LegRankings], split: Split, fusion: Fusion, 
             assert values == pytest.approx(wanted.row(metric), abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(given_collection=collections(chunked=False), fusion=fusion, cut=cuts, excluding=st.booleans())
 def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, fusion, cut, excluding):
     legs, split, excluded = given_collection
@@ -132,14 +132,14 @@ def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, 
     _held_against_search(legs, split, fusion, cut)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, excluding=st.booleans())
 def test_chunks_are_scored_by_their_items(given_collection, fusion, cut, excluding):
     legs, split, excluded = given_collection
     _held_against_search(legs, split, fusion, replace(cut, excluded=excluded if excluding else None))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, top_k=st.integers(1, 4))
 def test_exclusions_are_taken_out_where_the_runner_does_it(given_collection, fusion, cut, top_k):
     """Of a search that was asked for as many results more as the query excludes; also where units are cut before."""

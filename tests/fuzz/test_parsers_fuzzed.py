@@ -17,9 +17,7 @@ from tests.fuzz.running import results
 from tests.fuzz.target import Family, Finding, Target, limited, outcome
 from tests.fuzz.targets import TARGETS
 
-SHORT = settings(
-    max_examples=30, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+SHORT = settings(max_examples=30, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def assert_sound(found: Finding | None) -> None:
@@ -115,7 +113,7 @@ def test_a_target_is_run_in_a_process_of_its_own_and_its_inputs_are_counted() ->
 
 
 @given(st.data())
-@settings(max_examples=20, database=None, deadline=None, derandomize=True)
+@settings(max_examples=20, database=None, derandomize=True)
 def test_inputs_are_never_longer_than_the_target_takes(chosen: st.DataObject) -> None:
     target = Target("short", lambda _: None, (b"x" * 100,), (b"y" * 100,), longest=16)
     assert len(chosen.draw(inputs(target))) <= 16

@@ -67,7 +67,7 @@ def in_python(documents: dict[str, list[str]], text: str, k1: float = 1.2, b: fl
 DOCUMENTS = {item.id: item.text.split() for item in corpus()}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     words=st.lists(st.sampled_from([*WORDS, "unknown"]), min_size=1, max_size=8),
     k1=st.sampled_from([0.0, 0.9, 1.2, 5.0]),

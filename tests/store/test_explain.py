@@ -618,7 +618,7 @@ a_variant = some.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     options=a_variant,
     document=some.sampled_from([item.id for item in ITEMS] + ["long"]),

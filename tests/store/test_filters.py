@@ -264,7 +264,7 @@ def _holds(value: Any, how: str, wanted: Any) -> bool:
     return judged
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written=FILTERS)
 def test_the_server_and_python_agree_on_every_filter(store, collection, written):
     made = filter_from(written)

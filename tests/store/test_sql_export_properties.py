@@ -21,9 +21,7 @@ from tests.store.exporting import EMBEDDER, by_pipeline, by_sql, variant, vector
 from tests.store.making import FAMILY, fresh, ingest, make, some_name
 
 WORDS = ["hub", "reset", "late", "fee", "invoice", "battery", "screen", "the", "of", "hubs", "fees", "lamp"]
-SOME = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+SOME = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def corpus():

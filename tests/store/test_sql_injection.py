@@ -336,7 +336,6 @@ def test_an_attempt_would_succeed_where_text_is_put_into_a_statement_as_it_is(gr
 
 QUIET = settings(
     max_examples=12,
-    deadline=None,
     database=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -19,6 +19,8 @@ from tests.store.recalling import plans
 from tests.systems.asking import EMBEDDER, ITEMS, QUERY, collection, context
 from tests.unit.tiny_models import tiny_cross_encoder
 
+pytestmark = pytest.mark.usefixtures("trigrams")
+
 
 @pytest.fixture(scope="module")
 def view(store):

@@ -44,7 +44,7 @@ def cells_of(book: Notebook) -> list[tuple[str, str, str]]:
 
 
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_was_read_is_written_back_to_the_last_byte(text):
     book = Notebook.parse(text)
     assert book.text == text
@@ -108,7 +108,7 @@ def test_a_misspelt_kind_is_pointed_out_with_its_line():
 
 
 @given(MARKDOWN, MARKDOWN, st.integers(0, 20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_cell_with_another_source_has_that_source_and_all_else_stays(text, source, at):
     book = Notebook.parse(text)
     cells = [part for part in book.parts if isinstance(part, Cell)]
@@ -125,7 +125,7 @@ def test_a_cell_with_another_source_has_that_source_and_all_else_stays(text, sou
 
 
 @given(MARKDOWN, st.integers(0, 20), st.integers(0, 20), st.sampled_from(["move", "last", "delete", "copy", "new"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_is_done_to_parts_the_text_says_the_same_cells(text, one, other, what):
     book = Notebook.parse(text)
     if not book.parts:
@@ -234,7 +234,7 @@ def test_html_in_prose_is_text_and_pictures_are_words():
 
 
 @given(TEXTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_prose_for_readers_that_let_html_through_holds_none(text):
     lax = markdown._trusting()
     tokens = [each for token in lax.parse(markdown.inert(text)) for each in (token, *(token.children or ()))]

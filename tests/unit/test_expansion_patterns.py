@@ -132,7 +132,7 @@ def test_the_slowest_rule_on_the_worst_query_answers_at_once():
     assert time.perf_counter() - begun < 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=300) | st.text("whatisrdone? {}|\n", max_size=300).map(lambda text: f"when was {text}"))
 def test_any_text_keeps_its_words_first(query):
     found = expanded(query)

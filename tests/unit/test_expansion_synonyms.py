@@ -194,7 +194,7 @@ def test_an_error_does_not_repeat_what_the_file_says(tmp_path):
     assert "password" not in str(caught.value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lines=st.lists(st.text(max_size=40), min_size=1, max_size=5), query=st.text(max_size=40))
 def test_any_lines_give_synonyms_or_an_error_with_its_place(lines, query):
     try:

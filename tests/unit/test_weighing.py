@@ -114,7 +114,7 @@ def added_and_sorted(given: dict[str, Any], levels: list[int], row: int) -> list
     return list(dict.fromkeys(given["items"][given["item"][at]] for at in kept[: cut["depth"]]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(weighed())
 def test_adding_and_sorting_what_is_given_is_the_search(found):
     for query in QUERIES:

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from typer.testing import CliRunner
 
 from core.store.engine import OLDEST_PGVECTOR
+from core.store.server import EmbeddedServer
+from tests.conftest import make_home
 from workbench.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +97,8 @@ def test_images_are_pinned() -> None:
 def test_what_pip_installs_is_pinned_and_torch_comes_from_the_index_of_cpu_builds_first() -> None:
     installs = [part for rest in arguments("RUN") for part in rest.split("&&") if "pip install" in part]
     assert all("--constraint constraints.txt" in part for part in installs)
-    assert re.search(r"--index-url https://download\.pytorch\.org/whl/cpu torch\s*$", installs[0])
+    # By itself: that index lacks most of the versions that are pinned of what it needs, which come with the rest.
+    assert re.search(r"--index-url https://download\.pytorch\.org/whl/cpu --no-deps torch\s*$", installs[0])
     assert re.search(r"^torch==\d+\.\d+\.\d+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
 
 
@@ -306,6 +309,21 @@ def test_a_server_tells_when_it_is_ready_and_has_memory_to_share_for_index_build
     assert size
     assert maintenance
     assert int(size[1]) * 1024 > int(maintenance[1])
+
+
+@pytest.mark.parametrize(("file", "name"), [(COMPOSE, "db"), (CLUSTER, "coordinator")])
+def test_a_server_begins_with_what_initdb_takes(file: Path, name: str) -> None:
+    """Run for real, with the initdb that there is."""
+    given = shlex.split(written(file).services[name].environment["POSTGRES_INITDB_ARGS"])
+    home = make_home()
+    try:
+        server = EmbeddedServer(home)
+        server._make_folders()
+        initdb = [str(server.programs.path("initdb")), f"--pgdata={server.data}", "--no-sync", *given]
+        server.programs.run(initdb)
+        assert "--encoding=UTF8" in given, "else it is what a locale makes of it"
+    finally:
+        shutil.rmtree(home)
 
 
 @pytest.mark.parametrize("file", BOTH)

@@ -130,7 +130,7 @@ class Ingest:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[AsyncConnection]:
-        async with writers.alone(self.store, self.view.name, self.view.namespace) as connection:
+        async with writers.alone(self.store, self.view.name, namespace=self.view.namespace) as connection:
             self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
             async with embedding_over(self.caches.values()):
                 yield connection

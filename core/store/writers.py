@@ -27,12 +27,13 @@ WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND datname = current_d
 
 
 @asynccontextmanager
-async def alone(store: Store, name: str, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
-    """A connection that holds the collection's writer lock; a second writer is told so."""
+async def alone(store: Store, *names: str, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
+    """One connection that holds the writer locks of these collections; a second writer of one is told so."""
     async with store.connect(namespace) as connection:
-        if not await take_lock(connection, name):
-            raise busy(name)
         try:
+            for name in names:
+                if not await take_lock(connection, name):
+                    raise busy(name)
             yield connection
         finally:
             await give_lock(connection)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -101,10 +101,11 @@ async def _save(
 @asynccontextmanager
 async def _undisturbed(store: Store, collection: str | None) -> AsyncIterator[None]:
     """One server gives one snapshot of all its tables. A cluster does not: there nobody may load meanwhile."""
-    async with AsyncExitStack() as held:
-        for row in await collections.listed(store) if store.capabilities.distributed else []:
-            if collection in (None, row.name):
-                await held.enter_async_context(writers.alone(store, row.name))
+    if not store.capabilities.distributed:
+        yield
+        return
+    names = [row.name for row in await collections.listed(store) if collection in (None, row.name)]
+    async with writers.alone(store, *names):
         yield
 
 

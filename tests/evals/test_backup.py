@@ -628,11 +628,15 @@ def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, nam
     assert fresh(store, f"{name} b").row.attached["facts"]["types"]["nr"] == "integer"
 
 
+def as_a_cluster(store):
+    extensions = {**store.capabilities.extensions, "citus": "13.2"}
+    return Store(store.engine, None, replace(store.capabilities, extensions=extensions))
+
+
 @pytest.mark.parametrize("distributed", [True, False])
 def test_on_a_cluster_which_has_no_common_snapshot_nobody_loads_while_it_is_saved(store, name, distributed):
     make(store, name)
-    extensions = {**store.capabilities.extensions, **({"citus": "13.2"} if distributed else {})}
-    seen = Store(store.engine, None, replace(store.capabilities, extensions=extensions))
+    seen = as_a_cluster(store) if distributed else store
 
     async def work():
         async with saving._undisturbed(seen, name):
@@ -640,3 +644,16 @@ def test_on_a_cluster_which_has_no_common_snapshot_nobody_loads_while_it_is_save
 
     assert bridge.run(work()) is distributed
     assert not bridge.run(writers.is_being_loaded(store, name))
+
+
+def test_one_connection_holds_all_collections_of_which_there_may_be_more_than_connections(store):
+    names = [make(store, some_name(), chunks={}).name for _ in range(3)]
+
+    async def work():
+        before = store.engine.pool.checkedout()
+        async with saving._undisturbed(as_a_cluster(store), None):
+            taken = store.engine.pool.checkedout() - before
+            return taken, [await writers.is_being_loaded(store, each) for each in names]
+
+    assert bridge.run(work()) == (1, [True, True, True])
+    assert not any(bridge.run(writers.is_being_loaded(store, each)) for each in names)

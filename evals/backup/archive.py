@@ -72,6 +72,7 @@ def _alone(part: Path) -> Iterator[BinaryIO]:
                 raise InputError("Another backup is being written there. Choose another name.", path=part) from None
             if not part.exists() or not os.path.samestat(part.stat(), os.fstat(descriptor)):
                 raise InputError("Another backup was written there at this moment. Choose another name.", path=part)
+        part.chmod(PRIVATE)  # what was left there may be open to others
         file.truncate()
         yield file
 

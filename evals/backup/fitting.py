@@ -102,17 +102,18 @@ async def fitted(store: Store, archive: Archive, collection: str | None, name: s
             f"Restore it beside: --collection {taken[0]!r} --as NAME. Or bring only its labels and judgements into the "
             "one that is here: --labels-only."
         )
-    _refuse_without_room(store, archive)
+    _refuse_without_room(store, archive, targets)
     return Plan(tuple(targets), tuple(there))
 
 
-def _refuse_without_room(store: Store, archive: Archive) -> None:
+def _refuse_without_room(store: Store, archive: Archive, targets: Sequence[Target]) -> None:
     """The embedded server's disk is ours to look at. Rows, with indexes, take about what they take as text."""
     if store.server is None:
         return
     free = shutil.disk_usage(store.server.home).free
-    if free < archive.unpacked:
+    needed = sum(archive.unpacked(each.kept.folder) for each in targets)
+    if free < needed:
         raise StoreError(
-            f"Restoring takes about {archive.unpacked / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free in "
+            f"Restoring takes about {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free in "
             f"{store.server.home}. Make room, or set RANKBOOK_HOME to a folder on a larger disk."
         )

@@ -123,10 +123,9 @@ class Archive:
         """How many rows a piece is said to hold; None where the list was cut off."""
         return self._listed[piece].rows if piece in self._listed else None
 
-    @property
-    def unpacked(self) -> int:
-        """Bytes of all that is in it."""
-        return sum(each.size for each in self._listed.values())
+    def unpacked(self, folder: str) -> int:
+        """Bytes of all that is in it of a collection."""
+        return sum(each.size for each in self._listed.values() if each.name.startswith(f"{folder}/"))
 
     # -- what is in it ---------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from core.store.engine import Store
 from core.store.schema import HERE, Base
 from core.types import Place, Query, Row
 from evals import backup, library, query_sets
-from evals.backup import form, parts, reading, saving
+from evals.backup import fitting, form, parts, reading, saving
 from evals.judging import judgements as judging
 from evals.labels import CheckedLabels, Exclusion, Label
 from evals.query_sets import Labelled
@@ -233,6 +233,14 @@ def test_a_backup_is_for_its_owners_eyes_and_read_by_common_tools(donor):
         table = gzip.decompress(tar.extractfile(labels).read()).decode()
     assert table.splitlines()[0].split("\t")[1:] == ["split", "query_id", "item_id", "grade"]
     assert "\ttest\tq1\td00001\t2" in table
+
+
+def test_what_somebody_left_at_its_place_does_not_open_it_to_others(store, name, tmp_path):
+    filled(store, name)
+    left = tmp_path / "a.tar.part"
+    left.touch()
+    left.chmod(0o666)
+    assert stat.S_IMODE(backed_up(store, tmp_path / "a.tar", name).path.stat().st_mode) == 0o600
 
 
 def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, saved):
@@ -626,6 +634,18 @@ def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, nam
 
     restored(store, changed(path, change), name=f"{name} b")
     assert fresh(store, f"{name} b").row.attached["facts"]["types"]["nr"] == "integer"
+
+
+@pytest.mark.skipif(TEST_DSN is not None, reason="only the embedded server's disk is looked at")
+def test_room_is_needed_for_what_is_to_come_back_and_for_nothing_else_in_the_file(store, name, saved):
+    huge = form.Member.model_construct(name="", size=2**60, rows=0, sha256="")
+    with reading.opened(saved) as archive:
+        archive._listed["another's"] = huge.model_copy(update={"name": "collections/0002/items.00001.tsv.gz"})
+        plan = bridge.run(fitting.fitted(store, archive, None, f"{name} b"))
+        assert [each.name for each in plan.targets] == [f"{name} b"]
+        archive._listed["its own"] = huge.model_copy(update={"name": "collections/0001/items.00002.tsv.gz"})
+        with pytest.raises(StoreError, match=r"Restoring takes about .* Make room"):
+            bridge.run(fitting.fitted(store, archive, None, f"{name} b"))
 
 
 def as_a_cluster(store):

@@ -4,43 +4,56 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+Most = int | Callable[[], int]  # how many at once, or who says it anew whenever one is done: a cluster may grow
 
 
 async def side_by_side(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     """Like a TaskGroup, but a caller meets the error that happened, not a group of it."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from several.exceptions[0].__cause__
+    async with _group() as group:
+        tasks = [group.create_task(each) for each in work]
     return [task.result() for task in tasks]
 
 
-async def bounded(most: int, each: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def _group() -> AsyncGenerator[asyncio.TaskGroup]:
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from several.exceptions[0].__cause__
+
+
+async def bounded(most: Most, each: Iterable[T], work: Callable[[T], Coroutine[Any, Any, None]]) -> None:
     """The work for each of them, so many at once; the first that raises ends it for all."""
-    gate = asyncio.Semaphore(most)
+    under_way: set[asyncio.Task[None]] = set()
+    async with _group() as group:
+        for value in each:
+            task = group.create_task(work(value))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+            while len(under_way) >= _now(most):
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
 
-    async def one(value: T) -> None:
-        async with gate:
-            await work(value)
 
-    await side_by_side(*(one(value) for value in each))
+def _now(most: Most) -> int:
+    return most if isinstance(most, int) else most()
 
 
 async def in_order(
-    most: int, given: AsyncIterator[T], work: Callable[[T], Coroutine[Any, Any, R]]
+    most: Most, given: AsyncIterator[T], work: Callable[[T], Coroutine[Any, Any, R]]
 ) -> AsyncGenerator[tuple[T, R]]:
     """What comes of each, in the order given, so many under way at once. Close it to cancel what is."""
     under_way: deque[tuple[T, asyncio.Task[R]]] = deque()
     try:
         async for value in given:
             under_way.append((value, asyncio.ensure_future(work(value))))
-            if len(under_way) >= most:
+            if len(under_way) >= _now(most):
                 yield under_way[0][0], await under_way[0][1]
                 under_way.popleft()
         while under_way:

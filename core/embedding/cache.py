@@ -81,7 +81,7 @@ class EmbeddingCache:
             self.computed += len(step)
             self.progress(len(step))
 
-        await bounded(self.lines, steps, make)
+        await bounded(lambda: self.lines, steps, make)
         return known
 
     async def _known(self, digests: list[bytes]) -> dict[bytes, Vectors]:

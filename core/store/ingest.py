@@ -190,7 +190,7 @@ class Ingest:
         def derive(change: reading.Change) -> Coroutine[Any, Any, Derived]:
             return self.deriver.derive(change.items, self.view.chunk_sets)
 
-        async with aclosing(in_order(self._lines, arriving(), derive)) as pairs:
+        async with aclosing(in_order(lambda: self._lines, arriving(), derive)) as pairs:
             async for pair in pairs:
                 await into.put(pair)
         await into.put(None)

@@ -67,7 +67,7 @@ class SpreadLegs:
             await take(_unpacked(answer), len(some))
 
         slices = [queries[at : at + A_SLICE] for at in range(0, len(queries), A_SLICE)]
-        await bounded(self.cluster.lines, slices, one)
+        await bounded(lambda: self.cluster.lines, slices, one)
 
     async def _slice(self, task: LegTask, queries: Sequence[str], vectors: ReadyOrMade) -> Slice:
         made = Slice(self._ground, task, {each: self.split.queries[each].text for each in queries}, self.connections)

@@ -75,7 +75,7 @@ class SpreadQueries:
             await take(_unpacked(answer), len(some))
 
         slices = [queries[at : at + A_BATCH] for at in range(0, len(queries), A_BATCH)]
-        await bounded(self.cluster.lines, slices, one)
+        await bounded(lambda: self.cluster.lines, slices, one)
 
 
 @answering

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core import bridge
-from core.tasks import in_order, side_by_side
+from core.tasks import bounded, in_order, side_by_side
 
 
 async def give(value: int, turns: int = 0) -> int:
@@ -82,6 +82,41 @@ def test_things_under_way_at_once_come_in_the_order_given_and_no_more_than_so_ma
         return found
 
     assert bridge.run(taken()) == [(value, value * 10) for value in range(6)]
+
+
+def test_no_more_are_begun_than_may_be_under_way_and_more_as_soon_as_more_may() -> None:
+    under_way, seen, most = 0, list[int](), 2
+
+    async def work(value: int) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        seen.append(under_way)
+        await give(value, turns=5)
+        under_way -= 1
+        most = 2 if value < 5 else 4
+
+    bridge.run(bounded(lambda: most, range(20), work))
+    assert len(seen) == 20
+    assert max(seen[:6]) == 2
+    assert max(seen) == 4
+    seen.clear()
+    bridge.run(bounded(3, range(9), work))
+    assert max(seen) == 3
+
+
+def test_what_is_bounded_ends_with_the_first_that_fails_and_begins_no_more() -> None:
+    begun: list[int] = []
+
+    async def work(value: int) -> None:
+        begun.append(value)
+        await give(value, turns=3)
+        if value == 1:
+            raise ValueError("the second")
+        await asyncio.Event().wait()
+
+    with pytest.raises(ValueError, match="the second"):
+        bridge.run(bounded(2, range(9), work))
+    assert begun == [0, 1]
 
 
 def test_what_is_under_way_is_cancelled_where_one_fails_or_nobody_wants_the_rest() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamlit.runtime.fragment import MemoryFragmentStorage
+from streamlit.runtime.state import SessionState
+
 from workbench.access.watch import draw_anew
 
 
@@ -18,6 +21,8 @@ class Page:
     _user_info: dict[str, Any] = field(default_factory=lambda: {"role": "viewer"})
     breaks: bool = False
     drawn: list[str] = field(default_factory=list)
+    _fragment_storage: MemoryFragmentStorage = field(default_factory=MemoryFragmentStorage)
+    _session_state: SessionState = field(default_factory=SessionState)
 
     def request_rerun(self, state: str) -> None:
         if self.breaks:

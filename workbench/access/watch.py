@@ -5,18 +5,22 @@ Without this a page would go on with the store that it was drawn with: a button 
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench import logs
 from workbench.access.gate import Gate
 
 if TYPE_CHECKING:
+    from streamlit.runtime import Runtime
     from streamlit.runtime.app_session import AppSession
 
 EVERY: Final = 0.5  # seconds between two looks at the file
+PATIENCE: Final = 5.0  # seconds that Streamlit has to say which pages there are
 
 
 @contextmanager
@@ -34,11 +38,26 @@ def watched(gate: Gate | None) -> Iterator[None]:
 def _watch(gate: Gate, over: threading.Event) -> None:
     was, due = gate.stamp(), set[str]()
     while not over.wait(EVERY):
-        if (now := gate.stamp()) != was:
-            was, due = now, {each.id for each in _open()}
-            logs.told("access_changed", pages=len(due))
-        if due:
-            due = draw_anew([each for each in _open() if each.id in due], gate.lets_in)
+        try:
+            if (now := gate.stamp()) != was:
+                due = _pages()
+                was = now
+                for each in _open().values():
+                    disarm(each)
+                logs.told("access_changed", pages=len(due))
+            if due:
+                due = _follow(due, gate)
+        except Exception as error:  # Streamlit is starting or ending: the next look is another try
+            logs.told("access_not_followed", error=type(error).__name__)
+
+
+def _follow(due: Set[str], gate: Gate) -> set[str]:
+    """Those of the pages that are still to be drawn. One that is away is closed: whoever comes back has a new one."""
+    there = _open()
+    if (runtime := _runtime()) is not None:
+        for page in due - there.keys():
+            runtime.clear_user_info_for_session(page)
+    return draw_anew([there[page] for page in due & there.keys()], gate.lets_in)
 
 
 def draw_anew(sessions: Sequence[AppSession], lets_in: Callable[[Mapping[str, Any]], bool]) -> set[str]:
@@ -53,6 +72,7 @@ def draw_anew(sessions: Sequence[AppSession], lets_in: Callable[[Mapping[str, An
             if each._scriptrunner is not None and lets_in(each._user_info):
                 left.add(each.id)
             else:
+                disarm(each)
                 each.request_rerun(each._client_state)  # what is selected stays so
         except Exception as error:  # of one page, whose run may end at this very moment: it has another turn
             logs.told("access_not_followed", error=type(error).__name__)
@@ -60,10 +80,36 @@ def draw_anew(sessions: Sequence[AppSession], lets_in: Callable[[Mapping[str, An
     return left
 
 
-def _open() -> list[AppSession]:
-    """The pages that somebody has open. Streamlit's session manager alone knows them."""
+def disarm(page: AppSession) -> None:
+    """What stands on it acts no more. Else whoever presses a button fast enough is never drawn anew: each press acts as
+    the page was drawn, and ends the run that would draw it.
+    """
+    page._fragment_storage.clear()  # a part of a page that is drawn by itself never asks who looks at it
+    known = page._session_state._new_widget_state.widget_metadata
+    for widget, of in list(known.items()):
+        known[widget] = replace(of, callback=None, callbacks=None)
+
+
+def _open() -> dict[str, AppSession]:
+    """The pages that somebody has open, by their ids. Streamlit's session manager alone knows them."""
+    runtime = _runtime()
+    sessions = [] if runtime is None else [each.session for each in runtime._session_mgr.list_active_sessions()]
+    return {each.id: each for each in sessions}
+
+
+def _pages() -> set[str]:
+    """The open ones, and those whose browser is away and may come back to them, as it does after a cut line."""
+    if (runtime := _runtime()) is None:
+        return set()
+
+    async def look() -> set[str]:
+        return {each.session.id for each in runtime._session_mgr.list_sessions()}
+
+    there = runtime._get_async_objs().eventloop  # which alone may look at those that are away
+    return asyncio.run_coroutine_threadsafe(look(), there).result(PATIENCE)
+
+
+def _runtime() -> Runtime | None:
     from streamlit.runtime import exists, get_instance
 
-    if not exists():
-        return []
-    return [each.session for each in get_instance()._session_mgr.list_active_sessions()]
+    return get_instance() if exists() else None

@@ -26,6 +26,7 @@ from core.retriever import RequestContext, search
 from core.store.levels import level
 from core.variant import Variant
 
+EMBEDDING: Final = "The embedding"  # the stage at which nothing but the query is sent
 ONE_CALL: Final = "1 call, more where it has to be asked again"
 UNKNOWN: Final = "how many tokens, nobody can tell before the query was sent for its embedding"
 UNTRIED: Final = "how many tokens cannot be told, because the search before it fails"
@@ -99,7 +100,7 @@ def _embedding(context: RequestContext, variant: Variant) -> Iterator[Sending]:
     if served is None or is_here(served.host):
         return
     if any(leg.uses_model for leg in variant.legs):
-        yield Sending("The embedding", "the query", served.host, served.name)
+        yield Sending(EMBEDDING, "the query", served.host, served.name)
     if late is not None:
         yield _late(late, variant, served)
 

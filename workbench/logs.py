@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,17 +33,22 @@ _SECRET_NAME: Final = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|(^|_)KE
 _PATTERNS: Final = (
     (re.compile(r"(\w://[^\s:/@]*:)[^\s@]+(?=@)"), rf"\1{SHOWN}"),
     (
+        re.compile(r"(?i)((?:password|passwd|secret|token|api[_-]?key)\w*[\"']?\s*[=:]\s*)(?:\"[^\"]*\"|'[^']*')"),
+        rf"\1{SHOWN}",
+    ),
+    (
         re.compile(
             r"(?i)((?:password|passwd|secret|token|api[_-]?key|authorization|cookie)\w*[\"']?\s*[=:]\s*[\"']?)"
             r"(?:bearer\s+|basic\s+)?[^\s,;\"'&)]+"
         ),
         rf"\1{SHOWN}",
     ),
+    (re.compile(r"(?i)((?:authorization|cookie)[\"']?\s*[=:]\s*[\"']?)[^\"'\r\n]+"), rf"\1{SHOWN}"),
     (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]+"), rf"\1{SHOWN}"),
     (re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]+)*"), SHOWN),
     (re.compile(r"\bsk-[\w-]{8,}"), SHOWN),
 )
-_ASKED: Final = re.compile(r"([?&](?:query|q)=)[^&\s\"']+")
+_ASKED: Final = re.compile(r"([?&](?:query|q)=)[^&\s\"]+")
 _STANDARD: Final = "rankbook"
 _log = logging.getLogger(_STANDARD)
 
@@ -149,6 +155,14 @@ def event_of(record: logging.LogRecord, *, whole: bool) -> str:
     """Its sentence; unless it is to be told `whole`, an exception in it by its type."""
     if whole:
         return record.getMessage()
+    said, error = _message(record), record.exc_info[1] if record.exc_info else None
+    if error is not None:  # asyncio says of a task that nobody waited for what it failed of
+        for words in (repr(error), str(error)):
+            said = said.replace(words, type(error).__name__) if len(words) >= SHORTEST else said
+    return said
+
+
+def _message(record: logging.LogRecord) -> str:
     message = _plain(record.msg)
     if not isinstance(record.args, tuple):
         return message % record.args if record.args else message
@@ -198,6 +212,12 @@ def _serious(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.WARNING
 
 
+def _ended_by(told: threading.ExceptHookArgs | sys.UnraisableHookArgs) -> None:
+    """A thread, or what is tidied up: Python itself would print what the exception says."""
+    if told.exc_value is not None and not isinstance(told.exc_value, SystemExit):
+        _log.error("unexpected error in the background", exc_info=told.exc_value)
+
+
 def _never(_: logging.LogRecord) -> bool:
     return False
 
@@ -211,6 +231,9 @@ def install(form: Form, *, queries: bool = False, secrets: Sequence[str] = ()) -
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.captureWarnings(True)
+    logging.raiseExceptions = False  # else a line that cannot be made is printed with all that was to stand in it
+    threading.excepthook = _ended_by
+    sys.unraisablehook = _ended_by
     _log.setLevel(logging.INFO if form == "json" else logging.WARNING)
     logging.setLoggerClass(_Quiet)
     for name in [name for name in root.manager.loggerDict if name.partition(".")[0] in OTHERS]:

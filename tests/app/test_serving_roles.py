@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from evals.references import variant_of
 from evals.running import run_store
 from evals.store import chain
 from tests.app.corpus import KETTLES, NOTEBOOK
+from tests.app.showing import CELL, STAGE, page
 from tests.app.test_search_page import handed
 from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Endpoint, Reply, completion, serving
@@ -179,6 +181,26 @@ def test_no_reader_lets_a_notebook_ask_what_costs_money():
         desk(VIEWER).run(["scores"], allowed=True)
 
 
+def why(role: str) -> AppTest:
+    """An address that asks why a document is where a cell shows it, where the cell's variant asks a language model."""
+    shown = STAGE.play(STORES[EDITOR], "search", 'query_id = "q1"\nvariants = ["asking"]\n')
+    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], grounds={}))
+    return page(cell=CELL, document="descale", against="*")
+
+
+def test_why_a_document_is_there_is_asked_of_a_language_model_by_editors_alone_and_after_a_question(endpoint):
+    for role, said in ((VIEWER, "only editors may begin what asks"), (EDITOR, "The reranking asks small")):
+        app = why(role)
+        before = len(endpoint.asked)
+        assert said in words(app)
+        assert ("Send and begin" in labels(app)) is (role == EDITOR)
+        app.run()
+        assert len(endpoint.asked) == before
+    app.button(key=f"cell.{CELL}.why.send").click().run()
+    assert "is there" in words(settled(app))
+    assert len(endpoint.asked) > before
+
+
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +269,7 @@ def endpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint
         monkeypatch.setenv("RANKBOOK_LLM_URL", found.url)
         monkeypatch.setenv("RANKBOOK_LLM_MODEL", "small")
         st.cache_resource.clear()  # what is opened knows the environment of then
+        forget("sitting", "runs evaluated")
         asking = kept_variants.keep('name = "asking"\n[[leg]]\nkind = "bm25"\n[rerank]\nmethod = "llm"\n')
         yield found
         kept_variants.drop(asking.name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -20,9 +22,11 @@ PLANTED = "pl4nted-s3cret"
 def kept_apart() -> Iterator[None]:
     """Logging as it was before, after a test that sets it up for the process."""
     root, own = logging.getLogger(), logging.getLogger("rankbook")
+    hooks = threading.excepthook, sys.unraisablehook, logging.raiseExceptions
     before = (root.handlers[:], root.level, own.level, logging.getLoggerClass())
     yield
     root.handlers[:], root.level = before[0], before[1]
+    threading.excepthook, sys.unraisablehook, logging.raiseExceptions = hooks
     own.setLevel(before[2])
     logging.setLoggerClass(before[3])
     logging.captureWarnings(False)
@@ -66,8 +70,11 @@ def test_an_object_a_line_with_time_level_event_and_what_belongs_to_it():
         f"postgresql+psycopg://:{PLANTED}@host/db",
         f"host=db password={PLANTED} user=x",
         f"password = '{PLANTED}'",
+        f"password='one two {PLANTED}' user=x",
         f'{{"client_secret": "{PLANTED}"}}',
         f"Authorization: Bearer {PLANTED}",
+        f"Authorization: Digest {PLANTED}",
+        f"Cookie: a=1; b={PLANTED}",
         f"bearer {PLANTED}",
         f"api_key={PLANTED}&model=x",
         f"X-Api-Key: {PLANTED}",
@@ -118,7 +125,8 @@ def test_an_exception_is_its_type_and_where_it_was_raised_and_not_its_sentence()
 @pytest.mark.parametrize("form", [Lines, Objects])
 def test_no_form_tells_what_an_exception_says_wherever_it_stands(form):
     error = raised(ValueError("no operand in: secret wish"))
-    for made in (record("failed", error=error), record("failed: %s", error), record(error)):  # type: ignore[arg-type]
+    quoted = record(f"failed: {error!r} ({error})", error=error)  # as asyncio does
+    for made in (record("failed", error=error), record("failed: %s", error), quoted, record(error)):  # type: ignore[arg-type]
         logging.Formatter().format(made)  # as another handler does, which leaves its words behind
         line = form(Redaction()).format(made)
         assert "ValueError" in line
@@ -127,7 +135,7 @@ def test_no_form_tells_what_an_exception_says_wherever_it_stands(form):
 
 
 def test_queries_in_addresses_are_left_out_unless_asked_for():
-    said = "GET /?collection=kettles&query=secret+wish HTTP/1.1"
+    said = "GET /?collection=kettles&query=don't+tell+a+secret+wish&level=items HTTP/1.1"
     assert "secret" not in str(written(record(said))["event"])
     assert "secret" in str(written(record(said), Redaction(queries=True))["event"])
 
@@ -169,6 +177,26 @@ def test_other_libraries_words_go_the_same_way(kept_apart, capsys, monkeypatch):
     logging.getLogger("uvicorn.error").info("Started server process")
     rows = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [row["event"] for row in rows] == ["it said ***", "it said ***"]
+
+
+def test_what_ends_in_the_background_is_told_by_its_type_and_in_the_same_form(kept_apart, capsys):
+    logs.install("json")
+
+    def work() -> None:
+        raise ValueError("no operand in: secret wish")
+
+    class Leaving:
+        def __del__(self) -> None:
+            work()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    Leaving()
+    logging.getLogger("rankbook").handle(record("%s and %s", "secret wish"))  # of which no sentence can be made
+    rows = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [row["exception"]["type"] for row in rows] == ["ValueError", "ValueError"]
+    assert "secret wish" not in str(rows)
 
 
 @pytest.mark.parametrize(

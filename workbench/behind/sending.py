@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from core.estimating import asks
+from core.errors import Cancelled, RankbookError
+from core.estimating import EMBEDDING, asks, planned
 from core.retriever import RequestContext
 from core.store import roles
 from core.types import Query
@@ -53,6 +54,22 @@ async def announced_legs(
     if not asks(ground.context, plain) or await embedded(ground, plain, split, Wanted((metric,)).options):
         return None
     return _first(ground, await _told(ground, list(split.queries.values()), plain), allowed=allowed)
+
+
+async def announced_query(
+    ground: Opened, query: str, variants: Sequence[Variant], *, allowed: bool = False
+) -> Sends | None:
+    """What asking them this query anew would send, but for its embedding, which everybody who searches has made."""
+    said: list[str] = []
+    for each in variants:
+        try:
+            stages = await planned(ground.context, query, each)
+        except Cancelled:
+            raise
+        except RankbookError:
+            continue  # asking it says what is wrong, and sends nothing either
+        said += [f"{each.name}: {stage}" for stage in stages if stage.stage != EMBEDDING]
+    return _first(ground, said, allowed=allowed)
 
 
 def _first(ground: Opened, sentences: Sequence[str], *, allowed: bool) -> Sends | None:

@@ -5,24 +5,28 @@ The account is `core.explain`'s, as `rankbook why` gives it. Owns the box, and w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from xml.etree.ElementTree import Element
 
 import streamlit as st
 
 from core.errors import Cancelled, RankbookError
 from core.explain import Told, explain
+from core.store.progress import Listener
 from core.variant import Variant
 from evals.evaluation import Opened
 from evals.report.elements import el
+from workbench.behind import sending as behind_sending
+from workbench.behind.sending import Sends
 from workbench.book.output import Hits
-from workbench.ui import blocks
+from workbench.ui import blocks, sending
 from workbench.ui.address import put
 from workbench.ui.outputs.base import Shown
 from workbench.ui.outputs.beside import beside
 from workbench.ui.outputs.naming import Named, meant
-from workbench.ui.outputs.waiting import answered
 
 EVERY = "*"  # in the address: asked of all columns
 Said = tuple[Told, ...]
@@ -54,9 +58,8 @@ def draw(
     if not place.document or not wanted:
         return None
     key = ("why", mark, hits.query, place.document, *(each.id for each in wanted))
-    answer = answered(
-        shown.key("why"), key, "Looking into it", lambda *_: _ask(ground, hits.query, wanted, place.document)
-    )
+    work = partial(_ask, ground, hits.query, wanted, place.document)
+    answer: Answer | None = sending.answered(shown.key("why"), key, "Looking into it", work)
     if answer is None:
         return None
     if card is not None:
@@ -65,10 +68,22 @@ def draw(
     return None
 
 
-async def _ask(ground: Opened, query: str, columns: Sequence[Variant], typed: str) -> Answer:
+async def _ask(
+    ground: Opened,
+    query: str,
+    columns: Sequence[Variant],
+    typed: str,
+    _listener: Listener,
+    _token: asyncio.Event,
+    *,
+    allowed: bool,
+) -> Answer | Sends:
+    """An account takes a search: where that asks a language model, somebody has to allow it, as for the cell itself."""
     documents = await meant(ground.store, ground.view, typed)
     if len(documents) > 1:
         return Answer(tuple(documents))
+    if sends := await behind_sending.announced_query(ground, query, columns, allowed=allowed):
+        return sends
     accounts = [(each.name, await _account(ground, query, each, documents[0].id)) for each in columns]
     return Answer(tuple(documents), tuple(accounts))
 

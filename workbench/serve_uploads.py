@@ -21,10 +21,11 @@ MOST_SESSIONS: Final = 10_000  # remembered; the oldest are forgotten, and have 
 
 @dataclass
 class Held:
-    """A window: whether it may upload, and how long the files are that it has sent."""
+    """A window: whether it may upload, and how long the files are that it has sent, and those that are still coming."""
 
     allowed: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
+    coming: dict[str, int] = field(default_factory=dict)
 
 
 class Uploads:
@@ -57,10 +58,20 @@ class Uploads:
                 return 403, "You may not upload files here."
             if size is None:
                 return 411, "How long the file is has to be said before it is sent."
-            if size + sum(held.sizes.values()) - held.sizes.get(file, 0) > self.most:
+            if file in held.coming:  # else a short one of that name would be counted in the place of a long one
+                return 409, "This file is on its way already."
+            every = sum(held.sizes.values()) + sum(held.coming.values())
+            if size + every - held.sizes.get(file, 0) > self.most:
                 return 413, "These files are larger together than an upload may be."
-            held.sizes[file] = size
+            held.coming[file] = size
             return None
+
+    def settled(self, window: str, file: str, *, came: bool) -> None:
+        """The file came, in the place of an earlier one of that name; or it did not."""
+        with self._lock:
+            held = self._held.get(window)
+            if held is not None and (size := held.coming.pop(file, None)) is not None and came:
+                held.sizes[file] = size
 
     def gone(self, window: str, file: str) -> None:
         """The file was taken away again."""
@@ -101,7 +112,9 @@ class UploadGuard:
         try:
             await self._app(scope, receive, noted)
         finally:
-            if method != "OPTIONS" and done == (method == "DELETE"):  # taken away, or never taken in
+            if method not in {"DELETE", "OPTIONS"}:
+                self._uploads.settled(window, file, came=done)
+            elif method == "DELETE" and done:
                 self._uploads.gone(window, file)
 
 

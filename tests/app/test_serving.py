@@ -224,8 +224,24 @@ def test_what_streamlit_refused_is_counted_as_it_was_before(uploads):
     uploads.allow_window("window", True)
     assert sent(client, "PUT", "window/a", 90) == 404
     assert uploads.refusal("window", "b", 90) is None, "a file that never came takes no room"
-    assert sent(client, "DELETE", "window/b") == 404
-    assert uploads.refusal("window", "c", 90) is not None, "one that was not taken away still does"
+    uploads.settled("window", "b", came=True)
+    for method in ("DELETE", "PUT"):
+        assert sent(client, method, "window/b") == 404
+        assert uploads.refusal("window", "c", 90) is not None, "one that was not taken away still does"
+
+
+@pytest.mark.parametrize(("meanwhile", "status"), [("PUT", 409), ("DELETE", 200)])
+def test_a_file_that_is_still_coming_is_counted_as_long_as_it_is(uploads, meanwhile, status):
+    async def slowly(request: Request) -> Response:
+        if request.method == "PUT" and len(await request.body()) > 1:
+            assert (await client.request(meanwhile, request.url.path, content=b"")).status_code == status
+        return PlainTextResponse("took it")
+
+    app = UploadGuard(Starlette(routes=[Route("/{rest:path}", slowly, methods=["PUT", "DELETE"])]), uploads)
+    client = httpx.AsyncClient(transport=ASGITransport(app), base_url="http://x")
+    uploads.allow_window("window", True)
+    assert sent(client, "PUT", "window/a", 90) == 200
+    assert sent(client, "PUT", "window/b", 20) == 413
 
 
 def test_a_length_is_not_believed_of_a_file_that_comes_in_pieces(guarded, uploads):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from pgvector.sqlalchemy import BIT, HALFVEC
 from sqlalchemy import Column, ColumnElement, Index, MetaData, Table, Text, func, inspect, literal, literal_column, text
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateIndex
 
+from core.errors import RankbookError
 from core.store.collections import LARGEST_INDEXED_DIMENSION, View
 from core.store.engine import Store
 from core.store.progress import Listener, Step, nobody
@@ -46,6 +49,10 @@ GRAPH = text(
     "2 * pg_table_size(to_regclass(:table)), pg_size_bytes(current_setting('effective_cache_size')) / 2 / :builds"
     ") / 1024) AS text), true) FROM pg_settings WHERE name = 'maintenance_work_mem'"
 )
+
+# Of a build that is under way, seen from another connection. A cluster's workers have their own, which is not told.
+REACHED = text("SELECT blocks_done, blocks_total FROM pg_stat_progress_create_index WHERE pid = :pid")
+EVERY = 2.0  # seconds between two looks at it
 
 
 def wanted(view: View, *, trigrams: bool = True) -> Iterator[Index]:
@@ -159,18 +166,57 @@ async def _create(store: Store, view: View, missing: list[Index], listener: List
     done, at_once = 0, min(most, os.cpu_count() or 1, len(missing))
     workers = asyncio.Semaphore(at_once)
 
-    async def create(index: Index) -> None:
+    async def create_in_turn(index: Index) -> None:
         nonlocal done
         async with workers, store.begin(view.namespace) as connection:
-            await connection.execute(SHARE, {"builds": at_once, "memory": LEAST_MEMORY})
-            if store.server and index.dialect_options["postgresql"]["using"] == "hnsw":
-                table = quoted(view.namespace, cast("Table", index.table))
-                await connection.execute(GRAPH, {"table": table, "builds": min(at_once, len(view.embedding_sets))})
-            await connection.execute(CreateIndex(index, if_not_exists=True))
+            await create(connection, store, view, index, listener, at_once=at_once)
         done += 1
         listener(Step(f"Index {index.name}", done, len(missing), "indexes"))
 
-    await side_by_side(*(create(index) for index in missing))
+    await side_by_side(*(create_in_turn(index) for index in missing))
+
+
+async def create(
+    connection: AsyncConnection,
+    store: Store,
+    view: View,
+    index: Index,
+    listener: Listener = nobody,
+    *,
+    at_once: int = 1,
+    every: float = EVERY,
+) -> None:
+    """One of them, with its share of the memory, where so many are built at once."""
+    await connection.execute(SHARE, {"builds": at_once, "memory": LEAST_MEMORY})
+    if store.server and index.dialect_options["postgresql"]["using"] == "hnsw":
+        table = quoted(view.namespace, cast("Table", index.table))
+        await connection.execute(GRAPH, {"table": table, "builds": min(at_once, len(view.embedding_sets))})
+    async with _told(connection, store, index, listener, every):
+        await connection.execute(CreateIndex(index, if_not_exists=True))
+
+
+@asynccontextmanager
+async def _told(
+    connection: AsyncConnection, store: Store, index: Index, listener: Listener, every: float
+) -> AsyncIterator[None]:
+    """How far the build on that connection is, while it lasts: the graph of a million vectors takes its time."""
+    pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+
+    async def look() -> None:
+        with suppress(RankbookError):  # where no connection is free, the build goes on untold
+            while True:
+                await asyncio.sleep(every)
+                async with store.begin(read_only=True) as other:
+                    reached = (await other.execute(REACHED, {"pid": pid})).first()
+                if reached is not None and reached.blocks_total:
+                    listener(Step(f"Building {index.name}", reached.blocks_done, reached.blocks_total, "blocks"))
+
+    looking = asyncio.ensure_future(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
 
 
 def present(connection: Any, view: View) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import inspect, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.schema import CreateTable
 
 from core.errors import RankbookError, StoreError
 from core.store import collections, distribution, indexes, names
@@ -174,5 +174,5 @@ class Content:
         trigrams = "pg_trgm" not in self.store.capabilities.missing
         wanted = list(indexes.wanted(view, trigrams=trigrams))
         for done, index in enumerate(wanted, start=1):
-            await self.connection.execute(CreateIndex(index))
+            await indexes.create(self.connection, self.store, view, index, self.taking.listener)
             self.taking.listener(Step(f"Index {index.name}", done, len(wanted), "indexes"))

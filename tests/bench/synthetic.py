@@ -85,7 +85,7 @@ async def kept(
 def without_trigrams(store: Store) -> Store:
     """The same store, which seems not to have the extension that indexes trigrams."""
     able = store.capabilities
-    return Store(store.engine, None, replace(able, missing={**able.missing, **WITHOUT_TRIGRAMS}))
+    return Store(store.engine, store.server, replace(able, missing={**able.missing, **WITHOUT_TRIGRAMS}))
 
 
 async def loading(store: Store, view: View, size: int, report: Report, seconds: float) -> list[Figure]:

@@ -19,6 +19,7 @@ from core.store import collections, fields, indexes
 from core.store.levels import level
 from core.store.schema import Base
 from core.types import Item
+from tests.conftest import TEST_DSN
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, explain, fresh, ingest, make, query, some_name, tables, wrong
 
@@ -199,6 +200,56 @@ def test_a_few_indexes_are_built_at_once_and_share_what_the_server_allows_one(st
         assert share["max_parallel_maintenance_workers"] == (
             int(allowed["max_parallel_maintenance_workers"]) // indexes.MOST_AT_ONCE
         )
+
+
+@pytest.fixture
+def graph(store, name):
+    """A collection of many vectors whose graph is still to be built."""
+    view = make(store, name, [Many()], {})
+    ingest(store, name, [Item(f"{number}", f"{number}") for number in range(3000)], [Many()])
+    query(store, view, "DROP INDEX {vectors}_hnsw")
+    (index,) = [each for each in indexes.wanted(fresh(store, name)) if each.name.endswith("_hnsw")]
+    return index
+
+
+class Many:
+    """A vector for any text, as fast as numbers are drawn."""
+
+    model, dimension = "many", 64
+
+    async def embed(self, texts, purpose="document"):
+        return np.random.default_rng(len(texts)).standard_normal((len(texts), self.dimension)).astype(np.float32)
+
+    def tokenize(self, text):
+        return [(0, len(text))]
+
+
+def test_how_far_a_graph_is_is_told_while_it_is_built(store, name, graph):
+    steps = []
+
+    async def work():
+        async with store.begin(fresh(store, name).namespace) as connection:
+            await indexes.create(connection, store, fresh(store, name), graph, steps.append, every=0.01)
+
+    bridge.run(work())
+    assert {(step.name, step.unit) for step in steps} == {(f"Building {graph.name}", "blocks")}
+    done = [step.done for step in steps]
+    assert done == sorted(done)
+    assert 0 < done[-1] <= steps[-1].total
+
+
+@pytest.mark.skipif(TEST_DSN is not None, reason="a server of one's own has the memory that it was given")
+def test_a_graph_is_given_the_memory_that_it_takes_on_our_own_server(store, name, graph):
+    async def work():
+        async with store.begin(fresh(store, name).namespace) as connection:
+            await connection.execute(text("SET LOCAL maintenance_work_mem = '64kB'"))
+            await indexes.create(connection, store, fresh(store, name), graph)
+            given = "SELECT CAST(setting AS integer) * 1024 FROM pg_settings WHERE name = 'maintenance_work_mem'"
+            return await connection.scalar(text(given))
+
+    ((size,),) = query(store, fresh(store, name), "SELECT pg_table_size('{vectors}')")
+    assert bridge.run(work()) == pytest.approx(2 * size, abs=1024)
+    assert size > 500_000
 
 
 def test_the_planner_is_told_whenever_something_was_loaded(store, name, embedder):

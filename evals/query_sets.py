@@ -29,6 +29,14 @@ FLAWS_KEPT = 1000  # of each kind
 Found = Mapping[str, Sequence[Flaw]]  # flaws by what was looked at: "documents", "labels", "leaks", "repeats"
 
 
+@dataclass(frozen=True, slots=True)
+class MergedFrom:
+    """Of what a query set was made: another one, in some of whose splits judgements were added to the labels."""
+
+    query_set: str
+    splits: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Labelled:
     """A collection's queries with what is known about them."""
@@ -122,14 +130,14 @@ async def keep(
     found: Found | None = None,
     *,
     checked_version: int | None = None,
-    merged: bool = False,
+    merged: MergedFrom | None = None,
     name: str = DEFAULT,
 ) -> bool:
     """Put a query set in the place of the one of that name. False where queries and labels are the same.
 
     `found` takes the place of the flaws of its kinds; what was found by a look that was not taken this time stands.
     `checked_version` is the collection's, where its texts have been looked through for these queries; `merged` says
-    that all of it was made of judgements and another set.
+    of which other set and judgements all of it was made.
     """
     digest = labelled.digest()
     async with store.begin() as connection:
@@ -144,7 +152,7 @@ async def keep(
         if checked_version is not None:
             row.checked_version = checked_version
         if merged:
-            row.merged_digest = digest
+            row.merged_digest, row.merged_set, row.merged_splits = digest, merged.query_set, list(merged.splits)
         row.flaws = _with(row.flaws, found or {})
         await session.flush()
         if changed:
@@ -211,11 +219,13 @@ async def load(store: Store, collection: str, *, name: str = DEFAULT) -> Labelle
         )
 
 
-async def is_merged(store: Store, collection: str, *, name: str) -> bool:
-    """Whether the set is as a merge of judgements left it."""
+async def merged_from(store: Store, collection: str, *, name: str) -> MergedFrom | None:
+    """Of what a merge of judgements made the set; None where none did, or somebody changed it since."""
     async with store.begin(read_only=True) as connection:
         found = await _find(AsyncSession(connection), collection, name)
-        return found is not None and found.merged_digest == found.digest
+        if found is None or found.merged_digest != found.digest or found.merged_set is None:
+            return None
+        return MergedFrom(found.merged_set, tuple(found.merged_splits or ()))
 
 
 async def flaws(store: Store, collection: str, *, name: str = DEFAULT) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ NO_QUESTION = "of queries that are not here"
 OTHER_GRADE = "labels graded otherwise here"
 NO_DOCUMENT = "for documents that are not here"
 OLDER = "judgements that are here already, or newer"
+OF_A_SET = ("digest", "checked_version", "merged_digest", "merged_set", "merged_splits", "changed_at")
 
 
 @dataclass(slots=True)
@@ -146,7 +147,7 @@ class Merging:
         """The set's digest follows what is in it now; one that came in as it was keeps all that was said of it."""
         table = parts.table_of_sets()
         if whole:
-            values = {name: getattr(row, name) for name in ("digest", "checked_version", "merged_digest", "changed_at")}
+            values = {name: getattr(row, name) for name in OF_A_SET}
         else:
             labelled = await labelled_of(self.connection, key)
             values = {"digest": labelled.digest(), "checked_version": None, "changed_at": func.now()}

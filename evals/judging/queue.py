@@ -34,7 +34,7 @@ from evals.judging.judgements import (
 )
 from evals.judging.pooling import Outlook, Pair, by_depth, hidden, pool, settling
 from evals.labels import check_labels
-from evals.query_sets import Labelled
+from evals.query_sets import Labelled, MergedFrom
 from evals.runs import Run
 from evals.sources.qrels import read_qrels
 from evals.sources.trees import open_file, require_file
@@ -201,7 +201,8 @@ async def merge_into(
     """Keep a query set with the judgements that hold as labels, under `into`; and whether that changed anything.
 
     Under another name than `name`, what came with the collection stays apart from what was judged, for good. A set
-    that is as an earlier merge left it is made anew; any other one may lose nothing, unless `overwrite` says so.
+    that is as an earlier merge from `name` left it is made anew, in the splits of that one too; any other one may lose
+    nothing, unless `overwrite` says so.
     """
     into = names.checked(into, what="The query set's name")
     async with query_sets.changing(store, view.name, into):
@@ -211,15 +212,21 @@ async def merge_into(
                 f"{view.name!r} has no query set {name!r}, or an empty one. See `rankbook queries add --help`."
             )
         settled = resolved((await standing(store, view)).current, models=models)
+        before = await query_sets.merged_from(store, view.name, name=into)
+        again = before if before is not None and before.query_set == name else None
+        others = sorted({*again.splits} - {split}) if again else []
+        for each in others:
+            base = merged(base, settled, split=each, overrule=overrule).labelled
         made = merged(base, settled, split=split, overrule=overrule)
-        if into != name and not overwrite and not await query_sets.is_merged(store, view.name, name=into):
+        if into != name and again is None and not overwrite:
             there = await query_sets.load(store, view.name, name=into)
             if lost := _lost(there, made.labelled):
                 raise WouldLose(
-                    f"The query set {into!r} is there already, and not as a merge left it: {lost} would be lost. "
-                    "Choose another name, or say that it may be overwritten."
+                    f"The query set {into!r} is there already, and not as a merge from {name!r} left it: {lost} would "
+                    "be lost. Choose another name, or say that it may be overwritten."
                 )
-        return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=into != name)
+        of = MergedFrom(name, (split, *others)) if into != name else None
+        return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=of)
 
 
 def _lost(there: Labelled, made: Labelled) -> str:

@@ -250,6 +250,27 @@ def test_merging_again_follows_the_set_that_judgements_are_added_to(store, view,
     assert bridge.run(query_sets.load(store, view.name, name="judged")) == made.labelled
 
 
+def test_merging_another_split_keeps_what_was_judged_in_the_first(store, view):
+    give(store, view, judged(grade=1))
+    bridge.run(merge_into(store, view, "judged"))
+    give(store, view, judged("q2", "toaster", 2))
+    bridge.run(merge_into(store, view, "judged", split="train"))
+    bridge.run(merge_into(store, view, "judged"))
+    labels = bridge.run(query_sets.load(store, view.name, name="judged")).labels
+    for split in ("test", "train"):
+        assert {Label("q1", "teapot", 1, split), Label("q2", "toaster", 2, split)} <= set(labels)
+
+
+def test_a_set_that_was_merged_from_another_set_is_asked_about(store, view):
+    give(store, view, judged(grade=1))
+    bridge.run(query_sets.keep(store, view.name, Labelled(QUERIES[:1]), name="few"))
+    bridge.run(merge_into(store, view, "judged"))
+    before = bridge.run(query_sets.load(store, view.name, name="judged"))
+    with pytest.raises(WouldLose, match="not as a merge from 'few' left it: its choice of 2 queries"):
+        bridge.run(merge_into(store, view, "judged", name="few"))
+    assert bridge.run(query_sets.load(store, view.name, name="judged")) == before
+
+
 def test_merging_again_after_more_judgements_asks_nothing(store, view):
     give(store, view, judged(grade=1))
     bridge.run(merge_into(store, view, "judged"))

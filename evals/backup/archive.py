@@ -43,6 +43,7 @@ def written_beside(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]
                 os.fsync(file.fileno())
                 _refuse_taken(path, overwrite=overwrite)
                 part.replace(path)
+                _keep_name(path)
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
@@ -51,6 +52,16 @@ def written_beside(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]
             f"The backup cannot be written ({error.strerror or error}). Choose a folder with room that is yours.",
             path=path,
         ) from error
+
+
+def _keep_name(path: Path) -> None:
+    """After a power cut too, where folders can be told to."""
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _refuse_taken(path: Path, *, overwrite: bool) -> None:

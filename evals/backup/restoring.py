@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.store import collections, indexes
 from core.store.collections import View
@@ -101,10 +102,10 @@ async def _bring_back(store: Store, archive: Archive, target: Target, listener: 
     return Back(target.name, rows, merged, added, left, registered.note)
 
 
-async def _patient(connection: object) -> None:
-    """A long statement is not ended by what a server sets for short ones."""
+async def _patient(connection: AsyncConnection) -> None:
+    """A long statement is not ended by what a server, or a worker of a cluster, sets for short ones."""
     for name in TIMEOUTS:
-        await connection.execute(text("SELECT set_config(:name, '0', true)"), {"name": name})  # type: ignore[attr-defined]
+        await connection.execute(text(f"SET LOCAL {name} TO 0"))
 
 
 async def _outputs(store: Store, archive: Archive) -> int:

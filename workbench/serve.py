@@ -125,6 +125,9 @@ def settings(host: str, port: int, gate: Gate | None = None) -> dict[str, Any]:
         "server.fileWatcherType": "none",
         "server.enableXsrfProtection": True,
         "server.enableCORS": True,
+        "server.corsAllowedOrigins": [],
+        "server.trustedUserHeaders": {},  # who somebody is, the sign-in alone says
+        "server.enableAgentApi": False,
         "server.enableStaticServing": False,
         "server.maxUploadSize": LARGEST_FILE,
         "secrets.files": [],  # what lies in the folder that one happens to be in is none of ours

@@ -50,6 +50,11 @@ class View:
         return self.row.namespace
 
     @property
+    def mark(self) -> str:
+        """Changes with what is in it. Dropped and made anew, a collection may have the same version."""
+        return f"{self.row.version} {self.row.created_at.timestamp()}"
+
+    @property
     def finest(self) -> str:
         """The first chunk set, or the items where there is none: what a search means that names neither."""
         return next((each.name for each in self.chunk_sets if each.key), ITEMS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -194,6 +195,21 @@ def test_many_processes_at_once_agree_on_one_cookies_secret(home):
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: sign_in.cookie_secret(), range(16)))) == 1
     assert [path.name for path in home.iterdir()] == [sign_in.COOKIES]
+
+
+def test_nobody_has_an_address_that_only_folds_to_theirs(tmp_path):
+    access('[people]\n"kate@example.org" = "editor"', tmp_path)
+    found = people.read(tmp_path / "access.toml")
+    assert found.role_of({"email": "KATE@example.org"}) == "editor"
+    assert found.role_of({"email": "\N{KELVIN SIGN}ate@example.org"}) is None
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="gives a file to another account")
+def test_a_file_of_another_account_lets_nobody_in(home):
+    access('default = "viewer"', home)
+    os.chown(home / "access.toml", 65534, -1)
+    with pytest.raises(InputError, match=r"another account's.*sudo chown 0 "):
+        people.read(home / "access.toml")
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])

@@ -5,10 +5,12 @@ Owns the file's form and what it means for one person. Looks at no database and 
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
+from string import ascii_lowercase, ascii_uppercase
 from typing import Annotated, Any, Final, Literal
 
 import pydantic
@@ -21,6 +23,8 @@ from workbench.behind import toml_edit
 
 FILE: Final = "access.toml"
 NONE: Final = "none"
+SMALL: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
+ROOT: Final = 0
 WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
 Role = Literal["none", "viewer", "judge", "editor"]
 Name = Annotated[str, Field(min_length=1)]
@@ -52,7 +56,7 @@ class Access(BaseModel):
     @pydantic.field_validator("people")
     @classmethod
     def _are_addresses(cls, people: Mapping[str, Role]) -> Mapping[str, Role]:
-        made = {_plain(address): role for address, role in people.items()}
+        made = {plain(address): role for address, role in people.items()}
         for address in made:
             if address.count("@") != 1 or address.startswith("@") or address.endswith("@"):
                 raise ValueError(f"{address!r} is no e-mail address and no *@domain")
@@ -69,7 +73,7 @@ class Access(BaseModel):
         """An address that the provider itself does not stand for lets nobody in; it may still keep somebody out."""
         if not isinstance(given := told.get("email"), str):
             return None
-        address = _plain(given)
+        address = plain(given)
         role = self.people.get(address) or self.people.get(f"*@{address.rpartition('@')[2]}")
         return None if told.get("email_verified") in (False, "false") and role != NONE else role
 
@@ -86,8 +90,9 @@ class Access(BaseModel):
         return max(found, key=ROLES.index, default=None)
 
 
-def _plain(address: str) -> str:
-    return address.strip().casefold()
+def plain(address: str) -> str:
+    """In small letters, those of ASCII alone: others may become another's letter, as the sign for Kelvin becomes k."""
+    return address.strip().translate(SMALL)
 
 
 def _values(claim: object) -> Sequence[str]:
@@ -107,7 +112,14 @@ def path() -> Path:
 def read(file: Path) -> Access:
     """What the file says; refused with the line and the field of the mistake."""
     try:
-        if stat.S_IMODE(file.stat().st_mode) & WRITABLE:
+        found = file.stat()
+        if os.name == "posix" and found.st_uid not in (os.geteuid(), ROOT):
+            raise InputError(
+                "This file is another account's, which can change with it who may do what. "
+                f"Run: sudo chown {os.geteuid()} {quote(str(file))}",
+                path=file,
+            )
+        if stat.S_IMODE(found.st_mode) & WRITABLE:
             raise InputError(
                 f"Others can change this file, and with it who may do what. Run: chmod go-w {quote(str(file))}",
                 path=file,

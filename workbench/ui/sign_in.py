@@ -14,6 +14,7 @@ from core.store.names import composed
 from evals.judging.judgements import LONGEST_NAME, signed
 from workbench import logs
 from workbench.access import gate as access
+from workbench.access import people
 from workbench.access.gate import Gate
 from workbench.ui.theme import read
 
@@ -44,7 +45,7 @@ def grader(of: Mapping[str, Any]) -> str:
 
     The mark is told apart from addresses: with some providers people choose it.
     """
-    address = str(of.get("email") or "").strip().casefold()
+    address = people.plain(str(of.get("email") or ""))
     if address and of.get("email_verified") in (True, "true"):
         return _signed(address)
     if not (mark := str(of.get("sub") or "").strip()):

@@ -103,10 +103,10 @@ def _ended(key: Key, sitting: Sitting) -> None:
 def _passages(ground: Opened) -> Callable[[Sequence[str]], Mapping[str, Sequence[Span]]]:
     """Asked of the store once a document."""
     view = ground.view
-    kept: dict[tuple[str, int, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
+    kept: dict[tuple[str, str, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
 
     def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
-        keys = {each: (view.name, view.row.version, each) for each in ids}
+        keys = {each: (view.name, view.mark, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
             found = bridge.run(judging_shown.passages(ground.store, view, new))
             kept.update({keys[each]: found.get(each, ()) for each in new})

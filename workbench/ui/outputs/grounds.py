@@ -10,6 +10,7 @@ from core import bridge
 from core.errors import SpecError, UnknownName
 from core.resources import Resources
 from core.store import collections
+from core.store.collections import View
 from core.store.engine import Store
 from evals import evaluation
 from evals.evaluation import Opened
@@ -36,8 +37,7 @@ def opened(store: Store, collection: str, query_set: str = DEFAULT) -> tuple[Ope
     versions = {row.name: row for row in bridge.run(collections.listed(store))}
     if collection not in versions:
         raise UnknownName("collection", collection, versions)
-    row = versions[collection]
-    made_at = f"{row.version} {row.created_at.timestamp()}"
+    made_at = View(versions[collection]).mark
     ground, labels = _opened(store.where, collection, made_at, query_set, _store=store)
     return ground, f"{store.where} {collection} {made_at} {query_set} {labels}"
 

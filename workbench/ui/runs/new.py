@@ -103,9 +103,8 @@ def _made(ground: Opened, split: str, names: list[str]) -> None:
     """The table of what was asked for last, once it is there: work that a reload finds again."""
     made = [variant_of(name, chunks=ground.view.finest) for name in names]
     ids = [f"{each.name} {each.id}" for each in made]
-    row, digest = ground.view.row, ground.labelled.digest().hex()
-    at = f"{row.version} {row.created_at.timestamp()}"
-    key = ("runs evaluated", ground.store.where, ground.view.name, at, digest, split, *ids)
+    view, digest = ground.view, ground.labelled.digest().hex()
+    key = ("runs evaluated", ground.store.where, view.name, view.mark, digest, split, *ids)
 
     async def work(listener: Listener, token: asyncio.Event, *, allowed: bool) -> Output | Sends:
         here, part = ground.until(token), ground.split(split)

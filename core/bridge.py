@@ -28,8 +28,19 @@ def new_loop(platform: str = sys.platform) -> asyncio.AbstractEventLoop:
     return asyncio.SelectorEventLoop() if platform == "win32" else asyncio.new_event_loop()
 
 
+def is_inside() -> bool:
+    """Whether this is called within work that the loop runs."""
+    try:
+        return asyncio.get_running_loop() is loop()
+    except RuntimeError:
+        return False
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Wait for the result. Ctrl-C cancels the work, and with it the statement on the server."""
+    if is_inside():
+        work.close()
+        raise RuntimeError("`bridge.run` was called within what it runs, and would wait for itself: `await` the work.")
     future = asyncio.run_coroutine_threadsafe(work, loop())
     try:
         return future.result()

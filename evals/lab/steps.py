@@ -56,16 +56,9 @@ PATIENCE = 10.0  # seconds that a store may take to close
 def give_back(store: Store) -> None:
     """Close it. Waits for that, unless it is called in the loop's own thread, as a collected object's finaliser may."""
     closing = asyncio.run_coroutine_threadsafe(store.close(), bridge.loop())
-    if not _in_the_loop():
+    if not bridge.is_inside():
         with suppress(TookTooLong):
             closing.result(PATIENCE)
-
-
-def _in_the_loop() -> bool:
-    try:
-        return asyncio.get_running_loop() is bridge.loop()
-    except RuntimeError:
-        return False
 
 
 async def brought_in(

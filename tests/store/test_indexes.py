@@ -225,11 +225,11 @@ class Many:
 
 
 def test_how_far_a_graph_is_is_told_while_it_is_built(store, name, graph):
-    steps = []
+    steps, view = [], fresh(store, name)
 
     async def work():
-        async with store.begin(fresh(store, name).namespace) as connection:
-            await indexes.create(connection, store, fresh(store, name), graph, steps.append, every=0.01)
+        async with store.begin(view.namespace) as connection:
+            await indexes.create(connection, store, view, graph, steps.append, every=0.01)
 
     bridge.run(work())
     assert {(step.name, step.unit) for step in steps} == {(f"Building {graph.name}", "blocks")}
@@ -240,14 +240,16 @@ def test_how_far_a_graph_is_is_told_while_it_is_built(store, name, graph):
 
 @pytest.mark.skipif(TEST_DSN is not None, reason="a server of one's own has the memory that it was given")
 def test_a_graph_is_given_the_memory_that_it_takes_on_our_own_server(store, name, graph):
+    view = fresh(store, name)
+
     async def work():
-        async with store.begin(fresh(store, name).namespace) as connection:
+        async with store.begin(view.namespace) as connection:
             await connection.execute(text("SET LOCAL maintenance_work_mem = '64kB'"))
-            await indexes.create(connection, store, fresh(store, name), graph)
+            await indexes.create(connection, store, view, graph)
             given = "SELECT CAST(setting AS integer) * 1024 FROM pg_settings WHERE name = 'maintenance_work_mem'"
             return await connection.scalar(text(given))
 
-    ((size,),) = query(store, fresh(store, name), "SELECT pg_table_size('{vectors}')")
+    ((size,),) = query(store, view, "SELECT pg_table_size('{vectors}')")
     assert bridge.run(work()) == pytest.approx(2 * size, abs=1024)
     assert size > 500_000
 

@@ -42,6 +42,14 @@ def test_it_works_where_a_loop_runs_already() -> None:
         assert thread.submit(asyncio.run, in_jupyter()).result() is bridge.loop()
 
 
+def test_work_that_would_wait_for_itself_is_told_so() -> None:
+    async def within() -> object:
+        return bridge.run(running_loop())
+
+    with pytest.raises(RuntimeError, match="would wait for itself"):
+        bridge.run(within())
+
+
 def test_work_that_is_cancelled_hears_of_it() -> None:
     begun, heard = threading.Event(), threading.Event()
 

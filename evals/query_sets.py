@@ -31,10 +31,13 @@ Found = Mapping[str, Sequence[Flaw]]  # flaws by what was looked at: "documents"
 
 @dataclass(frozen=True, slots=True)
 class MergedFrom:
-    """Of what a query set was made: another one, in some of whose splits judgements were added to the labels."""
+    """Of what a query set was made: another one, in some of whose splits judgements were added to the labels.
+
+    `splits` says how, in the words of `judgements.merged` and `resolved`: with models' grades, and overruling labels.
+    """
 
     query_set: str
-    splits: tuple[str, ...]
+    splits: Mapping[str, Mapping[str, bool]]
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ async def keep(
         if checked_version is not None:
             row.checked_version = checked_version
         if merged:
-            row.merged_digest, row.merged_set, row.merged_splits = digest, merged.query_set, list(merged.splits)
+            row.merged_digest, row.merged_from = digest, asdict(merged)
         row.flaws = _with(row.flaws, found or {})
         await session.flush()
         if changed:
@@ -223,9 +226,9 @@ async def merged_from(store: Store, collection: str, *, name: str) -> MergedFrom
     """Of what a merge of judgements made the set; None where none did, or somebody changed it since."""
     async with store.begin(read_only=True) as connection:
         found = await _find(AsyncSession(connection), collection, name)
-        if found is None or found.merged_digest != found.digest or found.merged_set is None:
+        if found is None or found.merged_digest != found.digest or found.merged_from is None:
             return None
-        return MergedFrom(found.merged_set, tuple(found.merged_splits or ()))
+        return MergedFrom(**found.merged_from)
 
 
 async def flaws(store: Store, collection: str, *, name: str = DEFAULT) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ NO_QUESTION = "of queries that are not here"
 OTHER_GRADE = "labels graded otherwise here"
 NO_DOCUMENT = "for documents that are not here"
 OLDER = "judgements that are here already, or newer"
-OF_A_SET = ("digest", "checked_version", "merged_digest", "merged_set", "merged_splits", "changed_at")
+OF_A_SET = ("digest", "checked_version", "merged_digest", "merged_from", "changed_at")
 
 
 @dataclass(slots=True)

@@ -202,7 +202,7 @@ async def merge_into(
 
     Under another name than `name`, what came with the collection stays apart from what was judged, for good. A set
     that is as an earlier merge from `name` left it is made anew, in the splits of that one too; any other one may lose
-    nothing, unless `overwrite` says so.
+    nothing, unless `overwrite` says so. Each split is made anew as it was: with models' grades, and overruling, or not.
     """
     into = names.checked(into, what="The query set's name")
     async with query_sets.changing(store, view.name, into):
@@ -211,13 +211,13 @@ async def merge_into(
             raise InputError(
                 f"{view.name!r} has no query set {name!r}, or an empty one. See `rankbook queries add --help`."
             )
-        settled = resolved((await standing(store, view)).current, models=models)
+        stood = await standing(store, view)
         before = await query_sets.merged_from(store, view.name, name=into)
         again = before if before is not None and before.query_set == name else None
-        others = sorted({*again.splits} - {split}) if again else []
-        for each in others:
-            base = merged(base, settled, split=each, overrule=overrule).labelled
-        made = merged(base, settled, split=split, overrule=overrule)
+        ways = {**(again.splits if again else {}), split: {"models": models, "overrule": overrule}}
+        for other in sorted({*ways} - {split}):
+            base = _judged(base, stood, other, **ways[other]).labelled
+        made = _judged(base, stood, split, **ways[split])
         if into != name and again is None and not overwrite:
             there = await query_sets.load(store, view.name, name=into)
             if lost := _lost(there, made.labelled):
@@ -225,8 +225,12 @@ async def merge_into(
                     f"The query set {into!r} is there already, and not as a merge from {name!r} left it: {lost} would "
                     "be lost. Choose another name, or say that it may be overwritten."
                 )
-        of = MergedFrom(name, (split, *others)) if into != name else None
+        of = MergedFrom(name, ways) if into != name else None
         return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=of)
+
+
+def _judged(labelled: Labelled, stood: Standing, split: str, *, models: bool, overrule: bool) -> Merged:
+    return merged(labelled, resolved(stood.current, models=models), split=split, overrule=overrule)
 
 
 def _lost(there: Labelled, made: Labelled) -> str:

@@ -261,6 +261,15 @@ def test_merging_another_split_keeps_what_was_judged_in_the_first(store, view):
         assert {Label("q1", "teapot", 1, split), Label("q2", "toaster", 2, split)} <= set(labels)
 
 
+def test_each_split_is_merged_anew_as_it_was(store, view):
+    give(store, view, judged("q1", "bill", 0), model(3, "q2", "toaster"))
+    bridge.run(merge_into(store, view, "judged", split="train", models=True, overrule=True))
+    bridge.run(merge_into(store, view, "judged"))
+    labels = bridge.run(query_sets.load(store, view.name, name="judged")).labels
+    assert {Label("q2", "toaster", 3, "train"), Label("q1", "bill", 0, "train")} <= set(labels)
+    assert Label("q2", "toaster", 3) not in labels
+
+
 def test_a_set_that_was_merged_from_another_set_is_asked_about(store, view):
     give(store, view, judged(grade=1))
     bridge.run(query_sets.keep(store, view.name, Labelled(QUERIES[:1]), name="few"))

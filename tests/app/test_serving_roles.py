@@ -15,12 +15,13 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
-from core.errors import NotAllowed
+from core.errors import NotAllowed, RankbookError
 from core.resources import Resources
 from core.store import granting, roles
 from core.store.engine import Store
 from core.store.progress import nobody
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
+from core.variant import Variant
 from evals import evaluation, kept_variants, library
 from evals.evaluation import Wanted, made
 from evals.references import variant_of
@@ -33,6 +34,7 @@ from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Endpoint, Reply, completion, serving
 from workbench.access.rights import JUDGES
 from workbench.behind import jobs
+from workbench.behind import sending as behind_sending
 from workbench.behind.jobs import Job
 from workbench.behind.judging.asked import Asked as JudgingAsked
 from workbench.behind.sending import Sends
@@ -199,6 +201,16 @@ def test_why_a_document_is_there_is_asked_of_a_language_model_by_editors_alone_a
     app.button(key=f"cell.{CELL}.why.send").click().run()
     assert "is there" in words(settled(app))
     assert len(endpoint.asked) > before
+
+
+def test_what_cannot_be_told_of_a_variant_is_not_asked_on_its_way_there(endpoint):
+    """Its expansion would ask, long before its reranking turns out to be configured nowhere."""
+    half = {"leg": [{"kind": "bm25"}], "expand": {"method": "llm"}, "rerank": {"method": "api"}}
+    for role in roles.ROLES:
+        ground = bridge.run(evaluation.opened(STORES[role], "kettles", resources=Resources()))
+        with pytest.raises(RankbookError, match="RANKBOOK_RERANK_URL"):
+            bridge.run(behind_sending.announced_query(ground, "descale", [Variant.from_data(half)]))
+    assert endpoint.asked == []
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------

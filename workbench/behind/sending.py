@@ -7,9 +7,10 @@ Streamlit.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from core.errors import Cancelled, RankbookError
+from core.errors import RankbookError
 from core.estimating import EMBEDDING, asks, planned
 from core.retriever import RequestContext
 from core.store import roles
@@ -62,13 +63,12 @@ async def announced_query(
     """What asking them this query anew would send, but for its embedding, which everybody who searches has made."""
     said: list[str] = []
     for each in variants:
-        try:
+        asking = False
+        with suppress(RankbookError):  # no stage of it asks: a search says what is wrong, and sends nothing else
+            asking = asks(ground.context, each)
+        if asking:  # what cannot be told is an error: an earlier stage might send all the same
             stages = await planned(ground.context, query, each)
-        except Cancelled:
-            raise
-        except RankbookError:
-            continue  # asking it says what is wrong, and sends nothing either
-        said += [f"{each.name}: {stage}" for stage in stages if stage.stage != EMBEDDING]
+            said += [f"{each.name}: {stage}" for stage in stages if stage.stage != EMBEDDING]
     return _first(ground, said, allowed=allowed)
 
 

@@ -5,14 +5,13 @@ Owns the file; knows nothing of what is in it. Interrupted, it leaves at most a 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import os
 import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,7 +20,7 @@ from pydantic import BaseModel
 from core.errors import InputError
 from evals.backup.form import CONTENTS, MANIFEST, Contents, Manifest, Member, piece
 
-with contextlib.suppress(ImportError):  # Windows has none
+with suppress(ImportError):  # Windows has none
     import fcntl
 
 PIECE: Final = 16 * 2**20  # bytes of a table before packing; a longer row makes a longer piece
@@ -55,9 +54,9 @@ def written_beside(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]
 
 
 def _keep_name(path: Path) -> None:
-    """After a power cut too, where folders can be told to."""
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    """After a power cut too. Where a folder cannot be told to, the backup is no worse for it."""
+    with suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
@@ -83,7 +82,9 @@ def _alone(part: Path) -> Iterator[BinaryIO]:
                 raise InputError("Another backup is being written there. Choose another name.", path=part) from None
             if not part.exists() or not os.path.samestat(part.stat(), os.fstat(descriptor)):
                 raise InputError("Another backup was written there at this moment. Choose another name.", path=part)
-        part.chmod(PRIVATE)  # what was left there may be open to others
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                raise InputError("This is another account's, left by its backup. Remove it.", path=part)
+            os.fchmod(descriptor, PRIVATE)  # what was left there may be open to others
         file.truncate()
         yield file
 

@@ -10,9 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from core.store import collections, indexes
 from core.store.collections import View
 from core.store.engine import Store
@@ -27,11 +24,11 @@ from evals.backup.home_files import Folders
 from evals.backup.labels import Merged, Merging
 from evals.backup.parts import LABELS
 from evals.backup.reading import Archive
+from evals.backup.settling import PATIENT, settled
 from evals.backup.stopping import until
 from evals.backup.taking import Taking
 
 IDS_A_STATEMENT = 2000
-TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 
 
 @dataclass(slots=True)
@@ -89,7 +86,7 @@ async def _restore(
 async def _bring_back(store: Store, archive: Archive, target: Target, listener: Listener) -> Back:
     """All of one collection, or nothing of it."""
     async with store.begin() as connection:
-        await _patient(connection)
+        await settled(connection, PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         kind = target.kept.kind
         registered = Registered(None) if kind == "gone" else await register(store, taking, target.name, kind)
@@ -100,12 +97,6 @@ async def _bring_back(store: Store, archive: Archive, target: Target, listener: 
     if rows:
         await indexes.analyze(store, await collections.get(store, target.name))
     return Back(target.name, rows, merged, added, left, registered.note)
-
-
-async def _patient(connection: AsyncConnection) -> None:
-    """A long statement is not ended by what a server, or a worker of a cluster, sets for short ones."""
-    for name in TIMEOUTS:
-        await connection.execute(text(f"SET LOCAL {name} TO 0"))
 
 
 async def _outputs(store: Store, archive: Archive) -> int:
@@ -173,7 +164,7 @@ async def _merge(store: Store, archive: Archive, target: Target, listener: Liste
         return await _absent(store, view, sorted(ids)) if view is not None else []
 
     async with store.begin() as connection:
-        await _patient(connection)
+        await settled(connection, PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         merged = await (await Merging.begun(taking, target.name, absent)).run()
     if view is None:

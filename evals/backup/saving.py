@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Table, select, text, union
+from sqlalchemy import Table, select, union
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import StoreError, UnknownName
@@ -33,6 +33,7 @@ from evals.backup.archive import Pieces, Writer, written_beside
 from evals.backup.form import STORE, HomeFile, Kept, Manifest
 from evals.backup.home_files import Folders, found_in
 from evals.backup.parts import LABELS, OF_COLLECTIONS, OUTPUTS, REGISTER, RESULTS, Part, identified
+from evals.backup.settling import PATIENT, settled
 from evals.backup.stopping import until
 from evals.store import chain as evals_chain
 
@@ -43,9 +44,7 @@ SETTINGS: Final = {
     "timezone": "UTC",
     "bytea_output": "hex",
     "extra_float_digits": "3",
-    "statement_timeout": "0",
-    "lock_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
+    **PATIENT,
 }
 
 
@@ -136,8 +135,7 @@ class _Saving:
         folders: Folders,
         listener: Listener,
     ) -> _Saving:
-        for name, value in SETTINGS.items():
-            await connection.execute(text("SELECT set_config(:name, :value, true)"), {"name": name, "value": value})
+        await settled(connection, SETTINGS)
         found = await _collections(connection, collection)
         views = {row.name: await _view(connection, row) for row in found if row.attached is None}
         await _hold(connection, views)

@@ -203,9 +203,9 @@ async def _told(
     pid = await connection.scalar(text("SELECT pg_backend_pid()"))
 
     async def look() -> None:
-        with suppress(RankbookError):  # where no connection is free, the build goes on untold
-            while True:
-                await asyncio.sleep(every)
+        while True:
+            await asyncio.sleep(every)
+            with suppress(RankbookError):  # where no connection is free, the build goes on, and the next look tells
                 async with store.begin(read_only=True) as other:
                     reached = (await other.execute(REACHED, {"pid": pid})).first()
                 if reached is not None and reached.blocks_total:
@@ -216,7 +216,7 @@ async def _told(
         yield
     finally:
         looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        await asyncio.gather(looking, return_exceptions=True)  # a build is not lost for want of being told of
 
 
 def present(connection: Any, view: View) -> set[str]:

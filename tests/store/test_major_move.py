@@ -61,7 +61,7 @@ class Old:
         self.run("createdb", f"--host={self.programs.cluster}", "--username=rankbook", "rankbook")
 
     def stop(self) -> None:
-        self.run("pg_ctl", f"--pgdata={self.data}", "--mode=immediate", "--wait", "stop")
+        self.run("pg_ctl", f"--pgdata={self.data}", "--mode=fast", "--wait", "stop")
 
     def run(self, name: str, *words: str) -> None:
         self.programs.run([str(self.installed / "pginstall" / "bin" / name), *words])
@@ -69,8 +69,18 @@ class Old:
 
 @pytest.fixture
 def old() -> Iterator[Old]:
-    home, user = make_home(), server_user()
-    installed = copied(home)
+    home = make_home()
+    try:
+        made = begun(home)
+        yield made
+        if (made.data / "postmaster.pid").exists():
+            made.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def begun(home: Path) -> Old:
+    installed, user = copied(home), server_user()
     said = subprocess.check_output([installed / "pginstall" / "bin" / "postgres", "--version"], text=True)
     major = said.split()[2].partition(".")[0]
     cluster = home / "postgres" / major
@@ -80,10 +90,7 @@ def old() -> Iterator[Old]:
         os.chown(cluster, user.uid, user.gid)
     made = Old(home, Programs(cluster, user, major), installed)
     made.start()
-    yield made
-    if (made.data / "postmaster.pid").exists():
-        made.stop()
-    shutil.rmtree(home, ignore_errors=True)
+    return made
 
 
 def copied(home: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import ClauseElement, Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,17 +11,17 @@ from sqlalchemy.ext.compiler import compiles
 
 
 class Explain(Executable, ClauseElement):
-    """The plan of a statement as JSON, its values bound as they are when it runs."""
+    """The plan of a statement, its values bound as they are when it runs."""
 
     inherit_cache = False
 
-    def __init__(self, statement: Executable) -> None:
-        self.statement = statement
+    def __init__(self, statement: Executable, form: Literal["JSON", "TEXT"] = "JSON") -> None:
+        self.statement, self.form = statement, form
 
 
 @compiles(Explain)
 def _explain(element: Explain, compiler: Any, **options: Any) -> str:
-    return f"EXPLAIN (FORMAT JSON) {compiler.process(element.statement, **options)}"
+    return f"EXPLAIN (FORMAT {element.form}) {compiler.process(element.statement, **options)}"
 
 
 async def plan(connection: AsyncConnection, statement: Executable) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from core.store import collections
 from core.store.engine import Store
 from evals.store import chain
 from tests.app.corpus import NOTEBOOK, SCRIPT
+from workbench.ui.notebook.keys import COMMANDS
 
 Open = Callable[..., Page]
 
@@ -176,8 +177,8 @@ def test_two_windows_see_each_others_changes_and_lose_nothing_that_is_typed(wind
 
 def test_keys_lead_through_the_notebook_and_leave_typing_alone(window):
     page = window(cell="words")
-    page.locator(".st-key-key-commands button").wait_for(state="attached")
-    page.locator('[data-test-script-state="notRunning"]').wait_for()  # keys are bound a moment after they are drawn
+    expect(page.locator(".st-key-book-keys button")).to_have_count(len(COMMANDS))
+    page.evaluate("() => new Promise(requestIdleCallback)")  # keys are bound a moment after their buttons are there
     page.keyboard.press("j")
     page.wait_for_url(lambda url: "cell=words" not in url)
     page.keyboard.press("j")

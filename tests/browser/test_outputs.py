@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -41,13 +42,15 @@ steps = 10
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def book(home: Path) -> Iterator[str]:
+    """A notebook that nothing ran in yet: what is seen in it is this test's own."""
+    name = f"seen-{uuid.uuid4().hex[:8]}"
     folder = home / "notebooks"
     folder.mkdir(exist_ok=True)
-    file = folder / "seen.md"
+    file = folder / f"{name}.md"
     file.write_text(BOOK, encoding="utf-8")
-    yield "seen"
+    yield name
     file.unlink()
 
 
@@ -91,6 +94,11 @@ def test_what_only_one_column_has_is_told_apart_and_lines_lead_to_what_both_have
     both.click()
     expect(both).to_have_attribute("aria-pressed", "true")
     expect(cell.locator(".card:not(.dim)")).to_have_count(2 * shared)
+
+    before = cell.locator(".column").first.element_handle()
+    cell.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_function("column => !column.isConnected", arg=before)
+    expect(cell.locator(".share").filter(has_text="both")).to_have_attribute("aria-pressed", "true")
 
 
 def test_a_corpuss_texts_are_text_in_cards_and_in_a_document(read):

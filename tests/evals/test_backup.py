@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import io
 import json
+import os
 import re
 import shutil
 import stat
@@ -241,6 +243,31 @@ def test_what_somebody_left_at_its_place_does_not_open_it_to_others(store, name,
     left.touch()
     left.chmod(0o666)
     assert stat.S_IMODE(backed_up(store, tmp_path / "a.tar", name).path.stat().st_mode) == 0o600
+
+
+def test_what_another_account_left_at_its_place_is_refused_and_stays(store, name, tmp_path, monkeypatch):
+    filled(store, name)
+    left = tmp_path / "a.tar.part"
+    left.write_bytes(b"theirs")
+    monkeypatch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
+    with pytest.raises(InputError, match=r"another account's, left by its backup\. Remove it"):
+        backed_up(store, tmp_path / "a.tar", name)
+    assert left.read_bytes() == b"theirs"
+
+
+def test_a_folder_that_cannot_be_told_to_keep_a_name_fails_no_backup(store, name, tmp_path, monkeypatch):
+    filled(store, name)
+    keep, refused = os.fsync, []
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            refused.append(descriptor)
+            raise OSError(errno.EINVAL, "Invalid argument")
+        keep(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert backup.check(backed_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
+    assert refused
 
 
 def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, saved):

@@ -6,9 +6,8 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import ClauseElement, Executable, Table, text
+from sqlalchemy import Executable, Table, text
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.ext.compiler import compiles
 
 from core import bridge
 from core.embedding import Embedder
@@ -16,6 +15,7 @@ from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest, Report
+from core.store.plans import Explain
 from core.store.schema import (
     ChunkSet,
     chunk_table,
@@ -154,22 +154,8 @@ def contents(store: Store, name: str) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
-class Explain(Executable, ClauseElement):
-    """EXPLAIN of a statement, its values bound as they are when it runs."""
-
-    inherit_cache = False
-
-    def __init__(self, statement: Executable) -> None:
-        self.statement = statement
-
-
-@compiles(Explain)
-def _explain(element: Explain, compiler: Any, **options: Any) -> str:
-    return f"EXPLAIN {compiler.process(element.statement, **options)}"
-
-
 async def explain(connection: AsyncConnection, statement: Executable, *values: Any) -> str:
-    return "\n".join(await connection.scalars(Explain(statement), *values))
+    return "\n".join(await connection.scalars(Explain(statement, "TEXT"), *values))
 
 
 def documents(count: int, *, words: int = 20, first: int = 0) -> list[Item]:

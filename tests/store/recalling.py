@@ -12,7 +12,7 @@ from core.legs import Leg, PreparedQuery, Recalled
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import Level, level
-from core.store.plans import Explain as AskedPlan
+from core.store.plans import Explain
 from tests.fakes import HashingEmbedder
 from tests.store.making import explain
 
@@ -39,7 +39,7 @@ class Watched:
         return await self.connection.execute(statement, *values)
 
     async def scalar(self, statement: Any, *values: Any) -> Any:
-        if not isinstance(statement, AskedPlan):
+        if not isinstance(statement, Explain):
             self.plans.append(await explain(self.connection, statement))
         return await self.connection.scalar(statement, *values)
 

@@ -7,6 +7,7 @@ away itself. Asks no language model, sends nothing to another machine and spends
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Final
@@ -22,6 +23,7 @@ from core.late import Late
 from core.llm import Estimate
 from core.rerank import LanguageModelReranker
 from core.rerank.api import ApiReranker
+from core.resources import Resources
 from core.retriever import RequestContext, search
 from core.store.levels import level
 from core.variant import Variant
@@ -71,26 +73,40 @@ class Sending:
 
 
 async def planned(context: RequestContext, query: str, variant: Variant) -> tuple[Planned | Sending, ...]:
-    """Each stage that asks or sends, in their order; none where all is done on this machine."""
-    found: list[Planned | Sending] = []
-    resources, expand = context.resources, variant.expand
-    if isinstance(expand, LanguageModelExpansion):
-        endpoint = expand.endpoint(resources)
-        found.append(Planned("The expansion", endpoint.model, expand.estimate(resources, query)))
-    embedded = list(_embedding(context, variant))
-    return (*found, *embedded, *await _reranking(context, query, variant, away=bool(embedded)))
+    """Each stage that asks or sends, in their order; none where all is done on this machine.
+
+    A stage that is not set up sends nothing. Running it says what is missing, after what stages before it sent.
+    """
+    expansion, embedding = _expansion(context, query, variant), _embedding(context, variant)
+    return (*expansion, *embedding, *await _reranking(context, query, variant, away=bool(embedding)))
 
 
 def asks(context: RequestContext, variant: Variant) -> bool:
     """Whether any of its stages does, told without searching."""
     models = isinstance(variant.expand, LanguageModelExpansion) or isinstance(variant.rerank, LanguageModelReranker)
-    return models or isinstance(variant.rerank, ApiReranker) or any(True for _ in _embedding(context, variant))
+    return models or isinstance(variant.rerank, ApiReranker) or bool(_embedding(context, variant))
+
+
+def _expansion(context: RequestContext, query: str, variant: Variant) -> list[Planned]:
+    expand = variant.expand
+    if not isinstance(expand, LanguageModelExpansion):
+        return []
+    with suppress(RankbookError):
+        endpoint = expand.endpoint(context.resources)
+        return [Planned("The expansion", endpoint.model, expand.estimate(context.resources, query))]
+    return []
 
 
 # -- embeddings --------------------------------------------------------------------------------------------------------
 
 
-def _embedding(context: RequestContext, variant: Variant) -> Iterator[Sending]:
+def _embedding(context: RequestContext, variant: Variant) -> list[Sending]:
+    with suppress(RankbookError):
+        return list(_embedded(context, variant))
+    return []
+
+
+def _embedded(context: RequestContext, variant: Variant) -> Iterator[Sending]:
     """The query's, and those of late chunks, where another machine makes them."""
     late = variant.late if variant.late is not None and variant.late.text_share < 1 else None
     if late is None and not any(leg.uses_model for leg in variant.legs):
@@ -125,15 +141,11 @@ async def _reranking(
     context: RequestContext, query: str, variant: Variant, *, away: bool
 ) -> tuple[Planned | Sending, ...]:
     """`away` says that the search before it sends something to another machine, and cannot be tried out."""
-    rerank, resources = variant.rerank, context.resources
-    if isinstance(rerank, ApiReranker):
-        url, model = rerank.where(resources)
-        there = host_of(url)
-        return () if is_here(there) else (Sending("The reranking", _texts(rerank.depth), there, model),)
-    if not isinstance(rerank, LanguageModelReranker):
+    rerank, sending = variant.rerank, _texts_to(variant, context.resources)
+    if sending is None:
         return ()
-    endpoint = rerank.endpoint(resources)
-    sending = Sending("The reranking", _texts(rerank.depth), host_of(endpoint.url), endpoint.model, by_tokens=True)
+    if not isinstance(rerank, LanguageModelReranker):
+        return () if is_here(sending.host) else (sending,)
     if away:
         return (replace(sending, calls=UNKNOWN),)
     try:
@@ -143,12 +155,23 @@ async def _reranking(
     except RankbookError:
         return (replace(sending, calls=UNTRIED),)
     about = isinstance(variant.expand, LanguageModelExpansion)
-    estimate = rerank.estimate(resources, query, hits) if hits else None
-    return (Planned("The reranking", endpoint.model, estimate, about),) if estimate else ()
+    estimate = rerank.estimate(context.resources, query, hits) if hits else None
+    return (Planned("The reranking", sending.model, estimate, about),) if estimate else ()
 
 
-def _texts(depth: int) -> str:
-    return f"the query and up to {depth} texts"
+def _texts_to(variant: Variant, resources: Resources) -> Sending | None:
+    """Whom the reranking sends the texts of its candidates, be it this machine."""
+    rerank = variant.rerank
+    if not isinstance(rerank, ApiReranker | LanguageModelReranker):
+        return None
+    texts = f"the query and up to {rerank.depth} texts"
+    with suppress(RankbookError):
+        if isinstance(rerank, ApiReranker):
+            url, model = rerank.where(resources)
+            return Sending("The reranking", texts, host_of(url), model)
+        endpoint = rerank.endpoint(resources)
+        return Sending("The reranking", texts, host_of(endpoint.url), endpoint.model, by_tokens=True)
+    return None
 
 
 def _before_reranking(variant: Variant, depth: int) -> Variant:

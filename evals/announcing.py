@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.errors import Cancelled, RankbookError
 from core.estimating import asks, planned
 from core.retriever import RequestContext
 from core.types import Query
@@ -35,14 +34,7 @@ async def for_each(context: RequestContext, queries: Sequence[Query], variant: V
 
 
 async def before(context: RequestContext, queries: Iterable[Query], variants: Iterable[Variant]) -> list[str]:
-    """The sentences of all variants; of those that cannot run anyway none: running them says what is wrong."""
-    every, said = list(queries), list[Announced]()
-    for variant in variants:
-        try:
-            if asks(context, variant):
-                said += await for_each(context, every, variant)
-        except Cancelled:
-            raise
-        except RankbookError:
-            continue
-    return [each.text for each in said]
+    """The sentences of all variants."""
+    every = list(queries)
+    asking = [each for each in variants if asks(context, each)]
+    return [said.text for each in asking for said in await for_each(context, every, each)]

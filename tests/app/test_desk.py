@@ -201,15 +201,23 @@ def test_windows_hear_of_every_step(desk):
     assert desk.stamp > before + 3
 
 
-def test_a_language_model_is_asked_only_after_somebody_allowed_it(store, tmp_path):
-    variant = '{ name = "asking", leg = [{ kind = "bm25" }], rerank = { method = "llm" } }'
+@pytest.mark.parametrize(
+    ("stage", "steps"),
+    [
+        ("reranking", 'rerank = { method = "llm" }'),
+        ("expansion", 'expand = { method = "llm" }, rerank = { method = "api" }'),  # which is set up nowhere
+    ],
+    ids=["reranking", "expansion before what cannot run"],
+)
+def test_a_language_model_is_asked_only_after_somebody_allowed_it(store, tmp_path, stage, steps):
+    variant = f'{{ name = "asking", leg = [{{ kind = "bm25" }}], {steps} }}'
     source = f'```search\ncollection = "kettles"\nquery = "kettle"\nvariants = [{variant}]\n```\n'
     with serving(Reply(500)) as endpoint:
         desk = made(store, tmp_path, source, resources=language_model(endpoint))
         asking = [each.id for each in desk.notebook.cells]
         assert ran(desk, *asking) == ["asks"]
         said = desk.standing(desk.notebook.cells[0]).asks
-        assert "asking: The reranking asks" in said[0]
+        assert f"asking: The {stage} asks" in said[0]
         assert not endpoint.asked
         ran(desk, *asking, allowed=True)
         assert endpoint.asked

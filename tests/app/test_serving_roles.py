@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
-from core.errors import NotAllowed, RankbookError
+from core.errors import NotAllowed
 from core.resources import Resources
 from core.store import granting, roles
 from core.store.engine import Store
@@ -203,13 +203,18 @@ def test_why_a_document_is_there_is_asked_of_a_language_model_by_editors_alone_a
     assert len(endpoint.asked) > before
 
 
-def test_what_cannot_be_told_of_a_variant_is_not_asked_on_its_way_there(endpoint):
-    """Its expansion would ask, long before its reranking turns out to be configured nowhere."""
+def test_a_stage_that_is_not_set_up_hides_none_that_asks_before_it(endpoint):
+    """The expansion would ask, long before the reranking turns out to be configured nowhere."""
     half = {"leg": [{"kind": "bm25"}], "expand": {"method": "llm"}, "rerank": {"method": "api"}}
-    for role in roles.ROLES:
-        ground = bridge.run(evaluation.opened(STORES[role], "kettles", resources=Resources()))
-        with pytest.raises(RankbookError, match="RANKBOOK_RERANK_URL"):
-            bridge.run(behind_sending.announced_query(ground, "descale", [Variant.from_data(half)]))
+    grounds = {
+        role: bridge.run(evaluation.opened(STORES[role], "kettles", resources=Resources())) for role in roles.ROLES
+    }
+    asked = [Variant.from_data(half)]
+    with pytest.raises(NotAllowed, match="may cost money"):
+        bridge.run(behind_sending.announced_query(grounds[VIEWER], "descale", asked))
+    sends = bridge.run(behind_sending.announced_query(grounds[EDITOR], "descale", asked))
+    assert sends is not None
+    assert "The expansion asks small" in sends.sentences[0]
     assert endpoint.asked == []
 
 

@@ -99,3 +99,17 @@ def test_a_rerank_endpoint_is_announced_by_the_environment_s_address_too(store, 
 )
 def test_which_machine_is_this_one(host, here):
     assert is_here(host) == here
+
+
+@pytest.mark.parametrize("rerank", ["api", "llm"])
+def test_a_stage_that_is_not_set_up_sends_nothing_and_hides_no_other(store, name, rerank):
+    paid = Paid("openai:m[embed.example]")
+    view = make(store, name, [paid], {"small": FIXED})
+    context = RequestContext(store, view, Resources(embedder=lambda _: paid, environment={}))
+    url = {"url": LLM["RANKBOOK_LLM_URL"], "model": "small"}
+    steps = {"expand": {"method": "llm", **url}, "rerank": {"method": rerank}}
+    variant = Variant.from_data({"name": "v", "chunks": "small", "leg": VECTOR, **steps})
+    found = bridge.run(planned(context, "a query", variant))
+    assert [each.stage for each in found] == ["The expansion", "The embedding"]
+    missing = Variant.from_data({"name": "v", "chunks": "no such", "leg": VECTOR, **steps})
+    assert [each.stage for each in bridge.run(planned(context, "a query", missing))] == ["The expansion"]

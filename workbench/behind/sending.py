@@ -7,10 +7,8 @@ Streamlit.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from core.errors import RankbookError
 from core.estimating import EMBEDDING, asks, planned
 from core.retriever import RequestContext
 from core.store import roles
@@ -35,10 +33,7 @@ class Sends:
 async def announced(
     ground: Opened, entries: Sequence[Variant | Run], split: Split, *, allowed: bool = False
 ) -> Sends | None:
-    """What making these runs would send. None where all is done here, or was before, or somebody allowed it.
-
-    What cannot be told is an error: the run would fail of it too.
-    """
+    """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
     asking = [each for each in entries if isinstance(each, Variant) and asks(ground.context, each)]
     if not asking:
         return None
@@ -63,12 +58,8 @@ async def announced_query(
     """What asking them this query anew would send, but for its embedding, which everybody who searches has made."""
     said: list[str] = []
     for each in variants:
-        asking = False
-        with suppress(RankbookError):  # no stage of it asks: a search says what is wrong, and sends nothing else
-            asking = asks(ground.context, each)
-        if asking:  # what cannot be told is an error: an earlier stage might send all the same
-            stages = await planned(ground.context, query, each)
-            said += [f"{each.name}: {stage}" for stage in stages if stage.stage != EMBEDDING]
+        stages = await planned(ground.context, query, each) if asks(ground.context, each) else ()
+        said += [f"{each.name}: {stage}" for stage in stages if stage.stage != EMBEDDING]
     return _first(ground, said, allowed=allowed)
 
 

@@ -22,18 +22,12 @@ async def announced(context: CellContext, spec: CellSpec) -> tuple[Announced, ..
     """A sentence for each stage of each variant; none where all is done here, or the cell cannot run anyway."""
     try:
         ground, variants = await context.ground(spec), await spec.searches(context)
+        asking = [each for each in variants if asks(ground.context, each)]
+        return tuple([said for each in asking for said in await _of(context, spec, ground, each)])
+    except Cancelled:
+        raise
     except RankbookError:
         return ()  # running it says what is wrong, and sends nothing either
-    said: list[Announced] = []
-    for variant in variants:
-        try:
-            if asks(ground.context, variant):
-                said += await _of(context, spec, ground, variant)
-        except Cancelled:
-            raise
-        except RankbookError:  # running it says what is wrong with this one; others may send before
-            continue
-    return tuple(said)
 
 
 def unallowed(found: Sequence[Announced], allowed: Collection[str]) -> tuple[str, ...]:

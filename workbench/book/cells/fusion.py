@@ -83,8 +83,10 @@ class FusionCell(CellSpec):
         """The surfaces and the tuning themselves, for whoever lets weights be dragged."""
         ground = await context.ground(self)
         reported = context.split_name(self, ground)
-        if self.confirm and reported == self.looked_on:
-            raise SpecError(f"{reported!r} is where weights are looked for. Confirm on a split of other queries.")
+        if self.confirm:
+            if reported == self.looked_on:
+                raise SpecError(f"{reported!r} is where weights are looked for. Confirm on a split of other queries.")
+            context.split(self, ground)  # refused before anything is asked, not after it
         seeded = self.seeded(context)
         asked = lab_steps.looked(
             self.base(context, ground), self.metric, self.steps, self.fusions, seeded, per_kind=self.per_kind

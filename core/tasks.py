@@ -31,14 +31,22 @@ async def _group() -> AsyncGenerator[asyncio.TaskGroup]:
 
 async def bounded(most: Most, each: Iterable[T], work: Callable[[T], Coroutine[Any, Any, None]]) -> None:
     """The work for each of them, so many at once; the first that raises ends it for all."""
-    under_way: set[asyncio.Task[None]] = set()
+    under_way, lost = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
+
+    def ended(task: asyncio.Task[None]) -> None:
+        under_way.discard(task)
+        if task.cancelled():
+            lost.add(task)
+
     async with _group() as group:
         for value in each:
             task = group.create_task(work(value))
             under_way.add(task)
-            task.add_done_callback(under_way.discard)
+            task.add_done_callback(ended)
             while len(under_way) >= _now(most):
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+    if lost:  # which a group takes for done
+        raise asyncio.CancelledError
 
 
 def _now(most: Most) -> int:

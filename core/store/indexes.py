@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from pgvector.sqlalchemy import BIT, HALFVEC
@@ -200,21 +200,28 @@ async def _told(
     connection: AsyncConnection, store: Store, index: Index, listener: Listener, every: float
 ) -> AsyncIterator[None]:
     """How far the build on that connection is, while it lasts: the graph of a million vectors takes its time."""
+    if listener is nobody or store.capabilities.distributed:  # what workers build, a coordinator does not tell
+        yield
+        return
     pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+    over = False
 
     async def look() -> None:
-        while True:
+        while not over:
             await asyncio.sleep(every)
-            with suppress(RankbookError):  # where no connection is free, the build goes on, and the next look tells
+            try:
                 async with store.begin(read_only=True) as other:
                     reached = (await other.execute(REACHED, {"pid": pid})).first()
-                if reached is not None and reached.blocks_total:
-                    listener(Step(f"Building {index.name}", reached.blocks_done, reached.blocks_total, "blocks"))
+            except RankbookError:  # where no connection is free, the build goes on, and the next look tells
+                continue
+            if reached is not None and reached.blocks_total:
+                listener(Step(f"Building {index.name}", reached.blocks_done, reached.blocks_total, "blocks"))
 
     looking = asyncio.ensure_future(look())
     try:
         yield
     finally:
+        over = True
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)  # a build is not lost for want of being told of
 

@@ -31,6 +31,8 @@ def _nested(options: list[str]) -> dict[str, Any]:
             inside = inside.setdefault(parent, {})
             if not isinstance(inside, dict):
                 raise SpecError(f"The option {option!r} needs {parent!r} to hold options, and it was given a value.")
+        if last in inside:
+            raise SpecError(f"The option {path!r} is given twice. Keep the one that is meant.")
         inside[last] = value
     return made
 

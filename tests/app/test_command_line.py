@@ -211,6 +211,7 @@ def test_the_version_is_said_and_nothing_is_opened():
         (["data", "add", "fresh", "/nowhere/at/all"], "/nowhere/at/all"),
         (["data", "add", "fresh", ".", "-o", "columns=a", "-o", "columns.id=b"], "it was given a value"),
         (["data", "add", "fresh", ".", "-o", "columns"], "has no value"),
+        (["data", "add", "fresh", ".", "-o", "columns.id=a", "-o", "columns=b"], "given twice"),
         (["data", "add", "fresh", ".", "--as", "bier"], "Did you mean 'beir'?"),
         (["data", "attach", "fresh", "--table", "public.nowhere", "--id", "i", "--text", "t"], "nowhere"),
         (["data", "attach", "fresh", "--table", "t", "--id", "i", "--text", "b", "--where", "kind"], "COLUMN=VALUE"),

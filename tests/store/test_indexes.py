@@ -13,9 +13,10 @@ from sqlalchemy import cast, event, inspect, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core import bridge
-from core.errors import StoreError
+from core.errors import ConnectionFailed, StoreError
 from core.legs import PreparedQuery, legs
 from core.store import collections, fields, indexes
+from core.store.engine import Store
 from core.store.levels import level
 from core.store.schema import Base
 from core.types import Item
@@ -238,6 +239,41 @@ def test_how_far_a_graph_is_is_told_while_it_is_built(store, name, graph):
     done = [step.done for step in steps]
     assert done == sorted(done)
     assert 0 < done[-1] <= steps[-1].total
+
+
+def test_a_look_for_which_no_connection_was_free_is_followed_by_others(store, name, graph, monkeypatch):
+    steps, refused, view, begin = [], [], fresh(store, name), Store.begin
+
+    def busy(self, *arguments, **options):
+        if options.get("read_only") and not refused:
+            refused.append(True)
+            raise ConnectionFailed("All connections are in use.")
+        return begin(self, *arguments, **options)
+
+    async def work():
+        async with store.begin(view.namespace) as connection:
+            monkeypatch.setattr(Store, "begin", busy)
+            await indexes.create(connection, store, view, graph, steps.append, every=0.01)
+
+    bridge.run(work())
+    assert refused
+    assert steps
+
+
+def test_a_build_that_nobody_watches_takes_no_connection_to_tell_of_itself(store, name, graph, monkeypatch):
+    looks, view, begin = [], fresh(store, name), Store.begin
+
+    def counted(self, *arguments, **options):
+        looks.append(options)
+        return begin(self, *arguments, **options)
+
+    async def work():
+        async with store.begin(view.namespace) as connection:
+            monkeypatch.setattr(Store, "begin", counted)
+            await indexes.create(connection, store, view, graph, every=0.01)
+
+    bridge.run(work())
+    assert looks == []
 
 
 @pytest.mark.skipif(TEST_DSN is not None, reason="a server of one's own has the memory that it was given")

@@ -119,6 +119,20 @@ def test_what_is_bounded_ends_with_the_first_that_fails_and_begins_no_more() -> 
     assert begun == [0, 1]
 
 
+def test_what_is_bounded_does_not_take_a_cancelled_one_for_done() -> None:
+    async def work(value: int) -> None:
+        if value == 1:
+            cancelled = asyncio.get_running_loop().create_future()
+            cancelled.cancel()
+            await cancelled
+
+    async def whole() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await bounded(2, range(4), work)
+
+    bridge.run(whole())
+
+
 def test_what_is_under_way_is_cancelled_where_one_fails_or_nobody_wants_the_rest() -> None:
     cancelled: list[int] = []
 

@@ -20,6 +20,7 @@ from core.store import gate
 from core.store.engine import Store
 from core.types import Flaw, Query, Row
 from evals.labels import CheckedLabels, Exclusion, Label, Span
+from evals.merged_from import MergedFrom
 from evals.store import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
 
 T = TypeVar("T")
@@ -27,17 +28,6 @@ DEFAULT = "default"
 CHANGING = text("SELECT pg_advisory_xact_lock(hashtextextended(:of, 8))")
 FLAWS_KEPT = 1000  # of each kind
 Found = Mapping[str, Sequence[Flaw]]  # flaws by what was looked at: "documents", "labels", "leaks", "repeats"
-
-
-@dataclass(frozen=True, slots=True)
-class MergedFrom:
-    """Of what a query set was made: another one, in some of whose splits judgements were added to the labels.
-
-    `splits` says how, in the words of `judgements.merged` and `resolved`: with models' grades, and overruling labels.
-    """
-
-    query_set: str
-    splits: Mapping[str, Mapping[str, bool]]
 
 
 @dataclass(frozen=True)
@@ -155,7 +145,7 @@ async def keep(
         if checked_version is not None:
             row.checked_version = checked_version
         if merged:
-            row.merged_digest, row.merged_from = digest, asdict(merged)
+            row.merged_digest, row.merged_from = digest, merged.model_dump()
         row.flaws = _with(row.flaws, found or {})
         await session.flush()
         if changed:
@@ -226,9 +216,9 @@ async def merged_from(store: Store, collection: str, *, name: str) -> MergedFrom
     """Of what a merge of judgements made the set; None where none did, or somebody changed it since."""
     async with store.begin(read_only=True) as connection:
         found = await _find(AsyncSession(connection), collection, name)
-        if found is None or found.merged_digest != found.digest or found.merged_from is None:
+        if found is None or found.merged_digest != found.digest:
             return None
-        return MergedFrom(**found.merged_from)
+        return MergedFrom.read(found.merged_from)
 
 
 async def flaws(store: Store, collection: str, *, name: str = DEFAULT) -> list[dict[str, Any]]:

@@ -48,8 +48,8 @@ class QuerySet(Base):
     checked_version: Mapped[int | None] = mapped_column(BigInteger)
     # The digest as a merge of judgements left it; another than the set's where somebody changed it since.
     merged_digest: Mapped[bytes | None] = mapped_column(LargeBinary)
-    # The set that they were added to, and how in which of its splits.
-    merged_from: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    # The set that they were added to, and how in which of its splits: see `evals.merged_from`.
+    merged_from: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 

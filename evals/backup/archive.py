@@ -5,6 +5,7 @@ Owns the file; knows nothing of what is in it. Interrupted, it leaves at most a 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -27,6 +28,9 @@ PIECE: Final = 16 * 2**20  # bytes of a table before packing; a longer row makes
 GZIP: Final = 31  # zlib's word for a whole gzip file
 LEVEL: Final = 3
 PRIVATE: Final = 0o600  # it holds all documents
+AT_THIS_MOMENT: Final = "Another backup was written there at this moment. Choose another name."
+# What a folder answers that cannot be told to keep a name. Anything else is the disk's.
+UNTOLD: Final = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
 
 
 @contextmanager
@@ -54,13 +58,20 @@ def written_beside(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]
 
 
 def _keep_name(path: Path) -> None:
-    """After a power cut too. Where a folder cannot be told to, the backup is no worse for it."""
-    with suppress(OSError):
+    """After a power cut too. Where a folder cannot be told to, the backup is no worse for it; a disk that fails is."""
+    try:
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+    except OSError as error:
+        if error.errno not in UNTOLD:
+            raise InputError(
+                f"The backup is there, but the disk failed to keep its name ({error.strerror or error}): a power cut "
+                "may take it. Make another one, on another disk.",
+                path=path,
+            ) from error
 
 
 def _refuse_taken(path: Path, *, overwrite: bool) -> None:
@@ -73,20 +84,47 @@ def _refuse_taken(path: Path, *, overwrite: bool) -> None:
 @contextmanager
 def _alone(part: Path) -> Iterator[BinaryIO]:
     """The file, emptied, for us alone: the lock goes with its holder, however that ends."""
-    descriptor = os.open(part, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
+    descriptor, is_new = _opened(part)
     with os.fdopen(descriptor, "r+b") as file:
         if "fcntl" in globals():
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError("Another backup is being written there. Choose another name.", path=part) from None
-            if not part.exists() or not os.path.samestat(part.stat(), os.fstat(descriptor)):
-                raise InputError("Another backup was written there at this moment. Choose another name.", path=part)
-            if os.fstat(descriptor).st_uid != os.geteuid():
-                raise InputError("This is another account's, left by its backup. Remove it.", path=part)
-            os.fchmod(descriptor, PRIVATE)  # what was left there may be open to others
+                _lock(descriptor, part)
+            except OSError:  # a share that knows no locks: nobody else's backup is in it either
+                if is_new:
+                    part.unlink(missing_ok=True)
+                raise
+            if not is_new:
+                _take_over(descriptor, part)
         file.truncate()
         yield file
+
+
+def _opened(part: Path) -> tuple[int, bool]:
+    """The file, and whether it was made just now: then it is ours, whomever a share says that it belongs to."""
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+    with suppress(FileExistsError):
+        return os.open(part, flags | os.O_CREAT | os.O_EXCL, PRIVATE), True
+    try:
+        return os.open(part, flags), False
+    except FileNotFoundError:
+        raise InputError(AT_THIS_MOMENT, path=part) from None
+
+
+def _lock(descriptor: int, part: Path) -> None:
+    """Refused where another backup has it: the file is that one's, whoever made it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError("Another backup is being written there. Choose another name.", path=part) from None
+    if not part.exists() or not os.path.samestat(part.stat(), os.fstat(descriptor)):
+        raise InputError(AT_THIS_MOMENT, path=part)
+
+
+def _take_over(descriptor: int, part: Path) -> None:
+    """What was left there: it may be another's, or open to others."""
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        raise InputError("This is another account's, left by its backup. Remove it.", path=part)
+    os.fchmod(descriptor, PRIVATE)
 
 
 class Writer:

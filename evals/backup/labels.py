@@ -22,6 +22,7 @@ from evals.backup.parts import LABELS
 from evals.backup.taking import Taking, counted
 from evals.judging.judgements import MODEL_PREFIX
 from evals.labels import DEFAULT_MAX_GRADE, CheckedLabels, Exclusion, Label, Span
+from evals.merged_from import MergedFrom
 from evals.query_sets import Labelled
 
 Absent = Callable[[Collection[str]], Awaitable[list[str]]]  # those of the ids that the collection does not hold
@@ -81,6 +82,7 @@ class Merging:
 
     async def _merge_set(self, row: Any) -> set[str]:
         """The ids of queries that are other questions here."""
+        self._refuse_made_up(row)
         key, digest = await self._own_set(row)
         others = [] if digest is None else await self._other_questions(row.key, key)
         missing = await self._missing(row.key)
@@ -91,6 +93,13 @@ class Merging:
         if sum(self.merged.added.values()) > before or digest is None:
             await self._mark(row, key, whole=whole)
         return set(others)
+
+    def _refuse_made_up(self, row: Any) -> None:
+        """A later merge goes by what an earlier one left."""
+        if row.merged_from is not None and MergedFrom.read(row.merged_from) is None:
+            raise self.taking.archive.wrong(
+                f"It says of the query set {row.name!r:.80} what no merge of judgements leaves. Nothing was restored."
+            )
 
     async def _own_set(self, row: Any) -> tuple[int, bytes | None]:
         """The key of the set of that name, held until the end, and its digest; None where it is new."""

@@ -7,9 +7,9 @@ grades are rows like any other, marked as such, and come into a result only wher
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from core.store.names import ITEMS
 from core.types import Query
 from evals.judging.agreement import PairId, settled_grade
 from evals.labels import DEFAULT_MAX_GRADE, Label
+from evals.merged_from import Way
 from evals.query_sets import Labelled
 from evals.splits import Grades
 from evals.store import Judgement as StoredJudgement
@@ -271,11 +272,19 @@ def with_judgements(grades: Grades, settled: Mapping[PairId, Resolved]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A query set with judgements among its labels, and where the label of each pair of the split comes from."""
+    """A query set with judgements among its labels, and where the label of each pair of the split comes from.
+
+    `ways` has the splits that judgements came into, this one and those that an earlier merge had made.
+    """
 
     labelled: Labelled
     origins: Mapping[PairId, Origin]
     left_out: int  # judgements of queries that the set does not have
+    ways: Mapping[str, Way] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[Origin, int]:
+        return dict(sorted(Counter(self.origins.values()).items()))
 
 
 def merged(

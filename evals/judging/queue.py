@@ -6,7 +6,7 @@ Owns what counts as judged already and what a queue holds. The orders are `pooli
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +34,8 @@ from evals.judging.judgements import (
 )
 from evals.judging.pooling import Outlook, Pair, by_depth, hidden, pool, settling
 from evals.labels import check_labels
-from evals.query_sets import Labelled, MergedFrom
+from evals.merged_from import MergedFrom, Way
+from evals.query_sets import Labelled
 from evals.runs import Run
 from evals.sources.qrels import read_qrels
 from evals.sources.trees import open_file, require_file
@@ -194,8 +195,8 @@ async def merge_into(
     *,
     name: str = query_sets.DEFAULT,
     split: str = "test",
-    models: bool = False,
-    overrule: bool = False,
+    models: bool | None = None,
+    overrule: bool | None = None,
     overwrite: bool = False,
 ) -> tuple[Merged, bool]:
     """Keep a query set with the judgements that hold as labels, under `into`; and whether that changed anything.
@@ -203,6 +204,7 @@ async def merge_into(
     Under another name than `name`, what came with the collection stays apart from what was judged, for good. A set
     that is as an earlier merge from `name` left it is made anew, in the splits of that one too; any other one may lose
     nothing, unless `overwrite` says so. Each split is made anew as it was: with models' grades, and overruling, or not.
+    So is `split`, but for what `models` and `overrule` say of it.
     """
     into = names.checked(into, what="The query set's name")
     async with query_sets.changing(store, view.name, into):
@@ -214,10 +216,10 @@ async def merge_into(
         stood = await standing(store, view)
         before = await query_sets.merged_from(store, view.name, name=into)
         again = before if before is not None and before.query_set == name else None
-        ways = {**(again.splits if again else {}), split: {"models": models, "overrule": overrule}}
+        ways = _ways(again, split, models=models, overrule=overrule)
         for other in sorted({*ways} - {split}):
-            base = _judged(base, stood, other, **ways[other]).labelled
-        made = _judged(base, stood, split, **ways[split])
+            base = _judged(base, stood, other, ways[other]).labelled
+        made = replace(_judged(base, stood, split, ways[split]), ways=ways)
         if into != name and again is None and not overwrite:
             there = await query_sets.load(store, view.name, name=into)
             if lost := _lost(there, made.labelled):
@@ -225,12 +227,26 @@ async def merge_into(
                     f"The query set {into!r} is there already, and not as a merge from {name!r} left it: {lost} would "
                     "be lost. Choose another name, or say that it may be overwritten."
                 )
-        of = MergedFrom(name, ways) if into != name else None
+        of = MergedFrom(query_set=name, splits=ways) if into != name else None
         return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=of)
 
 
-def _judged(labelled: Labelled, stood: Standing, split: str, *, models: bool, overrule: bool) -> Merged:
-    return merged(labelled, resolved(stood.current, models=models), split=split, overrule=overrule)
+def _ways(again: MergedFrom | None, split: str, *, models: bool | None, overrule: bool | None) -> dict[str, Way]:
+    """How each split is made: as it was, and this one otherwise where that is said."""
+    before = again.splits if again else {}
+    was = before.get(split, Way(models=False, overrule=False))
+    way = Way(models=was.models if models is None else models, overrule=was.overrule if overrule is None else overrule)
+    return {**before, split: way}
+
+
+def _judged(labelled: Labelled, stood: Standing, split: str, way: Way) -> Merged:
+    return merged(labelled, resolved(stood.current, models=way.models), split=split, overrule=way.overrule)
+
+
+def others_anew(made: Merged, split: str) -> str:
+    """The splits of earlier merges that were made anew with this one, in words; empty where there are none."""
+    told = ", ".join(f"{other!r}{way}" for other, way in sorted(made.ways.items()) if other != split)
+    return f"Made anew as before: {told}." if told else ""
 
 
 def _lost(there: Labelled, made: Labelled) -> str:

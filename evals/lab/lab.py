@@ -240,12 +240,19 @@ class Lab(Shown):
         bridge.run(judging.give(self.store, self._view().name, made))
         return len(made)
 
-    def merge_judgements(self, into: str = "judged", *, split: str = "test", overrule: bool = False) -> Lab:
+    def merge_judgements(
+        self,
+        into: str = "judged",
+        *,
+        split: str = "test",
+        models: bool | None = None,
+        overrule: bool | None = None,
+        overwrite: bool = False,
+    ) -> Lab:
         """This lab over a query set that has the judgements among its labels; what came with the collection stays."""
-        merging = judging_queue.merge_into(
-            self.store, self._view(), into, name=self.query_set, split=split, overrule=overrule
-        )
-        bridge.run(merging)
+        merge, how = judging_queue.merge_into, {"models": models, "overrule": overrule}
+        view, name = self._view(), self.query_set
+        bridge.run(merge(self.store, view, into, name=name, split=split, overwrite=overwrite, **how))
         return self._with(into)
 
     # -- itself ------------------------------------------------------------------------------------------------------

@@ -193,6 +193,8 @@ def test_agreement_merging_and_exports(store, name, tmp_path):
     rankbook("judge", "export", name, "--format", "beir", "-o", str(out))
     assert out.read_text() == "query-id\tcorpus-id\tscore\nq1\tteapot\t1\nq2\ttoaster\t3\n"
     merged = json.loads(rankbook("judge", "merge", name, "--into", "judged", "--json").stdout)
+    ways = {"test": {"models": False, "overrule": False}}
+    assert merged.pop("ways") == ways
     assert merged == {"query_set": "judged", "origins": {"labels": 2, "human": 2}, "left_out": 0, "changed": True}
     assert Label("q1", "teapot", 1) in bridge.run(query_sets.load(store, name, name="judged")).labels
     bridge.run(query_sets.keep(store, name, query_sets.Labelled(labels=(Label("q1", "toaster", 3),)), name="judged"))
@@ -201,6 +203,22 @@ def test_agreement_merging_and_exports(store, name, tmp_path):
     assert str(refused).endswith("(`--overwrite`).")
     rankbook("judge", "merge", name, "--into", "judged", "--overwrite")
     assert Label("q1", "teapot", 1) in bridge.run(query_sets.load(store, name, name="judged")).labels
+
+
+def test_a_merge_goes_on_as_before_says_so_and_is_told_otherwise(store, name):
+    view = bridge.run(collections.get(store, name))
+    item = bridge.run(judging.shown(store, view, ["teapot"]))["teapot"]
+    bridge.run(judging.give(store, name, [judging.Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]))
+    merge = ("judge", "merge", name, "--into", "judged")
+
+    def told(*words):
+        return " ".join(rankbook(*merge, *words).stderr.split())
+
+    assert "Labels of 'train' (models' grades too) in 'judged': 1 from model." in told("--split", "train", "--models")
+    assert "'test' in 'judged': 2 from labels. Made anew as before: 'train' (models' grades too)." in told()
+    of_a_model = "'train' (models' grades too) in 'judged': 1 from model. Made anew as before: 'test'."
+    assert of_a_model in told("--split", "train")
+    assert "'train' in 'judged': none. Made anew as before: 'test'." in told("--split", "train", "--no-models")
 
 
 def grading(grade):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import time
 import uuid
@@ -29,6 +30,7 @@ from evals import evaluation, library, query_sets
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
 from evals.judging.language_model import ModelJudge
+from evals.judging.queue import merge_into
 from evals.labels import Label
 from evals.references import every_name
 from evals.running import run_store
@@ -512,6 +514,19 @@ def test_judgements_become_labels_of_a_query_set(store, page, name):
     assert (query, item, 3) in [(each.query_id, each.item_id, each.grade) for each in labels]
 
 
+def test_a_press_merges_as_was_merged_before(store, page, name):
+    task = a_task(store, name)
+    model = Judgement(task.query.id, task.item.id, "llm:small", 3, task.item.version, is_model=True)
+    bridge.run(judging.give(store, name, [model]))
+    view = bridge.run(collections.get(store, name))
+    for split in ("train", "test"):
+        bridge.run(merge_into(store, view, "gold", split=split, models=True))
+    into_gold(page, name, "test").button(key="judging.merge").click().run()
+    assert "Made anew as before: 'train' (models' grades too)." in html.unescape(written(page))
+    labels = bridge.run(query_sets.load(store, name, name="gold")).labels
+    assert {Label(*model.pair, 3, split) for split in ("train", "test")} <= set(labels)
+
+
 def test_a_query_set_of_that_name_is_replaced_only_after_a_question(store, page, name):
     gold = query_sets.Labelled(SOURCE.asked, (Label("q1", "warranty", 3), Label("q2", "descale", 1)))
     bridge.run(query_sets.keep(store, name, gold, name="gold"))
@@ -523,7 +538,7 @@ def test_a_query_set_of_that_name_is_replaced_only_after_a_question(store, page,
     assert "labels would be lost" in written(page)
     assert bridge.run(query_sets.load(store, name, name="gold")).labels == gold.labels
     page.button(key="judging.overwrite").click().run()
-    assert "has 1 judgements among its labels now" in written(page)
+    assert "has 1 judgements among its labels of 'test' now" in html.unescape(written(page))
     assert Label(query, item, 3) in bridge.run(query_sets.load(store, name, name="gold")).labels
 
 

@@ -255,19 +255,60 @@ def test_what_another_account_left_at_its_place_is_refused_and_stays(store, name
     assert left.read_bytes() == b"theirs"
 
 
-def test_a_folder_that_cannot_be_told_to_keep_a_name_fails_no_backup(store, name, tmp_path, monkeypatch):
+def test_where_new_files_are_anothers_a_backup_is_made(store, name, tmp_path, monkeypatch):
+    """As on a share that gives all of them to one account, and lets nobody change that."""
     filled(store, name)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    monkeypatch.setattr(os, "fchmod", failing(errno.EPERM))
+    assert backup.check(backed_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
+
+
+@pytest.mark.parametrize(("number", "left"), [(errno.ENOLCK, []), (errno.EWOULDBLOCK, ["a.tar.part"])])
+def test_a_file_that_cannot_be_locked_goes_unless_another_backup_has_it(
+    store, name, tmp_path, monkeypatch, number, left
+):
+    filled(store, name)
+    monkeypatch.setattr("fcntl.flock", failing(number))
+    with pytest.raises(InputError, match=r"cannot be written|is being written"):
+        backed_up(store, tmp_path / "a.tar", name)
+    assert [each.name for each in tmp_path.iterdir()] == left
+
+
+def failing(number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+def folders_answer(monkeypatch, number):
+    """Folders cannot be told to keep a name, with that number; the descriptors of those that were."""
     keep, refused = os.fsync, []
 
     def fsync(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             refused.append(descriptor)
-            raise OSError(errno.EINVAL, "Invalid argument")
+            raise OSError(number, os.strerror(number))
         keep(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
+    return refused
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES])
+def test_a_folder_that_cannot_be_told_to_keep_a_name_fails_no_backup(store, name, tmp_path, monkeypatch, number):
+    filled(store, name)
+    refused = folders_answer(monkeypatch, number)
     assert backup.check(backed_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
     assert refused
+
+
+def test_a_disk_that_fails_to_keep_a_name_is_told(store, name, tmp_path, monkeypatch):
+    filled(store, name)
+    folders_answer(monkeypatch, errno.EIO)
+    with pytest.raises(InputError, match="the disk failed to keep its name"):
+        backed_up(store, tmp_path / "a.tar", name)
+    assert backup.check(tmp_path / "a.tar").collections[0].name == name
 
 
 def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, saved):

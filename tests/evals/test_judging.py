@@ -18,7 +18,7 @@ from core.types import Flaw, Item, Query
 from evals import query_sets
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement, Resolved, ShownItem, merged, qrels, resolved, with_judgements
-from evals.judging.queue import QueueSpec, WouldLose, agreed, from_file, merge_into, queue
+from evals.judging.queue import QueueSpec, WouldLose, agreed, from_file, merge_into, others_anew, queue
 from evals.labels import Exclusion, Label
 from evals.query_sets import Labelled
 from evals.rankings import Ranked
@@ -268,6 +268,30 @@ def test_each_split_is_merged_anew_as_it_was(store, view):
     labels = bridge.run(query_sets.load(store, view.name, name="judged")).labels
     assert {Label("q2", "toaster", 3, "train"), Label("q1", "bill", 0, "train")} <= set(labels)
     assert Label("q2", "toaster", 3) not in labels
+
+
+def test_the_same_split_is_merged_again_as_it_was_unless_otherwise_is_said(store, view):
+    give(store, view, judged("q1", "bill", 0), judged("q1", "kettle", 0), model(3, "q2", "toaster"))
+    bridge.run(merge_into(store, view, "judged", models=True, overrule=True))
+    own = {Label("q2", "toaster", 3), Label("q1", "kettle", 0)}
+    made, changed = bridge.run(merge_into(store, view, "judged"))
+    assert not changed
+    assert own <= set(made.labelled.labels)
+    made, _ = bridge.run(merge_into(store, view, "judged", models=False))
+    assert own & set(made.labelled.labels) == {Label("q1", "kettle", 0)}
+    made, _ = bridge.run(merge_into(store, view, "judged", overrule=False))
+    assert not own & set(made.labelled.labels)
+    made, _ = bridge.run(merge_into(store, view, "judged"))  # what was said last holds
+    assert not own & set(made.labelled.labels)
+
+
+def test_the_other_splits_that_were_made_anew_are_named_with_their_way(store, view):
+    give(store, view, judged(grade=1))
+    made, _ = bridge.run(merge_into(store, view, "judged", split="train", models=True, overrule=True))
+    assert others_anew(made, "train") == ""
+    bridge.run(merge_into(store, view, "judged", split="dev"))
+    made, _ = bridge.run(merge_into(store, view, "judged"))
+    assert others_anew(made, "test") == "Made anew as before: 'dev', 'train' (models' grades too, overruling labels)."
 
 
 def test_a_set_that_was_merged_from_another_set_is_asked_about(store, view):

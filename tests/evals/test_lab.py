@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -27,7 +28,9 @@ from core.resources import Resources
 from core.store.engine import Store
 from core.variant import Variant
 from evals import library, query_sets
-from evals.lab import Entry, Lab
+from evals.judging import judgements
+from evals.judging.queue import WouldLose
+from evals.lab import Entry, Lab, steps
 from evals.lab.progress import told, watched
 from evals.lab.tables import Cell, Table, as_html, as_text
 from evals.labels import Label
@@ -243,6 +246,23 @@ def test_judging_what_is_pooled_makes_labels_of_it(own: Lab) -> None:
         own.pool(scored, dept=2)
     with pytest.raises(InputError, match="cannot be judged"):
         own.judge("anna", {("repair-oven", "nowhere"): 1})
+
+
+def test_judgements_are_merged_again_as_before_and_over_labels_by_hand_only_where_that_is_said(own: Lab) -> None:
+    made = bridge.run(steps.judgements(own.store, own._view(), "llm:m", {("repair-oven", "oven-clean"): 1}))
+    bridge.run(judgements.give(own.store, own.collection, [replace(each, is_model=True) for each in made]))
+    own.judge("anna", {("repair-oven", "oven-repair"): 0})
+    theirs, overruled = Label("repair-oven", "oven-clean", 1), Label("repair-oven", "oven-repair", 0)
+    own.merge_judgements("judged", models=True, overrule=True)
+    judged = own.merge_judgements("judged")
+    labelled = bridge.run(query_sets.load(own.store, own.collection, name="judged"))
+    assert {theirs, overruled} <= set(labelled.labels)
+    by_hand = query_sets.Labelled(labelled.queries, (*labelled.labels, Label("repair-oven", "mixer-clean", 1)))
+    bridge.run(query_sets.keep(own.store, own.collection, by_hand, name="judged"))
+    with pytest.raises(WouldLose, match="or say that it may be overwritten"):
+        own.merge_judgements("judged")
+    assert own.merge_judgements("judged", overwrite=True).query_set == judged.query_set
+    assert overruled not in bridge.run(query_sets.load(own.store, own.collection, name="judged")).labels
 
 
 def test_queries_come_as_a_frame(lab: Lab) -> None:

@@ -12,10 +12,13 @@ from workbench.commands import telling
 if TYPE_CHECKING:
     from core.store.collections import View
     from core.store.engine import Store
+    from evals.judging.judgements import Merged
 
 Collection = Annotated[str, typer.Argument(help="The collection's name.")]
 Queries = Annotated[str, typer.Option("--queries", help="The query set.")]
-Models = Annotated[bool, typer.Option("--models", help="Language models' grades too, where no person has graded.")]
+MODELS_TOO = "Language models' grades too, where no person has graded."
+AS_BEFORE = "If neither is said: as the split was merged before, or else not."
+Models = Annotated[bool, typer.Option("--models", help=MODELS_TOO)]
 
 
 def opened_collection(collection: str) -> tuple[Store, View]:
@@ -70,8 +73,17 @@ def merge(
     into: Annotated[str, typer.Option(help="The query set that gets them; --queries is left as it is, if another.")],
     queries: Queries = "default",
     split: Annotated[str, typer.Option(help="The split that they become labels of.")] = "test",
-    models: Models = False,
-    overrule: Annotated[bool, typer.Option("--overrule", help="Judgements replace labels that are there.")] = False,
+    models: Annotated[
+        bool | None, typer.Option("--models/--no-models", help=f"{MODELS_TOO} {AS_BEFORE}", show_default=False)
+    ] = None,
+    overrule: Annotated[
+        bool | None,
+        typer.Option(
+            "--overrule/--no-overrule",
+            help=f"Judgements replace labels that are there. {AS_BEFORE}",
+            show_default=False,
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a query set of that name, with labels of its own.")
     ] = False,
@@ -82,29 +94,39 @@ def merge(
 
     A query set with new labels is another one: runs over it are not compared with those made before.
 
+    A set that an earlier merge made is made anew, its other splits too: each as it was merged, from today's judgements.
+
     \b
     rankbook judge merge handbook --into judged
+    rankbook judge merge handbook --into judged --split train --models
     rankbook judge merge handbook --into default --overrule
     """
-    from collections import Counter
-
     from core import bridge
     from core.store import names
     from evals.judging.queue import WouldLose, merge_into
 
     opened, view = opened_collection(collection)
     into = names.checked(into, what="The query set's name")
-    how = {"models": models, "overrule": overrule, "overwrite": overwrite}
+    how = {"models": models, "overrule": overrule}
     try:
-        made, changed = bridge.run(merge_into(opened, view, into, name=queries, split=split, **how))
+        made, changed = bridge.run(
+            merge_into(opened, view, into, name=queries, split=split, overwrite=overwrite, **how)
+        )
     except WouldLose as error:
         raise WouldLose(f"{str(error).removesuffix('.')} (`--overwrite`).") from error
-    origins = Counter(made.origins.values())
-    told = ", ".join(f"{count} from {origin}" for origin, count in sorted(origins.items())) or "none"
-    left = f" {made.left_out} judgements are of queries that {queries!r} does not have." if made.left_out else ""
-    state = "" if changed else " It was so already."
-    plain = {"query_set": into, "origins": dict(origins), "left_out": made.left_out, "changed": changed}
-    telling.done(plain, f"Labels of {split!r} in {into!r}: {told}.{left}{state}", json=as_json)
+    plain = {"query_set": into, "origins": made.counts, "left_out": made.left_out, "changed": changed}
+    ways = {name: each.model_dump() for name, each in made.ways.items()}
+    telling.done({**plain, "ways": ways}, _merged(made, split, into, queries, changed=changed), json=as_json)
+
+
+def _merged(made: Merged, split: str, into: str, queries: str, *, changed: bool) -> str:
+    from evals.judging.queue import others_anew
+
+    told = ", ".join(f"{count} from {origin}" for origin, count in made.counts.items()) or "none"
+    left = f"{made.left_out} judgements are of queries that {queries!r} does not have." if made.left_out else ""
+    state = "" if changed else "It was so already."
+    labels = f"Labels of {split!r}{made.ways[split]} in {into!r}: {told}."
+    return " ".join(each for each in (labels, left, others_anew(made, split), state) if each)
 
 
 def export(

@@ -34,7 +34,8 @@ KEPT = 200  # documents whose passages a session remembers
 def draw(ground: Opened, mark: str, asked: Asked) -> None:
     """The sitting of that judge and pool; while its runs are made, how far they are."""
     key: Key = ("sitting", mark, *asked.pool)
-    found: Sitting | None = sending.answered("judging", key, "Preparing the sitting", partial(begun, ground, asked))
+    work = partial(begun, ground, asked)
+    found: Sitting | None = sending.answered("judging", key, "Preparing the sitting", work, shared=True)
     if found is not None:
         _sitting(key, ground, asked, found)
 

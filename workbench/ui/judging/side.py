@@ -132,8 +132,9 @@ def _merge(ground: Opened, sitting: Sitting) -> None:
                     ground.store, ground.view, into, name=ground.query_set, split=split, overwrite=overwrite
                 )
             )
-            judged = sum(origin == "human" for origin in made.origins.values())
-            said: str | RankbookError = f"{into!r} has {judged:,} judgements among its labels now."
+            judged = sum(origin != "labels" for origin in made.origins.values())
+            told = f"{into!r} has {judged:,} judgements among its labels of {split!r} now."
+            said: str | RankbookError = f"{told} {queue.others_anew(made, split)}".rstrip()
         except RankbookError as error:
             said = error
         st.session_state[MERGED] = (about(), said)

@@ -1,0 +1,110 @@
+"""What a merge leaves with a query set: it comes back from a backup, and a backup that makes it up gets nowhere."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sqlalchemy import select, update
+
+from core import bridge
+from core.errors import InputError
+from evals import backup, query_sets
+from evals.judging.judgements import Judgement, give, shown
+from evals.judging.queue import WouldLose, merge_into
+from evals.labels import Label
+from evals.merged_from import MergedFrom, Way
+from evals.store import QuerySet
+from tests.evals.archives import backed_up, changed, filled, of
+from tests.store.making import fresh
+
+MADE_UP = [
+    [1],
+    "default",
+    {"a": 1},
+    {"query_set": "default"},
+    {"splits": [1]},
+    {"query_set": "default", "splits": [1]},
+    {"query_set": 1, "splits": {}},
+    {"query_set": "default", "splits": {"train": {"model": True}}},
+    {"query_set": "default", "splits": {"train": {"models": 1, "overrule": False}}},
+    {"query_set": "default", "splits": {"train": {"models": True, "overrule": False, "more": 1}}},
+    {"train": {"model": True}},
+]
+OF_A_MERGE = MergedFrom(query_set="default", splits={"test": Way(models=True, overrule=False)})
+
+
+@pytest.fixture
+def judged(store, name):
+    """A collection whose set "judged" has a label that only a merge knows of."""
+    filled(store, name)
+    view = fresh(store, name)
+    (item,) = bridge.run(shown(store, view, ["d00005"])).values()
+    bridge.run(give(store, name, [Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]))
+    bridge.run(merge_into(store, view, "judged", models=True))
+    return Label("q1", item.id, 3)
+
+
+def labels(store, name):
+    return bridge.run(query_sets.load(store, name, name="judged")).labels
+
+
+def kept(store, name, query_set):
+    """What the column holds, and whether that is SQL's NULL."""
+
+    async def read():
+        table = QuerySet
+        asked = select(table.merged_from, table.merged_from.is_(None)).where(
+            table.collection == name, table.name == query_set
+        )
+        async with store.begin(read_only=True) as connection:
+            return tuple((await connection.execute(asked)).one())
+
+    return bridge.run(read())
+
+
+def test_a_merged_set_that_was_restored_is_merged_into_without_a_question(store, name, judged, tmp_path):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    other = f"{name} b"
+    bridge.run(backup.restore(store, path, name=other))
+    assert kept(store, other, "judged") == (OF_A_MERGE.model_dump(), False)
+    bridge.run(merge_into(store, fresh(store, other), "judged", split="train"))
+    assert {judged} <= set(labels(store, other))
+
+
+def test_where_no_merge_was_nothing_comes_back(store, name, judged, tmp_path):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    bridge.run(backup.restore(store, path, name=f"{name} b"))
+    assert kept(store, f"{name} b", "default") == (None, True)
+
+
+@pytest.mark.parametrize("made_up", MADE_UP)
+def test_a_backup_that_makes_it_up_is_refused(store, name, judged, tmp_path, made_up):
+    def change(members):
+        piece = of("query_sets", members)
+        lines = [line.split(b"\t") for line in members[piece].rstrip(b"\n").split(b"\n")]
+        at = lines[0].index(b"merged_from")
+        for line in lines[1:]:
+            line[at] = json.dumps(made_up).encode()
+        members[piece] = b"".join(b"\t".join(line) + b"\n" for line in lines)
+
+    path = changed(backed_up(store, tmp_path / "a.tar", name).path, change)
+    with pytest.raises(InputError, match=r"what no merge of judgements leaves\. Nothing"):
+        bridge.run(backup.restore(store, path, name=f"{name} b"))
+    with pytest.raises(InputError, match=r"what no merge of judgements leaves\. Nothing"):
+        bridge.run(backup.restore_labels(store, path, name=name))
+
+
+@pytest.mark.parametrize("made_up", MADE_UP)
+def test_what_is_kept_and_no_merge_left_is_asked_about_like_a_set_of_ones_own(store, name, judged, made_up):
+    async def make_up():
+        async with store.begin() as connection:
+            mine = (QuerySet.collection == name, QuerySet.name == "judged")
+            await connection.execute(update(QuerySet).where(*mine).values(merged_from=made_up))
+
+    bridge.run(make_up())
+    with pytest.raises(WouldLose, match="1 of its 4 labels"):
+        bridge.run(merge_into(store, fresh(store, name), "judged", split="train"))
+    assert judged in labels(store, name)

@@ -191,6 +191,16 @@ def _plain(flaw: Flaw, kind: str) -> dict[str, Any]:
     return {"of": kind} | {name: gate.cleaned(value) for name, value in plain.items()}
 
 
+def are_flaws(kept: object) -> bool:
+    """Whether that has the form of kept flaws."""
+    return isinstance(kept, list) and all(isinstance(each, dict) and _is_flaw(each) for each in kept)
+
+
+def _is_flaw(kept: Mapping[str, object]) -> bool:
+    parts = {"place", "message", "outcome", "subject"}
+    return parts <= {*kept} <= parts | {"of"} and all(isinstance(value, str) for value in kept.values())
+
+
 async def load(store: Store, collection: str, *, name: str = DEFAULT) -> Labelled:
     """The query set of that name, empty where there is none."""
     async with store.begin(read_only=True) as connection:

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
 from core.types import Place, Query, Row
+from evals import query_sets
 from evals.backup import parts
 from evals.backup.parts import LABELS
 from evals.backup.taking import Taking, counted
@@ -95,11 +96,11 @@ class Merging:
         return set(others)
 
     def _refuse_made_up(self, row: Any) -> None:
-        """A later merge goes by what an earlier one left."""
-        if row.merged_from is not None and MergedFrom.read(row.merged_from) is None:
-            raise self.taking.archive.wrong(
-                f"It says of the query set {row.name!r:.80} what no merge of judgements leaves. Nothing was restored."
-            )
+        """What is kept as JSON has the form that later work takes it to have."""
+        wrong = row.merged_from is not None and MergedFrom.read(row.merged_from) is None
+        what = "what no merge of judgements leaves" if wrong else "flaws that no check finds"
+        if wrong or not query_sets.are_flaws(row.flaws):
+            raise self.taking.archive.wrong(f"It says of the query set {row.name!r:.80} {what}. Nothing was restored.")
 
     async def _own_set(self, row: Any) -> tuple[int, bytes | None]:
         """The key of the set of that name, held until the end, and its digest; None where it is new."""

@@ -80,20 +80,29 @@ def test_where_no_merge_was_nothing_comes_back(store, name, judged, tmp_path):
     assert kept(store, f"{name} b", "default") == (None, True)
 
 
-@pytest.mark.parametrize("made_up", MADE_UP)
-def test_a_backup_that_makes_it_up_is_refused(store, name, judged, tmp_path, made_up):
+FLAW = {"of": "labels", "place": "", "message": "m", "outcome": "noted", "subject": "q1"}
+
+
+@pytest.mark.parametrize(
+    ("column", "made_up", "told"),
+    [
+        *((b"merged_from", each, "what no merge of judgements leaves") for each in MADE_UP),
+        *((b"flaws", each, "flaws that no check finds") for each in ({}, ["a"], [{}], [FLAW | {"subject": 1}])),
+    ],
+)
+def test_a_backup_that_makes_it_up_is_refused(store, name, judged, tmp_path, column, made_up, told):
     def change(members):
         piece = of("query_sets", members)
         lines = [line.split(b"\t") for line in members[piece].rstrip(b"\n").split(b"\n")]
-        at = lines[0].index(b"merged_from")
+        at = lines[0].index(column)
         for line in lines[1:]:
             line[at] = json.dumps(made_up).encode()
         members[piece] = b"".join(b"\t".join(line) + b"\n" for line in lines)
 
     path = changed(backed_up(store, tmp_path / "a.tar", name).path, change)
-    with pytest.raises(InputError, match=r"what no merge of judgements leaves\. Nothing"):
+    with pytest.raises(InputError, match=rf"{told}\. Nothing"):
         bridge.run(backup.restore(store, path, name=f"{name} b"))
-    with pytest.raises(InputError, match=r"what no merge of judgements leaves\. Nothing"):
+    with pytest.raises(InputError, match=rf"{told}\. Nothing"):
         bridge.run(backup.restore_labels(store, path, name=name))
 
 

@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, overload
-from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import BindParameter, SelectBase, Transaction, func, literal, select, text
+from sqlalchemy import BindParameter, SelectBase
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Vectors, embedder, stored_as
@@ -18,9 +17,6 @@ from core.errors import InputError, SpecError
 from core.registry import Registry
 from core.store.gate import cleaned
 from core.store.levels import Level
-
-_IN_PLACE: Mapping[str, Any] = {"compile_kwargs": {"literal_binds": True}}  # SET takes no parameters
-_SETTLED: WeakKeyDictionary[Transaction, dict[str, str]] = WeakKeyDictionary()  # by transaction, which none nests
 
 LONGEST_QUERY = 20_000  # characters: a long page
 
@@ -163,21 +159,3 @@ legs: Registry[type[Leg]] = Registry("leg")
 def recalled(rows: Iterable[Any], *notes: str) -> Recalled:
     """Rows of `id` and `score`, which stand first, as what a leg returns."""
     return Recalled(tuple(Candidate(row[0], float(row[1])) for row in rows), notes)
-
-
-async def settle(connection: AsyncConnection, **settings: object) -> None:
-    """Server settings for the rest of this transaction; a double underscore stands for the dot in a name.
-
-    What it has settled already is not sent again: a transaction may serve many queries.
-    """
-    named = {name.replace("__", "."): str(value) for name, value in settings.items()}
-    transaction = connection.sync_connection.get_transaction() if connection.sync_connection else None
-    settled = _SETTLED.setdefault(transaction, {}) if transaction else {}
-    if named.items() <= settled.items():
-        return
-    if connection.sync_connection and connection.sync_connection.get_execution_options().get("distributed"):
-        for name, value in named.items():  # Citus passes SET on to its workers, each by itself, and set_config not
-            await connection.execute(text(f"SET LOCAL {name} TO {literal(value).compile(**_IN_PLACE)}"))
-    else:
-        await connection.execute(select(*(func.set_config(name, value, True) for name, value in named.items())))
-    settled |= named

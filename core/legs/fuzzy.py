@@ -21,7 +21,7 @@ from sqlalchemy import CTE, ColumnElement, Double, FromClause, Integer, Text, ca
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, settle
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs
 from core.legs.postings import (
     UNIT,
     Saturation,
@@ -37,6 +37,7 @@ from core.legs.postings import (
 )
 from core.legs.words import Word, words_asked, words_of
 from core.store.levels import Level, Postings
+from core.store.settings import settle
 
 
 @dataclass(frozen=True, slots=True)

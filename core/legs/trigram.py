@@ -8,9 +8,10 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Select, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled, settle
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled
 from core.legs.words import keywords_of
 from core.store.levels import Column, Level
+from core.store.settings import settle
 
 # Each function has an operator that an index answers to; the function in a condition would scan every text.
 OPERATORS: Final = {"word_similarity": "<%", "strict_word_similarity": "<<%", "similarity": "%"}

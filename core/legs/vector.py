@@ -30,9 +30,10 @@ from sqlalchemy.types import Float
 
 from core.embedding import Vectors
 from core.errors import MissingCapability
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled, settle
+from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled
 from core.store.levels import Column, Level
 from core.store.plans import ordered_by_index
+from core.store.settings import settle
 
 OPERATORS = {"cosine": "<=>", "l2": "<->", "ip": "<#>"}
 HAMMING = "<~>"

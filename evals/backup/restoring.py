@@ -16,6 +16,7 @@ from core.store.engine import Store
 from core.store.levels import level
 from core.store.names import ITEMS
 from core.store.progress import Listener, nobody
+from core.store.settings import PATIENT, settle
 from evals.backup import fitting, home_files, reading, results
 from evals.backup.content import Content, Registered, register
 from evals.backup.fitting import Target
@@ -24,7 +25,6 @@ from evals.backup.home_files import Folders
 from evals.backup.labels import Merged, Merging
 from evals.backup.parts import LABELS
 from evals.backup.reading import Archive
-from evals.backup.settling import PATIENT, settled
 from evals.backup.stopping import until
 from evals.backup.taking import Taking
 
@@ -86,7 +86,7 @@ async def _restore(
 async def _bring_back(store: Store, archive: Archive, target: Target, listener: Listener) -> Back:
     """All of one collection, or nothing of it."""
     async with store.begin() as connection:
-        await settled(connection, PATIENT)
+        await settle(connection, **PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         kind = target.kept.kind
         registered = Registered(None) if kind == "gone" else await register(store, taking, target.name, kind)
@@ -164,7 +164,7 @@ async def _merge(store: Store, archive: Archive, target: Target, listener: Liste
         return await _absent(store, view, sorted(ids)) if view is not None else []
 
     async with store.begin() as connection:
-        await settled(connection, PATIENT)
+        await settle(connection, **PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         merged = await (await Merging.begun(taking, target.name, absent)).run()
     if view is None:

@@ -28,12 +28,12 @@ from core.store.migrations import collection as collection_chain
 from core.store.names import composed
 from core.store.progress import Listener, Step, nobody
 from core.store.schema import HERE, ChunkSet, Collection, EmbeddingSet
+from core.store.settings import PATIENT, settle
 from evals.backup import parts, reading
 from evals.backup.archive import Pieces, Writer, written_beside
 from evals.backup.form import STORE, HomeFile, Kept, Manifest
 from evals.backup.home_files import Folders, found_in
 from evals.backup.parts import LABELS, OF_COLLECTIONS, OUTPUTS, REGISTER, RESULTS, Part, identified
-from evals.backup.settling import PATIENT, settled
 from evals.backup.stopping import until
 from evals.store import chain as evals_chain
 
@@ -135,7 +135,7 @@ class _Saving:
         folders: Folders,
         listener: Listener,
     ) -> _Saving:
-        await settled(connection, SETTINGS)
+        await settle(connection, **SETTINGS)
         found = await _collections(connection, collection)
         views = {row.name: await _view(connection, row) for row in found if row.attached is None}
         await _hold(connection, views)

@@ -117,7 +117,8 @@ def test_every_statement_follows_the_rules(walked):
 def test_settings_reach_the_workers(walked):
     """Citus passes on what SET LOCAL says, and not what set_config does."""
     said = "\n".join(walked.statements)
-    for name in ("hnsw.ef_search", "hnsw.iterative_scan", "pg_trgm.similarity_threshold", "work_mem"):
+    legs = ("hnsw.ef_search", "hnsw.iterative_scan", "pg_trgm.similarity_threshold", "work_mem")
+    for name in (*legs, "statement_timeout", "datestyle"):
         assert f"SET LOCAL {name} " in said
     assert not re.search(r"set_config\(%.*(hnsw|trgm)", said)
 

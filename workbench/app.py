@@ -7,7 +7,6 @@ from collections.abc import Callable
 import streamlit as st
 
 from core.store.engine import Store
-from core.store.roles import VIEWER
 from workbench import logs, session
 from workbench.access import gate as access
 from workbench.access.gate import Gate
@@ -17,7 +16,7 @@ from workbench.views import collections, judging, notebook, runs, search, varian
 
 gate = access.current()
 told = sign_in.told() if gate else {}
-role = sign_in.role(gate, told) if gate else None
+role = gate.role_of(told) if gate else None
 
 
 def opened() -> Store:
@@ -51,7 +50,6 @@ def stranger(at: Gate) -> Callable[[], None]:
 st.set_page_config(page_title="Rankbook", page_icon=str(theme.MARK), layout="wide")
 st.html(theme.stylesheet())
 shut = stranger(gate) if gate is not None and role is None else None
-judges = role != VIEWER  # the page is for nothing but grading
 pages = [
     st.Page(shut or page(render), title=title, url_path=title.lower(), icon=icon, default=at == 0)
     for at, (render, title, icon) in enumerate(
@@ -62,7 +60,7 @@ pages = [
             (collections.render, "Collections", ":material/database:"),
             (variants.render, "Variants", ":material/account_tree:"),
             (runs.render, "Runs", ":material/history:"),
-            *([(judging.render, "Judge", ":material/gavel:")] if judges else []),
+            *([(judging.render, "Judge", ":material/gavel:")] if may.judges(role or "") else []),
         )
     )
 ]

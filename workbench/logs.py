@@ -31,6 +31,14 @@ SHORTEST: Final = 6  # characters of a secret that is looked for: shorter ones a
 SHOWN: Final = "***"
 _SECRET_NAME: Final = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|(^|_)KEY$|DSN$", re.IGNORECASE)
 _PATTERNS: Final = (
+    # Headers, first: what they say has quotes of its own. It ends with its line or, in a mapping, with the string.
+    (
+        re.compile(
+            r"(?i)((?:authorization|cookie)\w*[\"']\s*:\s*)(?:\"(?:\\.|[^\"\\\r\n])*\"|'(?:\\.|[^'\\\r\n])*')"
+            r"|((?:authorization|cookie)\w*\\*[\"']?\s*[=:]\s*)[^\r\n]+"
+        ),
+        rf"\1\2{SHOWN}",
+    ),
     (re.compile(r"(\w://[^\s:/@]*:)[^\s@]+(?=@)"), rf"\1{SHOWN}"),
     (
         re.compile(r"(?i)((?:password|passwd|secret|token|api[_-]?key)\w*[\"']?\s*[=:]\s*)(?:\"[^\"]*\"|'[^']*')"),
@@ -38,12 +46,11 @@ _PATTERNS: Final = (
     ),
     (
         re.compile(
-            r"(?i)((?:password|passwd|secret|token|api[_-]?key|authorization|cookie)\w*[\"']?\s*[=:]\s*[\"']?)"
+            r"(?i)((?:password|passwd|secret|token|api[_-]?key)\w*[\"']?\s*[=:]\s*[\"']?)"
             r"(?:bearer\s+|basic\s+)?[^\s,;\"'&)]+"
         ),
         rf"\1{SHOWN}",
     ),
-    (re.compile(r"(?i)((?:authorization|cookie)[\"']?\s*[=:]\s*[\"']?)[^\"'\r\n]+"), rf"\1{SHOWN}"),
     (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]+"), rf"\1{SHOWN}"),
     (re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]+)*"), SHOWN),
     (re.compile(r"\bsk-[\w-]{8,}"), SHOWN),
@@ -113,7 +120,9 @@ class Lines(logging.Formatter):
         return str(self._redaction(super().format(record)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        record.message = event_of(record, whole=self._redaction.queries)
+        fields = self._redaction(getattr(record, "fields", {}))  # while it is plain what quotes are a text's own
+        told = [f"{name}={' '.join(str(value).split())}" for name, value in fields.items()]
+        record.message = " ".join([event_of(record, whole=self._redaction.queries), *told])
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
@@ -252,6 +261,11 @@ def install(form: Form, *, queries: bool = False, secrets: Sequence[str] = ()) -
 def told(event: str, **fields: Any) -> None:
     """Write down that this happened. Texts that people typed have no place in it."""
     _log.info(event, extra={"fields": fields})
+
+
+def warned(event: str, raised: BaseException | None = None, /, **fields: Any) -> None:
+    """The same of what somebody has to look after: as text it is written too."""
+    _log.warning(event, exc_info=raised, extra={"fields": fields})
 
 
 def asked(query: str) -> dict[str, str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import platformdirs
 
@@ -15,6 +17,8 @@ from core.errors import ServerError
 with contextlib.suppress(ImportError):  # Windows has none; nor has it the embedded server, which alone needs it
     import pwd
 
+POSIX: Final = os.name == "posix"  # elsewhere modes and owners tell nothing: Windows says 0o666 of every file
+ROOT: Final = 0
 SERVER_USERS = ("rankbook", "nobody")  # PostgreSQL refuses to run as root; the first of these that exists serves
 
 
@@ -28,7 +32,7 @@ def home() -> Path:
 
 
 def is_root() -> bool:
-    return hasattr(os, "geteuid") and os.geteuid() == 0
+    return hasattr(os, "geteuid") and os.geteuid() == ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,16 @@ def make_private(folder: Path) -> None:
     mode = folder.stat().st_mode
     if is_root() and not mode & 0o001:
         folder.chmod(mode | 0o011)
+
+
+def others_may(file: os.stat_result, what: int) -> bool:
+    """Whether its mode lets accounts besides the owner do that, as bits of a mode."""
+    return POSIX and bool(stat.S_IMODE(file.st_mode) & what)
+
+
+def is_anothers(file: os.stat_result) -> bool:
+    """Whether it belongs to an account that is neither ours nor root's."""
+    return POSIX and file.st_uid not in (os.geteuid(), ROOT)
 
 
 def supported() -> bool:

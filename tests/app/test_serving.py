@@ -311,5 +311,20 @@ def test_the_access_command_tells_roles_and_ends_with_1_for_a_stranger(tmp_path,
     ada, eve = (CliRunner().invoke(app, ["access", f"{name}@example.org"]) for name in ("ada", "eve"))
     assert (ada.exit_code, eve.exit_code) == (0, 1)
     assert "ada@example.org comes in as editor." in ada.output
+    assert "counts where the sign-in says that it is verified" in " ".join(ada.output.split())
     listed = CliRunner().invoke(app, ["access", "--json"])
     assert json.loads(listed.output)["people"] == {"ada@example.org": "editor"}
+    assert "counts where the sign-in says that it is verified" in CliRunner().invoke(app, ["access"]).output
+
+
+@pytest.mark.parametrize(
+    ("email", "more"), [("Stra\u00dfe@example.org", False), ("any@partner.example", False), ("eve@example.org", True)]
+)
+def test_the_access_command_knows_for_whom_claims_may_say_more(tmp_path, monkeypatch, email, more):
+    """For whoever is named neither by their address, as the file takes it, nor by their domain."""
+    from workbench.cli import app
+
+    monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
+    people = '[people]\n"stra\u00dfe@example.org" = "viewer"\n"*@partner.example" = "viewer"\n'
+    (tmp_path / "access.toml").write_text(f'{people}[claims.groups]\na = "editor"\n', encoding="utf-8")
+    assert ("Claims of the sign-in" in CliRunner().invoke(app, ["access", email]).output) is more

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -25,6 +26,7 @@ from workbench.access import people
 
 PROJECT = Path(__file__).parents[2]
 SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False, log_format='json'))"
+MOVED = "from workbench.access import watch; watch.disarm = lambda page: page.what_streamlit_renamed; "
 COOKIES = "what signs the cookies of this test and no others"
 ADA = {"is_logged_in": True, "sub": "1", "email": "ada@example.org", "email_verified": True, "name": "Ada"}
 SECRETS = f"""
@@ -75,6 +77,12 @@ class Line:
 
 @pytest.fixture(scope="module")
 def line() -> Iterator[Line]:
+    with served(SERVE) as made:
+        yield made
+
+
+@contextmanager
+def served(program: str) -> Iterator[Line]:
     home = make_home()
     secrets = home / "secrets.toml"
     secrets.touch(0o600)
@@ -82,7 +90,7 @@ def line() -> Iterator[Line]:
     (home / people.FILE).write_text('default = "none"\n')
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "RANKBOOK_HOME": str(home)}
     server = subprocess.Popen(
-        [sys.executable, "-P", "-c", SERVE], cwd=home, env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-c", program], cwd=home, env=environment, stderr=subprocess.PIPE, text=True
     )
     try:
         assert server.stderr
@@ -154,3 +162,20 @@ def test_whoever_presses_faster_than_a_page_is_drawn_acts_no_longer_than_others(
         while "Save" in on:
             _, on = drawn(own)
     assert saved(line) == before
+
+
+def test_a_page_that_cannot_be_kept_from_acting_is_ended_and_taken_up_by_nobody():
+    with served(MOVED + SERVE) as line:
+        line.let("editor")
+        with line.taken_up() as own:
+            use(own)
+            page, on = drawn(own)
+            line.let("viewer")
+            for number in range(20):
+                use(own, press=on["Save"], **{on["Its name"]: f"{number}"})
+        with line.taken_up(page) as again:
+            use(again)
+            other, on = drawn(again)
+        assert other != page
+        assert "Save" not in on
+        assert saved(line) == []

@@ -41,6 +41,7 @@ default = "none"
 """
 SERVE = "import sys; from workbench.serve import serve; sys.exit(serve({port}, '0.0.0.0', False, log_format='json'))"
 ADA = {"sub": "1", "email": "ada@example.org", "email_verified": True, "name": "Ada *Lovelace*"}
+UNVERIFIED: dict[str, object] = {"sub": "5", "email": "ada@example.org", "name": "Ada of another tenant"}
 VERA = {"sub": "2", "email": "vera@example.org", "email_verified": True, "name": "Vera"}
 GRACE = {"sub": "4", "email": "Grace@example.org", "email_verified": True, "name": "Ada *Lovelace*"}
 STRANGER = {"sub": "3", "email": "eve@example.org", "email_verified": True, "name": "Eve"}
@@ -194,6 +195,12 @@ def test_who_is_signed_in_and_has_no_role_does_not_come_in(window, served, idp):
     expect(page.get_by_role("button")).to_have_count(1)
 
 
+def test_who_has_an_address_that_the_provider_does_not_vouch_for_is_not_taken_for_its_owner(window, served, idp):
+    page = sign_in(window, served, idp, UNVERIFIED)
+    expect(page.get_by_text("does not say that your e-mail address is verified")).to_be_visible()
+    assert links(page) == ["Skip to main content"]
+
+
 def test_a_role_that_is_taken_away_is_gone_with_the_next_click(window, served, idp):
     page = sign_in(window, served, idp, VERA)
     expect(page.get_by_role("link", name="Collections")).to_be_visible()
@@ -204,7 +211,7 @@ def test_a_role_that_is_taken_away_is_gone_with_the_next_click(window, served, i
         expect(page.get_by_text("have no role here yet")).to_be_visible()
         file.write_text("people = 3")  # nobody can say who may come in: nobody does
         page.reload()
-        expect(page.get_by_text("have no role here yet")).to_be_visible()
+        expect(page.get_by_text("the file that says who may do what has a mistake")).to_be_visible()
     finally:
         file.write_text(ACCESS)
 

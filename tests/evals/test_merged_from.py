@@ -81,13 +81,14 @@ def test_where_no_merge_was_nothing_comes_back(store, name, judged, tmp_path):
 
 
 FLAW = {"of": "labels", "place": "", "message": "m", "outcome": "noted", "subject": "q1"}
+NO_FLAWS: tuple[object, ...] = ({}, ["a"], [{}], [FLAW | {"subject": 1}])
 
 
 @pytest.mark.parametrize(
     ("column", "made_up", "told"),
     [
         *((b"merged_from", each, "what no merge of judgements leaves") for each in MADE_UP),
-        *((b"flaws", each, "flaws that no check finds") for each in ({}, ["a"], [{}], [FLAW | {"subject": 1}])),
+        *((b"flaws", each, "flaws that no check finds") for each in NO_FLAWS),
     ],
 )
 def test_a_backup_that_makes_it_up_is_refused(store, name, judged, tmp_path, column, made_up, told):

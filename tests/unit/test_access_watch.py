@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from streamlit.runtime.fragment import MemoryFragmentStorage
 from streamlit.runtime.state import SessionState
 
@@ -23,11 +25,15 @@ class Page:
     drawn: list[str] = field(default_factory=list)
     _fragment_storage: MemoryFragmentStorage = field(default_factory=MemoryFragmentStorage)
     _session_state: SessionState = field(default_factory=SessionState)
+    ended: bool = False
 
     def request_rerun(self, state: str) -> None:
         if self.breaks:
             raise AttributeError("its run has just ended")
         self.drawn.append(state)
+
+    def shutdown(self) -> None:
+        self.ended = True
 
 
 def follow(*pages: Any) -> set[str]:
@@ -59,3 +65,17 @@ def test_a_page_that_cannot_be_drawn_now_has_another_turn_and_keeps_up_no_other(
     broken, other = Page("broken", breaks=True), Page("other")
     assert follow(broken, other) == {"broken"}
     assert other.drawn == ["what it shows"]
+
+
+@pytest.mark.parametrize("moved", ["_fragment_storage", "_session_state", "_user_info"])
+def test_a_page_of_another_streamlit_that_cannot_be_kept_from_acting_is_ended_and_the_log_says_why(moved, caplog):
+    page, other = Page("one", _scriptrunner=object() if moved == "_user_info" else None), Page("other")
+    delattr(page, moved)
+    with caplog.at_level(logging.WARNING, "rankbook"):
+        assert follow(page, other) == set()
+    assert page.ended
+    assert page.drawn == []
+    assert (other.ended, other.drawn) == (False, ["what it shows"])
+    (made,) = caplog.records
+    assert (made.levelname, made.getMessage()) == ("WARNING", "access_not_followed")
+    assert made.exc_info

@@ -114,6 +114,19 @@ def test_what_is_looked_at_outlives_what_nobody_looks_at():
         jobs.forget(key)
 
 
+def test_what_ended_makes_room_for_others_of_its_kind_alone():
+    kept = jobs.begin(KEY, "Soon", soon)
+    kept.wait(5)
+    others = [("other", f"{number}") for number in range(2 * jobs.KEPT)]
+    for key in others:
+        jobs.begin(key, "Soon", soon).wait(5)
+    there = [key for key, _ in jobs.begun() if key[0] == "other"]
+    for key in others:
+        jobs.forget(key)
+    assert len(there) in (jobs.KEPT, jobs.KEPT + 1)  # room is made for the last while it may be under way
+    assert jobs.find(KEY) is kept
+
+
 def test_a_look_changes_nothing_of_the_order_in_which_they_began():
     other = ("test", "other")
     jobs.begin(KEY, "Soon", soon)

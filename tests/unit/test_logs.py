@@ -75,6 +75,14 @@ def test_an_object_a_line_with_time_level_event_and_what_belongs_to_it():
         f"Authorization: Bearer {PLANTED}",
         f"Authorization: Digest {PLANTED}",
         f"Cookie: a=1; b={PLANTED}",
+        f'Set-Cookie: session="one {PLANTED}"; Path=/',
+        f'Authorization: Digest username="ada", response="{PLANTED}"',
+        f"Proxy-Authorization: Digest username='ada', response='{PLANTED}'",
+        f'{{"Authorization": "Digest username=\\"ada\\", response=\\"{PLANTED}\\""}}',
+        f'{{\\"Cookie\\": \\"a=\\\\\\"one {PLANTED}\\\\\\"\\"}}',
+        f"{{'Cookie': 'a=\"one {PLANTED}\"; b=2'}}",
+        f"{{b'cookie': b'a=\"one {PLANTED}\"'}}",
+        f"cookies='a' and \"{PLANTED}\"",
         f"bearer {PLANTED}",
         f"api_key={PLANTED}&model=x",
         f"X-Api-Key: {PLANTED}",
@@ -86,6 +94,25 @@ def test_an_object_a_line_with_time_level_event_and_what_belongs_to_it():
 def test_what_looks_like_a_secret_is_left_out_wherever_it_stands(said, form):
     for made in (record(said), record("event", detail=said, inside=[{"deep": said}]), record("%s happened", said)):
         assert PLANTED not in form(Redaction()).format(made)
+
+
+def test_what_stands_behind_a_header_in_a_mapping_or_on_the_next_line_is_kept():
+    told = Redaction()
+    assert told('{"Cookie": "a=\\"b\\"; c=1", "page": "search"}') == '{"Cookie": ***, "page": "search"}'
+    assert told('Cookie: a="b c"; d=1\npage: search') == "Cookie: ***\npage: search"
+
+
+def test_what_somebody_has_to_look_after_is_written_in_every_form_with_what_belongs_to_it(kept_apart, capsys):
+    logs.install("text")
+    logs.told("page", page="search")
+    logs.warned("access_unreadable", says="line 3:\nno such role")
+    logs.warned("access_not_followed", raised(KeyError("secret wish")), page="ended")
+    said = capsys.readouterr().err
+    assert "WARNING rankbook: access_unreadable says=line 3: no such role\n" in said
+    assert "access_not_followed page=ended\n" in said
+    assert "KeyError" in said
+    assert "secret wish" not in said
+    assert "search" not in said
 
 
 def test_known_secrets_are_left_out_in_any_sentence_even_where_json_would_escape_them():

@@ -17,12 +17,16 @@ from core.store import collections, granting, roles
 from core.store.engine import Store
 from core.store.roles import RoleStore
 from evals.store import chain
-from workbench import session
+from workbench import logs, session
 from workbench.access import people, sign_in
 from workbench.access.people import Access
 from workbench.access.rights import JUDGES
 from workbench.access.sign_in import SignIn
 
+UNVERIFIED: Final = (
+    "Their address has a role in access.toml and does not count, because the sign-in does not say that it is verified: "
+    "see unverified_emails in docs/serving.md."
+)
 _lock: Final = threading.RLock()
 
 
@@ -32,16 +36,18 @@ class Gate:
     def __init__(self, provider: SignIn, file: Path) -> None:
         self.provider, self.file = provider, file
         self._read: tuple[tuple[int, ...], Access] | None = None
+        self._warned: set[tuple[object, ...]] = set()
         self._stores: dict[str, RoleStore] = {}
         self._set_up = False
 
     @property
     def access(self) -> Access:
-        """As the file stands now; `watch` sees to it that open pages follow."""
+        """As the file stands now, refused where it has a mistake; `watch` sees to it that open pages follow."""
         with _lock:
             stamp = self.stamp()
             if self._read is None or self._read[0] != stamp or not stamp:
                 self._read = stamp, people.read(self.file)
+                self._warned.clear()
             return self._read[1]
 
     def stamp(self) -> tuple[int, ...]:
@@ -50,18 +56,35 @@ class Gate:
             told = self.file.stat()
         except OSError:
             return ()
-        return told.st_mtime_ns, told.st_size, told.st_ino, told.st_mode
+        return told.st_mtime_ns, told.st_size, told.st_ino, told.st_mode, told.st_uid
+
+    def readable(self) -> Access | None:
+        """The same; None where it has a mistake, which the log tells."""
+        try:
+            return self.access
+        except RankbookError as error:
+            self._warn("access_unreadable", says=str(error))
+            return None
 
     def role_of(self, told: Mapping[str, Any]) -> str | None:
-        """The role of whom the provider told this; None for whoever does not come in."""
-        return self.access.role_of(told) if told.get("is_logged_in") else None
+        """The role of whom the provider told this; None for whoever does not come in: all, while there is a mistake."""
+        access = self.readable()
+        if access is None or not told.get("is_logged_in"):
+            return None
+        if access.discounts(told):
+            self._warn("address_not_counted", user=logs.who(told), says=UNVERIFIED)
+        return access.role_of(told)
 
     def lets_in(self, told: Mapping[str, Any]) -> bool:
-        """Whether they have a role; nobody has one while the file has a mistake."""
-        try:
-            return self.role_of(told) is not None
-        except RankbookError:
-            return False
+        return self.role_of(told) is not None
+
+    def _warn(self, event: str, **fields: str) -> None:
+        """Once as long as the file stays as it is: pages ask at every click."""
+        with _lock:
+            said = (self.stamp(), event, *fields.values())
+            if said not in self._warned:
+                self._warned.add(said)
+                logs.warned(event, **fields)
 
     def store(self, role: str) -> RoleStore:
         """Opened at the first call as that role. What came from elsewhere since the last look is granted first."""

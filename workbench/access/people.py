@@ -17,14 +17,13 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import InputError, SpecError
-from core.store.home import home
+from core.store.home import home, is_anothers, others_may
 from core.store.roles import ROLES
 from workbench.behind import toml_edit
 
 FILE: Final = "access.toml"
 NONE: Final = "none"
 SMALL: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
-ROOT: Final = 0
 WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
 Role = Literal["none", "viewer", "judge", "editor"]
 Name = Annotated[str, Field(min_length=1)]
@@ -52,6 +51,11 @@ class Access(BaseModel):
     claims: Mapping[Name, Mapping[Name, Role]] = Field(
         default_factory=dict, description="Roles by a claim's name and its value."
     )
+    unverified_emails: bool = Field(
+        False,
+        strict=True,
+        description="Whether addresses count of which the sign-in says neither that they are verified nor that not.",
+    )
 
     @pydantic.field_validator("people")
     @classmethod
@@ -69,13 +73,25 @@ class Access(BaseModel):
         role = self._by_address(told) or self._by_claims(told) or self.default
         return None if role == NONE else role
 
-    def _by_address(self, told: Mapping[str, Any]) -> str | None:
-        """An address that the provider itself does not stand for lets nobody in; it may still keep somebody out."""
-        if not isinstance(given := told.get("email"), str):
+    def named(self, address: object) -> str | None:
+        """What is said of that address or its domain."""
+        if not isinstance(address, str):
             return None
-        address = plain(given)
-        role = self.people.get(address) or self.people.get(f"*@{address.rpartition('@')[2]}")
-        return None if told.get("email_verified") in (False, "false") and role != NONE else role
+        address = plain(address)
+        return self.people.get(address) or self.people.get(f"*@{address.rpartition('@')[2]}")
+
+    def counts(self, told: Mapping[str, Any]) -> bool:
+        """Whether their address is taken for theirs. One that the provider says it did not verify never is."""
+        return vouched_for(told) or (self.unverified_emails and told.get("email_verified") is None)
+
+    def discounts(self, told: Mapping[str, Any]) -> bool:
+        """Whether their address would give them a role, if it counted."""
+        return self.named(told.get("email")) not in (None, NONE) and not self.counts(told)
+
+    def _by_address(self, told: Mapping[str, Any]) -> str | None:
+        """An address that does not count lets nobody in; it may still keep somebody out."""
+        role = self.named(told.get("email"))
+        return role if role == NONE or self.counts(told) else None
 
     def _by_claims(self, told: Mapping[str, Any]) -> str | None:
         """The highest of those that fit, but none where one says none."""
@@ -88,6 +104,12 @@ class Access(BaseModel):
         if NONE in found:
             return NONE
         return max(found, key=ROLES.index, default=None)
+
+
+def vouched_for(told: Mapping[str, Any]) -> bool:
+    """Whether the provider says that it verified their address. With some, people or other firms' admins choose it."""
+    said = told.get("email_verified")
+    return said is True or said == "true"  # as a text, where the provider writes all claims so
 
 
 def plain(address: str) -> str:
@@ -113,13 +135,13 @@ def read(file: Path) -> Access:
     """What the file says; refused with the line and the field of the mistake."""
     try:
         found = file.stat()
-        if os.name == "posix" and found.st_uid not in (os.geteuid(), ROOT):
+        if is_anothers(found):
             raise InputError(
                 "This file is another account's, which can change with it who may do what. "
                 f"Run: sudo chown {os.geteuid()} {quote(str(file))}",
                 path=file,
             )
-        if stat.S_IMODE(found.st_mode) & WRITABLE:
+        if others_may(found, WRITABLE):
             raise InputError(
                 f"Others can change this file, and with it who may do what. Run: chmod go-w {quote(str(file))}",
                 path=file,

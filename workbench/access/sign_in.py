@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from core.errors import InputError, MissingCapability, SpecError
-from core.store.home import home, make_private
+from core.store.home import home, make_private, others_may
 from workbench.behind import toml_edit
 
 FILE: Final = "secrets.toml"
@@ -119,8 +118,7 @@ def configured() -> SignIn | None:
 def _private(file: Path) -> str:
     """The text of a file that nobody else can read."""
     try:
-        mode = file.stat().st_mode
-        if stat.S_IMODE(mode) & OTHERS:
+        if others_may(file.stat(), OTHERS):
             raise InputError(f"Others can read this file, which holds secrets. Run: chmod 600 {file}", path=file)
         return file.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -16,9 +16,11 @@ from workbench import logs
 from workbench.access.gate import Gate
 
 if TYPE_CHECKING:
+    from streamlit.proto.ClientState_pb2 import ClientState
     from streamlit.runtime import Runtime
     from streamlit.runtime.app_session import AppSession
 
+NOT_FOLLOWED: Final = "access_not_followed"
 EVERY: Final = 0.5  # seconds between two looks at the file
 PATIENCE: Final = 5.0  # seconds that Streamlit has to say which pages there are
 
@@ -36,19 +38,24 @@ def watched(gate: Gate | None) -> Iterator[None]:
 
 
 def _watch(gate: Gate, over: threading.Event) -> None:
-    was, due = gate.stamp(), set[str]()
+    was, due, said = gate.stamp(), set[str](), ""
     while not over.wait(EVERY):
         try:
             if (now := gate.stamp()) != was:
+                gate.readable()  # a mistake is told now, and not at somebody's next click
                 due = _pages()
                 was = now
                 for each in _open().values():
-                    disarm(each)
+                    with _or_ended(each):
+                        disarm(each)
                 logs.told("access_changed", pages=len(due))
             if due:
                 due = _follow(due, gate)
+            said = ""
         except Exception as error:  # Streamlit is starting or ending: the next look is another try
-            logs.told("access_not_followed", error=type(error).__name__)
+            if (what := repr(error)) != said:
+                logs.warned(NOT_FOLLOWED, error)
+            said = what
 
 
 def _follow(due: Set[str], gate: Gate) -> set[str]:
@@ -68,16 +75,37 @@ def draw_anew(sessions: Sequence[AppSession], lets_in: Callable[[Mapping[str, An
     """
     left = set()
     for each in sessions:
-        try:
+        with _or_ended(each):
             if each._scriptrunner is not None and lets_in(each._user_info):
                 left.add(each.id)
-            else:
-                disarm(each)
-                each.request_rerun(each._client_state)  # what is selected stays so
-        except Exception as error:  # of one page, whose run may end at this very moment: it has another turn
-            logs.told("access_not_followed", error=type(error).__name__)
-            left.add(each.id)
+                continue
+            disarm(each)
+            if not _drawn(each, each._client_state):  # what is selected stays so
+                left.add(each.id)
     return left
+
+
+def _drawn(page: AppSession, shown: ClientState) -> bool:
+    try:
+        page.request_rerun(shown)
+    except Exception as error:  # its run may end at this very moment: it has another turn
+        logs.warned(NOT_FOLLOWED, error)
+        return False
+    return True
+
+
+@contextmanager
+def _or_ended(page: AppSession) -> Iterator[None]:
+    """Of what is looked at here Streamlit promises nothing: where it is elsewhere, no page is better than one that acts
+    on. It draws nothing more and hears of nothing; whoever loads it again has a new one.
+    """
+    try:
+        yield
+    except Exception as error:
+        logs.warned(NOT_FOLLOWED, error, page="ended")
+        page.shutdown()
+        if (runtime := _runtime()) is not None:
+            runtime.clear_user_info_for_session(page.id)
 
 
 def disarm(page: AppSession) -> None:

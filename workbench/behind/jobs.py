@@ -1,6 +1,7 @@
 """Long work in the background: begun once, heard of, stopped, and found again by its key whoever looks, and when.
 
-Knows neither Streamlit nor what the work is. Jobs live as long as the process; ended ones are dropped, oldest first.
+Knows neither Streamlit nor what the work is, but that a key begins with its kind. Jobs live as long as the process;
+ended ones make room for others of their kind, oldest first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from core.store.progress import Listener, Step
 T = TypeVar("T")
 Key = tuple[str, ...]
 Work = Callable[[Listener, asyncio.Event], Coroutine[Any, Any, T]]
-KEPT: Final = 24  # that ended; the surface of 225 queries with its candidates is some 2 MB
+KEPT: Final = 24  # of a kind that ended; the surface of 225 queries with its candidates is some 2 MB
 
 
 class Job(Generic[T]):
@@ -78,6 +79,10 @@ class Job(Generic[T]):
     def result(self) -> T:
         return self._future.result()
 
+    def came_to(self, found: object) -> bool:
+        """Whether this very object is its result."""
+        return self.ended and not self.stopped and self.problem is None and self.result() is found
+
     @property
     def told(self) -> tuple[float, str]:
         """How far it is, as a share and in words."""
@@ -101,7 +106,7 @@ def begin(key: Key, title: str, work: Work[T], *, patience: float = 0.0) -> Job[
         if key not in _jobs or _jobs[key].problem is not None:
             _jobs[key] = Job(title, work, patience)
         _jobs.move_to_end(key)
-        ended = [each for each, job in _jobs.items() if job.ended]
+        ended = [each for each, job in _jobs.items() if job.ended and each[0] == key[0]]
         for old in ended[: max(0, len(ended) - KEPT)]:
             del _jobs[old]
         return _jobs[key]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from core.store.doctor import Finding
     from workbench.access.people import Access
 
+VERIFIED = "An address counts where the sign-in says that it is verified (`email_verified`)."
+
 
 def access(
     email: Annotated[str | None, typer.Argument(help="Whose role to show; by default all are listed.")] = None,
@@ -32,10 +34,14 @@ def access(
     if email is None:
         _tell_all(read, as_json=as_json)
         return
-    role = read.role_of({"email": email})
-    said = f"{email} comes in as {role}." if role else f"{email} does not come in."
-    more = " Claims of the sign-in may say more." if read.claims and email.casefold() not in read.people else ""
-    telling.done({"email": email, "role": role}, said + more, json=as_json)
+    named = read.named(email) is not None
+    role = read.role_of({"email": email, "email_verified": True})
+    said = [f"{email} comes in as {role}." if role else f"{email} does not come in."]
+    if named and role and not read.unverified_emails:
+        said.append(VERIFIED)
+    if read.claims and not named:
+        said.append("Claims of the sign-in may say more.")
+    telling.done({"email": email, "role": role}, " ".join(said), json=as_json)
     raise typer.Exit(0 if role else 1)
 
 
@@ -46,6 +52,8 @@ def _tell_all(read: Access, *, as_json: bool) -> None:
     rows: list[tuple[Any, ...]] = [(address, role) for address, role in read.people.items()]
     rows += [(f"{claim}: {value}", role) for claim, roles in read.claims.items() for value, role in roles.items()]
     telling.table("Who may do what", ("who", "role"), [*rows, ("anybody else who signs in", read.default)])
+    if read.people and not read.unverified_emails:
+        telling.say(VERIFIED)
 
 
 def findings() -> list[Finding]:

@@ -53,19 +53,15 @@ class Wanted:
 
 def entrants(view: View, wanted: Wanted) -> tuple[Entrant, ...]:
     """The columns. Names that were not given are the plainest there are."""
-    chosen = [_variant(view, name) for name in wanted.variants] or _usual(view)
+    chosen = [variant_of(name, chunks=view.finest) for name in wanted.variants] or _usual(view)
     names = wanted.names or tuple(_friendly(each) for each in chosen)
     return entered(names, chosen, blind=wanted.blind)
 
 
-def _variant(view: View, name: str) -> Variant:
-    return Variant.of_leg(legs[name](), chunks=view.finest) if name in legs else variant_of(name)
-
-
 def _usual(view: View) -> list[Variant]:
-    words = Variant.of_leg(legs["bm25"](), chunks=view.finest)
+    words = variant_of("bm25", chunks=view.finest)
     if view.row.attached is None and not view.embedding_set(view.chunk_set(view.finest)):
-        return [words, Variant.of_leg(legs["fuzzy"](), chunks=view.finest)]
+        return [words, variant_of("fuzzy", chunks=view.finest)]
     both = Variant(name=HYBRID, legs=(legs["bm25"](), legs["vector"]()), chunks=view.finest)
     return [words, both]
 

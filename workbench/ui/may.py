@@ -16,4 +16,9 @@ def edit(store: Store) -> bool:
 
 def judge(store: Store) -> bool:
     """Whether what was found may be graded."""
-    return store.role in {"", EDITOR, JUDGE}
+    return judges(store.role)
+
+
+def judges(role: str) -> bool:
+    """The same, for the frame, which is drawn before a store is opened as that role."""
+    return role in {"", EDITOR, JUDGE}

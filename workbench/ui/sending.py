@@ -37,17 +37,19 @@ def begun(key: Key, title: str, work: Sending[T], *, allowed: bool = False) -> J
     return jobs.find(key) or jobs.begin(key, title, partial(work, allowed=allowed))
 
 
-def answered(slot: str, key: Key, title: str, work: Sending[T]) -> T | None:
-    """The answer; None while it is on its way or hangs on a question, which is then shown, and where it was stopped."""
-    job = begun(key, title, work)
-    if not waiting.under_way(slot, key, job):
-        return None
-    found = job.result()
+def answered(slot: str, key: Key, title: str, work: Sending[T], *, shared: bool = False) -> T | None:
+    """The answer; None while it is on its way or hangs on a question, which is then shown, and where it was stopped.
+
+    One that is `shared` is every window's, as a sitting is; so is a question, which is answered once.
+    """
+    found = waiting.answered(
+        slot, key, title, partial(work, allowed=False), stays=lambda found: shared or isinstance(found, Sends)
+    )
     if not isinstance(found, Sends):
         return found
 
     def send() -> None:
-        if jobs.find(key) is job:  # else somebody was quicker, and it is sent already
+        if (job := jobs.find(key)) and job.came_to(found):  # else somebody was quicker, and it is sent already
             jobs.forget(key, job)
             begun(key, title, work, allowed=True)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import streamlit as st
 
-from core.errors import InputError, RankbookError
+from core.errors import InputError
 from core.store.names import composed
 from evals.judging.judgements import LONGEST_NAME, signed
-from workbench import logs
 from workbench.access import gate as access
 from workbench.access import people
 from workbench.access.gate import Gate
+from workbench.access.people import Access
 from workbench.ui.theme import read
 
 OUT = "Sign out"
@@ -24,15 +24,6 @@ OUT = "Sign out"
 def told() -> Mapping[str, Any]:
     """What the provider told of whoever looks; nothing of a stranger."""
     return dict(st.user.to_dict()) if st.user.get("is_logged_in") else {}
-
-
-def role(gate: Gate, of: Mapping[str, Any]) -> str | None:
-    """The role of that person. Where nobody can say, for a mistake in the file, nobody comes in."""
-    try:
-        return gate.role_of(of)
-    except RankbookError as error:
-        logs.told("access_unreadable", error=str(error))
-        return None
 
 
 def signs() -> str | None:
@@ -46,7 +37,7 @@ def grader(of: Mapping[str, Any]) -> str:
     The mark is told apart from addresses: with some providers people choose it.
     """
     address = people.plain(str(of.get("email") or ""))
-    if address and of.get("email_verified") in (True, "true"):
+    if address and people.vouched_for(of):
         return _signed(address)
     if not (mark := str(of.get("sub") or "").strip()):
         raise InputError(
@@ -67,7 +58,7 @@ def draw(gate: Gate, of: Mapping[str, Any]) -> None:
     st.html(f"<style>{read('sign_in.css')}</style>")
     with st.container(key="sign-in"):
         if of:
-            _no_role(of)
+            _no_role(gate, of)
         else:
             _stranger(gate)
 
@@ -78,12 +69,27 @@ def _stranger(gate: Gate) -> None:
     st.html(f"<small>With your account at {html.escape(gate.provider.provider)}.</small>")
 
 
-def _no_role(of: Mapping[str, Any]) -> None:
+def _no_role(gate: Gate, of: Mapping[str, Any]) -> None:
     st.html(
-        f"<h1>Rankbook</h1><p>You are signed in as <b>{html.escape(name(of))}</b>, and have no role here yet. Ask "
-        "whoever runs this workbench to give you one.</p>"
+        f"<h1>Rankbook</h1><p>You are signed in as <b>{html.escape(name(of))}</b>, {_why_not(gate.readable(), of)}</p>"
     )
     st.button(OUT, key="sign-in.out", icon=":material/logout:", on_click=st.logout)
+
+
+def _why_not(access: Access | None, of: Mapping[str, Any]) -> str:
+    """Why they do not come in, and the way out. Nothing of what the file says, nor whether it names their address."""
+    if access is None:
+        return (
+            "but nobody comes in at the moment: the file that says who may do what has a mistake, or cannot be read. "
+            "Ask whoever runs this workbench to mend it; its log says what is wrong."
+        )
+    ask = "Ask whoever runs this workbench to give you one."
+    if of.get("email") and not access.counts(of):
+        return (
+            "and have no role here yet. Your sign-in does not say that your e-mail address is verified, so no role is "
+            f"given to that address. {ask}"
+        )
+    return f"and have no role here yet. {ask}"
 
 
 def frame(of: Mapping[str, Any], role: str) -> None:

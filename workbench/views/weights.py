@@ -46,7 +46,7 @@ def render(store: Store) -> None:
         asked = replace(asked, split=asked.split or weights_asked.default_split(ground.labelled))
         base = weights_asked.base_of(asked, ground.view.finest)
         _how(asked, ground, base)
-    key = (mark, base.id, *asked.surface)
+    key = ("weights", mark, base.id, *asked.surface)
     found = _waited(key, ground, asked)
     if found is not None:
         use = partial(weights_use.draw, NAME, store, asked)
@@ -130,4 +130,4 @@ def _waited(key: Key, ground: Opened, asked: Asked) -> Weighed | None:
             while not work.wait(BEAT):
                 bar.progress(*work.told)
         slot.empty()
-    return sending.answered(NAME, *what)
+    return sending.answered(NAME, *what, shared=True)

@@ -1,11 +1,11 @@
-"""The output of a judge cell: its blocks, and the way to the page on which one judges exactly this pool."""
+"""The output of a judge cell: its blocks, and for whoever may judge the way to the page with exactly this pool."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from workbench.behind.judging.asked import Asked
-from workbench.ui import blocks, sign_in
+from workbench.ui import blocks, may, sign_in
 from workbench.ui.outputs.base import Shown
 
 
@@ -13,7 +13,7 @@ def draw(shown: Shown) -> None:
     """All of it. The blocks are drawn one by one: what to judge is the last of them to be looked at."""
     blocks.draw_all(shown.output.blocks, shown.key("block"))
     given = shown.output.values.get("sitting")
-    if given is None:
+    if given is None or not may.judge(shown.context.store):
         return
     asked = _whose(Asked.of(given))
     others = bool(asked.again) and asked.judge != given.get("judge")  # what is left is of the judge whom the cell names

@@ -100,7 +100,7 @@ def _evaluate(store: Store, asked: Asked, collections: list[str]) -> None:
 
 
 def _made(ground: Opened, split: str, names: list[str]) -> None:
-    """The table of what was asked for last, once it is there: work that a reload finds again."""
+    """The table of what was asked for last, once it is there. A reload finds the work under way, then the kept runs."""
     made = [variant_of(name, chunks=ground.view.finest) for name in names]
     ids = [f"{each.name} {each.id}" for each in made]
     view, digest = ground.view, ground.labelled.digest().hex()

@@ -6,7 +6,7 @@ away itself. Asks no language model, sends nothing to another machine and spends
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
@@ -16,10 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from core.embedding import DEFAULT_MODEL, endpoint_of, stored_as
-from core.embedding.openai_backend import OpenAIEmbedder
 from core.errors import Cancelled, RankbookError
 from core.expansion.llm import LanguageModelExpansion
-from core.late import Late
 from core.llm import Estimate
 from core.rerank import LanguageModelReranker
 from core.rerank.api import ApiReranker
@@ -28,7 +26,8 @@ from core.retriever import RequestContext, search
 from core.store.levels import level
 from core.variant import Variant
 
-EMBEDDING: Final = "The embedding"  # the stage at which nothing but the query is sent
+QUERY: Final = "the query"  # all that is sent where nothing but its embedding is wanted
+LATE: Final = "The late chunking"
 ONE_CALL: Final = "1 call, more where it has to be asked again"
 UNKNOWN: Final = "how many tokens, nobody can tell before the query was sent for its embedding"
 UNTRIED: Final = "how many tokens cannot be told, because the search before it fails"
@@ -83,8 +82,19 @@ async def planned(context: RequestContext, query: str, variant: Variant) -> tupl
 
 def asks(context: RequestContext, variant: Variant) -> bool:
     """Whether any of its stages does, told without searching."""
-    models = isinstance(variant.expand, LanguageModelExpansion) or isinstance(variant.rerank, LanguageModelReranker)
-    return models or isinstance(variant.rerank, ApiReranker) or bool(_embedding(context, variant))
+    return asks_more(context, variant) or bool(_embedding(context, variant))
+
+
+def asks_more(context: RequestContext, variant: Variant) -> bool:
+    """Whether any sends more than the query for its embedding."""
+    if isinstance(variant.expand, LanguageModelExpansion) or _texts_to(variant, context.resources):
+        return True
+    return bool(more(_embedding(context, variant)))
+
+
+def more(found: Iterable[Planned | Sending]) -> list[Planned | Sending]:
+    """Those that send more than the query for its embedding, which everybody who searches has made."""
+    return [each for each in found if isinstance(each, Planned) or each.what != QUERY]
 
 
 def _expansion(context: RequestContext, query: str, variant: Variant) -> list[Planned]:
@@ -112,26 +122,23 @@ def _embedded(context: RequestContext, variant: Variant) -> Iterator[Sending]:
     if late is None and not any(leg.uses_model for leg in variant.legs):
         return
     model = variant.model or level(context.store, context.view, variant.chunks).model or (DEFAULT_MODEL if late else "")
-    served = _served(context, model)
-    if served is None or is_here(served.host):
+    sent = embedded_at(context, model)
+    if sent is None:
         return
     if any(leg.uses_model for leg in variant.legs):
-        yield Sending(EMBEDDING, "the query", served.host, served.name)
-    if late is not None:
-        yield _late(late, variant, served)
+        yield sent
+    if late is not None and late.strategy == "precomputed":
+        yield replace(sent, stage=LATE)
+    elif late is not None:
+        what = f"the query and the chunks of up to {variant.top_k} documents"
+        calls = f"up to {variant.top_k + 1} calls, more where a document has many chunks or one has to be asked again"
+        yield replace(sent, stage=LATE, what=what, calls=calls)
 
 
-def _late(late: Late, variant: Variant, served: OpenAIEmbedder) -> Sending:
-    if late.strategy == "precomputed":
-        return Sending("The late chunking", "the query", served.host, served.name)
-    what = f"the query and the chunks of up to {variant.top_k} documents"
-    calls = f"up to {variant.top_k + 1} calls, more where a document has many chunks or one has to be asked again"
-    return Sending("The late chunking", what, served.host, served.name, calls)
-
-
-def _served(context: RequestContext, model: str) -> OpenAIEmbedder | None:
-    """Who embeds with it, where that is a server."""
-    return endpoint_of(model if context.view.row.attached is not None else stored_as(model))
+def embedded_at(context: RequestContext, model: str) -> Sending | None:
+    """Where a query is embedded with the model; None where that is this machine."""
+    served = endpoint_of(model if context.view.row.attached is not None else stored_as(model))
+    return None if served is None or is_here(served.host) else Sending("The embedding", QUERY, served.host, served.name)
 
 
 # -- reranking ---------------------------------------------------------------------------------------------------------
@@ -145,7 +152,7 @@ async def _reranking(
     if sending is None:
         return ()
     if not isinstance(rerank, LanguageModelReranker):
-        return () if is_here(sending.host) else (sending,)
+        return (sending,)
     if away:
         return (replace(sending, calls=UNKNOWN),)
     try:
@@ -160,7 +167,7 @@ async def _reranking(
 
 
 def _texts_to(variant: Variant, resources: Resources) -> Sending | None:
-    """Whom the reranking sends the texts of its candidates, be it this machine."""
+    """Whom the reranking sends the texts of its candidates. On this machine only a language model counts as sent to."""
     rerank = variant.rerank
     if not isinstance(rerank, ApiReranker | LanguageModelReranker):
         return None
@@ -168,7 +175,7 @@ def _texts_to(variant: Variant, resources: Resources) -> Sending | None:
     with suppress(RankbookError):
         if isinstance(rerank, ApiReranker):
             url, model = rerank.where(resources)
-            return Sending("The reranking", texts, host_of(url), model)
+            return None if is_here(host_of(url)) else Sending("The reranking", texts, host_of(url), model)
         endpoint = rerank.endpoint(resources)
         return Sending("The reranking", texts, host_of(endpoint.url), endpoint.model, by_tokens=True)
     return None

@@ -1,14 +1,22 @@
-"""What variants would ask of language models and send to other machines over many queries, said before it is."""
+"""What variants would ask of language models and send to other machines over many queries, said before it is.
+
+Owns what of it was done before: a run that is kept asks nobody again. Sends nothing itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from core.estimating import asks, planned
 from core.retriever import RequestContext
-from core.types import Query
 from core.variant import Variant
+from evals.evaluation import Opened
+from evals.running import run_store
+from evals.running.missing_legs import Returned
+from evals.running.runner import Options, prepared
+from evals.runs import Run
+from evals.splits import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +27,65 @@ class Announced:
     by_tokens: bool
 
 
-async def for_one(context: RequestContext, query: str, variant: Variant) -> list[Announced]:
-    """A sentence for each stage that asks or sends."""
-    return [Announced(f"{variant.name}: {each}", each.by_tokens) for each in await planned(context, query, variant)]
-
-
-async def for_each(context: RequestContext, queries: Sequence[Query], variant: Variant) -> list[Announced]:
-    """The same for queries of which the first stands for all."""
-    if not queries:
+async def of_searches(context: RequestContext, texts: Sequence[str], variant: Variant) -> list[Announced]:
+    """A sentence for each stage that asks or sends; of several searches the first stands for all."""
+    if not texts:
         return []
-    many = f"{variant.name}, for each of {len(queries):,} queries, as for the first"
-    found = await planned(context, queries[0].text, variant)
-    return [Announced(f"{many}: {each}", each.by_tokens) for each in found]
+    many = f", for each of {len(texts):,} searches, as for the first" if len(texts) > 1 else ""
+    found = await planned(context, texts[0], variant)
+    return [Announced(f"{variant.name}{many}: {each}", each.by_tokens) for each in found]
 
 
-async def before(context: RequestContext, queries: Iterable[Query], variants: Iterable[Variant]) -> list[str]:
-    """The sentences of all variants."""
-    every = list(queries)
-    asking = [each for each in variants if asks(context, each)]
-    return [said.text for each in asking for said in await for_each(context, every, each)]
+def searched(split: Split, time_live: int = 0) -> list[str]:
+    """The text of each search that a run takes."""
+    return [*_texts(split), *_timed(split, time_live)]
+
+
+async def before(ground: Opened, variants: Iterable[Variant], split: Split, options: Options) -> list[str]:
+    """The sentences of all variants, but for those of which a run is kept that will do."""
+    asking = [each for each in variants if asks(ground.context, each)]
+    if not asking:
+        return []
+    made = [
+        await of_searches(ground.context, texts, each)
+        async for each, texts in _to_be_made(ground, asking, split, options)
+    ]
+    return [said.text for each in made for said in each]
+
+
+async def _to_be_made(
+    ground: Opened, variants: Sequence[Variant], split: Split, options: Options
+) -> AsyncIterator[tuple[Variant, list[str]]]:
+    """Each variant with what it will be searched for, which for a kept run is what it is yet to be timed by.
+
+    It is asked of the store and of legs that send nothing.
+    """
+    unasked = replace(options, again=True)  # else legs are asked whether they are there again, and may send
+    ready = await prepared(ground.context, variants, split, query_set=ground.query_set, options=unasked)
+    timed = min(options.time_live, len(split.queries))
+    for each in ready.asked:
+        run = None if options.again else await run_store.get(ground.store, each.id)
+        if run is None or run.failures or (run.without and await _returned(ground.context, run, split)):
+            yield each.variant, searched(split, options.time_live)
+        elif len(run.timed) < timed:
+            yield each.variant, _timed(split, options.time_live)
+
+
+async def _returned(context: RequestContext, run: Run, split: Split) -> bool:
+    """Whether a leg is there again that it had to do without; of one that a model embeds for it would take sending."""
+    variant = run.variant
+    if variant is None or any(
+        leg.uses_model for name, leg in zip(variant.leg_names, variant.legs, strict=True) if name in run.without
+    ):
+        return True
+    return await Returned(context, next(iter(_texts(split)))).any_of(run)
+
+
+def _texts(split: Split) -> list[str]:
+    return [query.text for query in split.queries.values()]
+
+
+def _timed(split: Split, count: int) -> list[str]:
+    """As many as are searched for times; one more goes before them that nobody times."""
+    chosen = _texts(split)[:count]
+    return [*chosen[:1], *chosen]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
-from core.expansion import expansions
+from core.estimating import asks_more
 from core.explain.account import Account
 from core.explain.changes import Known
 from core.explain.conditions import judged
@@ -13,13 +12,9 @@ from core.explain.following import followed
 from core.explain.standing import standings
 from core.explain.target import Target, target_of
 from core.explain.trying import Bench, remedies
-from core.registry import Registry
-from core.rerank import rerankers
 from core.retriever import RequestContext, RetrievalBundle, guarded, search
 from core.store.levels import level
 from core.variant import Variant
-
-ASKS_OTHERS: Final = frozenset({"llm", "api"})  # methods of which each run may cost somebody money
 
 
 async def explain(
@@ -40,10 +35,10 @@ async def _explained(context: RequestContext, query: str, variant: Variant, docu
     account = _account(known, bundle)
     if known.way.end:
         return account
-    if asks_others(variant) and not costly:
+    bench = Bench(context, query, target)
+    if not costly and asks_more(context, bench.asked(variant)):
         why = "Remedies were not tried: each try would ask the endpoint that this variant pays for. Allow it to try."
         return replace(account, notes=(*account.notes, why))
-    bench = Bench(context, query, target)
 
     async def study(changed: Variant) -> Known:
         return await _known(context, changed, await bench.run(changed), target)
@@ -77,12 +72,3 @@ def _account(known: Known, bundle: RetrievalBundle) -> Account:
         notes=bundle.trace.notes,
         title=" ".join(known.target.title.split()),
     )
-
-
-def asks_others(variant: Variant) -> bool:
-    """Whether a run of it goes out to an endpoint beyond embedding the query."""
-    return _asks(variant.rerank, rerankers) or _asks(variant.expand, expansions)
-
-
-def _asks(spec: object, registry: Registry[type]) -> bool:
-    return spec is not None and registry.name_of(type(spec)) in ASKS_OTHERS

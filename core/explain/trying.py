@@ -35,13 +35,16 @@ class Bench:
     def spent(self) -> bool:
         return self.runs >= MOST_RUNS
 
-    async def run(self, variant: Variant) -> RetrievalBundle:
+    def asked(self, variant: Variant) -> Variant:
         """Without what comes after the ranking and cannot change it."""
-        self.runs += 1
         update: dict[str, object] = {"pack": None}
         if self.target.kind != "late chunk":
             update["late"] = None
-        return await search(self.context, self.query, variant.model_copy(update=update))
+        return variant.model_copy(update=update)
+
+    async def run(self, variant: Variant) -> RetrievalBundle:
+        self.runs += 1
+        return await search(self.context, self.query, self.asked(variant))
 
     async def way(self, variant: Variant) -> Way | None:
         """The document's way; None where the variant cannot be run here."""

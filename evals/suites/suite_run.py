@@ -169,7 +169,7 @@ async def _plan(suite: Suite, ground: Opened, target: Target, again: bool) -> Pl
     tunings = tuple(_tuning_line(suite, ground, tune) for tune in suite.tune)
     shared = len(suite.tune) - len(strange)
     line = describe(ready.plan) + (f", and {shared} to be tuned from these legs" if shared else "")
-    sent = tuple(await before(ground.context, split.queries.values(), variants))
+    sent = tuple(await before(ground, variants, split, wanted.options))
     return Planned(target.name, target.split, len(split.queries), line, tunings, sent)
 
 

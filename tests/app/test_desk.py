@@ -19,7 +19,8 @@ from core.errors import InputError, RankbookError, UnknownName
 from core.resources import Resources
 from core.store import collections
 from core.store.engine import Store
-from tests.app.corpus import NOTEBOOK
+from evals import library
+from tests.app.corpus import KETTLES, NOTEBOOK, Listed
 from tests.unit.misbehaving import Reply, language_model, serving
 from workbench.behind import jobs
 from workbench.book import desks, files, paper
@@ -27,6 +28,7 @@ from workbench.book.desk import Desk
 from workbench.book.document import Notebook
 from workbench.book.files import ChangedOnDisk
 from workbench.book.paper import Moved
+from workbench.book.running import Runner
 from workbench.book.shelf import Found, Shelf
 
 BOTH = ["words", "scale"]
@@ -253,6 +255,72 @@ def test_nothing_is_sent_to_another_machine_before_somebody_allowed_it(store, tm
     rewrite(desk, "s", 'query = "kettle"', 'query = "vinegar"')
     assert ran(desk, "s") == ["fresh"]
     assert len(elsewhere.hosts) == 2
+
+
+def sending(cell: str, depth: int = 3) -> str:
+    """The cell with a variant of its own that sends texts to another machine."""
+    rerank = f'rerank = {{ method = "api", base_url = "https://ranks.example/v1", model = "m", depth = {depth} }}'
+    variant = f'{{ name = "sending", leg = [{{ kind = "bm25" }}], {rerank} }}'
+    return f"```{cell.replace('VARIANT', variant)}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("searches", "cell"),
+    [
+        (2, 'search s\nquery = "kettle"\nwhy = ["descale"]\nvariants = [VARIANT]'),
+        (3, 'search s\npick = "worst"\nvariants = [VARIANT]'),
+        (2, 'context s\nquery_id = "q1"\nvariant = VARIANT'),
+        (3, 'context s\nquery = "kettle"\nover = 2\nvariant = VARIANT'),
+        (5, "evaluate s\ntime_live = 2\nvariants = [VARIANT]"),
+        (2, "judge s\nvariants = [VARIANT]"),
+    ],
+    ids=["query with why", "picked query", "labelled context", "contexts", "evaluation", "judging"],
+)
+def test_a_cell_says_how_often_it_sends_before_it_does(store, tmp_path, searches, cell, request):
+    elsewhere, depth = Elsewhere(), 4 + len(request.node.callspec.id)  # so that no run is kept of another's
+    source = sending(f'{cell}\ncollection = "kettles"\nsplit = "test"', depth)
+    desk = made(store, tmp_path, source, resources=Resources(transport=elsewhere, environment={}))
+    assert ran(desk, "s") == ["asks"]
+    (said,) = desk.standing(desk.notebook.cells[0]).asks
+    assert f"sending, for each of {searches} searches, as for the first: The reranking sends" in said
+    assert elsewhere.hosts == []
+    assert ran(desk, "s", allowed=True) == ["fresh"]
+    assert len(elsewhere.hosts) == searches
+
+
+@pytest.fixture
+def unlabelled(store: Store) -> Iterator[None]:
+    """A collection of that name, whose queries nobody has judged."""
+    source = Listed(documents=KETTLES.documents, asked=KETTLES.asked)
+    bridge.run(library.add(store, "unlabelled", source, library.Plan(models=())))
+    yield
+    bridge.run(library.drop(store, "unlabelled"))
+
+
+def test_queries_without_labels_are_sent_for_judging_only_after_somebody_allowed_it(store, tmp_path, unlabelled):
+    elsewhere = Elsewhere()
+    source = sending('judge s\ncollection = "unlabelled"\nvariants = [VARIANT]')
+    desk = made(store, tmp_path, source, resources=Resources(transport=elsewhere, environment={}))
+    assert ran(desk, "s") == ["asks"]
+    assert "for each of 3 searches" in desk.standing(desk.notebook.cells[0]).asks[0]
+    assert elsewhere.hosts == []
+    assert ran(desk, "s", allowed=True) == ["fresh"]
+    assert elsewhere.hosts
+
+
+def test_a_cell_that_cannot_tell_what_it_sends_fails_before_it_sends_anything(store, tmp_path, unlabelled):
+    elsewhere = Elsewhere()
+    source = sending('context s\ncollection = "unlabelled"\nquery = "kettle"\nover = 2\nvariant = VARIANT')
+    resources = Resources(transport=elsewhere, environment={})
+    desk = made(store, tmp_path, source, resources=resources)
+    for allowed in (False, True):
+        assert ran(desk, "s", allowed=allowed) == ["failed"]
+        assert "nothing can be scored" in desk.standing(desk.notebook.cells[0]).result.problem
+    headless = Runner(store, desk.notebook, key="headless", resources=resources)
+    assert bridge.run(headless.announced()) == []
+    (result,) = bridge.run(headless.run())
+    assert "nothing can be scored" in result.problem
+    assert elsewhere.hosts == []
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------

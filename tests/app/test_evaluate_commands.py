@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import threading
 import uuid
@@ -25,6 +26,7 @@ from evals import library
 from evals.labels import Label
 from evals.running import run_store
 from tests.app.corpus import MODEL, Listed
+from tests.unit.misbehaving import Reply, serving
 from workbench.cli import app
 from workbench.commands.stopping import STOPPED, stoppable
 
@@ -131,13 +133,39 @@ SENDS = "The reranking sends the query and up to 7 texts to ranks.invalid, for t
 
 
 def test_what_is_sent_to_other_machines_is_said_before_it_is(name, suite, tmp_path):
+    checked = rankbook("suite", "check", suite(more=f"\n[[variant]]{RANKED_ELSEWHERE}")).stderr
+    assert f"elsewhere, for each of 7 searches, as for the first: {SENDS}" in checked, "3 of them for times"
     file = tmp_path / "elsewhere.toml"
     file.write_text(RANKED_ELSEWHERE)
     said = rankbook("eval", name, "bm25", str(file), "--time-live", "0", code=None).stderr
-    assert said.startswith(f"elsewhere, for each of 4 queries, as for the first: {SENDS}")
-    checked = rankbook("suite", "check", suite(more=f"\n[[variant]]{RANKED_ELSEWHERE}")).stderr
-    assert f"elsewhere, for each of 4 queries, as for the first: {SENDS}" in checked
+    assert said.startswith(f"elsewhere, for each of 4 searches, as for the first: {SENDS}")
     assert "for each of" not in rankbook("suite", "check", suite()).stderr
+
+
+def ranked(body: dict[str, Any]) -> Reply:
+    return Reply({"results": [{"index": at, "relevance_score": 1.0} for at in range(len(body["documents"]))]})
+
+
+def test_what_is_kept_is_not_said_to_be_sent_again(name, suite, tmp_path):
+    with serving(ranked) as endpoint:
+        url = endpoint.url.replace("127.0.0.1", "0.0.0.0")  # which it answers at too, and counts as elsewhere
+        variant, file = RANKED_ELSEWHERE.replace("https://ranks.invalid/v1", url), tmp_path / "elsewhere.toml"
+        file.write_text(variant)
+        own = suite(more=f"\n[[variant]]{variant}")
+
+        def said(*words: str) -> list[int]:
+            """How many searches of the reranking are announced, and how often it is asked."""
+            before = len(endpoint.asked)
+            told = re.findall(r"for each of (\d+) searches", rankbook(*words).stderr)
+            return [*map(int, told), len(endpoint.asked) - before]
+
+        asked = ("eval", name, str(file), "--time-live")
+        assert said(*asked, "0") == [4, 4]
+        assert said(*asked, "0") == [0]
+        assert said(*asked, "0", "--again") == [4, 4]
+        assert said(*asked, "2") == [3, 3], "only times are missing"
+        assert said("suite", "check", own) == [0]
+        assert said("suite", "run", own, "--again")[0] == 7
 
 
 def test_the_table_has_times_in_one_column_and_failures_only_where_there_are_some(name):

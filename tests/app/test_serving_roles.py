@@ -263,6 +263,15 @@ def test_weights_that_have_queries_embedded_elsewhere_are_for_editors_and_after_
     assert len(paid.texts) == 2
 
 
+def test_a_search_cell_has_no_more_embedded_elsewhere_than_its_query(paid):
+    """A model that is loaded elsewhere needs no warming up."""
+    cell = '```search\ncollection = "paid"\nquery = "kettle"\nvariants = ["vector"]\n```\n'
+    resources = Resources(embedder=lambda _: paid)
+    (result,) = bridge.run(Runner(STORES[EDITOR], Notebook.parse(cell), key="warm", resources=resources).run())
+    assert result.output, result.problem
+    assert paid.texts == ["kettle"]
+
+
 def test_the_weights_page_asks_before_it_has_queries_embedded_elsewhere(paid):
     address = {"collection": "paid", "legs": "vector,bm25", "split": "test"}
     assert "only editors may begin what asks" in words(seen("weights", VIEWER, **address))
@@ -382,6 +391,15 @@ def test_a_judge_opens_the_sitting_of_a_cell_whose_runs_nobody_keeps():
         asked = JudgingAsked.of(result.output.values["sitting"]).but(judge="grace", begun="1")
         assert expected in (asked.variants, None)
         assert "grace judges" in words(settled(seen("judging", role, **asked.parameters())))
+
+
+@pytest.mark.parametrize("role", roles.ROLES)
+def test_a_judge_cell_leads_to_the_page_whoever_has_one(role):
+    shown = STAGE.play(STORES[EDITOR], "judge", 'variants = ["bm25"]\n')
+    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], grounds={}))
+    app = page()
+    assert "pairs in the top" in words(app)
+    assert [link.proto.url.partition("?")[0] for link in app.get("link_button")] == ["judge"] * (role != VIEWER)
 
 
 def test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges(endpoint):

@@ -5,18 +5,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import presets
+from core import bridge, presets
 from core.errors import InputError, SpecError, UnknownName
 from core.variant import Variant
-from evals import kept_variants
+from evals import kept_variants, library
 from evals.references import every_name, variant_of
+from tests.app.corpus import KETTLES
+from tests.app.showing import settled
 from tests.app.test_command_line import data, mistake, rankbook
 from tests.app.test_search_page import handed, visit, written
-from workbench.ui.variants import beside as variant_beside
+from tests.fakes import HashingEmbedder
+from tests.unit.misbehaving import Reply, serving
 from workbench.ui.variants import edit as variant_edit
 
 MINE = '# for codes\nname = "mine"\ntop_k = 5  # few\n\n[[leg]]\nkind = "bm25"\n'
@@ -252,10 +256,38 @@ def test_the_statement_over_a_collection_is_ready_to_copy(page):
     assert "Did you mean &#x27;kettles&#x27;?" in written(page)
 
 
-def test_with_a_query_the_statement_is_filled_in(store):
-    bare = Variant.from_toml(MINE)
-    _, script = variant_beside.written(store, "kettles", bare, "it's scale")
-    assert "it''s scale" in script
+@pytest.mark.parametrize("leg", ["bm25", "vector"])
+def test_with_a_query_the_statement_is_filled_in(page, leg):
+    kept_variants.keep(MINE.replace("bm25", leg))
+    page.query_params.update(variant="mine", view="sql", collection="kettles", query="it's scale")
+    settled(page)
+    assert "Send and begin" not in {button.label for button in page.button}
+    assert "EXECUTE" in page.code[0].value
+    assert ("it''s scale" in page.code[0].value) is (leg == "bm25")
+
+
+def test_a_query_that_another_machine_embeds_is_sent_once_and_by_nobody_but_who_presses(page, store, monkeypatch):
+    with serving(Reply({"data": [{"index": 0, "embedding": [0.5] * 16}]})) as endpoint:
+        url = endpoint.url.replace("127.0.0.1", "0.0.0.0")  # which it answers at too, and counts as elsewhere
+        monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", url)
+        model = f"openai:m[{urlsplit(url).netloc}]"
+        fake = HashingEmbedder(16)
+        fake.model = model
+        bridge.run(library.add(store, "served", KETTLES, library.Plan(models=(model,)), embedders={model: fake}))
+        try:
+            kept_variants.keep(MINE.replace("bm25", "vector"))
+            page.query_params.update(variant="mine", view="sql", collection="served", query="scale")
+            settled(page)
+            assert f"The embedding sends the query to {urlsplit(url).netloc}" in written(page)
+            assert "$1" in page.code[0].value
+            assert endpoint.asked == []
+            page.button(key="variants.sql.send").click()
+            settled(page)
+            assert "EXECUTE" in page.code[0].value
+            page.run()
+            assert [each["input"] for each in endpoint.asked] == [["scale"]]
+        finally:
+            bridge.run(library.drop(store, "served"))
 
 
 def test_a_file_that_is_broken_is_listed_and_can_be_mended(page):

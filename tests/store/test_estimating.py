@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from core import bridge
-from core.estimating import asks, is_here, planned
+from core.estimating import asks, asks_more, is_here, more, planned
 from core.resources import Resources
 from core.retriever import RequestContext
 from core.types import Item
@@ -83,6 +83,29 @@ def test_a_rerank_endpoint_is_announced_by_the_environment_s_address_too(store, 
     environment = {"RANKBOOK_RERANK_URL": "https://ranks.example/v1", "RANKBOOK_RERANK_MODEL": "r"}
     (said,) = told(store, name, "hashing-16", environment, leg=WORDS, rerank={"method": "api", "depth": 5})
     assert "up to 5 texts to ranks.example, for the model r" in said
+
+
+RERANKED = {"method": "api", "model": "r", "base_url": "https://ranks.example/v1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, False),
+        ({"late": {"strategy": "precomputed"}}, False),
+        ({"late": {"strategy": "late"}}, True),
+        ({"rerank": RERANKED}, True),
+        ({"rerank": RERANKED | {"base_url": "http://localhost:80/v1"}}, False),
+        ({"rerank": {"method": "llm", "url": "http://localhost:80/v1", "model": "small"}}, True),
+    ],
+    ids=["query", "query for stored chunks", "chunks", "texts", "texts on this machine", "a model on this machine"],
+)
+def test_more_than_the_query_is_told_from_the_query_alone(store, name, options, expected):
+    view = make(store, name, [Paid("openai:m[embed.example]")], {"small": FIXED})
+    context = RequestContext(store, view, Resources(environment={}))
+    variant = Variant.from_data({"name": "v", "chunks": "items", "leg": VECTOR} | options)
+    assert asks_more(context, variant) == expected
+    assert bool(more(bridge.run(planned(context, "a query", variant)))) == expected
 
 
 @pytest.mark.parametrize(

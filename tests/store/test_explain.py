@@ -17,11 +17,8 @@ from sqlalchemy import text as sql
 
 from core import bridge
 from core.errors import Cancelled, InputError
-from core.expansion import expansions
 from core.explain import explain
-from core.explain.explaining import ASKS_OTHERS
 from core.packing import Packing
-from core.rerank import rerankers
 from core.resources import Resources
 from core.retriever import RequestContext, search
 from core.store import attached, collections
@@ -560,8 +557,38 @@ def test_an_endpoint_that_costs_money_is_asked_for_remedies_only_where_that_is_a
     assert (network.calls >= calls) if costly else (network.calls == calls)
 
 
-def test_the_methods_that_ask_others_are_registered_by_those_names():
-    assert {*rerankers, *expansions} >= ASKS_OTHERS
+class Served(HashingEmbedder):
+    """Made by a server on the host, as its name says."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__()
+        self.model = f"openai:m[{host}]"
+
+
+@pytest.mark.parametrize(
+    ("host", "document", "costly", "tried"),
+    [
+        ("embed.example", "long#0029", False, False),
+        ("embed.example", "long#0029", True, True),
+        ("localhost:8080", "long#0029", False, True),
+        ("embed.example", "doc08", False, True),
+    ],
+    ids=["sent elsewhere", "sent elsewhere and allowed", "to this machine", "an item, for which no chunks are made"],
+)
+def test_late_chunks_are_sent_elsewhere_for_remedies_only_where_that_is_allowed(store, host, document, costly, tried):
+    served, name = Served(host), some_name()
+    make(store, name, [served], {"small": FIXED})
+    ingest(store, name, [*ITEMS, LONG], [served])
+    options = {**LATE["late"], "use_cache": False, "write_cache": False, "per_item_cap": 3}
+    variant = Variant.from_data({"chunks": "items", "top_k": 3, "leg": [leg("bm25")], "late": options})
+    context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: served))
+    served.texts.clear()
+    bridge.run(search(context, "lamp", variant))
+    once = len(served.texts)
+    served.texts.clear()
+    account = bridge.run(explain(context, "lamp", variant, document, costly=costly))
+    assert ("Remedies were not tried" in account.sentences()[-1]) == (not tried)
+    assert (len(served.texts) > once) == (tried and account.kind == "late chunk")
 
 
 def test_the_work_stops_with_the_requests_token(store, view):

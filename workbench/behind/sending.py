@@ -1,24 +1,19 @@
 """What work would ask of language models and send to other machines, said before it is done, and refused to readers.
 
-Owns which variants and queries that is: what is kept from before asks nobody again. Sends nothing itself. Knows no
-Streamlit.
+Owns who is asked and who is refused. Sends nothing itself. Knows no Streamlit.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from core.estimating import EMBEDDING, asks, planned
-from core.retriever import RequestContext
+from core.estimating import asks, asks_more, more, planned
 from core.store import roles
-from core.types import Query
 from core.variant import Variant
-from evals.announcing import for_each
+from evals.announcing import before, of_searches, searched
 from evals.evaluation import Opened, Wanted
-from evals.running import run_store, runner
 from evals.running.leg_rankings import bare, embedded
-from evals.running.missing_legs import Returned
 from evals.runs import Run
 from evals.splits import Split
 
@@ -34,12 +29,8 @@ async def announced(
     ground: Opened, entries: Sequence[Variant | Run], split: Split, *, allowed: bool = False
 ) -> Sends | None:
     """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
-    asking = [each for each in entries if isinstance(each, Variant) and asks(ground.context, each)]
-    if not asking:
-        return None
-    queries = list(split.queries.values())
-    said = [await _told(ground, queries, each) async for each in _to_be_made(ground, asking, split)]
-    return _first(ground, [sentence for told in said for sentence in told], allowed=allowed)
+    variants = [each for each in entries if isinstance(each, Variant)]
+    return _first(ground, await before(ground, variants, split, Wanted().options), allowed=allowed)
 
 
 async def announced_legs(
@@ -49,17 +40,16 @@ async def announced_legs(
     plain, _ = bare(variant)
     if not asks(ground.context, plain) or await embedded(ground, plain, split, Wanted((metric,)).options):
         return None
-    return _first(ground, await _told(ground, list(split.queries.values()), plain), allowed=allowed)
+    said = await of_searches(ground.context, searched(split), plain)
+    return _first(ground, [each.text for each in said], allowed=allowed)
 
 
 async def announced_query(
     ground: Opened, query: str, variants: Sequence[Variant], *, allowed: bool = False
 ) -> Sends | None:
     """What asking them this query anew would send, but for its embedding, which everybody who searches has made."""
-    said: list[str] = []
-    for each in variants:
-        stages = await planned(ground.context, query, each) if asks(ground.context, each) else ()
-        said += [f"{each.name}: {stage}" for stage in stages if stage.stage != EMBEDDING]
+    asking = [each for each in variants if asks_more(ground.context, each)]
+    said = [f"{each.name}: {stage}" for each in asking for stage in more(await planned(ground.context, query, each))]
     return _first(ground, said, allowed=allowed)
 
 
@@ -67,27 +57,3 @@ def _first(ground: Opened, sentences: Sequence[str], *, allowed: bool) -> Sends 
     if sentences:
         roles.refuse_reader(ground.store, "begin what asks a language model or sends texts away, which may cost money")
     return Sends(tuple(sentences)) if sentences and not allowed else None
-
-
-async def _told(ground: Opened, queries: Sequence[Query], variant: Variant) -> list[str]:
-    return [each.text for each in await for_each(ground.context, queries, variant)]
-
-
-async def _to_be_made(ground: Opened, variants: Sequence[Variant], split: Split) -> AsyncIterator[Variant]:
-    """Those without a run that will do. It is asked of the store and of legs that send nothing."""
-    options = replace(Wanted().options, again=True)
-    ready = await runner.prepared(ground.context, variants, split, query_set=ground.query_set, options=options)
-    for each in ready.asked:
-        run = await run_store.get(ground.store, each.id)
-        if run is None or run.failures or (run.without and await _returned(ground.context, run, split)):
-            yield each.variant
-
-
-async def _returned(context: RequestContext, run: Run, split: Split) -> bool:
-    """Whether a leg is there again that it had to do without; of one that a model embeds for it would take sending."""
-    variant = run.variant
-    if variant is None or any(
-        leg.uses_model for name, leg in zip(variant.leg_names, variant.legs, strict=True) if name in run.without
-    ):
-        return True
-    return await Returned(context, next(query.text for query in split.queries.values())).any_of(run)

@@ -1,4 +1,4 @@
-"""One cell's turn, as a desk takes it: what is to be allowed before it may run, and what comes of it.
+"""One cell's turn, as a desk takes it.
 
 Owns what a mistake of ours comes to. When it is a cell's turn is `turns`' matter, how it runs the runner's.
 """
@@ -9,27 +9,18 @@ import logging
 from collections.abc import Collection
 
 from core.errors import RankbookError
-from workbench.book.announced import announced, unallowed
 from workbench.book.parts import Cell
 from workbench.book.running import CellResult, Runner
 
 _log = logging.getLogger("rankbook")
 
 
-async def asked(runner: Runner, cell: Cell, allowed: Collection[str], *, again: bool) -> tuple[str, ...]:
-    """What is to be allowed first; what has an output of today asks nobody."""
-    spec = runner.meaning.specs.get(cell.id)
-    said = unallowed(await announced(runner.context, spec), allowed) if spec is not None else ()
-    if not said or again:
-        return said
-    kept = next(iter(await runner.kept([cell.id])), None)
-    return said if kept is None or kept.output is None or kept.stale else ()
-
-
-async def result(runner: Runner, cell: Cell, number: int, *, again: bool) -> CellResult:
+async def result(
+    runner: Runner, cell: Cell, number: int, *, again: bool, allowed: Collection[str] | None
+) -> CellResult:
     """What the runner says, or that something went wrong which should not."""
     try:
-        return await runner.cell(cell, number, again=again)
+        return await runner.cell(cell, number, again=again, allowed=allowed)
     except RankbookError:
         raise  # somebody stopped it: all else of ours the runner has put into the result
     except Exception as error:  # a mistake of ours is one cell's failure, and no reason to leave the others out

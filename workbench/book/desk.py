@@ -282,11 +282,11 @@ class Desk:
         if found is None:
             return
         number, cell = found
-        asks = () if turn.allowed else await carrying_out.asked(runner, cell, self._allowed, again=turn.again)
-        result = None if asks else await carrying_out.result(runner, cell, number, again=turn.again)
+        allowed = None if turn.allowed else self._allowed
+        result = await carrying_out.result(runner, cell, number, again=turn.again, allowed=allowed)
         with self._lock:
-            if result is None:
-                self._outcomes.asks[cell.id] = asks
+            if result.asks:
+                self._outcomes.asks[cell.id] = result.asks
             else:
                 self._outcomes.ran(result, current=self._is_current(cell))
             self._touch()

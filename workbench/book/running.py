@@ -22,7 +22,7 @@ from core.store.progress import Listener, nobody
 from evals.evaluation import Opened
 from workbench.behind.mishaps import sentence
 from workbench.book import cache
-from workbench.book.announced import announced
+from workbench.book.announced import announced, unallowed
 from workbench.book.basis import Contents, basis_of
 from workbench.book.cells import CellSpec
 from workbench.book.context import CellContext
@@ -38,7 +38,7 @@ Grounds = dict[tuple[str, str], Opened]  # by collection and query set
 class CellResult:
     """What came of one cell: an output or a problem, or neither where it never ran. `kept` is an output from before.
 
-    `stale` says what moved on since the output was made.
+    `stale` says what moved on since the output was made. `asks` is what is to be allowed before it runs.
     """
 
     cell: Cell
@@ -50,6 +50,7 @@ class CellResult:
     stale: tuple[str, ...] = ()
     made_at: datetime | None = None
     milliseconds: float = 0.0
+    asks: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -102,41 +103,59 @@ class Runner:
                 break
         return results
 
-    async def cell(self, cell: Cell, number: int, *, again: bool = False) -> CellResult:
-        """One cell, from the cache where nothing moved on. Stopping is not a failure: it ends the whole run."""
+    async def cell(
+        self, cell: Cell, number: int, *, again: bool = False, allowed: Collection[str] | None = None
+    ) -> CellResult:
+        """One cell, from the cache where nothing moved on. Stopping is not a failure: it ends the whole run.
+
+        Of what it would ask and send, `allowed` was allowed before; None allows all.
+        """
         spec = self.meaning.specs.get(cell.id)
         if spec is None:
             return CellResult(cell, number, problem=str(self.meaning.problems[cell.id]))
-        begun = time.perf_counter()
+        empty, begun = CellResult(cell, number, spec), time.perf_counter()
         try:
-            return await self._made(cell, number, spec, begun, again=again)
+            return await self._made(empty, spec, begun, again=again, allowed=allowed)
         except Cancelled:
             raise
         except (RankbookError, OSError, DBAPIError) as error:
             spent = (time.perf_counter() - begun) * 1000
-            return CellResult(cell, number, spec, problem=sentence(error) or str(error), milliseconds=spent)
+            return replace(empty, problem=sentence(error) or str(error), milliseconds=spent)
 
-    async def _made(self, cell: Cell, number: int, spec: CellSpec, begun: float, *, again: bool) -> CellResult:
+    async def _made(
+        self, empty: CellResult, spec: CellSpec, begun: float, *, again: bool, allowed: Collection[str] | None
+    ) -> CellResult:
         if self.context.cancellation and self.context.cancellation.is_set():
             raise Cancelled("The notebook was stopped. What was done is kept: run it again, and it goes on.")
         ground = await self.context.ground(spec)
         basis = await guarded(ground.context, basis_of(self.context, spec))
-        found = None if again else await cache.find(self.context.store, self.key, cell.id, basis)
+        found = None if again else await cache.find(self.context.store, self.key, empty.cell.id, basis)
         if found is not None and not found.stale:
-            return _from(found, CellResult(cell, number, spec))
+            return _from(found, empty)
+        told = await announced(self.context, spec)  # where that fails, so does the cell: unannounced it sends nothing
+        if allowed is not None and (asks := unallowed(told, allowed)):
+            return replace(empty, asks=asks)
         output = await spec.run(self.context)
         spent = (time.perf_counter() - begun) * 1000
-        await cache.keep(self.context.store, self.key, cell.id, basis, output, spent)
+        await cache.keep(self.context.store, self.key, empty.cell.id, basis, output, spent)
         shown = Output.model_validate(output.plain())  # as it will be read back, so that both are drawn alike
-        return CellResult(cell, number, spec, shown, milliseconds=spent)
+        return replace(empty, output=shown, milliseconds=spent)
 
     async def announced(self, only: Collection[str] | None = None, *, again: bool = False) -> list[str]:
         """What those cells, or all, would ask and send elsewhere; what has an output of today asks nobody."""
         said: list[str] = []
         for result in await self.kept(only):
             if result.spec is not None and (again or result.output is None or result.stale):
-                said += [f"{result.title}: {each.text}" for each in await announced(self.context, result.spec)]
+                said += [f"{result.title}: {each}" for each in await self._told(result.spec)]
         return said
+
+    async def _told(self, spec: CellSpec) -> list[str]:
+        try:
+            return [each.text for each in await announced(self.context, spec)]
+        except Cancelled:
+            raise
+        except RankbookError:
+            return []  # it fails of the same when it is its turn, having sent nothing
 
     async def kept(self, only: Collection[str] | None = None) -> list[CellResult]:
         """What those cells, or all, showed last, stale or not; nothing is run."""

@@ -71,7 +71,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     part = ground.split(split or every(ground.labelled))
     rules = Rules(seed=seed)
     wanted = Wanted(tuple(metric or METRICS), baseline, as_shipped, again, time_live, rules)
-    sent = bridge.run(before(ground.context, part.queries.values(), made))
+    sent = bridge.run(before(ground, made, part, wanted.options))
     for sentence in [] if as_json else [*_alike(made), *sent]:
         telling.say(sentence)
     with telling.progress(quiet=as_json) as listener:

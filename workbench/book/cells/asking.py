@@ -20,6 +20,11 @@ class Asked:
     grades: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def labelled(self) -> bool:
+        """Whether a document is known to answer it."""
+        return any(grade > 0 for grade in self.grades.values())
+
+    @property
     def keywords(self) -> list[str]:
         """The words to be marked in what was found."""
         return [word for word in words_in(self.text) if word not in FUNCTION_WORDS]

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.registry import Registry
 from core.variant import Variant
+from evals.announcing import searched
+from evals.evaluation import Opened
 from evals.metric_names import Metric
 from evals.references import known_names
 from workbench.book.context import CellContext, Reference, variant_meant
@@ -48,6 +50,10 @@ class CellSpec(BaseModel, ABC):
     async def searches(self, context: CellContext) -> list[Variant]:
         """The variants that it may take a search with."""
         return context.variants(self.references, await context.ground(self))
+
+    def queries(self, context: CellContext, ground: Opened) -> list[str]:
+        """What each of them is searched for, as often as it is. Refused where running the cell is, or will be."""
+        return searched(context.split(self, ground))
 
     @property
     def asks_labels(self) -> bool:

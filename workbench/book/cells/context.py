@@ -15,6 +15,7 @@ from core.retriever import search
 from core.tasks import side_by_side
 from core.variant import Variant
 from evals import context_scores
+from evals.announcing import searched
 from evals.context_scores import ContextPoint
 from evals.evaluation import Opened
 from evals.report.figures import axis_of, layout_of, vertical
@@ -55,6 +56,12 @@ class ContextCell(CellSpec):
     @property
     def references(self) -> tuple[Reference, ...]:
         return (self.variant,)
+
+    def queries(self, context: CellContext, ground: Opened) -> list[str]:
+        """Its own, once more for the curve of a labelled one, and those that are drawn."""
+        what = asked(ground, self.query, self.query_id)
+        drawn = searched(self._drawn(context, ground)) if self.over else []
+        return [what.text, *([what.text] if what.labelled else []), *drawn]
 
     async def run(self, context: CellContext) -> Output:
         ground = await context.ground(self)
@@ -101,14 +108,14 @@ class ContextCell(CellSpec):
         return [*blocks, Code(title="The context as a model would read it", text=pack.context)]
 
     def _gain(self, pack: ContextPack, what: Asked) -> list[Block]:
-        if not any(grade > 0 for grade in what.grades.values()):
+        if not what.labelled:
             return []
         point = context_scores.scored(pack, self.budget, what.grades)
         return [Said(text=f"It brings {point.gain_share:.0%} of the labelled gain of this query.")]
 
     async def _own_curve(self, ground: Opened, what: Asked, variant: Variant) -> tuple[ContextPoint, ...]:
         """What less and more room would bring of this query's labelled gain, from one pack with the most room."""
-        if not any(grade > 0 for grade in what.grades.values()) or variant.pack is None:
+        if not what.labelled or variant.pack is None:
             return ()
         most = self.budget * ROOMIER
         roomy = variant.but(pack=variant.pack.model_copy(update={"final_max_tokens": most}))

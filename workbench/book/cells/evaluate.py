@@ -11,8 +11,9 @@ from pydantic import Field, field_validator
 
 from core.errors import UnknownName
 from core.store.engine import Store
+from evals.announcing import searched
 from evals.board import METRICS, Board
-from evals.evaluation import Wanted, evaluated
+from evals.evaluation import Opened, Wanted, evaluated
 from evals.lab.tables import board_table
 from evals.report import Limits, charts, comparison_charts, report
 from evals.report.model import Line, Section, Value
@@ -49,6 +50,9 @@ class EvaluateCell(CellSpec):
     @property
     def references(self) -> tuple[Reference, ...]:
         return self.variants
+
+    def queries(self, context: CellContext, ground: Opened) -> list[str]:
+        return searched(context.split(self, ground), self.time_live)
 
     async def run(self, context: CellContext) -> Output:
         return shown(await self.board(context), by_kind=self.by_kind)

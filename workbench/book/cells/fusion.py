@@ -14,6 +14,7 @@ from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS, spec_of
 from core.variant import Variant
+from evals.announcing import searched
 from evals.evaluation import Opened, Wanted, evaluated
 from evals.lab import steps as lab_steps
 from evals.lab import tables as lab_tables
@@ -107,6 +108,10 @@ class FusionCell(CellSpec):
 
     async def searches(self, context: CellContext) -> list[Variant]:
         return [self.base(context, await context.ground(self))]
+
+    def queries(self, context: CellContext, ground: Opened) -> list[str]:
+        looked = searched(self.looked_split(context, ground))
+        return [*looked, *super().queries(context, ground)] if self.confirm else looked
 
     def base(self, context: CellContext, ground: Opened) -> Variant:
         """The variant whose legs get weights."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from core.errors import SpecError
+from evals.announcing import searched
 from evals.evaluation import Opened
 from evals.judging.queue import Queue, QueueSpec, queue
 from evals.metric_names import DEFAULT_METRIC
@@ -78,7 +79,7 @@ class JudgeCell(CellSpec):
     async def pool(self, context: CellContext) -> Pool:
         """The runs, made or taken from before, and what of them is to be judged."""
         ground = await context.ground(self)
-        split = ground.any_split(context.split_name(self, ground))
+        split = self._split(context, ground)
         entries = context.variants(self.references, ground)
         runs = await judging_shown.runs_of(ground, entries, split, context.listener)
         order = "settle" if self.between else "depth"
@@ -86,6 +87,13 @@ class JudgeCell(CellSpec):
         return Pool(
             ground, split, tuple(runs), QueueSpec.model_validate({**given, "seed": self._order(context.seed(self))})
         )
+
+    def _split(self, context: CellContext, ground: Opened) -> Split:
+        """Labelled or not: labels are what judging is to bring."""
+        return ground.any_split(context.split_name(self, ground))
+
+    def queries(self, context: CellContext, ground: Opened) -> list[str]:
+        return searched(self._split(context, ground))
 
     def _order(self, seed: int) -> int:
         """A judge who is named finds the documents on the page in the order of the cell."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from core.embedding import is_served
 from core.errors import SpecError
 from core.explain import explain
 from core.legs import legs
@@ -75,6 +76,12 @@ class SearchCell(CellSpec):
         if self.sql:
             blocks += [await _sql(ground, each) for each in short]
         return Output(blocks=tuple(blocks), values={"columns": [_way(bundle) for bundle in bundles]})
+
+    def queries(self, context: CellContext, ground: Opened) -> list[str]:
+        """Of many the one that is picked is not known yet. It is searched for again for each account of a document."""
+        among = super().queries(context, ground) if self.pick else []
+        shown = among[0] if self.pick else asked(ground, self.query, self.query_id).text
+        return [*among, shown, *[shown] * len(self.why)]
 
     def columns(self, context: CellContext, ground: Opened) -> list[Variant]:
         """The variants as this cell asks them."""
@@ -230,12 +237,16 @@ def _shared(bundles: Sequence[RetrievalBundle]) -> str:
 
 
 async def _warmed(ground: Opened, variants: Sequence[Variant]) -> None:
-    """Have models in memory before anything is timed: loading one takes longer than thousands of searches."""
+    """Have models in memory before anything is timed: loading one takes longer than thousands of searches.
+
+    What is served is loaded elsewhere, and asking costs somebody money.
+    """
     context = ground.context
     asking = [each for each in variants if any(leg.uses_model for leg in each.legs)]
     models = [level(context.store, context.view, each.chunks, each.model).model for each in asking]
     for model in dict.fromkeys(filter(None, models)):
-        await context.embedder(model).embed(["warm"], "query")
+        if not is_served(model):
+            await context.embedder(model).embed(["warm"], "query")
 
 
 async def _why(ground: Opened, what: Asked, variant: Variant, document: str) -> Said:

@@ -64,7 +64,7 @@ def _instrument(shown: Shown) -> bool:
         _controls(shown, fusion, usual)
     key = _key(shown, shown.spec, ground, mark, looked)
     work = partial(weights_asked.looked_over, ground, shown.spec.looked_split(shown.context, ground), looked)
-    found: Weighed | None = sending.answered(shown.key("surface"), key, "Weight surface", work)
+    found: Weighed | None = sending.answered(shown.key("surface"), key, "Weight surface", work, shared=True)
     if found is None:
         return False
     about = f"Under {called(fusion)} alone:"

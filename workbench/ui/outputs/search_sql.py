@@ -12,7 +12,7 @@ from core.variant import Variant
 from evals.evaluation import Opened
 from workbench.ui import errors
 from workbench.ui.outputs.base import Shown
-from workbench.ui.outputs.waiting import answered
+from workbench.ui.outputs.waiting import answered, forget
 
 HELP = "Runs the statement with this query in a read-only transaction, for 10 s at most, and shows what each step took."
 WINDOW = 420  # pixels; what is longer scrolls in it
@@ -71,8 +71,4 @@ def _plan(shown: Shown, ground: Opened, mark: str, variant: Variant, query: str)
     )
     if found is not None:
         st.code(found.plan, language=None, height=WINDOW)
-        st.button("Run it again", key=shown.key("plan.again"), icon=":material/refresh:", on_click=_forget, args=(key,))
-
-
-def _forget(key: tuple[str, ...]) -> None:
-    st.session_state.get("outputs.answers", {}).pop(key, None)
+        st.button("Run it again", key=shown.key("plan.again"), icon=":material/refresh:", on_click=forget, args=(key,))

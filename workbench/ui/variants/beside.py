@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
 from core import bridge
+from core.estimating import embedded_at
 from core.retriever import RequestContext
 from core.sql_export import Exported, export, vector_of
 from core.store import collections
-from core.store.collections import View
 from core.store.engine import Store
+from core.store.progress import Listener
 from core.variant import Variant
+from workbench.behind.sending import Sends
 from workbench.behind.variants import text as variant_text
 from workbench.behind.variants.asked import Asked, Entry
 from workbench.book.output import Said, Table
-from workbench.ui import address, blocks
+from workbench.ui import address, blocks, sending
 
 PAGE = "variants"
 LONGEST_LINE = 500
@@ -65,20 +69,36 @@ def sql(store: Store, variant: Variant, asked: Asked, names: Sequence[str]) -> N
             asked.query,
             placeholder="left empty, the statement has numbered parameters, as a service sends them",
         )
+    query = asked.query.strip()
     with st.spinner("Writing the statement", show_time=False):
-        made, script = written(store, asked.collection, variant, asked.query.strip())
+        context = RequestContext(store, bridge.run(collections.get(store, asked.collection)))
+        made = bridge.run(export(store, context.view, variant, query=query or None))
     for each in made.outside:
         blocks.draw(Said(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")
-    st.code(script, language="sql", height=620)
+    st.code(_filled(context, made, query) if query else made.script, language="sql", height=620)
 
 
-def written(store: Store, collection: str, variant: Variant, query: str) -> tuple[Exported, str]:
-    view = bridge.run(collections.get(store, collection))
-    return bridge.run(_written(store, view, variant, query))
+def _filled(context: RequestContext, made: Exported, query: str) -> str:
+    """With the query filled in, as soon as there is the vector that the statement wants."""
+    if not made.needs_vector or made.model is None:
+        return made.filled(query)
+    key = ("query vector", context.store.where, context.view.name, made.model, query)
+    work = partial(_embedded, context, made, query)
+    vector = sending.answered("variants.sql", key, "Embedding the query", work)
+    return made.script if vector is None else made.filled(query, vector)
 
 
-async def _written(store: Store, view: View, variant: Variant, query: str) -> tuple[Exported, str]:
-    made = await export(store, view, variant, query=query or None)
-    if not query:
-        return made, made.script
-    return made, made.filled(query, await vector_of(RequestContext(store, view), made, query))
+async def _embedded(
+    context: RequestContext,
+    made: Exported,
+    query: str,
+    _listener: Listener,
+    _token: asyncio.Event,
+    *,
+    allowed: bool,
+) -> Sequence[float] | Sends | None:
+    """A link is nobody's wish to send its query. Whoever presses may, as whoever searches."""
+    sends = embedded_at(context, made.model or "")
+    if sends is not None and not allowed:
+        return Sends((str(sends),))
+    return await vector_of(context, made, query)

@@ -16,6 +16,9 @@ Known differences, all in cases that the random input here avoids:
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
@@ -23,10 +26,7 @@ import pytest
 from core.fusion import LegRanking, fusion_from
 from core.legs.base import Candidate
 
-pytestmark = [
-    pytest.mark.slow,  # on a new machine ranx compiles each method at its first call, a minute or two in all
-    pytest.mark.filterwarnings("ignore:unsafe cast from uint64"),  # numba of ranx's loops, while it compiles them
-]
+Fuse = Callable[..., dict[str, float]]
 WEIGHTS = [0.45, 0.2, 0.35]  # no two of which make up the third
 NORMALISATIONS = {"minmax": "min-max", "zscore": "zmuv", "rank": "rank", "sum": "sum", "none": None}
 
@@ -43,12 +43,21 @@ def rankings(seed: int, *, complete: bool = False, weighted: bool = True) -> lis
     return legs
 
 
-def by_ranx(legs: list[LegRanking], method: str, norm: str | None = None, **params: Any) -> dict[str, float]:
+@pytest.fixture(scope="module")
+def by_ranx() -> Iterator[Fuse]:
+    """ranx in a process of its own, as plain Python: to compile its methods would take minutes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_DISABLE_JIT", "1")
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            yield lambda *given, **params: process.submit(_by_ranx, *given, **params).result()
+
+
+def _by_ranx(legs: list[LegRanking], method: str, norm: str | None = None, **params: Any) -> dict[str, float]:
     from ranx import Run, fuse
 
     runs = [Run({"q": {hit.id: hit.score for hit in leg.candidates}}, name=leg.leg) for leg in legs]
     options: dict[str, Any] = {"norm": norm, "params": params}  # None for no normalisation, whatever its signature says
-    return dict(fuse(runs, method=method, **options).run["q"])
+    return {unit: float(score) for unit, score in fuse(runs, method=method, **options).run["q"].items()}
 
 
 def by_us(legs: list[LegRanking], **spec: Any) -> dict[str, float]:
@@ -65,13 +74,13 @@ every_seed = pytest.mark.parametrize("seed", range(5))
 
 
 @every_seed
-def test_rrf(seed) -> None:
+def test_rrf(by_ranx, seed) -> None:
     same(by_us(rankings(seed), method="rrf", k=42, weighted=False), by_ranx(rankings(seed), "rrf", k=42))
 
 
 @every_seed
 @pytest.mark.parametrize("normalize", NORMALISATIONS)
-def test_linear(seed, normalize) -> None:
+def test_linear(by_ranx, seed, normalize) -> None:
     legs = rankings(seed)
     same(
         by_us(legs, method="linear", normalize=normalize),
@@ -82,7 +91,7 @@ def test_linear(seed, normalize) -> None:
 @every_seed
 @pytest.mark.parametrize("normalize", NORMALISATIONS)
 @pytest.mark.parametrize("method", ["sum", "mnz", "anz", "med"])
-def test_the_comb_family(seed, normalize, method) -> None:
+def test_the_comb_family(by_ranx, seed, normalize, method) -> None:
     legs = rankings(seed, weighted=False)
     same(
         by_us(legs, method=f"comb{method}", normalize=normalize),
@@ -92,22 +101,22 @@ def test_the_comb_family(seed, normalize, method) -> None:
 
 @every_seed
 @pytest.mark.parametrize(("frequency", "theirs"), [("count", "isr"), ("log", "log_isr")])
-def test_isr(seed, frequency, theirs) -> None:
+def test_isr(by_ranx, seed, frequency, theirs) -> None:
     same(by_us(rankings(seed), method="isr", frequency=frequency, weighted=False), by_ranx(rankings(seed), theirs))
 
 
 @every_seed
-def test_borda(seed) -> None:
+def test_borda(by_ranx, seed) -> None:
     same(by_us(rankings(seed), method="borda", weighted=False), by_ranx(rankings(seed), "bordafuse"))
 
 
 @every_seed
-def test_weighted_borda(seed) -> None:
+def test_weighted_borda(by_ranx, seed) -> None:
     same(by_us(rankings(seed), method="borda"), by_ranx(rankings(seed), "w_bordafuse", weights=WEIGHTS))
 
 
 @every_seed
-def test_rbc(seed) -> None:
+def test_rbc(by_ranx, seed) -> None:
     ours = by_us(rankings(seed), method="rbc", persistence=0.8, weighted=False)
     same(ours, by_ranx(rankings(seed), "rbc", phi=0.8))
 
@@ -123,7 +132,7 @@ def _first(leg: LegRanking, count: int) -> LegRanking:
 
 
 @pytest.mark.parametrize(("weighted", "theirs"), [(False, "condorcet"), (True, "w_condorcet")])
-def test_condorcet_gives_the_same_order_where_majorities_agree_on_one(weighted, theirs) -> None:
+def test_condorcet_gives_the_same_order_where_majorities_agree_on_one(by_ranx, weighted, theirs) -> None:
     inputs = _agreeing(weighted)
     assert len(inputs) > 10
     for legs in inputs:

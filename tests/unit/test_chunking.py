@@ -286,19 +286,19 @@ class TestSpecs:
 
 
 HOSTILE = {
-    "one word": "x" * 500_000,
-    "stops": "." * 500_000,
-    "closed stops": ".) " * 150_000,
-    "quotes": '."' * 250_000,
-    "blank lines": "\n" * 500_000 + "x",
-    "spaces": "x" + " " * 500_000 + "x",
-    "hashes": "# " * 250_000,
-    "dashes": "- " * 250_000,
-    "pipes": "|x|\n" + "|-" * 250_000 + "x|",
-    "marks": "e" + "\u0301" * 300_000,
-    "one open fence": "```\n" + "code\n" * 60_000,
-    "headings": "# h\n" * 60_000,
-    "page breaks": "a\f" * 60_000,
+    "one word": "x" * 200_000,
+    "stops": "." * 200_000,
+    "closed stops": ".) " * 60_000,
+    "quotes": '."' * 100_000,
+    "blank lines": "\n" * 200_000 + "x",
+    "spaces": "x" + " " * 200_000 + "x",
+    "hashes": "# " * 100_000,
+    "dashes": "- " * 100_000,
+    "pipes": "|x|\n" + "|-" * 100_000 + "x|",
+    "marks": "e" + "\u0301" * 100_000,
+    "one open fence": "```\n" + "code\n" * 25_000,
+    "headings": "# h\n" * 25_000,
+    "page breaks": "a\f" * 25_000,
 }
 
 
@@ -308,7 +308,7 @@ def test_hostile_texts_take_linear_time(kind, text):
     started = time.perf_counter()
     chunkers[kind]().chunk(Item("i", text), word_tokens)
     # A quadratic step takes minutes on these; the bound leaves room for a slow machine.
-    assert time.perf_counter() - started < 20
+    assert time.perf_counter() - started < 15
 
 
 def test_importing_it_loads_nothing_heavy():

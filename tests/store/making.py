@@ -30,6 +30,7 @@ from core.store.schema import (
 from core.store.statements import written
 from core.store.verify import verify
 from core.types import Item
+from tests.conftest import OURS
 from tests.fakes import HashingEmbedder, rows
 
 FIXED = {"kind": "fixed", "max_tokens": 8, "overlap": 0}
@@ -37,7 +38,7 @@ FAMILY = {"kind": "parent_child", "parents": "tokens", "parent_tokens": 12, "chi
 
 
 def some_name() -> str:
-    return f"test {uuid.uuid4().hex[:12]}"
+    return f"{OURS}{uuid.uuid4().hex[:12]}"
 
 
 def make(

@@ -39,15 +39,22 @@ class Summary:
 
 async def overview(store: Store) -> list[Summary]:
     """Every collection, in the order of their names."""
+    return [told for told, _ in await glances(store)]
+
+
+async def glances(store: Store) -> list[tuple[Summary, View]]:
+    """The same, each with what it was told of."""
     return [await _glanced_at(store, row) for row in await collections.listed(store)]
 
 
-async def _glanced_at(store: Store, row: Collection) -> Summary:
+async def _glanced_at(store: Store, row: Collection) -> tuple[Summary, View]:
     """One that cannot be opened must not hide the others."""
+    view = View(row)
     try:
-        return await summary(store, await collections.get(store, row.name))
+        view = await collections.get(store, row.name)
+        return await summary(store, view), view
     except StoreError as error:
-        return Summary(row.name, 0, "", "", 0, row.changed_at, str(error))
+        return Summary(row.name, 0, "", "", 0, row.changed_at, str(error)), view
 
 
 async def summary(store: Store, view: View) -> Summary:

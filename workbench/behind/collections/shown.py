@@ -14,8 +14,6 @@ from typing import Any, Final
 from sqlalchemy import bindparam, func, select, text
 
 from core.embedding import DEFAULT_MODEL
-from core.errors import StoreError
-from core.store import collections
 from core.store.attached import Attachment
 from core.store.collections import View
 from core.store.engine import Store
@@ -70,23 +68,13 @@ class Shelved:
 
 async def shelf(store: Store) -> list[Shelved]:
     """Every collection, in the order of their names."""
-    rows = {row.name: row for row in await collections.listed(store)}
-    sizes = await _sizes(store, [row.namespace for row in rows.values()])
-    labels = await _labels(store)
-    return [
-        await _shelved(store, summary, rows[summary.name], sizes, labels)
-        for summary in await overview.overview(store)
-        if summary.name in rows  # one that was made this very moment comes with the next look
-    ]
+    found, labels = await overview.glances(store), await _labels(store)
+    sizes = await _sizes(store, [view.namespace for _, view in found])
+    return [_shelved(summary, view, sizes, labels) for summary, view in found]
 
 
-async def _shelved(
-    store: Store, summary: Summary, row: Collection, sizes: Mapping[str, int], labels: Mapping[str, int]
-) -> Shelved:
-    try:
-        view = await collections.get(store, row.name)
-    except StoreError:  # the summary says so in its state
-        view = View(row)
+def _shelved(summary: Summary, view: View, sizes: Mapping[str, int], labels: Mapping[str, int]) -> Shelved:
+    row = view.row
     own = [each for each in view.chunk_sets if each.key]
     return Shelved(
         summary,

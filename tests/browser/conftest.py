@@ -42,7 +42,7 @@ expect.set_options(timeout=60_000)  # the model loads once after a start, which 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A second go where a page did not follow in time: pointer and keys go by the clock, which a busy machine misses."""
+    """A second go where a page did not follow in time: a busy machine misses what pointer and keys wait for."""
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -95,11 +95,6 @@ def test_what_only_one_column_has_is_told_apart_and_lines_lead_to_what_both_have
     expect(both).to_have_attribute("aria-pressed", "true")
     expect(cell.locator(".card:not(.dim)")).to_have_count(2 * shared)
 
-    before = cell.locator(".column").first.element_handle()
-    cell.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_function("column => !column.isConnected", arg=before)
-    expect(cell.locator(".share").filter(has_text="both")).to_have_attribute("aria-pressed", "true")
-
 
 def test_a_corpuss_texts_are_text_in_cards_and_in_a_document(read):
     page = read()

@@ -261,7 +261,7 @@ const lines = (now) => {
 const kept = new WeakMap(); // what each mounted view shows, so that a rerun redraws only what changed
 
 const take = (now, data) => {
-  const found = JSON.stringify(data.columns.map(({ name, cards }) => [name, cards.map(({ id }) => id)])); // times aside
+  const found = JSON.stringify(data.columns);
   if (found !== now.found) Object.assign(now, { found, open: new Set(), pinned: "", shown: null });
   const { account } = data;
   if (account) now.open.add(`${account.column} ${account.id}`);

@@ -41,13 +41,6 @@ Scheme = Literal["light", "dark"]
 expect.set_options(timeout=60_000)  # the model loads once after a start, which takes its time on a busy machine
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A second go where a page did not follow in time: a busy machine misses what pointer and keys wait for."""
-    for item in items:
-        if item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
     """A store with small collections, embedded by the model that people get."""

@@ -3,7 +3,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test check bench pictures set-up format clean help
+.PHONY: run test test-fast drills check bench pictures set-up format clean help
+
+# As many processes as cores, and one more: while one waits for a page or the database, another one works.
+PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(6, 1 + (os.cpu_count() or 1)))')
+SHARED = $(if $(RANKBOOK_TEST_DSN),,--numprocesses=$(PROCESSES) --dist=loadfile)
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -14,9 +18,15 @@ set-up:  ## make .venv ready; costs little when it is
 run: set-up  ## open the workbench, the first time with the demo collection
 	@$(BIN)/rankbook
 
-test:  ## run every test, in several processes unless they share a server or ARGS say otherwise
+test:  ## what a change must pass: the fast tier, the real model, pages, a browser; ARGS say otherwise
 	@$(PYTHON) .ci/set_up.py --browser
-	@$(BIN)/python -m pytest $(if $(ARGS)$(RANKBOOK_TEST_DSN),$(ARGS),--numprocesses=auto --maxprocesses=4 --dist=loadfile)
+	@$(BIN)/python -m pytest $(or $(ARGS),$(SHARED))
+
+test-fast: set-up  ## what needs neither the model nor a page, in a minute and a half
+	@$(BIN)/python -m pytest --fast $(or $(ARGS),$(SHARED))
+
+drills: set-up  ## what proves a promise by taking long: ARGS=faults for a part, ARGS=all for all at length
+	@$(BIN)/python -m tests.drills $(ARGS)
 
 check: set-up  ## lint, types, import direction, no Python in datasets/
 	@$(BIN)/ruff check .

@@ -8,12 +8,17 @@ import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from sqlalchemy.exc import ProgrammingError
 
 from core import bridge
@@ -22,6 +27,7 @@ from core.store import collections
 from core.store.engine import Store
 from evals import library
 from evals.store import chain as evals_chain
+from tests.effort import STEADY, TIMES
 from tests.fakes import HashingEmbedder
 
 SHARED = Path(os.environ.get("RANKBOOK_DATA") or Path(__file__).parents[2] / "shared" / "data")
@@ -31,8 +37,15 @@ OURS = "test "  # as the names of collections begin that tests make for themselv
 
 def pytest_configure() -> None:
     """Nothing a test does may touch the developer's own store, and Ctrl-C is heard where a shell has us ignore it."""
-    settings.register_profile("unhurried", settings(), deadline=None)  # a busy machine is no flaw of the code
-    settings.load_profile("unhurried")
+    settings.register_profile(
+        "rankbook",
+        max_examples=30 * TIMES,
+        derandomize=STEADY,
+        database=None,
+        deadline=None,  # a busy machine is no flaw of the code
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    settings.load_profile("rankbook")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as it has of what it puts into the background
     os.environ.pop("RANKBOOK_DSN", None)
     if TEST_DSN:
@@ -90,8 +103,19 @@ def unaccented(store: Store) -> None:
 def store() -> Iterator[Store]:
     """The embedded server, or the one at RANKBOOK_TEST_DSN."""
     opened = bridge.run(Store.open(TEST_DSN, chains=[evals_chain]))
+    without_disk(opened)
     yield opened
     bridge.run(opened.close())
+
+
+def without_disk(store: Store) -> None:
+    """The server no longer waits for the disk at each commit. Only for one that goes away with its home."""
+    if store.server is None:
+        return
+    with psycopg.connect(store.server.conninfo(), autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture
@@ -121,6 +145,26 @@ async def _sweep(store: Store) -> None:
 @pytest.fixture
 def embedder() -> HashingEmbedder:
     return HashingEmbedder()
+
+
+@pytest.fixture(scope="session")
+def plain_ranx() -> Iterator[Callable[..., Any]]:
+    """Calls a function in a process where ranx is plain Python: to compile its types and methods would take minutes."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        with pytest.MonkeyPatch.context() as patch:  # of that process alone, which begins with its first work
+            patch.setenv("NUMBA_DISABLE_JIT", "1")
+            process.submit(exec, "import ranx").result()
+        yield lambda function, *given, **named: process.submit(function, *given, **named).result()
+
+
+@pytest.fixture(scope="session")
+def one_scan() -> Iterator[None]:
+    """Each run of an AppTest looks through all installed packages for components, most of its time. Here the first."""
+    from streamlit.components.v2 import manifest_scanner
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from core import bridge
 from core.store.engine import Store
 from evals import library
 from tests.app.corpus import HOSTILE, KETTLES, MODEL
+from tests.conftest import without_disk
 from workbench import session
 
 APP = Path(__file__).parents[2] / "workbench" / "app.py"
@@ -21,6 +22,7 @@ APP = Path(__file__).parents[2] / "workbench" / "app.py"
 def store() -> Iterator[Store]:
     """The pages' own store, in the home of this test run."""
     opened = session.store()
+    without_disk(opened)
     fields = ("type", "date")
     with_vectors = library.Plan(models=(MODEL,), fields=fields)
     bridge.run(library.add(opened, "kettles", KETTLES, with_vectors))
@@ -28,6 +30,11 @@ def store() -> Iterator[Store]:
     bridge.run(library.add(opened, "no vectors", KETTLES, library.Plan(models=())))
     yield opened
     session.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick(one_scan: None) -> None:
+    """All pages here are drawn by AppTest."""
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Faults that were really injected, with the rows that each of them cost, and the executions of the fuzzers.
 
-Owns the table. The drills are those of `tests/faults`, more often than there.
+Owns the table. The drills are those of `tests/drills/faults`, more often than there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core import bridge
 from core.store.engine import Store
 from evals.store import chain
 from tests.bench.figures import Figure
-from tests.faults.drills import (
+from tests.drills.faults import (
     beside,
     clock,
     crowd,
@@ -29,7 +29,7 @@ from tests.faults.drills import (
     server_killed,
     soak,
 )
-from tests.faults.drills.outcome import Outcome
+from tests.drills.faults.outcome import Outcome
 
 OPERATIONS = 10_000
 FUZZING = float(os.environ.get("RANKBOOK_FUZZ_SECONDS", "60"))
@@ -85,7 +85,7 @@ def _all_of(outcomes: list[Outcome]) -> Figure:
 
 
 def _fuzzed() -> list[Figure]:
-    from tests.fuzz.running import run_all
+    from tests.drills.fuzz.running import run_all
 
     results = run_all(FUZZING)
     executions, findings = sum(each.executions for each in results), sum(each.findings for each in results)

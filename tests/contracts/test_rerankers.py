@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bridge
@@ -18,11 +19,15 @@ from core.llm import Session, using
 from core.rerank import Reranked, Reranker, reranker_from, rerankers, spec_of
 from core.resources import Resources
 from core.types import Hit
+from tests.effort import examples
 from tests.fakes import HashingEmbedder
 from tests.unit.tiny_models import tiny_cross_encoder
 
-every_reranker = pytest.mark.parametrize("method", list(rerankers))
-few = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LOADS_TORCH = {"cross_encoder"}
+every_reranker = pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=pytest.mark.slow if name in LOADS_TORCH else ()) for name in rerankers]
+)
+few = examples(25)
 words = st.lists(st.sampled_from(["cat", "Mat", "dog", "über", "42", "?"]), max_size=5).map(" ".join)
 texts = st.lists(words, max_size=8)
 
@@ -78,13 +83,19 @@ ENVIRONMENT = {
 
 
 @pytest.fixture(scope="session")
-def needed(tmp_path_factory) -> dict[str, dict[str, Any]]:
+def needed(tmp_path_factory) -> Callable[[str], dict[str, Any]]:
     """Options that a method cannot do without."""
-    return {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}
+
+    @cache
+    def options(method: str) -> dict[str, Any]:
+        folder = tmp_path_factory.mktemp("tiny")
+        return {"model": str(tiny_cross_encoder(folder))} if method == "cross_encoder" else {}
+
+    return options
 
 
-def made(method: str, needed: dict[str, dict[str, Any]], **options: Any) -> Reranker:
-    return reranker_from({"method": method} | needed.get(method, {}) | options)
+def made(method: str, needed: Callable[[str], dict[str, Any]], **options: Any) -> Reranker:
+    return reranker_from({"method": method} | needed(method) | options)
 
 
 def run(reranker: Reranker, query: str, found: Sequence[Hit], network: Network | None = None) -> Reranked:

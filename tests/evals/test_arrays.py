@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError
@@ -17,8 +17,9 @@ from evals.rankings import LegRankings, Ranked
 from evals.weights.arrays import Arrays
 from evals.weights.fusing import Cut, fused
 from evals.weights.orders import ordered, separable
+from tests.effort import examples
 
-few = settings(max_examples=10)  # of each of some forty variants
+few = examples(10)  # of each of some forty variants
 numbers = st.floats(-100, 100) | st.sampled_from([0.0, -0.0, 1.0, 0.5, 1e300, -1e300, 5e-324])
 LEG = VectorLeg(distance="cosine")  # has both bounds
 

@@ -87,6 +87,7 @@ def gone(store, name):
 # -- there and back ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_collection_comes_back_under_another_name_with_all_that_was_in_it(store, name, saved):
     other = f"{name} again"
     back = restored(store, saved, collection=name, name=other).collections[0]
@@ -97,6 +98,7 @@ def test_a_collection_comes_back_under_another_name_with_all_that_was_in_it(stor
     assert back.results["runs"] == 1
 
 
+@pytest.mark.slow
 def test_a_collection_that_was_dropped_comes_back_as_the_same_one(store, name, saved):
     before = everything(store, name)
     bridge.run(library.drop(store, name))
@@ -105,6 +107,7 @@ def test_a_collection_that_was_dropped_comes_back_as_the_same_one(store, name, s
     assert (back.merged.added["judgements"], back.results["runs"]) == (0, 0)  # these a drop leaves here
 
 
+@pytest.mark.slow
 def test_what_was_pinned_is_found_by_its_pin_again(store, name, saved):
     async def forget():
         async with store.begin() as connection:
@@ -118,6 +121,7 @@ def test_what_was_pinned_is_found_by_its_pin_again(store, name, saved):
     assert bridge.run(run_store.load(store, f"pin of {name}")) == before
 
 
+@pytest.mark.slow
 def test_a_backup_holds_what_was_committed_when_it_began(store, name, tmp_path):
     filled(store, name)
     before = everything(store, name)
@@ -138,6 +142,7 @@ def test_a_backup_holds_what_was_committed_when_it_began(store, name, tmp_path):
     assert everything(store, f"{name} b") == before
 
 
+@pytest.mark.slow
 def test_an_interrupted_load_is_still_one_when_it_comes_back(store, name, tmp_path):
     filled(store, name)
 
@@ -151,6 +156,7 @@ def test_an_interrupted_load_is_still_one_when_it_comes_back(store, name, tmp_pa
     assert fresh(store, f"{name} b").interrupted
 
 
+@pytest.mark.slow
 def test_an_empty_collection_comes_back_too(store, name, tmp_path):
     make(store, name, chunks={})
     path = backed_up(store, tmp_path / "a.tar", name).path
@@ -159,6 +165,7 @@ def test_an_empty_collection_comes_back_too(store, name, tmp_path):
     assert wrong(store, f"{name} b") == {}
 
 
+@pytest.mark.slow
 def test_a_table_larger_than_a_piece_is_cut_between_rows(store, name, tmp_path, monkeypatch):
     filled(store, name, count=60)
     monkeypatch.setattr("evals.backup.archive.PIECE", 2000)
@@ -170,6 +177,7 @@ def test_a_table_larger_than_a_piece_is_cut_between_rows(store, name, tmp_path, 
     assert contents(store, f"{name} b") == contents(store, name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded server that is filled and emptied")
 def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_one(tmp_path):
     folders = {"notebooks": tmp_path / "notebooks", "variants": tmp_path / "variants"}
@@ -237,6 +245,7 @@ def test_a_backup_is_for_its_owners_eyes_and_read_by_common_tools(donor):
     assert "\ttest\tq1\td00001\t2" in table
 
 
+@pytest.mark.slow
 def test_what_somebody_left_at_its_place_does_not_open_it_to_others(store, name, tmp_path):
     filled(store, name)
     left = tmp_path / "a.tar.part"
@@ -245,6 +254,7 @@ def test_what_somebody_left_at_its_place_does_not_open_it_to_others(store, name,
     assert stat.S_IMODE(backed_up(store, tmp_path / "a.tar", name).path.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_what_another_account_left_at_its_place_is_refused_and_stays(store, name, tmp_path, monkeypatch):
     filled(store, name)
     left = tmp_path / "a.tar.part"
@@ -255,6 +265,7 @@ def test_what_another_account_left_at_its_place_is_refused_and_stays(store, name
     assert left.read_bytes() == b"theirs"
 
 
+@pytest.mark.slow
 def test_where_new_files_are_anothers_a_backup_is_made(store, name, tmp_path, monkeypatch):
     """As on a share that gives all of them to one account, and lets nobody change that."""
     filled(store, name)
@@ -263,6 +274,7 @@ def test_where_new_files_are_anothers_a_backup_is_made(store, name, tmp_path, mo
     assert backup.check(backed_up(store, tmp_path / "a.tar", name).path).collections[0].name == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "left"), [(errno.ENOLCK, []), (errno.EWOULDBLOCK, ["a.tar.part"])])
 def test_a_file_that_cannot_be_locked_goes_unless_another_backup_has_it(
     store, name, tmp_path, monkeypatch, number, left
@@ -295,6 +307,7 @@ def folders_answer(monkeypatch, number):
     return refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES])
 def test_a_folder_that_cannot_be_told_to_keep_a_name_fails_no_backup(store, name, tmp_path, monkeypatch, number):
     filled(store, name)
@@ -303,6 +316,7 @@ def test_a_folder_that_cannot_be_told_to_keep_a_name_fails_no_backup(store, name
     assert refused
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_to_keep_a_name_is_told(store, name, tmp_path, monkeypatch):
     filled(store, name)
     folders_answer(monkeypatch, errno.EIO)
@@ -318,6 +332,7 @@ def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, save
     assert backup.check(saved).collections[0].name == name
 
 
+@pytest.mark.slow
 def test_a_stopped_backup_leaves_no_file(store, name, tmp_path):
     filled(store, name)
 
@@ -332,6 +347,7 @@ def test_a_stopped_backup_leaves_no_file(store, name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
     async def work():
         token = asyncio.Event()
@@ -360,6 +376,7 @@ def test_every_table_is_saved_or_known_to_be_derived():
 # -- nothing is written over -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_collection_of_that_name_is_not_written_over(store, name, saved):
     ingest(store, name, documents(2, first=900), [HashingEmbedder()])
     before = everything(store, name)
@@ -390,6 +407,7 @@ def with_documents(store, name, count):
     ingest(store, name, documents(count))
 
 
+@pytest.mark.slow
 def test_labels_are_merged_into_what_is_here(store, name, donor):
     here = Labelled(
         (Query("q1", "another question altogether"), Query("q2", "word2"), Query("q3", "new here")),
@@ -408,6 +426,7 @@ def test_labels_are_merged_into_what_is_here(store, name, donor):
     assert done.left["for documents that are not here"] == 2
 
 
+@pytest.mark.slow
 def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
     with_documents(store, name, 12)
     bridge.run(
@@ -578,6 +597,7 @@ def test_what_a_newer_rankbook_wrote_is_refused_in_a_sentence(store, name, donor
     refused(store, manifest_with(donor, revisions={"evals": "e9999"}), name, "Upgrade Rankbook")
 
 
+@pytest.mark.slow
 def test_a_column_that_is_newer_than_the_backup_takes_its_default(store, name, donor):
     """As if it had been donor before runs had a `latency`."""
 
@@ -622,6 +642,7 @@ def said(*words, code=0):
     return result.output if code == 0 else str(result.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(TEST_DSN is not None, reason="commands are given the embedded server")
 def test_the_commands_tell_what_was_saved_restored_and_left_out(store, name, tmp_path):
     filled(store, name)

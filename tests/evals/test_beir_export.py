@@ -74,6 +74,7 @@ def items(store, view):
     return [(row.id, row.title, row.text, row.metadata) for row in bridge.run(found())]
 
 
+@pytest.mark.slow
 def test_what_goes_out_comes_in_the_same(store, added, tmp_path):
     here = added(Given(rows=WHOLE))
     told = bridge.run(beir_export.export(store, here, tmp_path / "out"))
@@ -88,6 +89,7 @@ def test_what_goes_out_comes_in_the_same(store, added, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_the_files_are_those_of_beir(store, added, tmp_path):
     here = added(
         Given(rows={"items": WHOLE["items"][:2], "queries": WHOLE["queries"][:1], "labels": WHOLE["labels"][:1]})
@@ -100,6 +102,7 @@ def test_the_files_are_those_of_beir(store, added, tmp_path):
     assert names == ["README.md", "corpus.jsonl", "qrels", "queries.jsonl", "rankbook.json"]
 
 
+@pytest.mark.slow
 def test_a_collection_that_is_not_english_comes_back_in_its_language_unasked(store, added, tmp_path):
     here = added(Given(rows={"items": (Item("a", "Die Häuser"),)}), Plan(language="german", models=(), chunks={}))
     bridge.run(beir_export.export(store, here, tmp_path / "out"))
@@ -126,6 +129,7 @@ def test_what_stands_beside_and_is_no_wish_is_told_or_passed_over(tmp_path, writ
             BeirSource(path=tmp_path).wishes()
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_there_is_left_alone(store, added, tmp_path):
     here = added(Given(rows={"items": WHOLE["items"]}))
     with pytest.raises(InputError, match="is there already"):
@@ -135,6 +139,7 @@ def test_a_folder_that_is_there_is_left_alone(store, added, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("item", "split", "said"),
     [

@@ -38,6 +38,7 @@ SHAPES = [(ndcg, 50, 0), (reciprocal_rank, 50, 0), (recall, 50, 0), (rare, 50, 0
 SHAPES += [(shape, 300, 0.01) for shape, _, _ in SHAPES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "queries", "short"), SHAPES)
 def test_intervals_cover_the_true_mean_at_their_stated_rate(shape, queries, short):
     random = np.random.default_rng(11)
@@ -82,6 +83,7 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
     assert once == pytest.approx(other, abs=0.02)
 
 
+@pytest.mark.slow
 def test_what_is_drawn_of_very_many_queries_is_let_go_again():
     scores = np.random.default_rng(0).random((1, 400_000))
     tracemalloc.start()
@@ -94,6 +96,7 @@ def test_what_is_drawn_of_very_many_queries_is_let_go_again():
     assert held < 10e6  # the draws are 80 MB
 
 
+@pytest.mark.slow
 def test_a_row_has_the_same_interval_alone_and_among_many():
     scores = ndcg((300, 60), np.random.default_rng(1))  # rows and samples enough for several blocks of both
     together = np.array(intervals(scores, samples=20_000))

@@ -93,6 +93,7 @@ def test_each_budget_is_packed_for_as_a_search_with_that_budget_packs(context):
         assert found.curves["labelled"][at] == scored(packed, budget, SPLIT.grades["labelled"])
 
 
+@pytest.mark.slow
 def test_a_neighbour_that_answers_raises_what_the_context_holds_of_the_answer(context):
     alone = run(context, variant(neighbor_same_page=0)).curves["answered"][-1]
     beside = run(context, variant(neighbor_same_page=2)).curves["answered"][-1]

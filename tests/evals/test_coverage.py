@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evals import coverage
 from evals.metric_names import MEASURES
 from evals.metrics import evaluate
+from tests.effort import examples
 
 METRICS = [
     f"{name}{'.80' if name == 'rbp' else ''}{end}"
@@ -57,7 +58,8 @@ def test_low_is_the_usual_score_except_that_bpref_counts_the_unjudged_as_not_rel
     assert (usual["bpref"], low["bpref"]) == (1.0, 0.0)
 
 
-@settings(max_examples=40)
+@pytest.mark.slow
+@examples(40)
 @given(
     st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 3), min_size=1),
     st.lists(st.sampled_from("abcdewxyz"), unique=True, max_size=6),

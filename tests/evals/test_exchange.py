@@ -6,7 +6,7 @@ import gzip
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
@@ -15,6 +15,7 @@ from evals import exchange
 from evals.rankings import Ranked, Rankings
 from evals.runs import Run, Subject
 from evals.splits import Split
+from tests.effort import examples
 
 SUBJECT = Subject("docs", 3, "default", b"digest", "test")
 SPLIT = Split("test", {each: Query(each, f"text of {each}") for each in ("q1", "q2", "q 3")})
@@ -106,14 +107,18 @@ def test_a_frame_goes_out_and_in():
         exchange.from_frame(frame.rename(columns={"query": "wer"}))
 
 
-def test_a_run_goes_through_ranx_and_back():
+def _through_ranx(scores):
     from ranx import Run as RanxRun
 
-    there = RanxRun(exchange.to_dict(RUN.rankings)).to_dict()  # type: ignore[no-untyped-call]
+    return RanxRun(scores).to_dict()
+
+
+def test_a_run_goes_through_ranx_and_back(plain_ranx):
+    there = plain_ranx(_through_ranx, exchange.to_dict(RUN.rankings))
     assert items(exchange.from_dict(there)) == ITEMS
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.dictionaries(st.text("ab", min_size=1), st.floats(-1e30, 1e30), min_size=1, max_size=20))
 def test_a_dictionary_keeps_its_order(scores):
     rankings = exchange.from_dict({"q": scores})

@@ -123,6 +123,7 @@ def test_ways_of_packing_that_take_gigabytes_to_unpack_are_refused(tmp_path):
     assert "unusual way" in refused(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_the_usual_ways_are_read(tmp_path, method):
     path = tmp_path / "a.zip"

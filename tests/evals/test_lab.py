@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -136,6 +137,7 @@ def test_sql_is_text_with_parameters_or_ready_to_run(lab: Lab) -> None:
 # -- scoring -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_variants_of_every_form_are_scored_in_the_order_given(lab: Lab, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(Variant.of_leg(Bm25Leg()).but(name="of a file").to_toml(), encoding="utf-8")
@@ -151,15 +153,21 @@ def test_nothing_to_evaluate_is_said_in_a_sentence(lab: Lab) -> None:
         lab.evaluate([])
 
 
-def test_runs_of_other_engines_join_as_equals_whatever_they_come_in(lab: Lab, tmp_path: Path) -> None:
+def _ranx_run(scores: dict[str, dict[str, float]]) -> Any:
     import ranx
 
+    return ranx.Run(scores)
+
+
+def test_runs_of_other_engines_join_as_equals_whatever_they_come_in(
+    lab: Lab, tmp_path: Path, plain_ranx: Callable[..., Any]
+) -> None:
     scores = {f"repair-{topic}": {f"{topic}-repair": 2.0, f"{topic}-clean": 1.0} for topic in TOPICS}
     path = tmp_path / "their.run"
     rows = [(query, item, score) for query, found in scores.items() for item, score in found.items()]
     path.write_text("".join(f"{query} Q0 {item} 1 {score} x\n" for query, item, score in rows), encoding="utf-8")
     frame = pd.DataFrame(rows, columns=["query", "item", "score"])
-    given = {"file": path, "text": str(path), "dict": scores, "frame": frame, "ranx": ranx.Run(scores)}
+    given = {"file": path, "text": str(path), "dict": scores, "frame": frame, "ranx": plain_ranx(_ranx_run, scores)}
     runs = [lab.add_run(name, rankings) for name, rankings in given.items()]
     scored = lab.evaluate(["bm25", *runs], metrics=["mrr@10"])
     assert scored.names == ("bm25", *given)
@@ -202,6 +210,7 @@ def test_a_comparison_shows_the_queries_that_decide_in_full(lab: Lab) -> None:
     assert len(found.frame()) == 9
 
 
+@pytest.mark.slow
 def test_a_sweep_gives_the_surface_and_a_variant_to_evaluate(lab: Lab) -> None:
     swept = lab.sweep(["bm25", "vector"], metric="mrr@10", steps=4, procedure=LAX)
     assert "1 queries of 'train' are reported in 'test' too" in repr(swept)
@@ -232,6 +241,7 @@ def test_what_is_no_legs_to_sweep_is_refused(lab: Lab) -> None:
         lab.sweep(["bm25", "local-rag"])
 
 
+@pytest.mark.slow
 def test_judging_what_is_pooled_makes_labels_of_it(own: Lab) -> None:
     scored = own.evaluate(["bm25", "vector"], metrics="ndcg@10")
     pool = own.pool(scored, order="depth", depth=2)
@@ -248,6 +258,7 @@ def test_judging_what_is_pooled_makes_labels_of_it(own: Lab) -> None:
         own.judge("anna", {("repair-oven", "nowhere"): 1})
 
 
+@pytest.mark.slow
 def test_judgements_are_merged_again_as_before_and_over_labels_by_hand_only_where_that_is_said(own: Lab) -> None:
     made = bridge.run(steps.judgements(own.store, own._view(), "llm:m", {("repair-oven", "oven-clean"): 1}))
     bridge.run(judgements.give(own.store, own.collection, [replace(each, is_model=True) for each in made]))
@@ -273,6 +284,7 @@ def test_queries_come_as_a_frame(lab: Lab) -> None:
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_text_of_a_collection_is_text_in_every_rich_table(lab: Lab) -> None:
     theirs = lab.add_run(SCRIPT, {f"q{SCRIPT}": {"<b>trap</b>": 1.0}})
     scored = lab.evaluate([theirs, Bm25Leg(label=HOSTILE[:40])], metrics="mrr@10")
@@ -360,6 +372,7 @@ def test_a_store_of_its_own_is_given_back_and_one_that_was_given_is_not(lab: Lab
         mine.search("oven", "bm25")
 
 
+@pytest.mark.slow
 def test_a_lab_that_is_forgotten_gives_its_store_back(lab: Lab) -> None:
     forgotten = Lab(lab.collection, dsn=TEST_DSN)
     store, pool = forgotten.store, forgotten.store.engine.pool
@@ -399,6 +412,7 @@ class Waiting(HashingEmbedder):
         return await super().embed(texts, purpose)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_work_and_what_was_done_goes_on_later(own: Lab, store: Store) -> None:
     waiting = Waiting()
     stuck = Lab(own.collection, store=store, resources=Resources(embedder=lambda _: waiting, environment={}))
@@ -408,6 +422,7 @@ def test_an_interrupt_ends_the_work_and_what_was_done_goes_on_later(own: Lab, st
     assert own.evaluate(["bm25", "vector"]).names == ("bm25", "vector")
 
 
+@pytest.mark.slow
 def test_progress_is_told_on_stderr_unless_it_is_not_wanted(
     own: Lab, store: Store, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -441,6 +456,7 @@ def test_a_bundled_collection_is_loaded_where_it_is_not_there(store: Store) -> N
         bridge.run(library.drop(store, "handbook"))
 
 
+@pytest.mark.slow
 def test_tables_are_loaded_without_the_lab_that_is_built_on_what_they_show():
     """A board shows itself by them: were the lab loaded too, the two would need each other first."""
     code = "import sys, evals.lab.tables, evals.board; print('evals.lab.lab' in sys.modules); from evals.lab import Lab"

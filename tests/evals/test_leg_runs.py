@@ -34,6 +34,7 @@ def test_a_quick_batch_is_followed_by_a_larger_one_up_to_a_limit(size, seconds, 
     assert following(size, seconds) == next_size
 
 
+@pytest.mark.slow
 @dataclass
 class Slow:
     """An embedder that takes its time, and looks meanwhile who holds connections."""

@@ -86,6 +86,7 @@ def add(store, name, source=SOURCE, plan=PLAN, **changes):
     return bridge.run(library.add(store, name, source, plan.model_copy(update=changes), embedders=embedders))
 
 
+@pytest.mark.slow
 def test_items_queries_labels_spans_and_exclusions_come_in_together_and_are_checked(store, name):
     added = add(store, name)
     assert (added.report.added, added.queries, added.labels, added.splits) == (3, 2, 2, {"test": 1, "train": 1})
@@ -103,6 +104,7 @@ def test_items_queries_labels_spans_and_exclusions_come_in_together_and_are_chec
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_adding_the_same_again_changes_nothing(store, name):
     add(store, name)
     version = fresh(store, name).row.version
@@ -112,6 +114,7 @@ def test_adding_the_same_again_changes_nothing(store, name):
     assert fresh(store, name).row.version == version
 
 
+@pytest.mark.slow
 def test_a_plan_with_more_sets_completes_what_is_there(store, name):
     add(store, name)
     more = add(store, name, chunks={"small": FIXED, "family": FAMILY}, models=("hashing-16", "hashing-8"))
@@ -125,17 +128,20 @@ def test_a_plan_with_more_sets_completes_what_is_there(store, name):
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_without_models_there_are_texts_and_no_vectors(store, name):
     add(store, name, models=())
     assert fresh(store, name).embedding_sets == ()
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_items_are_embedded_only_where_that_is_wanted(store, name):
     add(store, name, embed_items=False)
     assert [each.chunk_set for each in fresh(store, name).embedding_sets] == [1]
 
 
+@pytest.mark.slow
 def test_vanished_items_are_pruned_when_asked_and_their_labels_reported(store, name):
     add(store, name)
     smaller = Given(rows={**SOURCE.rows, "items": ITEMS[1:]})
@@ -147,6 +153,7 @@ def test_vanished_items_are_pruned_when_asked_and_their_labels_reported(store, n
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_a_query_whose_own_text_stands_in_a_document_is_reported(store, name):
     leaking = Given(
         rows={
@@ -165,6 +172,7 @@ def test_a_query_whose_own_text_stands_in_a_document_is_reported(store, name):
     assert not [flaw for flaw in add(store, name + "b", leaking, check=False).flaws if "own text" in flaw.message]
 
 
+@pytest.mark.slow
 def test_documents_that_nearly_repeat_others_are_reported(store, name):
     text = " ".join(f"word{number}" for number in range(200))
     twins = Given(rows={"items": (*ITEMS, Item("one", text), Item("two", text + " more"))})
@@ -173,6 +181,7 @@ def test_documents_that_nearly_repeat_others_are_reported(store, name):
     assert "'one'" in flaws[0].message
 
 
+@pytest.mark.slow
 def test_queries_and_labels_that_cannot_be_stored_cost_themselves_alone(store, name):
     broken = Given(
         rows={
@@ -194,6 +203,7 @@ def test_queries_and_labels_that_cannot_be_stored_cost_themselves_alone(store, n
     assert len([flaw for flaw in added.flaws if "cannot be stored" in flaw.message]) == 4
 
 
+@pytest.mark.slow
 def test_flaws_of_items_and_of_labels_are_listed_together(store, name):
     flawed = Given(rows={**SOURCE.rows, "items": (*ITEMS, Item("", "no id"), Flaw(Place("items", 5), "no JSON"))})
     messages = [flaw.message for flaw in add(store, name, flawed).flaws]
@@ -201,6 +211,7 @@ def test_flaws_of_items_and_of_labels_are_listed_together(store, name):
     assert "no JSON" in messages
 
 
+@pytest.mark.slow
 def test_dropping_takes_the_labels_along(store, name):
     add(store, name)
     bridge.run(library.drop(store, name))
@@ -210,6 +221,7 @@ def test_dropping_takes_the_labels_along(store, name):
         bridge.run(library.drop(store, name))
 
 
+@pytest.mark.slow
 def test_a_plan_that_makes_no_sense_is_refused_before_anything_is_made(store, name):
     with pytest.raises(ValidationError):
         Plan(index="ivfflat")
@@ -246,6 +258,7 @@ def begin_and_die(store, name, monkeypatch, where, plan=PLAN):
             bridge.run(library.add(store, name, SOURCE, plan, embedders={"hashing-16": HashingEmbedder()}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [(library, "_prepared"), (Ingest, "_finish"), (library, "_label")])
 def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name, monkeypatch, where):
     begin_and_die(store, name, monkeypatch, where)
@@ -258,6 +271,7 @@ def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name,
     assert summary_of(store, name).state == "loading was interrupted"
 
 
+@pytest.mark.slow
 def test_the_demo_is_needed_until_it_is_loaded_to_its_end(store, name, monkeypatch):
     async def listed(_):
         return [row for row in await every(store) if row.name.startswith(name)]
@@ -317,6 +331,7 @@ def test_labels_with_a_wrong_column_are_told_before_anything_is_made(store, name
     assert bridge.run(collections.find(store, name)) is None
 
 
+@pytest.mark.slow
 def test_a_later_load_that_fails_leaves_what_was_there(store, name):
     add(store, name)
     with pytest.raises(InputError, match="went away"):
@@ -341,6 +356,7 @@ def kinds(store, name) -> set[str]:
     return {flaw["of"] for flaw in bridge.run(query_sets.flaws(store, name))}
 
 
+@pytest.mark.slow
 def test_checks_that_a_killed_run_never_made_are_made_by_the_next(store, name, monkeypatch):
     begin_and_die(store, name, monkeypatch, (library, "_label"))
     add(store, name, FLAWED)
@@ -358,6 +374,7 @@ async def dies(*_, **__):
     raise Killed
 
 
+@pytest.mark.slow
 def test_neither_an_unchanged_run_nor_one_without_checks_erases_a_flaw_that_holds(store, name):
     add(store, name, FLAWED)
     assert kinds(store, name) == ALL
@@ -373,6 +390,7 @@ def test_neither_an_unchanged_run_nor_one_without_checks_erases_a_flaw_that_hold
     assert kinds(store, name) == ALL - {"documents"}
 
 
+@pytest.mark.slow
 def test_new_queries_are_held_against_texts_that_have_not_changed(store, name):
     add(store, name, Given(rows={**FLAWED.rows, "queries": (Query("leak", "nothing of the kind is there"),)}))
     assert kinds(store, name) == ALL - {"leaks"}
@@ -385,6 +403,7 @@ def test_new_queries_are_held_against_texts_that_have_not_changed(store, name):
 # -- options given for a collection that is there ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fields_that_come_later_are_indexed(store, name):
     add(store, name)
     add(store, name, fields=("kind", "size"))
@@ -392,6 +411,7 @@ def test_fields_that_come_later_are_indexed(store, name):
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_another_language_or_index_than_there_is_is_refused_and_what_was_not_asked_for_is_not(store, name):
     add(store, name, language="german")
     with pytest.raises(StoreError, match=r"configuration 'german', and 'english' was asked for.*rankbook data drop"):
@@ -415,6 +435,7 @@ def test_what_a_source_wishes_is_no_request():
     assert plan.model_fields_set == {"prune"}
 
 
+@pytest.mark.slow
 def test_a_name_typed_with_its_accent_apart_is_described_and_dropped_with_its_labels(store, name):
     apart, composed = f"{name} cafe\u0301", f"{name} caf\u00e9"
     add(store, composed)
@@ -424,6 +445,7 @@ def test_a_name_typed_with_its_accent_apart_is_described_and_dropped_with_its_la
     assert bridge.run(query_sets.load(store, composed)) == query_sets.Labelled()
 
 
+@pytest.mark.slow
 def test_an_overview_counts_queries_and_tells_when_something_changed(store, name):
     add(store, name)
     assert summary_of(store, name).queries == 2
@@ -461,6 +483,7 @@ def endpoint(monkeypatch):
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_after_it(store, name, endpoint):
     add(store, name, models=())
     report = bridge.run(library.embed(store, fresh(store, name), endpoint, ("items", "small")))
@@ -473,6 +496,7 @@ def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_afte
     assert len(vectors) == 3
 
 
+@pytest.mark.slow
 def test_what_openai_embedded_is_not_completed_by_a_model_of_that_name_elsewhere(store, name, endpoint):
     openai = HashingEmbedder(name=endpoint)
     plan = PLAN.model_copy(update={"models": (openai.model,)})

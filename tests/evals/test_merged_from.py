@@ -65,6 +65,7 @@ def kept(store, name, query_set):
     return bridge.run(read())
 
 
+@pytest.mark.slow
 def test_a_merged_set_that_was_restored_is_merged_into_without_a_question(store, name, judged, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
     other = f"{name} b"
@@ -74,6 +75,7 @@ def test_a_merged_set_that_was_restored_is_merged_into_without_a_question(store,
     assert {judged} <= set(labels(store, other))
 
 
+@pytest.mark.slow
 def test_where_no_merge_was_nothing_comes_back(store, name, judged, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
     bridge.run(backup.restore(store, path, name=f"{name} b"))
@@ -84,6 +86,7 @@ FLAW = {"of": "labels", "place": "", "message": "m", "outcome": "noted", "subjec
 NO_FLAWS: tuple[object, ...] = ({}, ["a"], [{}], [FLAW | {"subject": 1}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "made_up", "told"),
     [

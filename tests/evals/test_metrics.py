@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytrec_eval
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError, UnknownName
@@ -19,6 +19,7 @@ from evals.metrics import Ranked as RankedIds
 from evals.metrics import evaluate, mean, scores
 from evals.rankings import Ranked
 from evals.splits import Grades
+from tests.effort import examples
 
 PerQuery = dict[str, dict[str, float]]
 Run = Mapping[str, Mapping[str, float]]
@@ -42,7 +43,7 @@ IDS = [f"d{number}" for number in range(12)]
 labels = st.dictionaries(st.sampled_from(IDS), st.integers(0, 3), min_size=1, max_size=10)
 labelled = labels.filter(lambda given: any(given.values()))
 hits = st.dictionaries(st.sampled_from(IDS), st.integers(0, 4), min_size=1)  # few scores: ties
-quick = settings(max_examples=60)
+quick = examples(60)
 
 
 def by_trec_eval(grades: Grades, run: Run, names: Sequence[str] = tuple(TREC), level: int = 1) -> PerQuery:
@@ -70,6 +71,7 @@ def close(value: Any) -> Any:
 # Against trec_eval
 
 
+@pytest.mark.slow
 @quick
 @given(st.lists(st.tuples(labelled, hits), min_size=1, max_size=4))
 def test_values_are_trec_evals_on_graded_partly_judged_rankings_with_ties_in_its_order(queries):

@@ -9,7 +9,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from core.errors import SpecError
@@ -18,6 +18,7 @@ from evals.judging.pooling import Prior, by_depth, hidden, pool, settling
 from evals.rankings import Ranked
 from evals.runs import Run, Subject
 from evals.splits import Split
+from tests.effort import examples
 
 OVER = Subject("kettles", 1, "default", b"", "test")
 
@@ -127,6 +128,7 @@ def judged_until_sure(a, b, truth, order):
     return asked, plan.outlook.expected
 
 
+@pytest.mark.slow
 def test_over_many_comparisons_it_asks_less_than_pooling_by_depth_and_is_right_as_often_as_it_says():
     """In 300 such comparisons of 40 queries it was right in 96.7%, after a fifth of the pool."""
     chance, right, telling, deep = random.Random(11), 0, 0, 0
@@ -141,7 +143,7 @@ def test_over_many_comparisons_it_asks_less_than_pooling_by_depth_and_is_right_a
     assert telling < 0.85 * deep
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     some.permutations("abcdef"),
     some.permutations("abcdef"),

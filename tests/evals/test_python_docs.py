@@ -49,6 +49,7 @@ def cell(code: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), str(PAGE), "eval"), names) if isinstance(last, ast.Expr) else None
 
 
+@pytest.mark.slow
 def test_the_worked_example_runs_and_shows_what_it_promises(beside: Store, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     shown = [

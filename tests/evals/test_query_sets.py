@@ -150,6 +150,7 @@ def test_flaws_of_one_look_are_replaced_by_the_next_of_its_kind_and_by_no_other(
     assert kept() == [("documents", "c"), ("labels", "d")]
 
 
+@pytest.mark.slow
 def test_the_version_checked_stands_as_long_as_the_queries_do(store, name):
     assert bridge.run(query_sets.checked(store, name)) is None
     bridge.run(query_sets.keep(store, name, WHOLE, checked_version=7))

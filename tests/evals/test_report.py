@@ -266,6 +266,7 @@ def weightless(split: Split) -> dict[str, Query]:
 # -- what is cut -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_too_much_is_cut_and_said_and_scores_stay_over_all():
     whole = reports.part()
     limits = Limits(rankings=60, hits=3, labels=2, texts=500, groups=2)
@@ -293,6 +294,7 @@ def test_the_queries_kept_are_those_that_variants_differ_on():
     assert min(spread[query] for query in kept) >= max(spread[query] for query in spread if query not in kept)
 
 
+@pytest.mark.slow
 def test_a_thousand_queries_and_36_variants_stay_small():
     """Every size there grows with queries x variants; a part of it is made, and held to its share of 20 MB."""
     of = reports.split(100, text="x" * 2000 + "{}")
@@ -488,6 +490,7 @@ def test_any_text_is_escaped_for_latex(text):
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_documents_are_read_for_what_is_shown(store, name):
     make(store, name)
     ingest(store, name, [Item("right", "The text of it.", "Title"), Item("unasked", "No.", "")])

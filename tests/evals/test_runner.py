@@ -117,6 +117,7 @@ def live(context, asked, split) -> dict[str, Ranked]:
 # -- what is computed is what a search gives ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variants", "as_shipped"), [(COMPUTED, False), (COMPUTED[-11:], True)], ids=["deep", "shipped"]
 )
@@ -132,6 +133,7 @@ def test_computed_rankings_are_those_of_live_searches_ids_and_scores(context, sp
         assert any(ranked.ids for ranked in made.rankings.values()), each.name
 
 
+@pytest.mark.slow
 def test_units_keep_their_items_and_places_computed_or_searched(context, split):
     async def hits(asked):
         return (await search(context, TEXTS[0], asked)).hits
@@ -148,6 +150,7 @@ def test_units_keep_their_items_and_places_computed_or_searched(context, split):
     assert whole.rankings["q0"].item_ids == whole.rankings["q0"].ids
 
 
+@pytest.mark.slow
 def test_variants_with_a_stage_a_query_are_searched(context, split):
     each = [variant("reranked", rerank=OverlapReranker()), variant("routed", route=Routing())]
     for asked, made in zip(each, run(context, each, split), strict=True):
@@ -159,6 +162,7 @@ def test_variants_with_a_stage_a_query_are_searched(context, split):
         assert len(made.milliseconds) == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_excluded_items_are_taken_out_everywhere_alike_and_made_up_for(context, split):
     items = [variant("computed", chunks="items"), variant("searched", chunks="items", route=Routing())]
     before = run(context, items, split)
@@ -193,6 +197,7 @@ def counted(context, variants, split, **options):
     return bridge.run(made), listener.asked
 
 
+@pytest.mark.slow
 def test_many_fusions_ask_each_leg_once_and_a_second_suite_asks_nothing(context, split):
     variants = [variant(f"k {k}", fusion=fusions["rrf"](k=k)) for k in (1, 10, 60)]
     first, asked = counted(context, variants, split)
@@ -221,6 +226,7 @@ def test_a_deep_run_serves_a_shallow_one_where_depth_changes_no_order(context, s
     assert list(asked) == ["vector over small, 105 deep"]  # of chunks, three times 35
 
 
+@pytest.mark.slow
 def test_other_queries_and_another_collection_version_make_new_runs(context, split):
     (first,), _ = counted(context, [variant()], split)
     other = replace(split, queries={**split.queries, "q0": Query("q0", "blue")}, digest=b"other" + split.digest)
@@ -232,6 +238,7 @@ def test_other_queries_and_another_collection_version_make_new_runs(context, spl
     assert len({first.id, second.id, third.id}) == 3
 
 
+@pytest.mark.slow
 def test_a_collection_that_moved_on_is_asked_anew_and_what_was_kept_of_it_goes(store, split):
     name = some_name()
     make(store, name, [EMBEDDER], {"small": FIXED})
@@ -247,6 +254,7 @@ def test_a_collection_that_moved_on_is_asked_anew_and_what_was_kept_of_it_goes(s
     assert "d00007" not in first.rankings["q2"].item_ids
 
 
+@pytest.mark.slow
 def test_another_pgvector_makes_vectors_stale_and_words_not_another_server_makes_both(context, split):
     words, both = variant("words", (Bm25Leg(),)), variant("both", (Bm25Leg(), VectorLeg()))
     run(context, [words, both], split)
@@ -263,6 +271,7 @@ def test_another_pgvector_makes_vectors_stale_and_words_not_another_server_makes
     assert left(version=context.store.capabilities.version + 10_000) == (["words", "both"], 2)
 
 
+@pytest.mark.slow
 def test_a_collection_made_anew_under_its_name_is_another(store, split):
     name, found = some_name(), []
     for first in (0, 100):
@@ -293,6 +302,7 @@ def test_variants_that_are_the_same_but_for_the_name_are_one_run_under_both(cont
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_the_plan_can_be_seen_before_and_tells_what_is_kept(context, split):
     variants = [variant("a"), variant("b", fusion=LinearFusion()), variant("c", rerank=OverlapReranker())]
     plan = bridge.run(runner.prepared(context, variants, split, options=Options(depth=10))).plan
@@ -314,6 +324,7 @@ def test_a_leg_that_was_stopped_says_how_much_of_it_is_kept(context, split):
     assert told[-1].done == told[-1].total == len(split.queries) - 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(legs))
 def test_a_leg_that_says_so_gives_the_same_first_ones_however_deep_it_is_asked(context, kind):
     for leg in (legs[kind](), legs[kind](exact=True) if kind == "vector" else legs[kind](weight=2)):
@@ -382,6 +393,7 @@ class Refusing(HashingEmbedder):
         return await super().embed(texts, purpose)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"rerank": OverlapReranker()}], ids=["computed", "searched"])
 def test_a_query_that_fails_is_recorded_the_others_go_on_and_it_alone_is_asked_again(context, split, options):
     refusing = Refusing()
@@ -416,6 +428,7 @@ def test_a_statement_that_the_server_refuses_fails_the_query_with_its_reason(con
     assert "klingon" in refused.failures["q0"]
 
 
+@pytest.mark.slow
 def test_a_leg_that_the_collection_lacks_is_told_and_the_others_are_fused(store, split):
     name = some_name()
     make(store, name, [], {"small": FIXED})
@@ -432,6 +445,7 @@ def test_a_leg_that_the_collection_lacks_is_told_and_the_others_are_fused(store,
     assert "has no embeddings" in alone.failures["q0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"rerank": OverlapReranker()}], ids=["computed", "searched"])
 def test_a_run_that_had_to_do_without_a_leg_is_used_again_only_while_the_leg_is_missing(context, split, options):
     """An extension is installed, or a right granted: nothing changes in the collection."""
@@ -455,6 +469,7 @@ def test_a_run_that_had_to_do_without_a_leg_is_used_again_only_while_the_leg_is_
     assert counted(context, [asked], split)[0] == [whole]
 
 
+@pytest.mark.slow
 def test_what_was_searched_without_a_leg_is_searched_anew_after_a_stop(context, split):
     poorer = Store(
         context.store.engine, None, replace(context.store.capabilities, missing={"pg_trgm": "No pg_trgm here."})
@@ -517,6 +532,7 @@ def test_a_token_that_is_set_ends_it(context, split):
 # -- times -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_estimates_are_told_from_timed_searches_which_a_kept_run_can_be_given_later(context, split):
     variants = [variant(), variant("reranked", rerank=OverlapReranker())]
     for made in run(context, variants, split):
@@ -543,6 +559,7 @@ def test_an_estimate_is_the_slowest_leg_and_the_fusing(context, split):
 # -- what was passed over ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_stage_that_passed_results_through_is_told_of_the_run_also_after_an_interruption(context, split):
     """Else a reranker that never answered would look like one that changes nothing."""
     broken = httpx.MockTransport(lambda _: httpx.Response(400, text="no"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -22,6 +22,7 @@ from evals.statistics.significance import (
     standard_errors,
     wilcoxon,
 )
+from tests.effort import examples
 from tests.evals.shapes import ndcg
 
 
@@ -110,7 +111,7 @@ def test_options_out_of_range_and_scores_of_another_shape_are_refused():
 
 
 @given(st.lists(st.integers(-4, 4), min_size=2, max_size=9))
-@settings(max_examples=40)
+@examples(40)
 def test_few_differences_are_enumerated_and_agree_with_scipy(differences):
     row = np.array(differences) / 8  # no rounding, which scipy takes for a difference
     theirs = stats.permutation_test(
@@ -140,6 +141,7 @@ def test_sampling_never_says_zero_and_repeats_by_seed():
     assert permutation(vague, seed=1) != permutation(vague, seed=2)
 
 
+@pytest.mark.slow
 def test_permutation_values_are_uniform_where_nothing_differs():
     random = np.random.default_rng(21)
     scores = ndcg((2, 2000, 60), random)

@@ -14,13 +14,14 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, RankbookError
 from core.types import Flaw, Row
 from evals.labels import check_labels
 from evals.sources import ArchiveLimits, BeirSource
+from tests.effort import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("RANKBOOK_DATA", ROOT.parent / "shared" / "data"))
@@ -73,6 +74,7 @@ def test_known_collections_are_read_record_for_record(name):
     assert source.card().startswith(f"# {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PINNED)
 def test_known_collections_have_sound_labels_and_spans(name):
     source = collection(name)
@@ -232,6 +234,7 @@ def test_archives_that_unpack_to_too_much_are_refused(tmp_path):
         next(BeirSource(path=large, limits=ArchiveLimits(total_bytes=1000)).items())
 
 
+@pytest.mark.slow
 def test_bytes_are_counted_where_the_directory_says_nothing(tmp_path):
     inner = gzip.compress(b"0" * (64 * 2**20))
     for path in (zipped(tmp_path / "nested.zip", {"corpus.jsonl.gz": inner}), tmp_path / "plain"):
@@ -290,7 +293,8 @@ FIELDS = st.sampled_from(
 ROWS = st.lists(st.dictionaries(FIELDS, JSON, max_size=8).map(lambda row: json.dumps(row).encode()), max_size=4)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@pytest.mark.slow
+@examples(60)
 @given(jsonl=st.one_of(ANY_BYTES, ROWS.map(b"\n".join)), qrels=ANY_BYTES)
 def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, jsonl, qrels):
     path = write(tmp_path, jsonl, jsonl, qrels)
@@ -314,7 +318,7 @@ def ignoring(read):
         return []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@examples(60)
 @given(
     content=st.binary(max_size=300), cuts=st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=6)), max_size=4)
 )

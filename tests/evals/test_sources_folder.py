@@ -9,7 +9,7 @@ import os
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, RankbookError, UnknownName
@@ -17,6 +17,7 @@ from core.types import Flaw, Row
 from evals.sources import BundledSource, FolderSource, bundled_names, bundled_path
 from evals.sources.front_matter import split_front_matter
 from evals.sources.html_text import html_to_text
+from tests.effort import examples
 
 FRONT = "---\ntitle: Alarms\ndate: 2024-06-11\ntags: [a, b]\n---\n\n# Heading\n\nBody.\n"
 
@@ -163,7 +164,7 @@ FUZZ = st.lists(
 ).map("".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@examples(60)
 @given(
     head=st.sampled_from(["", "---\n"]), text=FUZZ, tail=st.sampled_from(["", "\n---\n"]), raw=st.binary(max_size=20)
 )

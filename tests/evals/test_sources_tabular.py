@@ -11,13 +11,14 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from core.errors import InputError, RankbookError
 from core.types import Flaw, Row
 from evals.sources import ItemColumns, TabularSource
+from tests.effort import examples
 
 
 def table(tmp_path, name: str, content: str | bytes):
@@ -131,7 +132,7 @@ def test_unquoted_tsv_takes_a_lone_quote_as_text(tmp_path):
     assert [row.value.text for row in TabularSource(path=path, quote="").items()] == ['"open', "next"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@examples(60)
 @given(
     name=st.sampled_from(["f.csv", "f.tsv", "f.jsonl", "f.parquet", "f.csv.gz"]),
     header=st.sampled_from([b"", b"id,text\n", b"id\ttext\n", b'{"id": 1, "text": "t"}\n', b"PAR1"]),
@@ -149,7 +150,7 @@ def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, name, header
             assert str(error)  # noqa: PT017
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@examples(50)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20), min_size=1, max_size=5))
 def test_what_json_writes_is_read_back_exactly(tmp_path, texts):
     lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(texts)]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import gzip
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, RankbookError
 from core.types import Flaw, Row
 from evals.sources import TrecSource
 from evals.sources import sgml as sgml_module
+from tests.effort import examples
 
 SGML = """junk before
 <DOC>
@@ -165,7 +166,7 @@ PIECES = st.lists(
 ).map(b"".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@examples(60)
 @given(PIECES)
 def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, content):
     (tmp_path / "f").write_bytes(content)

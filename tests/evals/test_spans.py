@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError
@@ -11,6 +11,7 @@ from evals import metrics, spans
 from evals.labels import Span
 from evals.rankings import Ranked
 from evals.spans import Passage
+from tests.effort import examples
 
 places = st.tuples(st.integers(0, 20), st.integers(1, 8)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 located = st.lists(st.tuples(st.sampled_from("ab"), places), max_size=5)
@@ -29,7 +30,7 @@ def ranking(*passages: Passage) -> Ranked:
     )
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(located, located)
 def test_what_is_held_is_what_counting_single_characters_gives(answers, chunks):
     wanted = {(item, at) for item, place in answers for at in range(*place)}

@@ -110,6 +110,7 @@ def test_the_plan_is_told_before_anything_is_asked(store, loaded, asked):
     assert told.sentences() == [f"{loaded}, 12 queries of 'test': 4 variants -> 2 leg runs"]
 
 
+@pytest.mark.slow
 def test_a_suite_that_is_run_again_asks_no_leg_again_and_scores_the_same(store, loaded, asked):
     given = suite(loaded, asked(labelled()), HYBRID + BM25 + TUNE)
     first, made = run(store, given)
@@ -126,6 +127,7 @@ def test_a_suite_that_is_run_again_asks_no_leg_again_and_scores_the_same(store, 
     assert other.plan == "3 variants -> 3 kept from before"
 
 
+@pytest.mark.slow
 def test_a_point_of_a_grid_that_is_its_base_is_told_and_leaves_the_base_its_name(store, loaded, asked):
     given = suite(loaded, asked(labelled()), HYBRID + '[[grid]]\nbase = "hybrid"\nvary = { "fusion.k" = [60, 9] }\n')
     assert bridge.run(planned(store, given))[0].line == "3 variants (1 alike) -> 2 leg runs"
@@ -147,6 +149,7 @@ def test_scores_are_kept_beside_the_runs_with_intervals_and_by_query(store, load
     assert len(kept["recall@5 interval"]) == 2
 
 
+@pytest.mark.slow
 def test_a_metric_s_value_does_not_hang_on_what_else_is_measured(store, loaded, asked):
     """Chunks are of fewer documents than there are chunks: asked no deeper than the metric, some would be missing."""
     name = asked(labelled())
@@ -193,6 +196,7 @@ def chosen(result):
     return result.results[0].tuned[0].variant.id
 
 
+@pytest.mark.slow
 def test_labels_of_the_reported_split_have_no_say_in_the_weights(store, loaded, asked):
     """Neither other grades there, nor other relevant documents."""
     name = asked(labelled())
@@ -208,6 +212,7 @@ def test_labels_of_the_reported_split_have_no_say_in_the_weights(store, loaded, 
     assert list(tuned[0].values()) != list(tuned[1].values())
 
 
+@pytest.mark.slow
 def test_a_query_of_both_splits_has_no_say_either_and_that_is_said(store, loaded, asked):
     result, _ = run(store, suite(loaded, asked(labelled(shared=True)), HYBRID + TUNE))
     (made,) = result.results[0].tuned
@@ -215,6 +220,7 @@ def test_a_query_of_both_splits_has_no_say_either_and_that_is_said(store, loaded
     assert any("1 queries of 'train' are reported in 'test' too" in note for note in result.results[0].notes)
 
 
+@pytest.mark.slow
 def test_a_reported_query_s_double_under_another_id_has_no_say_either(store, loaded, asked):
     given = labelled()
     doubled = replace(given.queries[0], text=f" {given.queries[1].text.upper()}")
@@ -225,6 +231,7 @@ def test_a_reported_query_s_double_under_another_id_has_no_say_either(store, loa
     assert [query[-3:] for query in made.tuned.surfaces[0].queries] == [f"q{at:02}" for at in range(2, 24, 2)]
 
 
+@pytest.mark.slow
 def test_a_tuned_variant_scores_what_its_surface_said(store, loaded, asked):
     """The legs' rankings that are swept are those that a search has."""
     result, _ = run(store, suite(loaded, asked(labelled()), HYBRID + TUNE))
@@ -247,6 +254,7 @@ def test_too_few_labels_leave_the_tuned_variant_out_and_a_gate_on_it_in_error(st
     assert not result.passed
 
 
+@pytest.mark.slow
 def test_what_a_sweep_comes_to_is_told_in_sentences(store, loaded, asked):
     result, _ = run(store, suite(loaded, asked(labelled()), HYBRID + TUNE))
     tuned = result.results[0].tuned[0].tuned
@@ -268,6 +276,7 @@ def gated(loaded, name, gate, text=HYBRID + BM25):
     return suite(loaded, name, f"{text}[gate]\n{gate}")
 
 
+@pytest.mark.slow
 def test_a_gate_that_nothing_passes_fails_with_what_was_found(store, loaded, asked):
     name = asked(labelled())
     result, _ = run(store, gated(loaded, name, 'minimum = { "ndcg@5" = 1.1 }\n'))
@@ -288,6 +297,7 @@ def pinned(store, run, pin):
     return pin
 
 
+@pytest.mark.slow
 def test_a_pinned_run_over_the_same_data_joins_the_table(store, loaded, asked):
     name, pin = asked(labelled()), some_name()
     first, _ = run(store, suite(loaded, name))
@@ -301,6 +311,7 @@ def test_a_pinned_run_over_the_same_data_joins_the_table(store, loaded, asked):
     bridge.run(run_store.unpin(store, pin))
 
 
+@pytest.mark.slow
 def test_a_pinned_run_over_other_labels_is_never_compared_even_under_a_variant_s_name(store, loaded, asked):
     name, pin = asked(labelled()), some_name()
     first, _ = run(store, suite(loaded, name))
@@ -316,6 +327,7 @@ def test_a_pinned_run_over_other_labels_is_never_compared_even_under_a_variant_s
     bridge.run(run_store.unpin(store, pin))
 
 
+@pytest.mark.slow
 def test_each_collection_has_a_pin_of_its_own_before_the_common_one(store, loaded, asked):
     name, pin = asked(labelled()), some_name()
     board = run(store, suite(loaded, name))[0].results[0].board
@@ -359,6 +371,7 @@ def held(store, one, other, where=None, wanted=None):
     return bridge.run(pair(store, (one, other), where or Where(), wanted))
 
 
+@pytest.mark.slow
 def test_two_kept_runs_are_scored_and_broken_down_in_one_way(store, loaded, asked):
     board = run(store, suite(loaded, asked(labelled())))[0].results[0].board
     found = held(store, board.run("hybrid").id, board.run("words").id, wanted=Wanted(("ndcg@5",)))
@@ -371,6 +384,7 @@ def test_two_kept_runs_are_scored_and_broken_down_in_one_way(store, loaded, aske
         compared(found.board, "ndcg@5", "kinds")
 
 
+@pytest.mark.slow
 def test_runs_made_before_labels_changed_are_refused_and_their_overlap_is_not(store, loaded, asked):
     name = asked(labelled())
     board = run(store, suite(loaded, name))[0].results[0].board
@@ -397,6 +411,7 @@ def test_files_need_a_collection_and_one_run_is_not_held_against_itself(store, l
         held(store, board.run("words").id, board.run("words").id)
 
 
+@pytest.mark.slow
 def test_what_differs_between_runs_is_told_option_by_option(store, loaded, asked):
     board = run(store, suite(loaded, asked(labelled())))[0].results[0].board
     one = board.run("hybrid")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError, UnknownName
@@ -24,6 +24,7 @@ from evals.weights import simplex
 from evals.weights.fusing import Cut, fused
 from evals.weights.surface import Surface
 from evals.weights.sweep import QUERIES, sweep, swept
+from tests.effort import examples
 
 METRICS = ("ndcg@3", "ndcg_exp@3", "mrr@3", "recall@3", "precision@3", "map@5", "hit_rate@2", "ndcg", "ndcg@3:min2")
 LEG = VectorLeg(distance="cosine")
@@ -124,7 +125,8 @@ def _held_against_search(legs: list[LegRankings], split: Split, fusion: Fusion, 
             assert values == pytest.approx(wanted.row(metric), abs=1e-9)
 
 
-@settings(max_examples=25)
+@pytest.mark.slow
+@examples(25)
 @given(given_collection=collections(chunked=False), fusion=fusion, cut=cuts, excluding=st.booleans())
 def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, fusion, cut, excluding):
     legs, split, excluded = given_collection
@@ -132,14 +134,16 @@ def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, 
     _held_against_search(legs, split, fusion, cut)
 
 
-@settings(max_examples=25)
+@pytest.mark.slow
+@examples(25)
 @given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, excluding=st.booleans())
 def test_chunks_are_scored_by_their_items(given_collection, fusion, cut, excluding):
     legs, split, excluded = given_collection
     _held_against_search(legs, split, fusion, replace(cut, excluded=excluded if excluding else None))
 
 
-@settings(max_examples=60)
+@pytest.mark.slow
+@examples(60)
 @given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, top_k=st.integers(1, 4))
 def test_exclusions_are_taken_out_where_the_runner_does_it(given_collection, fusion, cut, top_k):
     """Of a search that was asked for as many results more as the query excludes; also where units are cut before."""

@@ -75,6 +75,7 @@ def shuffled(seed: int, queries: int = 80) -> Surface:
     return sweep(legs, split, LinearFusion(), steps=8)
 
 
+@pytest.mark.slow
 def test_shuffled_labels_show_no_cross_fitted_gain_though_the_in_sample_best_does():
     gains, promises = [], []
     for seed in range(40):

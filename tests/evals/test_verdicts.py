@@ -195,6 +195,7 @@ def share(given: list[Verdict], *wanted: Verdict) -> float:
     return sum(verdict in wanted for verdict in given) / len(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", [50, 200])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_two_equal_systems_are_told_apart_in_one_trial_of_twenty(queries, weighted):
@@ -206,11 +207,13 @@ def test_two_equal_systems_are_told_apart_in_one_trial_of_twenty(queries, weight
     assert share(given, BETTER) == pytest.approx(share(given, WORSE), abs=0.02)
 
 
+@pytest.mark.slow
 def test_by_wilcoxon_too():
     one, other = scores((2, 1000, 60), np.random.default_rng(42))
     assert share(verdicts(one - other, test="wilcoxon"), BETTER, WORSE) == pytest.approx(0.05, abs=0.015)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", ["holm", "bh"])
 def test_among_many_equal_systems_correction_keeps_any_finding_as_rare(correction):
     """Suites of 5 equal systems, 10 pairs: without correction a quarter of them would find something."""
@@ -235,6 +238,7 @@ def test_a_real_difference_is_found_the_surer_the_larger_and_never_the_wrong_way
     assert share(given[2], WORSE) == 0
 
 
+@pytest.mark.slow
 def test_a_tie_is_not_claimed_of_systems_that_differ_by_more():
     random = np.random.default_rng(45)
     noise = random.normal(0, 0.08, (1000, 200))

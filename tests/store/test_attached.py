@@ -552,6 +552,7 @@ def state_of(server: Server, table: str) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_a_role_that_may_only_read_can_search_and_nothing_is_altered(store, server, docs, full, attach, recall):
     role = server.unique("reader")
     server.run("CREATE ROLE {} NOLOGIN", role)
@@ -626,6 +627,7 @@ def test_a_collections_hostile_name_is_only_a_name(store, full, name):
         bridge.run(collections.drop(store, odd))
 
 
+@pytest.mark.slow
 def test_building_aside_again_takes_in_what_changed(store, server, docs, full, attach, recall):
     view = bridge.run(attached.build_aside(store, attach(full)))
     server.run("INSERT INTO {} (id, body) VALUES (7, 'another dog')", docs)
@@ -660,6 +662,7 @@ def test_a_table_that_changed_its_shape_says_so_when_built(store, server, docs, 
         bridge.run(attached.build_aside(store, view))
 
 
+@pytest.mark.slow
 def test_only_one_builds_at_a_time(store, full, attach):
     view = attach(full)
 

@@ -63,6 +63,7 @@ KEPT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", QUARANTINED)
 def test_a_row_that_cannot_be_stored_is_left_out_with_its_place_and_reason(store, name, embedder, case):
     make(store, name, [embedder])
@@ -76,6 +77,7 @@ def test_a_row_that_cannot_be_stored_is_left_out_with_its_place_and_reason(store
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CLEANED)
 def test_a_row_that_can_be_mended_is_stored_mended_and_said_to_be(store, name, embedder, case):
     make(store, name, [embedder])
@@ -90,6 +92,7 @@ def test_a_row_that_can_be_mended_is_stored_mended_and_said_to_be(store, name, e
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", KEPT)
 def test_metadata_of_every_kind_come_back_as_json_has_them(store, name, case):
     make(store, name)
@@ -99,6 +102,7 @@ def test_metadata_of_every_kind_come_back_as_json_has_them(store, name, case):
     assert ingest(store, name, [item]).unchanged == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("empty", ["", " ", "\n\t", "\x00"])
 def test_an_empty_text_is_kept_and_noted(store, name, embedder, empty):
     make(store, name, [embedder])
@@ -108,6 +112,7 @@ def test_an_empty_text_is_kept_and_noted(store, name, embedder, empty):
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [1, ITEMS_A_BATCH - 1, ITEMS_A_BATCH, 3 * ITEMS_A_BATCH])
 def test_a_repeated_id_names_file_and_line_of_the_first_and_the_first_is_kept(store, name, apart):
     make(store, name, chunks={})
@@ -121,6 +126,7 @@ def test_a_repeated_id_names_file_and_line_of_the_first_and_the_first_is_kept(st
     assert query(store, fresh(store, name), "SELECT text FROM {items} WHERE id = 'd00000'") == [(documents(1)[0].text,)]
 
 
+@pytest.mark.slow
 def test_a_repeated_id_of_an_item_that_changed_keeps_the_first_of_the_new(store, name):
     make(store, name)
     ingest(store, name, [Item("a", "old")])
@@ -130,6 +136,7 @@ def test_a_repeated_id_of_an_item_that_changed_keeps_the_first_of_the_new(store,
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_ids_that_only_look_alike_are_different_ids(store, name):
     make(store, name)
     alike = ["a", "A", "a ", " a", "é", "e\u0301", "\u200ba", "%61", "a#0000"]
@@ -174,6 +181,7 @@ async def collections_get(store, name):
     return await collections.get(store, name)
 
 
+@pytest.mark.slow
 def test_a_text_of_more_distinct_words_than_a_tsvector_holds_is_flagged_and_nothing_fails(store, name):
     make(store, name, chunks={}, language="simple")
     endless = " ".join(WORDS[:300_000])
@@ -190,6 +198,7 @@ def test_a_text_of_more_distinct_words_than_a_tsvector_holds_is_flagged_and_noth
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_a_long_text_of_few_words_keeps_them_all_and_is_flagged_as_counted_short(store, name):
     make(store, name, chunks={}, language="simple")
     ingest(store, name, [Item("long", " ".join(WORDS[:500] * 300) + " last")])
@@ -198,6 +207,7 @@ def test_a_long_text_of_few_words_keeps_them_all_and_is_flagged_as_counted_short
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "cut"),
     [
@@ -224,8 +234,10 @@ TREBLED = {
 }
 
 
-@pytest.mark.parametrize("kind", TREBLED)
-@pytest.mark.parametrize("size", [249_000, 260_000, 395_000])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "size"), [*((kind, 395_000) for kind in TREBLED), ("hyphens", 249_000), ("hyphens", 260_000)]
+)
 def test_texts_whose_lexemes_take_more_room_than_themselves_fail_nothing(store, name, kind, size):
     make(store, name, chunks={})
     text = (TREBLED[kind] * 3).encode()[:size].decode(errors="ignore")
@@ -234,6 +246,7 @@ def test_texts_whose_lexemes_take_more_room_than_themselves_fail_nothing(store, 
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_an_endless_title_fails_nothing_either(store, name):
     make(store, name, language="simple")
     title = " ".join(WORDS[:250_000])

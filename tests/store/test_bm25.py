@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bridge
@@ -21,6 +21,7 @@ from core.store import attached
 from core.store.levels import level
 from core.types import Item
 from core.variant import Variant
+from tests.effort import examples
 from tests.store.making import FIXED, fresh, ingest, make, query, some_name
 from tests.store.recalling import asked, ids, plans, said
 
@@ -67,7 +68,8 @@ def in_python(documents: dict[str, list[str]], text: str, k1: float = 1.2, b: fl
 DOCUMENTS = {item.id: item.text.split() for item in corpus()}
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@examples(60)
 @given(
     words=st.lists(st.sampled_from([*WORDS, "unknown"]), min_size=1, max_size=8),
     k1=st.sampled_from([0.0, 0.9, 1.2, 5.0]),
@@ -102,6 +104,7 @@ def test_no_plan_adds_up_to_another_score(store, collection, changed):
     )
 
 
+@pytest.mark.slow
 def test_equal_units_tie_exactly_and_stand_by_id_at_every_cut(store):
     items = [Item(name, "same words here") for name in ("b", "a", "Z", "é", "c", "10", "9")]
     view = collection_of(store, [*items, Item("better", "same same words")])
@@ -110,6 +113,7 @@ def test_equal_units_tie_exactly_and_stand_by_id_at_every_cut(store):
         assert ids(asked(store, view, Bm25Leg(), "same", depth)) == expected
 
 
+@pytest.mark.slow
 def test_statistics_are_right_after_insert_update_and_delete(store):
     items = corpus(40)
     view = collection_of(store, items)
@@ -133,6 +137,7 @@ async def _pruned(store, name, items):
     await Ingest(store, await collections.get(store, name), {}, HashingEmbedder()).run(rows(items), prune=True)
 
 
+@pytest.mark.slow
 def test_chunks_are_ranked_as_units_of_their_own(store):
     view = collection_of(store, [Item("long", " ".join(["wz"] * 8 + ["wa"] * 8))], chunks={"small": FIXED})
     found = asked(store, view, Bm25Leg(), "wz", chunks="small")
@@ -145,6 +150,7 @@ def test_titles_are_searched_too(store):
     assert ids(asked(store, view, Bm25Leg(), "wtitle")) == ["a"]
 
 
+@pytest.mark.slow
 def test_units_that_are_not_posted_yet_are_told_of(store):
     view = collection_of(store, corpus(20))
     assert said(asked(store, view, Bm25Leg(), "wa")) == ""

@@ -196,6 +196,7 @@ def test_turning_its_settings_off_gains_it_nothing(demo, view):
     assert refused(demo, "RESET ALL", "RESET ROLE", f'DELETE FROM "{view.namespace}".items') is REFUSED
 
 
+@pytest.mark.slow
 def test_another_collection_cannot_even_be_read(store, demo):
     other = collection(store)
     assert refused(demo, f'SELECT * FROM "{other.namespace}".items') is REFUSED
@@ -322,6 +323,7 @@ def elsewhere(store, admin) -> Iterator[str]:
     admin.execute(f"DROP ROLE {owner}")
 
 
+@pytest.mark.slow
 def test_where_no_role_may_be_made_the_demo_says_what_to_run_and_that_is_enough(store, admin, elsewhere, monkeypatch):
     async def work() -> None:
         async with await Store.open(elsewhere, chains=[evals_chain]) as owner:
@@ -369,6 +371,7 @@ def test_an_owner_who_may_make_roles_and_is_no_superuser_sets_it_up_alone(store,
     bridge.run(work())
 
 
+@pytest.mark.slow
 def test_on_a_server_that_asks_for_passwords_the_role_has_one(store, admin, elsewhere):
     """It follows from the owner's, so that two demos at once agree on it."""
     parts = conninfo.conninfo_to_dict(elsewhere)

@@ -124,6 +124,7 @@ def test_the_number_of_shards_is_the_one_that_somebody_set(other):
     assert other.run("SELECT DISTINCT shards FROM standin.pg_dist_partition WHERE partkey IS NOT NULL") == [(16,)]
 
 
+@pytest.mark.slow
 def test_a_collection_from_before_the_cluster_stays_whole(store):
     if not making.is_superuser(store):
         pytest.skip("makes a database with a catalogue that looks like Citus, which takes a superuser")
@@ -159,6 +160,7 @@ def test_a_cluster_without_a_node_for_shards_says_how_to_add_one(other):
     assert found is None
 
 
+@pytest.mark.slow
 def test_ids_that_no_unique_key_keeps_apart_are_still_kept_apart_and_verified(cluster, name):
     view = make(cluster, name)
     items = documents(8)

@@ -128,6 +128,7 @@ except ConnectionFailed as error:
 """
 
 
+@pytest.mark.slow
 def test_without_what_windows_lacks_a_server_of_ones_own_is_still_asked():
     environment = {**os.environ, "RANKBOOK_DSN": f"postgresql://user:{SECRET}@127.0.0.1:1/db"}
     command = [sys.executable, "-c", ELSEWHERE]
@@ -255,6 +256,7 @@ def test_a_role_that_may_create_nothing_is_told_what_to_run(store, owner, elsewh
     assert "vector" in capabilities.missing
 
 
+@pytest.mark.slow
 def test_without_pgvector_the_other_legs_work_and_the_vector_leg_says_what_to_run(store, owner, elsewhere):
     database, role = elsewhere
     with owner() as connection:
@@ -312,6 +314,7 @@ def test_a_store_error_is_what_all_of_them_are():
     assert issubclass(MissingCapability, StoreError)
 
 
+@pytest.mark.slow
 def test_making_and_ingesting_work_over_a_dsn_as_over_the_embedded_server(store, owner, elsewhere):
     database, role = elsewhere
     with owner(database) as connection:

@@ -24,6 +24,7 @@ def model(name) -> HashingEmbedder:
     return HashingEmbedder(name=name)
 
 
+@pytest.mark.slow
 def test_ingesting_again_embeds_nothing(store, name, model):
     make(store, name, [model])
     first = ingest(store, name, documents(10), [model])
@@ -33,6 +34,7 @@ def test_ingesting_again_embeds_nothing(store, name, model):
     assert model.texts == []
 
 
+@pytest.mark.slow
 def test_dropping_a_collection_and_adding_it_again_embeds_nothing(store, name, model):
     make(store, name, [model])
     ingest(store, name, documents(10), [model])
@@ -45,6 +47,7 @@ def test_dropping_a_collection_and_adding_it_again_embeds_nothing(store, name, m
     assert contents(store, name) == before
 
 
+@pytest.mark.slow
 def test_a_changed_document_embeds_only_its_changed_chunks(store, name, model):
     make(store, name, [model])
     words = [f"word{number}" for number in range(40)]
@@ -66,6 +69,7 @@ def test_equal_texts_in_one_batch_are_embedded_once(store, name, model):
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_another_model_has_a_cache_of_its_own_and_forgetting_empties_one_alone(store, name, model):
     other = HashingEmbedder(8, name=name)
     make(store, name, [model, other])
@@ -94,6 +98,7 @@ def test_the_cache_gives_back_the_very_vectors_in_the_order_asked_for(store, mod
     assert none.shape == (0, model.dimension)
 
 
+@pytest.mark.slow
 def test_two_that_embed_the_same_texts_in_opposite_order_do_not_lock_each_other_out(store, name):
     async def both():
         for attempt in range(10):
@@ -104,6 +109,7 @@ def test_two_that_embed_the_same_texts_in_opposite_order_do_not_lock_each_other_
     bridge.run(both())
 
 
+@pytest.mark.slow
 def test_a_second_chunk_set_added_later_equals_one_made_at_first(store, name, model):
     items = documents(ITEMS_A_BATCH + 40)
     make(store, name, [model], {"small": FIXED})
@@ -123,6 +129,7 @@ def test_a_second_chunk_set_added_later_equals_one_made_at_first(store, name, mo
     assert contents(store, name) == contents(store, at_first)
 
 
+@pytest.mark.slow
 def test_a_second_model_added_later_equals_one_there_at_first(store, name, model):
     items = documents(UNITS_A_BACKFILL // 2 + 30)
     other = HashingEmbedder(8, name=name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from sqlalchemy import text as sql
 
@@ -25,6 +25,7 @@ from core.store import attached, collections
 from core.store.attached import AttachedTable
 from core.types import Item
 from core.variant import Variant
+from tests.effort import examples
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, fresh, ingest, make, query, some_name
 
@@ -173,6 +174,7 @@ def test_a_document_below_the_depth_is_told_its_rank_and_comes_in_at_that_depth(
     assert value_of(account, "bm25.depth") == standing.rank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["vector", "bm25", "fulltext", "trigram", "fuzzy"])
 def test_the_rank_however_deep_is_that_of_the_whole_ranking(told, context, kind):
     shallow = told("doc30", {"leg": [leg(kind, depth=1)], "top_k": 1}).standings[0]
@@ -327,6 +329,7 @@ def test_a_rerank_that_cuts_it_off_is_told_with_its_own_reason(told):
     assert value_of(account, "rerank") is None
 
 
+@pytest.mark.slow
 def test_a_rerank_that_drops_low_scores_is_told_with_its_own_reason(told):
     rerank = {"method": "score", "min_score": 0.99}
     account = told("doc09", {"leg": [leg("bm25")], "top_k": 30, "rerank": rerank})
@@ -435,6 +438,7 @@ def test_a_late_chunk_over_its_items_cap_comes_in_with_a_higher_cap(told, contex
     assert value_of(account, "late.per_item_cap") == 2
 
 
+@pytest.mark.slow
 def test_a_late_chunk_beyond_the_number_of_chunks_comes_in_with_more(told, context):
     every = _evidence(context, "lamp", top_k_chunks=99)
     account = told(every[6], {**LATE, "top_k": 60, "leg": [leg("bm25")]})
@@ -442,6 +446,7 @@ def test_a_late_chunk_beyond_the_number_of_chunks_comes_in_with_more(told, conte
     assert value_of(account, "late.top_k_chunks") == 7
 
 
+@pytest.mark.slow
 def test_a_late_chunk_whose_item_was_not_found_is_followed_to_its_item(told):
     account = told("doc30#0000", {**LATE, "leg": [leg("bm25", depth=2)], "top_k": 60})
     assert account.loss.stage == "recall"
@@ -475,6 +480,7 @@ def theirs(store):
     bridge.run(clean())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("trigrams")
 def test_a_row_of_an_attached_table_is_explained_like_any_document(told, theirs):
     legs = [leg("bm25", depth=3), leg("fulltext", depth=3), leg("trigram", depth=3)]
@@ -565,6 +571,7 @@ class Served(HashingEmbedder):
         self.model = f"openai:m[{host}]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "document", "costly", "tried"),
     [
@@ -645,7 +652,8 @@ a_variant = some.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@examples(6)
 @given(
     options=a_variant,
     document=some.sampled_from([item.id for item in ITEMS] + ["long"]),

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql
@@ -22,6 +22,7 @@ from core.legs import PreparedQuery, legs
 from core.store import attached
 from core.store.levels import item_field, level
 from core.types import Item
+from tests.effort import examples
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, explain, fresh, ingest, make, some_name
 
@@ -264,7 +265,7 @@ def _holds(value: Any, how: str, wanted: Any) -> bool:
     return judged
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(written=FILTERS)
 def test_the_server_and_python_agree_on_every_filter(store, collection, written):
     made = filter_from(written)
@@ -366,6 +367,7 @@ def test_columns_of_an_attached_table_are_filtered_in_their_own_types(store, col
     assert found(store, columns, legs["fulltext"](), written) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["json", "jsonb"])
 def test_a_json_column_of_an_attached_table_is_filtered_as_our_own_is(store, theirs, kind):
     view = attach(store, theirs(kind), "meta")

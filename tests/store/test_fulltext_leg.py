@@ -135,6 +135,7 @@ def test_without_the_extension_unaccent_says_what_to_run(store, collection):
     assert ids(asked(store, collection, FulltextLeg(), "café", change=without)) == ["accent"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", ["items", "small"])
 def test_a_pool_that_holds_every_match_changes_nothing_but_the_note(store, chunks):
     name = some_name()
@@ -156,6 +157,7 @@ def test_a_pool_is_left_alone_by_modes_that_want_all_words(store, collection):
     )
 
 
+@pytest.mark.slow
 def test_a_pool_obeys_a_filter(store):
     name = some_name()
     make(store, name)
@@ -212,6 +214,7 @@ def every_match_ranked(level):
     return replace(level, lexicon=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [*SOME_OPTIONS, *OTHER_OPTIONS])
 @pytest.mark.parametrize("chunks", ["items", "small"])
 def test_leaving_out_what_cannot_be_among_the_first_changes_nothing(store, many, options, chunks):
@@ -254,6 +257,7 @@ def test_titles_and_the_units_left_are_found_by_their_indexes(store, many):
     assert "lexemes_0_item_key_key" in plan
 
 
+@pytest.mark.slow
 def test_postings_that_lag_behind_and_titles_without_an_index_are_not_asked(store):
     name, words = some_name(), "common title " + " ".join(f"word{number}" for number in range(9))
     make(store, name, chunks={})
@@ -286,6 +290,7 @@ def test_of_a_long_query_cover_density_reads_the_beginning_in_whole_words_and_sa
     assert said(asked(store, collection, FulltextLeg(mode="any"), f"{beginning}{'night ' * 3000}")) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "between"), [("any", " "), ("web", " or ")])
 def test_the_longest_query_by_cover_density_is_answered_soon(store, mode, between):
     name = some_name()

@@ -46,6 +46,7 @@ def unique(name: str) -> str:
     return f"{name} {uuid.uuid4().hex[:4]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_hostile_name_goes_through_create_ingest_search_and_drop(store, embedder, hostile):
     name = unique(hostile)
@@ -85,6 +86,7 @@ def test_a_name_that_cannot_be_seen_is_refused_with_the_reason(store, refused):
     assert schemas(store) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letter", ["a", "é", "漢", "🦊"])
 def test_the_limit_is_counted_in_bytes_and_names_up_to_it_stay_apart(store, letter):
     room = 61 - 5

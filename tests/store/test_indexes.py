@@ -95,6 +95,7 @@ def test_a_distance_that_the_index_does_not_order_by_is_searched_without_it(stor
     assert len(found) == 10
 
 
+@pytest.mark.slow
 def test_a_half_precision_index_is_used_and_exact_search_still_reads_full_precision(store, name, embedder):
     make(store, name, [embedder], index="halfvec")
     ingest(store, name, documents(100), [embedder])
@@ -107,6 +108,7 @@ def test_a_half_precision_index_is_used_and_exact_search_still_reads_full_precis
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dimension", "index", "built"), [(2000, "vector", True), (2001, "vector", False), (2001, "halfvec", True)]
 )
@@ -188,6 +190,7 @@ class Watching:
             )
 
 
+@pytest.mark.slow
 def test_a_few_indexes_are_built_at_once_and_share_what_the_server_allows_one(store, name, embedder, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     make(store, name, [embedder])
@@ -276,6 +279,7 @@ def test_a_build_that_nobody_watches_takes_no_connection_to_tell_of_itself(store
     assert looks == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(TEST_DSN is not None, reason="a server of one's own has the memory that it was given")
 def test_a_graph_is_given_the_memory_that_it_takes_on_our_own_server(store, name, graph):
     view = fresh(store, name)
@@ -292,6 +296,7 @@ def test_a_graph_is_given_the_memory_that_it_takes_on_our_own_server(store, name
     assert size > 500_000
 
 
+@pytest.mark.slow
 def test_the_planner_is_told_whenever_something_was_loaded(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(5), [embedder])
@@ -317,6 +322,7 @@ def mark_loaded(store, name):
     bridge.run(work())
 
 
+@pytest.mark.slow
 def test_a_field_that_comes_later_is_indexed_unless_values_there_are_too_long(store, name):
     make(store, name, [], fields=["kind"])
     long = "".join(chr(code) for code in np.random.default_rng(7).integers(0x4E00, 0x9FFF, 3000))
@@ -330,6 +336,7 @@ def test_a_field_that_comes_later_is_indexed_unless_values_there_are_too_long(st
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_an_index_that_is_missing_is_built_by_the_next_ingest(store, name, embedder):
     view = make(store, name, [embedder])
     ingest(store, name, documents(5), [embedder])
@@ -351,6 +358,7 @@ def test_the_planner_knows_the_tables_after_an_ingest(store, collection):
     assert query(store, collection, statement, namespace=f'"{collection.namespace}"') == []
 
 
+@pytest.mark.slow
 def test_collections_of_different_dimensions_live_side_by_side(store):
     """The table of vectors number 1 has another width in each of them."""
     views = {}
@@ -371,6 +379,7 @@ def test_without_trigrams_on_the_server_no_trigram_index_is_wanted(collection):
     assert "lexemes_1_tsv_gin" in names
 
 
+@pytest.mark.slow
 def test_a_long_value_in_an_indexed_field_costs_its_row_alone(store, name):
     make(store, name, [], fields=["tag"])
     rng = np.random.default_rng(7)

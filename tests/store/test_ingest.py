@@ -6,12 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import threading
-from pathlib import Path
 
-import numpy as np
 import pytest
 from sqlalchemy import func, select
 
@@ -24,8 +20,8 @@ from core.store.ingest import Ingest
 from core.store.levels import level
 from core.store.progress import Step
 from core.store.schema import Item as StoredItem
-from core.types import Item, Place, Row
-from tests.fakes import HashingEmbedder, rows, words
+from core.types import Item
+from tests.fakes import HashingEmbedder, rows
 from tests.store.making import (
     FAMILY,
     complete,
@@ -46,6 +42,7 @@ def stored_ids(store, name) -> set[str]:
     return {row[0] for row in query(store, fresh(store, name), "SELECT id FROM {items}")}
 
 
+@pytest.mark.slow
 def test_added_changed_unchanged_and_pruned_are_counted_and_leave_the_collection_whole(store, name, embedder):
     make(store, name, [embedder])
     first = documents(10)
@@ -66,6 +63,7 @@ def test_added_changed_unchanged_and_pruned_are_counted_and_leave_the_collection
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"text": "b"}, {"title": "t"}, {"metadata": {"a": 2}}, {"metadata": {}}])
 def test_whatever_changes_in_a_document_counts_as_a_change(store, name, changed):
     make(store, name)
@@ -75,6 +73,7 @@ def test_whatever_changes_in_a_document_counts_as_a_change(store, name, changed)
     assert ingest(store, name, [Item(**{**whole, **changed})]).unchanged == 1
 
 
+@pytest.mark.slow
 def test_a_changed_document_replaces_everything_derived_from_it(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(8), [embedder])
@@ -87,6 +86,7 @@ def test_a_changed_document_replaces_everything_derived_from_it(store, name, emb
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_words_that_no_document_holds_any_more_are_forgotten(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(5), [embedder])
@@ -97,6 +97,7 @@ def test_words_that_no_document_holds_any_more_are_forgotten(store, name, embedd
         assert "unique4" not in lexemes
 
 
+@pytest.mark.slow
 def test_pruning_leaves_what_a_smaller_source_would_have_made(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(20), [embedder])
@@ -107,6 +108,7 @@ def test_pruning_leaves_what_a_smaller_source_would_have_made(store, name, embed
     assert contents(store, name) == contents(store, other)
 
 
+@pytest.mark.slow
 def test_a_source_that_fails_half_way_prunes_nothing_and_the_next_run_works(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(10), [embedder])
@@ -133,6 +135,7 @@ class Failing(HashingEmbedder):
         return await super().embed(texts, purpose)
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_half_way_is_reported_as_itself_and_the_next_run_finishes(store, name):
     failing, embedder = Failing(name=name), HashingEmbedder(name=name)
     make(store, name, [embedder])
@@ -146,6 +149,7 @@ def test_a_model_that_fails_half_way_is_reported_as_itself_and_the_next_run_fini
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_an_ingest_that_is_cancelled_can_be_run_again_at_once(store, name, embedder):
     make(store, name, [embedder])
     reached = threading.Event()
@@ -194,6 +198,7 @@ def running(store, name, embedder):
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_a_second_ingest_of_the_same_collection_is_refused_in_one_sentence(store, name, embedder, running):
     with pytest.raises(StoreError, match=r"^Another process is loading the collection .* Wait until it is done.$"):
         ingest(store, name, documents(3), [embedder])
@@ -214,6 +219,7 @@ def test_nothing_is_added_or_dropped_beside_an_ingest_which_would_not_know_of_it
             bridge.run(attempt())
 
 
+@pytest.mark.slow
 def test_readers_meet_whole_documents_only_while_an_ingest_goes_on(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(200), [embedder])
@@ -256,6 +262,7 @@ def test_readers_meet_whole_documents_only_while_an_ingest_goes_on(store, name, 
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_an_ingest_that_was_prepared_before_another_one_ran_gives_no_key_twice(store, name, embedder):
     make(store, name, [embedder])
     prepared = loader(store, name, [embedder])
@@ -274,6 +281,7 @@ def test_a_set_added_after_an_ingest_was_prepared_is_not_passed_over_in_silence(
         bridge.run(prepared.run(rows(documents(5))))
 
 
+@pytest.mark.slow
 def test_keys_are_never_given_again_after_deletes(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(5), [embedder])
@@ -287,6 +295,7 @@ def test_keys_are_never_given_again_after_deletes(store, name, embedder):
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_parents_are_stored_and_neither_embedded_nor_in_the_lexemes(store, name, embedder):
     make(store, name, [embedder], {"family": FAMILY})
     ingest(store, name, documents(6), [embedder])
@@ -316,6 +325,7 @@ async def recalled(store, view, leg, text):
         return [each.id for each in await leg.recall(connection, where, PreparedQuery(text), 1000)]
 
 
+@pytest.mark.slow
 def test_the_version_moves_with_every_change_and_with_nothing_else(store, name, embedder):
     make(store, name, [embedder])
     versions = []
@@ -348,6 +358,7 @@ def test_a_writer_at_work_is_seen_and_one_that_is_done_is_not(store, name, embed
     running.go.set()
 
 
+@pytest.mark.slow
 def test_doctor_tells_a_collection_whose_loading_was_interrupted(store, name, embedder):
     make(store, name, [embedder])
     ingest(store, name, documents(3), [embedder])
@@ -385,6 +396,7 @@ def test_sets_that_are_added_from_the_same_look_at_a_collection_get_keys_of_thei
         bridge.run(collections.add_chunk_set(store, view, "late", {"kind": "none"}))
 
 
+@pytest.mark.slow
 def test_progress_tells_steps_that_end_at_their_total(store, name, embedder):
     make(store, name, [embedder])
     steps: list[Step] = []
@@ -400,6 +412,7 @@ def test_progress_tells_steps_that_end_at_their_total(store, name, embedder):
     assert set(report.seconds) == {"load", "backfill", "texts", "indexes"}
 
 
+@pytest.mark.slow
 def test_what_is_embedded_afterwards_is_told_with_what_is_left(store, name, embedder):
     make(store, name)
     ingest(store, name, documents(700))
@@ -423,6 +436,7 @@ def test_a_total_that_was_too_low_is_corrected_on_the_way(store, name, embedder)
     assert all(total is not None and done <= total for done, total in told)
 
 
+@pytest.mark.slow
 def test_an_empty_source_makes_an_empty_collection_that_can_be_searched(store, name, embedder):
     view = make(store, name, [embedder], {"family": FAMILY})
     assert not ingest(store, name, [], [embedder]).touched
@@ -430,45 +444,3 @@ def test_an_empty_source_makes_an_empty_collection_that_can_be_searched(store, n
     assert wrong(store, name) == {}
     for leg in (legs["fulltext"](), legs["trigram"]()):
         assert bridge.run(recalled(store, view, leg, "anything")) == []
-
-
-class Enough(Exception):
-    """Ends a source early: what would follow is not what is measured."""
-
-
-class Blind:
-    """A model that neither looks at texts nor remembers them."""
-
-    model, dimension = "blind", 2
-
-    async def embed(self, texts, purpose="document"):
-        return np.ones((len(texts), 2), dtype=np.float32)
-
-    def tokenize(self, text):
-        return words(text)
-
-
-@pytest.mark.slow
-def test_memory_stays_flat_however_long_the_source_is(store, name):
-    """200,000 rows of which the first fill pools and caches: what comes after must not add up."""
-    make(store, name, [Blind()], {})
-    seen: list[int] = []
-
-    def stream():
-        for number in range(200_000):
-            if number in {80_000, 199_999}:
-                gc.collect()
-                seen.append(resident_bytes())
-            yield Row(Item(f"i{number}", f"w{number % 50}"), Place("generated", number))
-        raise Enough
-
-    with pytest.raises(Enough):
-        bridge.run(loader(store, name, [Blind()]).run(stream()))
-    assert len(stored_ids(store, name)) > 195_000
-    assert seen[1] - seen[0] < 6 * 2**20
-    bridge.run(collections.drop(store, name))
-
-
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

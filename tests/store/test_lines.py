@@ -114,6 +114,7 @@ def test_a_query_that_the_server_refuses_leaves_the_line_as_good_as_new(store, v
     assert before.found == after.found != ()
 
 
+@pytest.mark.slow
 def test_a_query_that_is_cancelled_leaves_it_so_too_and_its_statement_ends(store, view):
     def slow(connection, cursor, statement, values, *_):
         if "endless" in str(values):
@@ -135,6 +136,7 @@ def test_a_query_that_is_cancelled_leaves_it_so_too_and_its_statement_ends(store
         event.remove(store.engine.sync_engine, "before_cursor_execute", slow)
 
 
+@pytest.mark.slow
 def test_a_leg_that_is_not_there_is_told_and_the_line_serves_another(store):
     name = some_name()
     make(store, name, [])

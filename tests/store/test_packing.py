@@ -245,6 +245,7 @@ def test_no_hits_make_an_empty_pack(packed):
 ORDER_OF_GOING = ["neighbour", "sibling", "parent", "primary"]
 
 
+@pytest.mark.slow
 def test_under_a_shrinking_budget_neighbours_go_first_then_siblings_parents_and_primaries_from_the_end(packed, hits):
     several = hits(child(3, 2), child(1, 0), child(2, 2), child(4, 1))
     everything = packed(several)

@@ -169,6 +169,7 @@ def test_a_text_without_pages_has_no_adjacent_ones(ask, around):
     assert around("headings", everything, 9, 9).neighbours == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nearest", [1, 2])
 def test_only_so_many_of_the_nearest_are_fetched(around, nearest):
     every, some = around("pages", of_paged(4, 7), 9, 9), around("pages", of_paged(4, 7), nearest, nearest)

@@ -281,6 +281,7 @@ def test_the_store_answers_as_before_after_a_cancelled_search(ask, store, view, 
     assert ranked(ask()) == ranked(before)
 
 
+@pytest.mark.slow
 def test_a_deadline_ends_a_search_and_its_statement(store, view, running):
     variant, mark = sleeping()
     context = RequestContext(store, view, Resources(embedder=lambda _: EMBEDDER), deadline=0.3)
@@ -329,6 +330,7 @@ def test_where_no_leg_is_available_the_search_fails_with_its_reason(ask):
         ask(legs=(Unavailable(label="a"), Unavailable(label="b")))
 
 
+@pytest.mark.slow
 def test_without_embeddings_words_alone_are_searched(store):
     bare = _made(store, QUIET, embedders=())
     found = bridge.run(search(RequestContext(store, bare), "lamp", Variant(legs=(VectorLeg(), FulltextLeg()))))
@@ -336,6 +338,7 @@ def test_without_embeddings_words_alone_are_searched(store):
     assert any("has no embeddings" in note for note in found.trace.notes)
 
 
+@pytest.mark.slow
 def test_vectors_of_another_server_than_the_address_says_are_not_asked_by_its_model(store, monkeypatch):
     """`openai:m` without a server was made by OpenAI itself; a model of that name elsewhere is another one."""
     monkeypatch.setenv("RANKBOOK_EMBEDDING_URL", "http://127.0.0.1:9/v1")
@@ -399,6 +402,7 @@ def test_a_filter_that_leaves_nothing_is_told(ask):
 # -- legs run side by side, determinism ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_legs_run_side_by_side(context):
     mark = some_name().split()[1]
     both = Variant(legs=tuple(Sleeping(label=label, mark=mark, seconds=0.5) for label in "ab"))
@@ -406,6 +410,7 @@ def test_legs_run_side_by_side(context):
     assert found.trace.milliseconds < 900
 
 
+@pytest.mark.slow
 def test_thousands_of_equal_scores_keep_the_order_they_came_in_then_id(store):
     equal = _made(store, EQUAL)
     context = RequestContext(store, equal, Resources(embedder=lambda _: EMBEDDER))

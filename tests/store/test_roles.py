@@ -289,6 +289,7 @@ def test_what_a_reader_evaluates_is_held_in_memory_and_nothing_of_it_is_kept(sto
 # -- editors -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_an_editor_makes_readers_can_read_at_once_and_the_owner_can_drop(store, stores):
     made = collection(stores[EDITOR])
     for role in roles.READERS:
@@ -298,6 +299,7 @@ def test_what_an_editor_makes_readers_can_read_at_once_and_the_owner_can_drop(st
     assert bridge.run(collections.find(store, made.name)) is None
 
 
+@pytest.mark.slow
 def test_what_the_owner_makes_readers_can_read_and_editors_change_after_the_next_look(store, stores):
     made = collection(store)
     assert said(stores[VIEWER], f'SELECT * FROM "{made.namespace}".items') is REFUSED
@@ -308,6 +310,7 @@ def test_what_the_owner_makes_readers_can_read_and_editors_change_after_the_next
     bridge.run(collections.drop(stores[EDITOR], made.name))
 
 
+@pytest.mark.slow
 def test_a_collection_that_is_being_written_is_handed_over_later_and_read_at_once(store, stores):
     made = collection(store)
 
@@ -386,6 +389,7 @@ def elsewhere(store) -> Iterator[str]:
             admin.execute(f"DROP ROLE IF EXISTS {role}")
 
 
+@pytest.mark.slow
 def test_an_owner_who_is_no_superuser_sets_all_up_and_keeps_all_rights(store, elsewhere):
     user = conninfo.conninfo_to_dict(elsewhere)["user"]
     with psycopg.connect(store.server.conninfo(), autocommit=True) as admin:
@@ -420,6 +424,7 @@ def test_where_no_role_may_be_made_it_says_what_to_run(elsewhere):
         bridge.run(owner.close())
 
 
+@pytest.mark.slow
 def test_a_collection_whose_mapping_is_the_null_of_json_is_granted_like_any_other(store, stores):
     made = collection(store)
 

@@ -226,6 +226,7 @@ def test_a_collection_made_by_a_newer_rankbook_is_refused_in_a_sentence(store, n
         on(store, lambda each: each.execute(statement, {"revision": known}))
 
 
+@pytest.mark.slow
 def test_an_older_collection_is_upgraded_when_it_is_found(store, name):
     view = make(store, name, chunks={})
     ingest(store, name, [Item("a", "text")])
@@ -281,6 +282,7 @@ bridge.run(store.close())
 """
 
 
+@pytest.mark.slow
 def test_several_processes_that_migrate_at_once_all_arrive(database):
     command = [sys.executable, "-c", OPENS.format(repository=str(REPOSITORY), dsn=database)]
     started = [

@@ -92,6 +92,7 @@ def test_a_row_tells_what_each_leg_has_to_do_with_it(store, collection):
         assert (row["item_id"], row["title"], row["text"]) == (hit.item_id, hit.title, hit.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("legs", [[VECTOR, ANY], [BM25, TRIGRAM], [FUZZY, VECTOR, BM25], [TRIGRAM]])
 @pytest.mark.parametrize("fusion", [{"method": "rrf"}, {"method": "linear"}, {"method": "linear", "normalize": "sum"}])
 def test_thousands_of_ties_come_in_one_order(store, tied, legs, fusion):
@@ -122,6 +123,7 @@ def test_of_a_long_query_the_statement_reads_by_cover_density_what_the_pipeline_
     assert "first 1,000 characters" in exported(store, collection, chosen).statement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ['x"; DROP SCHEMA y; --', "a[b]c %s :d $1", "items", "Ünï : {0}", "a  ( 'b"])
 def test_hostile_collection_names_are_only_names(store, name):
     view = made(store, f"{name} {some_name()[-6:]}", documents(8), fields=["it's", "$1"])
@@ -219,6 +221,7 @@ def test_it_names_indexes_that_are_there(store, collection, leg):
     assert "$" not in " ".join(made.indexes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "legs"),
     [
@@ -260,6 +263,7 @@ def test_options_are_in_the_statement(store, collection, options, legs):
     assert exported(store, collection, chosen, query=QUERY).statement != exported(store, collection, plain).statement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["halfvec", "bit"])
 def test_other_indexes_of_vectors(store, index):
     name = some_name()
@@ -270,6 +274,7 @@ def test_other_indexes_of_vectors(store, index):
     assert by_sql(store, view, chosen, "word5 unique7") == by_pipeline(store, view, chosen, "word5 unique7") != []
 
 
+@pytest.mark.slow
 def test_a_leg_that_is_not_there_is_left_out_as_in_the_pipeline(store):
     view = made_without_vectors(store)
     chosen = variant(VECTOR, ANY, chunks="items")

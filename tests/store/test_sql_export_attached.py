@@ -80,6 +80,7 @@ def mine(tmp_path):
     return str(path)
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_statement_with_parameters_or_filled_in(named, mine):
     plain = CliRunner().invoke(app, ["sql", mine, "--collection", named])
     filled = CliRunner().invoke(app, ["sql", mine, "-c", named, "--query", "it's common"])

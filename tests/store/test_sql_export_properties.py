@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bridge
@@ -17,11 +17,12 @@ from core.legs import PreparedQuery
 from core.sql_export.layout import laid_out
 from core.store.levels import level
 from core.types import Item
+from tests.effort import examples
 from tests.store.exporting import EMBEDDER, by_pipeline, by_sql, variant, vector_of
 from tests.store.making import FAMILY, fresh, ingest, make, some_name
 
 WORDS = ["hub", "reset", "late", "fee", "invoice", "battery", "screen", "the", "of", "hubs", "fees", "lamp"]
-SOME = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+SOME = examples(40)
 
 
 def corpus():
@@ -87,6 +88,7 @@ def leg_of(drawn, at):
     return {"kind": kind, "label": f"leg {at}", "weight": drawn["weight"], **given_depth, **extra}
 
 
+@pytest.mark.slow
 @SOME
 @given(legs=st.lists(LEGS, min_size=1, max_size=4), fusion=RRF | LINEAR, options=OPTIONS, query=QUERIES)
 def test_a_random_variant_gives_the_same_ranking_to_the_last_bit(store, collection, legs, fusion, options, query):
@@ -94,6 +96,7 @@ def test_a_random_variant_gives_the_same_ranking_to_the_last_bit(store, collecti
     assert by_sql(store, collection, chosen, query) == by_pipeline(store, collection, chosen, query)
 
 
+@pytest.mark.slow
 @SOME
 @given(legs=st.lists(LEGS, min_size=1, max_size=3), options=OPTIONS, most=st.integers(1, 4), query=QUERIES)
 def test_a_cap_per_item_keeps_the_same_chunks_in_the_statement(store, collection, legs, options, most, query):
@@ -102,6 +105,7 @@ def test_a_cap_per_item_keeps_the_same_chunks_in_the_statement(store, collection
     assert by_sql(store, collection, chosen, query) == by_pipeline(store, collection, chosen, query)
 
 
+@pytest.mark.slow
 @SOME
 @given(
     mode=st.sampled_from(["web", "plain", "any"]),

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from psycopg import sql
 from sqlalchemy import text
@@ -43,6 +43,7 @@ from evals.query_sets import Labelled
 from evals.rankings import Ranked
 from evals.running import run_store
 from evals.runs import Run, Subject
+from tests.effort import examples
 from tests.fakes import HashingEmbedder
 from tests.store.exporting import RESOURCES, rows
 from tests.store.making import FIXED, fresh, ingest, make, some_name
@@ -277,6 +278,7 @@ def raw(store: Store, statement: sql.Composed) -> None:
 REFUSED = {"a strict query", "the configuration of a language"}  # where not every text has a meaning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", PLACES)
 def test_text_that_is_sql_is_taken_as_text_or_refused_and_runs_nowhere(ground: Ground, where: str) -> None:
     for attempt in ATTEMPTS.values():
@@ -287,6 +289,7 @@ def test_text_that_is_sql_is_taken_as_text_or_refused_and_runs_nowhere(ground: G
     assert_sings(ground.store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", ["an identifier's quote", "the driver's marks"])
 def test_names_that_are_sql_name_a_collection_its_chunk_set_and_its_field(ground: Ground, attempt: str) -> None:
     named = ATTEMPTS[attempt][:50]
@@ -301,6 +304,7 @@ def test_names_that_are_sql_name_a_collection_its_chunk_set_and_its_field(ground
     assert_sings(ground.store)
 
 
+@pytest.mark.slow
 def test_ids_titles_texts_and_metadata_that_are_sql_come_back_as_they_are(ground: Ground) -> None:
     every = list(ATTEMPTS.values())
     items = [Item(each, f"{each} hostile", each, {each: each, "list": [each, {each: 1}]}) for each in every]
@@ -334,12 +338,7 @@ def test_an_attempt_would_succeed_where_text_is_put_into_a_statement_as_it_is(gr
     assert run(ground.store, f"SELECT to_regclass('public.{CANARY}2') IS NULL") == [(True,)]
 
 
-QUIET = settings(
-    max_examples=12,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+QUIET = examples(12)
 PIECES = st.sampled_from(
     [
         "'",
@@ -371,6 +370,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
+@pytest.mark.slow
 @QUIET
 @given(hostile=TEXTS)
 @example(hostile="cat & 'mat")

@@ -47,6 +47,7 @@ def test_a_plan_that_is_not_measured_ran_nothing(context):
     assert "actual" not in found.plan
 
 
+@pytest.mark.slow
 def test_a_statement_that_takes_too_long_is_stopped_and_said_to_be(context):
     async def while_locked():
         async with context.store.begin(context.view.namespace) as connection:

@@ -88,6 +88,7 @@ def test_a_query_of_stop_words_finds_nothing_and_says_so(store, collection):
     assert "stop words" in said(found)
 
 
+@pytest.mark.slow
 def test_stop_words_are_those_of_the_collections_language(store):
     name = some_name()
     make(store, name, language="german")

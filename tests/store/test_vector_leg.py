@@ -140,6 +140,7 @@ def test_measured_recall_at_the_defaults_is_high(store, indexed):
     assert np.mean(bridge.run(work())) >= 0.98
 
 
+@pytest.mark.slow
 def test_few_bits_to_choose_from_cost_recall(store):
     view = collection_of(store, "bit")
     found = {
@@ -162,6 +163,7 @@ def test_a_distance_that_no_index_serves_is_exact_and_says_so(store, indexed, di
     assert f"No index is ordered by {distance}" in said(found)
 
 
+@pytest.mark.slow
 def test_an_index_of_that_distance_is_used_where_there_is_one(store):
     view = collection_of(store, "vector")
 
@@ -200,6 +202,7 @@ def test_with_a_filter_that_leaves_few_the_search_is_exact_and_says_so(store, in
     assert "items_field_0" in plan_of(store, indexed[1], VectorLeg(), "enable_seqscan = off", where=where)
 
 
+@pytest.mark.slow
 def test_with_a_filter_that_leaves_many_the_index_goes_on_until_it_has_enough(store, collection, monkeypatch):
     monkeypatch.setattr("core.legs.vector.FEW", 100)
     where, settings = {"field": "parity", "eq": 1}, ("enable_seqscan = off",)

@@ -44,6 +44,7 @@ OF_ITEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "chunk_set"), [*((check, 1) for check in DAMAGE), *((check, 0) for check in OF_ITEMS)]
 )
@@ -63,6 +64,7 @@ def test_every_check_there_is_is_among_those_tested(store, name, embedder):
     assert once + 2 * len(checks.TEXT_CHECKS | checks.VECTOR_CHECKS) == len(DAMAGE | OF_ITEMS)
 
 
+@pytest.mark.slow
 def test_blank_texts_of_every_kind_are_not_taken_for_damage(store, name, embedder):
     make(store, name, [embedder])
     blanks = ["", " ", "\t\n", "\u00a0", "\u3000", "\x1c", "\u2003 \u2028", "\x0c"]

@@ -70,6 +70,7 @@ def test_retrieve_gives_a_pack_with_query_chunks_citations_trace_and_context(ask
     assert str(found.citations[0]) == "Doc: book | Page: 1"
 
 
+@pytest.mark.slow
 def test_the_query_is_embedded_through_an_openai_style_provider(store, name):
     """The provider is a local server; what it is asked, and that its vectors are searched with, is seen."""
     plain = HashingEmbedder(256)
@@ -92,6 +93,7 @@ def test_the_query_is_embedded_through_an_openai_style_provider(store, name):
     assert found.chunks[0].text == "Hold the reset button."
 
 
+@pytest.mark.slow
 def test_query_embeddings_are_batched(store, view):
     class Counting(HashingEmbedder):
         asked: list[list[str]]
@@ -110,6 +112,7 @@ def test_query_embeddings_are_batched(store, view):
     assert [pack.query for pack in packs] == queries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped_by", ["task", "token"])
 def test_the_batch_ends_with_the_searches_that_wait_for_it_and_nobody_logs_its_error(store, view, stopped_by):
     began: list[list[str]] = []
@@ -167,6 +170,7 @@ def test_a_search_that_is_given_up_leaves_the_batch_to_the_others():
     bridge.run(work())
 
 
+@pytest.mark.slow
 def test_a_query_of_what_no_model_reads_does_not_cost_the_others_their_batch(store, view):
     embedder = HashingEmbedder(256)
     with serving(marking(MARKS, grounds=True)) as endpoint, using(Session()):
@@ -175,6 +179,7 @@ def test_a_query_of_what_no_model_reads_does_not_cost_the_others_their_batch(sto
     assert embedder.texts == [QUERY, "a leaf\N{REPLACEMENT CHARACTER}"]
 
 
+@pytest.mark.slow
 def test_several_queries_give_what_each_gives_alone(store, view, ask):
     with serving(marking(MARKS, grounds=True)) as endpoint, using(Session()):
         packs = bridge.run(ContextPackRetriever(context(store, view, endpoint)).retrieve_all([QUERY, "a leaf"]))

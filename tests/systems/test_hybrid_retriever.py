@@ -159,6 +159,7 @@ def test_a_chunk_without_a_parent_passes_through(ask):
     assert found.hits[0].id == found.trace["fuse"].ranking[0][0]
 
 
+@pytest.mark.slow
 def test_a_failure_of_parents_passes_results_through_and_shows_in_the_trace(store):
     """The chunk set is gone by the time parents are asked for: its own vectors and lexemes are still there."""
     with collection(store, ITEMS[:2], CHUNKS) as made:
@@ -202,6 +203,7 @@ def test_the_language_model_marks_from_zero_to_ten_normalised_sorted_and_cut_to_
     assert "from 0 (unrelated) to 10" in endpoint.asked[0]["messages"][0]["content"]
 
 
+@pytest.mark.slow
 def test_the_language_model_returns_as_many_as_are_asked_for_even_above_its_own_default(store):
     items = [guide(f"d{number:02}", f"Topic{number}", f"Reset number{number} is here.") for number in range(30)]
     with collection(store, items) as many, serving(marking({}, 5)) as endpoint, using(Session()):

@@ -192,6 +192,7 @@ def test_full_text_options_change_what_it_finds(ask, fts):
     assert [each.score_text for each in plain.candidates] != [each.score_text for each in other.candidates]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector", [{"distance": "l2"}, {"distance": "ip"}, {"min_score": 0.4}])
 def test_vector_options_change_what_it_finds(store, name, vector):
     """Vectors of several lengths, else all distances would order alike."""
@@ -252,6 +253,7 @@ def test_top_k_items_is_the_depth_of_each_search_and_the_length_of_the_list(ask)
     assert len(ask().candidates) == len(MORE)
 
 
+@pytest.mark.slow
 def test_at_most_twenty_items_come_out_and_evidence_is_of_those(store):
     many = [Item(f"d{n:02}", f"reset the button {n} " + "word " * (n % 9), title=f"T{n}") for n in range(50)]
     with collection(store, many) as view:
@@ -350,6 +352,7 @@ def test_the_base_says_which_stored_chunks(ask):
     assert evidence(ask(chunking=stored, base=other)) != evidence(ask(chunking=stored))
 
 
+@pytest.mark.slow
 def test_mixed_uses_stored_chunks_where_they_exist_and_makes_the_others(store, clean):
     """An item whose stored chunks are gone: precomputed leaves it out and says so, mixed makes them."""
     key = clean.chunk_set("default").key
@@ -430,6 +433,7 @@ def test_the_key_has_chunker_options_and_model(store, clean):
     assert kept(store, clean, "DISTINCT model") == [(EMBEDDER.model,)]
 
 
+@pytest.mark.slow
 def test_kept_chunks_are_stale_when_the_content_changed(store):
     with collection(store, ITEMS) as view:
         before, _ = counted(store, view)
@@ -460,6 +464,7 @@ def test_kept_chunks_are_believed_for_their_time_to_live(store, clean):
     assert not counted(store, clean, cache=hour)[1].documents  # kept anew, and fresh again
 
 
+@pytest.mark.slow
 def test_chunks_that_cannot_be_kept_are_no_failure_and_are_told(store):
     with collection(store, ITEMS) as view:
         query(store, view, f'ALTER TABLE "{view.namespace}".chunk_cache ADD CHECK (item_key < 0)')
@@ -468,6 +473,7 @@ def test_chunks_that_cannot_be_kept_are_no_failure_and_are_told(store):
     assert any(note.startswith("Chunks could not be kept for next time: ") for note in found.notes)
 
 
+@pytest.mark.slow
 def test_searches_at_once_keep_the_same_chunks_without_getting_in_each_others_way(store, clean):
     async def work():
         asked = [RetrievalPrefs(query_text=text) for text in (QUERY, "bread tram", "seasons museum", "sleep well")] * 3
@@ -507,6 +513,7 @@ def test_snippets_come_from_the_best_chunk_or_from_the_document(ask):
     assert {each.snippet_from for each in docs.candidates} == {"doc"}
 
 
+@pytest.mark.slow
 def test_the_snippet_of_an_item_without_text_is_of_unknown_source(store):
     with collection(store, [Item("bare", "", title="Reset button"), *ITEMS]) as view:
         found = bridge.run(Retriever().search(context(store, view), RetrievalPrefs(query_text=QUERY)))

@@ -68,6 +68,7 @@ def test_there_is_an_hnsw_index_that_serves(store, view):
     assert any("USING hnsw" in row[0] and "vector_cosine_ops" in row[0] for row in rows)
 
 
+@pytest.mark.slow
 def test_embeddings_are_keyed_by_chunk_and_model_and_removed_with_their_chunk(store, name):
     two = [EMBEDDER, HashingEmbedder(32)]
     made = make(store, name, two, {"default": {"kind": "sentences", "max_tokens": 20}})
@@ -137,6 +138,7 @@ def test_weights_and_k_change_the_scores(ask, options):
     assert ranked(ask(similarityThreshold=0, **options)) != ranked(ask(similarityThreshold=0))
 
 
+@pytest.mark.slow
 def test_each_leg_brings_up_ten_at_most(store, ask):
     items = [Item(f"d{number:02}", f"The reset button number {number}.") for number in range(30)]
     with collection(store, items) as many:
@@ -185,6 +187,7 @@ def test_questions_are_expanded_into_answer_patterns(ask):
     assert plain.trace["leg vector"].ranking != expanded.trace["leg vector"].ranking
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_reorders(ask, tmp_path):
     folder = tiny_cross_encoder(tmp_path)
     plain, found = ask(similarityThreshold=0), ask(similarityThreshold=0, cross_encoder=str(folder))

@@ -122,6 +122,7 @@ def test_rerank_top_k_is_also_the_depth_of_each_leg_and_of_the_fusion_and_top_k_
     assert max(depths(search(top_k=2, rerank=Rerank(top_k=4)))) == 4
 
 
+@pytest.mark.slow
 def test_local_rerank_orders_by_the_share_of_query_words_and_leaves_scores_as_they_were(store, module):
     texts = {"near": "alpha.", "full": "Beta, ALPHA; one two three four five six seven.", "tie": "alpha zero zero zero"}
     with collection(store, [Item(each, text) for each, text in texts.items()]) as made:

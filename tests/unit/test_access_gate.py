@@ -78,6 +78,7 @@ def test_a_file_that_becomes_another_accounts_while_pages_are_served_lets_nobody
     assert not made.lets_in(ADA)
 
 
+@pytest.mark.slow
 def test_a_mistake_is_told_when_it_is_made_and_not_at_somebodys_next_click(made, caplog: Any):
     with watch.watched(made):
         until = time.monotonic() + 20

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, UnknownName
+from tests.effort import examples
 from workbench.book import markdown
 from workbench.book.document import Notebook
 from workbench.book.parts import Cell
@@ -44,7 +45,7 @@ def cells_of(book: Notebook) -> list[tuple[str, str, str]]:
 
 
 @given(TEXTS)
-@settings(max_examples=300)
+@examples(60)
 def test_what_was_read_is_written_back_to_the_last_byte(text):
     book = Notebook.parse(text)
     assert book.text == text
@@ -108,7 +109,7 @@ def test_a_misspelt_kind_is_pointed_out_with_its_line():
 
 
 @given(MARKDOWN, MARKDOWN, st.integers(0, 20))
-@settings(max_examples=300)
+@examples(60)
 def test_a_cell_with_another_source_has_that_source_and_all_else_stays(text, source, at):
     book = Notebook.parse(text)
     cells = [part for part in book.parts if isinstance(part, Cell)]
@@ -125,7 +126,7 @@ def test_a_cell_with_another_source_has_that_source_and_all_else_stays(text, sou
 
 
 @given(MARKDOWN, st.integers(0, 20), st.integers(0, 20), st.sampled_from(["move", "last", "delete", "copy", "new"]))
-@settings(max_examples=300)
+@examples(60)
 def test_whatever_is_done_to_parts_the_text_says_the_same_cells(text, one, other, what):
     book = Notebook.parse(text)
     if not book.parts:
@@ -234,7 +235,7 @@ def test_html_in_prose_is_text_and_pictures_are_words():
 
 
 @given(TEXTS)
-@settings(max_examples=200)
+@examples(60)
 def test_prose_for_readers_that_let_html_through_holds_none(text):
     lax = markdown._trusting()
     tokens = [each for token in lax.parse(markdown.inert(text)) for each in (token, *(token.children or ()))]

@@ -52,6 +52,7 @@ MISHAPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", MISHAPS)
 def test_a_mishap_is_one_sentence_and_a_traceback_only_when_asked_for(error: str) -> None:
     quiet = run(failing(error))
@@ -63,6 +64,7 @@ def test_a_mishap_is_one_sentence_and_a_traceback_only_when_asked_for(error: str
     assert "Traceback" in run(failing(error), RANKBOOK_DEBUG="1").stderr
 
 
+@pytest.mark.slow
 def test_our_own_mistake_keeps_its_traceback() -> None:
     assert "ZeroDivisionError" in run(failing("ZeroDivisionError()")).stderr
 
@@ -90,6 +92,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["__import__('typer').Exit(130)", "KeyboardInterrupt"])
 def test_another_ctrl_c_while_the_program_closes_is_no_traceback(ending: str) -> None:
     closed = run(AGAIN.replace("ENDING", ending))
@@ -97,6 +100,7 @@ def test_another_ctrl_c_while_the_program_closes_is_no_traceback(ending: str) ->
     assert "Traceback" not in closed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["data", "catalog"], ["data", "catalog", "--json"]])
 def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()
@@ -109,6 +113,7 @@ def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.slow
 def test_a_port_that_is_none_is_refused_before_anything_is_begun() -> None:
     for port in (80000, -1, 65536):
         with pytest.raises(InputError, match=f"There is no port {port}: ports are numbered from 1 to 65535"):

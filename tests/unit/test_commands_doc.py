@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.main import get_command
 
 from workbench.cli import app
@@ -30,6 +31,7 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=[.?])\s", beginning, maxsplit=1)[0]
 
 
+@pytest.mark.slow
 def test_every_command_stands_in_the_list_with_what_its_help_says_and_no_other_does() -> None:
     assert list(_commands("rankbook", get_command(app))) == LISTED
 

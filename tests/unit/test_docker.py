@@ -311,6 +311,7 @@ def test_a_server_tells_when_it_is_ready_and_has_memory_to_share_for_index_build
     assert int(size[1]) * 1024 > int(maintenance[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), [(COMPOSE, "db"), (CLUSTER, "coordinator")])
 def test_a_server_begins_with_what_initdb_takes(file: Path, name: str) -> None:
     """Run for real, with the initdb that there is."""

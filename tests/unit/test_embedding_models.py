@@ -38,6 +38,7 @@ def test_the_weights_are_the_official_ones() -> None:
     assert (minilm.checked_folder() / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_a_folder_that_holds_no_model_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match=r"cannot be loaded.*needs no download"):
         bridge.run(SentenceTransformersEmbedder(str(tmp_path)).embed(["a"]))

@@ -144,6 +144,7 @@ def test_what_passes_is_asked_again_as_often_as_told():
         assert expanded(endpoint, attempts=3).added[0] == "hub"
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_silent_is_left_after_the_timeout():
     with serving(Reply(silent=True)) as endpoint:
         found = expanded(endpoint, timeout=0.2, attempts=1)

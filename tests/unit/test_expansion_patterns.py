@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -14,6 +14,7 @@ from core import bridge
 from core.expansion import Expanded, ExpansionContext, PatternExpansion, Rule
 from core.expansion.patterns import ENGLISH
 from core.expansion.templates import problem_of
+from tests.effort import examples
 
 NOWHERE: Any = None  # patterns look at nothing but the query
 
@@ -132,7 +133,7 @@ def test_the_slowest_rule_on_the_worst_query_answers_at_once():
     assert time.perf_counter() - begun < 1
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.text(max_size=300) | st.text("whatisrdone? {}|\n", max_size=300).map(lambda text: f"when was {text}"))
 def test_any_text_keeps_its_words_first(query):
     found = expanded(query)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bridge
@@ -13,6 +13,7 @@ from core.errors import InputError
 from core.expansion import Expanded, ExpansionContext, SynonymExpansion
 from core.expansion.synonym_files import LARGEST_FILE
 from core.legs.base import LONGEST_QUERY
+from tests.effort import examples
 
 NOWHERE: Any = None  # synonyms look at nothing but the query and their file
 
@@ -194,7 +195,7 @@ def test_an_error_does_not_repeat_what_the_file_says(tmp_path):
     assert "password" not in str(caught.value)
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(lines=st.lists(st.text(max_size=40), min_size=1, max_size=5), query=st.text(max_size=40))
 def test_any_lines_give_synonyms_or_an_error_with_its_place(lines, query):
     try:

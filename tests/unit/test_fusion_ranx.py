@@ -16,9 +16,8 @@ Known differences, all in cases that the random input here avoids:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,12 +43,8 @@ def rankings(seed: int, *, complete: bool = False, weighted: bool = True) -> lis
 
 
 @pytest.fixture(scope="module")
-def by_ranx() -> Iterator[Fuse]:
-    """ranx in a process of its own, as plain Python: to compile its methods would take minutes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_DISABLE_JIT", "1")
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            yield lambda *given, **params: process.submit(_by_ranx, *given, **params).result()
+def by_ranx(plain_ranx: Callable[..., Any]) -> Fuse:
+    return partial(plain_ranx, _by_ranx)
 
 
 def _by_ranx(legs: list[LegRanking], method: str, norm: str | None = None, **params: Any) -> dict[str, float]:

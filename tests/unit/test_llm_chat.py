@@ -109,6 +109,7 @@ def test_an_endpoint_that_wants_other_parameters_gets_them():
     assert last["response_format"]["type"] == "json_schema"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "said"),
     [

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from evals.report import palette
 from evals.report.figures import digest_of, restyled
+from tests.effort import examples
 from workbench.book import html, named
 from workbench.book.output import HitColumn, Hits, Output
 
@@ -21,7 +22,7 @@ def test_no_order_of_names_changes_a_colour():
     assert all(each == every[0] for each in every)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(some.sets(some.text(max_size=5), max_size=43))
 def test_no_two_names_look_alike_and_a_leg_keeps_its_own(names):
     found = palette.styles([*names, *palette.LEGS])

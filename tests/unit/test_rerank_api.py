@@ -137,6 +137,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", WRONG.values(), ids=WRONG)
 def test_a_wrong_answer_is_asked_for_again_then_passed_over_visibly_or_raised(reply):
     pauses = Pauses()

@@ -168,6 +168,7 @@ WRONG: dict[str, Change] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
 def test_a_call_in_which_not_every_candidate_is_marked_once_counts_as_failed(change):
     wrong = marking(1, 2, 3, change=change)
@@ -183,6 +184,7 @@ def test_a_call_in_which_not_every_candidate_is_marked_once_counts_as_failed(cha
     assert len(endpoint.asked) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [

@@ -94,6 +94,7 @@ def test_the_options_name_the_model():
     assert asked == ["mine"]
 
 
+@pytest.mark.slow
 def test_the_default_model_finds_what_is_said_in_other_words():
     result = run(LateInteractionReranker(), "a cat lay on a carpet", hits())
     assert order(result)[:2] == ["d2", "d4"]
@@ -101,6 +102,7 @@ def test_the_default_model_finds_what_is_said_in_other_words():
     assert all(-1 <= hit.score <= 1.001 for hit in result.hits)
 
 
+@pytest.mark.slow
 def test_the_same_texts_give_the_same_bits_in_whatever_order():
     reranker = LateInteractionReranker()
     one = {hit.id: hit.score for hit in run(reranker, "a cat", hits()).hits}
@@ -108,6 +110,7 @@ def test_the_same_texts_give_the_same_bits_in_whatever_order():
     assert one == again
 
 
+@pytest.mark.slow
 def test_token_vectors_are_one_a_token_of_unit_length_however_long_the_text():
     model = embedder()
     assert isinstance(model, TokenEmbedder)
@@ -118,6 +121,7 @@ def test_token_vectors_are_one_a_token_of_unit_length_however_long_the_text():
         assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_token_vectors_are_those_of_the_librarys_own_encode():
     model = embedder()
     assert isinstance(model, TokenEmbedder)
@@ -133,6 +137,7 @@ def cross_encoder(tmp_path_factory):
     return str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_scores_pairs_from_0_to_1(cross_encoder):
     from sentence_transformers import CrossEncoder
 
@@ -145,6 +150,7 @@ def test_a_cross_encoder_scores_pairs_from_0_to_1(cross_encoder):
     assert result.notes == ()
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_reads_up_to_its_length_and_says_so(cross_encoder):
     whole = run(CrossEncoderReranker(model=cross_encoder), "a cat", hits())
     short = run(CrossEncoderReranker(model=cross_encoder, max_length=12), "a cat", hits())
@@ -152,6 +158,7 @@ def test_a_cross_encoder_reads_up_to_its_length_and_says_so(cross_encoder):
     assert [hit.score for hit in whole.hits] != [hit.score for hit in short.hits]
 
 
+@pytest.mark.slow
 def test_two_calls_at_once_share_one_cross_encoder(cross_encoder):
     async def both() -> list[Reranked]:
         spec = CrossEncoderReranker(model=cross_encoder)
@@ -161,6 +168,7 @@ def test_two_calls_at_once_share_one_cross_encoder(cross_encoder):
     assert one == other
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_that_is_not_here_fails_at_once_with_a_sentence(tmp_path):
     import sentence_transformers  # noqa: F401  # its import takes seconds and is not what is timed
 
@@ -172,6 +180,7 @@ def test_a_cross_encoder_that_is_not_here_fails_at_once_with_a_sentence(tmp_path
         run(CrossEncoderReranker(model=str(tmp_path)), "a", hits())
 
 
+@pytest.mark.slow
 def test_a_classifier_of_several_labels_is_refused(tmp_path):
     with pytest.raises(RerankError, match="3 scores a pair"):
         run(CrossEncoderReranker(model=str(tiny_cross_encoder(tmp_path, labels=3))), "a", hits())

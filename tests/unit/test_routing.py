@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from core.errors import SpecError, UnknownName
 from core.routing import CODES, KINDS, Routing, RuleClassifier, classifiers, classify, is_code
+from tests.effort import examples
 
 HANDBOOK = Path(__file__).parents[2] / "datasets" / "handbook" / "queries.jsonl"
 
@@ -86,7 +87,8 @@ def test_the_first_rule_that_fits_says_the_kind(query, kind):
     assert classify(query) == kind
 
 
-@settings(max_examples=300)
+@pytest.mark.slow
+@examples(60)
 @given(st.text(max_size=200))
 def test_any_text_has_a_kind_and_white_space_around_it_changes_nothing(query):
     assert classify(query) in KINDS

@@ -194,6 +194,7 @@ def spent(work):
     return min(times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["word another ", "word", "e\u0301", "漢字", " ", "\u0301"])
 def test_its_time_grows_with_the_text_and_no_faster(piece):
     short, long = piece * 5_000, piece * 40_000

@@ -20,6 +20,8 @@ from workbench.behind.toml_edit import line_of, put
 from workbench.behind.variants import text as variant_text
 from workbench.book.cells import kinds
 
+pytestmark = pytest.mark.usefixtures("one_scan")
+
 SOURCE = """\
 # what it is for
 name = "mine"  # its name
@@ -262,6 +264,7 @@ def test_a_text_that_is_no_toml_is_complained_of():
     assert not app.text_input
 
 
+@pytest.mark.slow
 def test_legs_fusion_and_tables_have_fields_of_their_own():
     app = drawn("variant", 'name = "a"\n\n[[leg]]\nkind = "vector"\n')
     assert app.button(key="f.leg.0.remove").disabled

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SpecError, UnknownName
@@ -25,6 +25,7 @@ from evals.weights.arrays import Arrays
 from evals.weights.fusing import Cut, fused
 from evals.weights.sweep import sweep
 from evals.weights.tuning import Procedure, tune
+from tests.effort import examples
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import weighing
 from workbench.behind.weights.asked import Asked, Weighed
@@ -114,7 +115,8 @@ def added_and_sorted(given: dict[str, Any], levels: list[int], row: int) -> list
     return list(dict.fromkeys(given["items"][given["item"][at]] for at in kept[: cut["depth"]]))
 
 
-@settings(max_examples=60)
+@pytest.mark.slow
+@examples(60)
 @given(weighed())
 def test_adding_and_sorting_what_is_given_is_the_search(found):
     for query in QUERIES:

@@ -10,7 +10,6 @@ import streamlit as st
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from core.store.names import composed
 from workbench.behind.collections.shown import Shelved
 from workbench.ui import errors, may, theme
 from workbench.ui.collections import about as collections_about
@@ -41,24 +40,27 @@ def render(store: Store) -> None:
     asked = current()
     shelf = collections_list.shelf(store)
     edits = may.edit(store)
-    if shelf or asked.way:
-        collections_list.head(adding=bool(asked.way), offered=edits)
-    _dropped()
-    refused.draw()
-    selected = next((row.name for row in shelf if row.name == composed(asked.collection)), "")
-    collections_work.draw(store, selected, own=False)
-    if asked.way and edits:
-        collections_add.draw(store, shelf)
-    if not shelf:
-        if not asked.way:
+    # Each part has its own slot, whether or not it has anything to show: a part that moved up or down the page would
+    # stand there twice until the run ends, because the browser keeps what a run has not yet replaced.
+    above, work, below = st.container(), st.container(), st.container()
+    with above:
+        if shelf or asked.way:
+            collections_list.head(adding=bool(asked.way), offered=edits)
+        _dropped()
+        refused.draw()
+        if asked.way and edits:
+            collections_add.draw(store, shelf)
+        if shelf:
+            collections_list.draw(shelf)
+        elif not asked.way:
             collections_list.welcome(offered=edits)
-        return
-    collections_list.draw(shelf)
-    if asked.collection:
-        with errors.shown():
+    with work:
+        collections_work.draw(store)
+    with below, errors.shown():
+        if shelf and asked.collection:
             _one(store, shelf, asked.collection)
-    elif not asked.way and edits:
-        collections_cached.draw(store)
+        elif shelf and not asked.way and edits:
+            collections_cached.draw(store)
 
 
 def _dropped() -> None:
@@ -75,7 +77,6 @@ def _one(store: Store, shelf: Sequence[Shelved], name: str) -> None:
     views = VIEWS if may.edit(store) else {each: VIEWS[each] for each in READ}
     chosen = current().shown if current().shown in views else "about"
     tabs("What to see of it", "view", views, chosen)
-    collections_work.draw(store, view.name, own=True)
     shown: dict[str, Callable[[], None]] = {
         "about": lambda: collections_about.draw(store, view, row),
         "documents": lambda: collections_browse.documents(store, view),

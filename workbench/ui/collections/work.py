@@ -24,12 +24,9 @@ from workbench.ui.collections.state import current, go
 BEAT: Final = 0.6  # seconds between two looks at work under way
 
 
-def draw(store: Store, selected: str, *, own: bool) -> None:
-    """The panel of the selected collection's `own` work, or of all other.
-
-    It looks again by itself while something is under way, and the page with it once that has ended.
-    """
-    found = [doing for doing in collections_work.begun(store) if (doing.name == selected) == own]
+def draw(store: Store) -> None:
+    """One panel for all of it. It looks again while something is under way, and the whole page when that has ended."""
+    found = collections_work.begun(store)
     running = frozenset(doing.key for doing in found if not doing.job.ended)
     st.fragment(_panel, run_every=BEAT if running else None)(found, running, current())
 

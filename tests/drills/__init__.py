@@ -1,0 +1,1 @@
+"""Tests that prove a promise by taking long: `python -m tests.drills --help`."""

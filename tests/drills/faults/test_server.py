@@ -1,0 +1,609 @@
+"""The embedded server when processes come, go and are killed: real processes, each test in a home of its own."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
+# mypy: disable-error-code="arg-type, var-annotated, unused-ignore"
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from core import bridge
+from core.errors import ServerError
+from core.store import granting, keeper, roles
+from core.store.engine import Store
+from core.store.server import SOCKET, EmbeddedServer
+from evals.store import chain
+from tests.conftest import TEST_DSN, make_home
+from workbench.access.rights import JUDGES
+
+REPOSITORY = Path(__file__).parents[3]
+PATIENCE = 60
+
+pytestmark = pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded server that is tested")
+
+CLIENT = """
+import sys
+sys.path.insert(0, {repository!r})
+import psycopg
+from pathlib import Path
+from core.store.server import EmbeddedServer
+server = EmbeddedServer(Path({home!r}))
+server.acquire()
+with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+    connection.execute("SELECT pg_advisory_lock(1)")
+    connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
+    connection.execute("INSERT INTO kept VALUES ({number})")
+    pid = server.pid
+print(pid, flush=True)
+sys.stdin.readline()
+server.release()
+"""
+
+
+class Client:
+    """A process that holds a lease on the server until told to go, or killed."""
+
+    def __init__(self, home: Path, number: int = 0, *, environment: dict[str, str] | None = None, **options) -> None:
+        code = CLIENT.format(repository=str(REPOSITORY), home=str(home), number=number)
+        self.process = subprocess.Popen(
+            [options.pop("python", sys.executable), "-W", "ignore", "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+            **options,
+        )
+
+    def ready(self) -> int:
+        """The server's process id, once the client has written its row."""
+        line = self.process.stdout.readline()
+        assert line.strip().isdigit(), self.process.stderr.read()
+        return int(line)
+
+    def leave(self) -> None:
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self.process.communicate("go\n", timeout=PATIENCE)
+
+    def kill(self) -> None:
+        """End it, whether or not it has ended already; nothing of it stays open."""
+        self.process.kill()
+        with contextlib.suppress(ValueError):
+            self.process.communicate(timeout=PATIENCE)
+
+
+@pytest.fixture
+def home():
+    made = make_home()
+    yield made
+    server = EmbeddedServer(made)
+    if server.running and server.pid:
+        os.kill(server.pid, signal.SIGQUIT)
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def client(home):
+    """Makes clients, and lets the last of them go at the end."""
+    made: list[Client] = []
+
+    def start(number: int = 0, **options) -> Client:
+        made.append(Client(options.pop("home", home), number, **options))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.kill()
+
+
+def until(condition, what: str) -> None:
+    """Wait for what must come to pass; however slow the machine is, it is not a matter of luck."""
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, f"{what} did not happen in {PATIENCE} s"
+        time.sleep(0.02)
+
+
+def stopped(home: Path) -> None:
+    until(lambda: not EmbeddedServer(home).running, "the server's end")
+
+
+def kept(home: Path) -> list[int]:
+    with EmbeddedServer(home) as server, psycopg.connect(server.conninfo()) as connection:
+        return sorted(row[0] for row in connection.execute("SELECT n FROM kept"))
+
+
+def alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+    return False
+
+
+def keeper_pid(home: Path) -> int:
+    """Who holds the keeper's lock, as the kernel tells it."""
+    inode = (EmbeddedServer(home).cluster / keeper.KEEPER).stat().st_ino
+    for line in Path("/proc/locks").read_text().splitlines():
+        if line.split()[5].endswith(f":{inode}") and line.split()[3] == "WRITE":
+            return keeper_process(home)
+    raise AssertionError("no keeper holds its lock")
+
+
+def keeper_process(home: Path) -> int:
+    """The lock was taken before the keeper detached, so the kernel names a process that is gone: find it by its order."""  # noqa: E501
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if folder.name.isdigit():
+                command = (folder / "cmdline").read_bytes().split(b"\0")
+                if any(part.endswith(b"keeper.py") for part in command) and any(
+                    str(home).encode() in part for part in command
+                ):
+                    return int(folder.name)
+    raise AssertionError("no keeper is there")
+
+
+# -- sharing and stopping ------------------------------------------------------------------------------------------
+
+
+def test_several_processes_share_one_server_and_the_last_one_out_stops_it(home, client):
+    first, second, third = client(1), client(2), client(3)
+    pids = {each.ready() for each in (first, second, third)}
+    assert len(pids) == 1
+    first.leave()
+    third.leave()
+    assert EmbeddedServer(home).pid in pids
+    with psycopg.connect(EmbeddedServer(home).conninfo()) as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (3,)
+    second.leave()
+    stopped(home)
+    assert not alive(pids.pop())
+    assert kept(home) == [1, 2, 3]
+
+
+def test_two_processes_that_start_at_once_on_a_fresh_home_get_one_server(home, client):
+    started = [client(number) for number in range(4)]
+    assert len({each.ready() for each in started}) == 1
+    for each in started:
+        each.leave()
+    stopped(home)
+    assert kept(home) == [0, 1, 2, 3]
+
+
+def test_a_last_client_that_is_killed_still_stops_the_server(home, client):
+    only = client(1)
+    pid = only.ready()
+    only.kill()
+    stopped(home)
+    assert not alive(pid)
+    assert kept(home) == [1]
+
+
+def test_a_client_killed_while_the_server_starts_leaves_none_behind(home):
+    """No client at all is the shortest-lived client: the keeper's first look comes before the server has a process id."""  # noqa: E501
+    with EmbeddedServer(home) as server:
+        command = [str(server.programs.path("postgres")), "-D", str(server.data), *server._settings()]
+    stopped(home)
+    slow = ["/bin/sh", "-c", 'sleep 1; exec "$@"', "sh", *command]
+    order = {
+        "cluster": str(server.cluster),
+        "socket_lock": str(server.socket_folder / f"{SOCKET}.lock"),
+        "command": slow,
+        "user": server.user.uid,
+        "group": server.user.gid,
+        "env": {"PATH": os.defpath},
+    }
+    subprocess.run([sys.executable, "-I", "-S", keeper.__file__, json.dumps(order)], check=True)
+    assert server.running
+    stopped(home)
+    with server:
+        assert server.running
+
+
+# -- kill -9 -------------------------------------------------------------------------------------------------------
+
+
+def test_after_the_server_is_killed_the_same_processs_next_statement_works(home):
+    async def work():
+        async with await Store.open(home=home) as store:
+            async with store.begin() as connection:
+                await connection.execute(text("CREATE TABLE kept (n int)"))
+                await connection.execute(text("INSERT INTO kept VALUES (1)"))
+            for number in (2, 3):
+                os.kill(store.server.pid, signal.SIGKILL)
+                until(lambda: not store.server.running, "the end of its last process")
+                async with store.begin() as connection:
+                    await connection.execute(text("INSERT INTO kept VALUES (:number)"), {"number": number})
+            async with store.begin() as connection:
+                return list(await connection.scalars(text("SELECT n FROM kept ORDER BY n")))
+
+    assert bridge.run(work()) == [1, 2, 3]
+    stopped(home)
+    assert kept(home) == [1, 2, 3]
+
+
+def test_after_the_server_is_killed_whoever_is_signed_in_goes_on(home):
+    """Roles have connections of their own, and the owner's may be idle just then."""
+
+    async def work() -> tuple[int, bool]:
+        async with await Store.open(home=home, chains=[chain]) as owner:
+            await granting.set_up(owner, JUDGES)
+            async with await roles.opened(owner, roles.VIEWER, [chain]) as viewer:
+                os.kill(owner.server.pid, signal.SIGKILL)
+                until(lambda: not owner.server.running, "the end of its last process")
+                async with viewer.begin() as connection:
+                    found = await connection.scalar(text("SELECT count(*) FROM rankbook.collections"))
+            return found, owner.server.running
+
+    assert bridge.run(work()) == (0, True)
+
+
+def test_after_the_server_is_killed_a_new_process_finds_every_committed_row(home, client):
+    first = client(1)
+    os.kill(first.ready(), signal.SIGKILL)
+    client(2).ready()
+    assert kept(home) == [1, 2]
+
+
+def test_after_server_and_client_are_both_killed_the_next_command_just_works(home, client):
+    first = client(1)
+    pid = first.ready()
+    os.kill(pid, signal.SIGKILL)
+    first.kill()
+    assert client(2).ready() != pid
+    assert kept(home) == [1, 2]
+
+
+def test_a_server_whose_last_processes_are_still_busy_when_it_is_killed_is_started_again(home):
+    """A backend in the middle of a computation notices its postmaster's death only at its end."""
+    with EmbeddedServer(home) as server:
+        busy = psycopg.connect(server.conninfo(), autocommit=True)
+        busy.pgconn.send_query(
+            b"DO $$ DECLARE x float := 0; BEGIN FOR i IN 1..12000000 LOOP x := sqrt(i); END LOOP; END $$"
+        )
+        with psycopg.connect(server.conninfo(), autocommit=True) as watching:
+            query = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO %'"
+            until(lambda: watching.execute(query).fetchone() == (1,), "the computation's begin")
+        os.kill(server.pid, signal.SIGKILL)
+        server.ensure_running()
+        with psycopg.connect(server.conninfo()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        busy.close()
+    stopped(home)
+
+
+def test_a_server_whose_keeper_was_killed_is_adopted_and_still_stops_at_the_end(home, client):
+    first = client(1)
+    pid = first.ready()
+    os.kill(keeper_pid(home), signal.SIGKILL)
+    until(lambda: not keeper.is_held(EmbeddedServer(home).cluster / keeper.KEEPER), "the keeper's end")
+    second = client(2)
+    assert second.ready() == pid
+    first.leave()
+    assert EmbeddedServer(home).running
+    second.leave()
+    stopped(home)
+    assert kept(home) == [1, 2]
+
+
+def test_when_all_three_are_killed_nothing_committed_is_gone(home, client):
+    first = client(1)
+    pid = first.ready()
+    os.kill(keeper_pid(home), signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    first.kill()
+    assert kept(home) == [1]
+    stopped(home)
+
+
+def test_recovery_after_a_crash_is_waited_for_however_long_it_takes(home):
+    said: list[str] = []
+    with EmbeddedServer(home) as server:
+        with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept (n int, filling text)")
+            connection.execute("CREATE INDEX ON kept (filling)")
+            connection.execute("CHECKPOINT")
+            connection.execute("INSERT INTO kept SELECT i, md5(i::text) FROM generate_series(1, 300000) AS i")
+        os.kill(server.pid, signal.SIGKILL)
+        server.ensure_running(said.append)
+        with psycopg.connect(server.conninfo()) as connection:
+            assert connection.execute("SELECT count(*), max(n) FROM kept").fetchone() == (300_000, 300_000)
+    assert "redo done" in server.log.read_text()
+    stopped(home)
+
+
+# -- what crashes leave behind ------------------------------------------------------------------------------------------  # noqa: E501
+
+
+def test_a_stale_pid_file_that_names_a_living_stranger_is_no_obstacle_and_the_stranger_lives_on(home, client):
+    first = client(1)
+    first.ready()
+    first.leave()
+    stopped(home)
+    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    data = EmbeddedServer(home).data
+    lines = [str(stranger.pid), str(data), "1", "5432", str(data.parent), "", "  5432001         0", "ready   "]
+    (data / "postmaster.pid").write_text("\n".join(lines) + "\n")
+    assert not EmbeddedServer(home).running
+    assert EmbeddedServer(home).pid is None
+    second = client(2)
+    assert second.ready() != stranger.pid
+    second.leave()
+    stopped(home)
+    assert stranger.poll() is None
+    stranger.communicate(b"\n")
+    assert kept(home) == [1, 2]
+
+
+def test_orphaned_lock_files_and_sockets_are_no_obstacle(home, client):
+    client(1).ready()
+    server = EmbeddedServer(home)
+    for pid in (keeper_pid(home), server.pid):
+        os.kill(pid, signal.SIGKILL)
+    stopped(home)
+    (server.cluster / f"{SOCKET}.lock").write_text(f"{os.getpid()}\n{server.data}\n1\n5432\n{server.cluster}\n")
+    (server.cluster / SOCKET).touch()
+    for name in (keeper.LEASE, keeper.SERVER, keeper.KEEPER, "start.lock"):
+        (server.cluster / name).write_text("of somebody long gone\n")
+    assert kept(home) == [1]
+
+
+def test_a_killed_initdb_leaves_nothing_that_is_taken_for_a_cluster(home, client):
+    server = EmbeddedServer(home)
+    server._make_folders()
+    (server.cluster / "data.part" / "base" / "1").mkdir(parents=True)
+    (server.cluster / "data.part" / "PG_VERSION").write_text("18\n")
+    client(1).ready()
+    assert not (server.cluster / "data.part").exists()
+    assert kept(home) == [1]
+
+
+def test_a_client_killed_during_its_first_start_leaves_a_home_that_works(home):
+    for _ in range(3):
+        hasty = Client(home)
+        until(lambda: any(EmbeddedServer(home).cluster.glob("data*")), "initdb's begin")
+        hasty.kill()
+    with EmbeddedServer(home) as server:
+        assert server.running
+    stopped(home)
+
+
+# -- where it lives ------------------------------------------------------------------------------------------------
+
+
+def test_a_home_whose_path_is_too_long_for_a_socket_is_shared_all_the_same(home, client):
+    long = home / ("x" * 100) / ("y" * 50)
+    home.chmod(0o711)
+    first = client(1, home=long)
+    second = client(2, home=long, environment={"TMPDIR": str(home)})
+    assert first.ready() == second.ready()
+    server = EmbeddedServer(long)
+    assert len(str(server.socket_folder / SOCKET)) <= 103
+    assert stat.S_IMODE(server.socket_folder.stat().st_mode) == 0o700
+    first.leave()
+    second.leave()
+    stopped(long)
+    server.socket_folder.rmdir()
+
+
+def test_a_socket_folder_that_somebody_else_put_there_is_refused(home):
+    long = home / ("x" * 100) / ("y" * 50)
+    home.chmod(0o711)
+    elsewhere = home / "elsewhere"
+    elsewhere.mkdir()
+    folder = EmbeddedServer(long).socket_folder
+    folder.symlink_to(elsewhere)
+    try:
+        with pytest.raises(ServerError, match="belongs to somebody else"):
+            EmbeddedServer(long).acquire()
+        assert not list(elsewhere.iterdir())
+    finally:
+        folder.unlink()
+
+
+def test_data_are_private_and_no_folder_above_the_home_changes(home):
+    above = home / "above" / "between"
+    above.mkdir(parents=True)
+    for folder in (home, above.parent, above):
+        folder.chmod(0o755)
+    before = {folder: folder.stat() for folder in (home, above.parent, above, Path("/tmp"), Path("/"))}
+    with EmbeddedServer(above / "home") as server:
+        assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
+        assert stat.S_IMODE(server.cluster.stat().st_mode) == 0o700
+        assert stat.S_IMODE(server.home.stat().st_mode) & 0o066 == 0
+        assert stat.S_IMODE((server.cluster / SOCKET).stat().st_mode) == 0o700
+        assert server.data.stat().st_uid == server.user.owner
+    for folder, was in before.items():
+        assert (folder.stat().st_mode, folder.stat().st_uid) == (was.st_mode, was.st_uid), folder
+    stopped(above / "home")
+
+
+def test_a_home_that_is_somebodys_own_folder_keeps_its_mode(home):
+    home.chmod(0o755)
+    with EmbeddedServer(home):
+        assert stat.S_IMODE(home.stat().st_mode) == 0o755
+    stopped(home)
+
+
+def test_nothing_listens_on_the_network(home, client):
+    pid = client(1).ready()
+    inodes = {
+        str(link.readlink()).removeprefix("socket:[").rstrip("]")
+        for link in Path(f"/proc/{pid}/fd").iterdir()
+        if str(link.readlink()).startswith("socket:[")
+    }
+    assert inodes
+    listening = set()
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(FileNotFoundError):
+            rows = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+            listening |= {row.split()[9] for row in rows if row.split()[3] == "0A"}
+    assert not inodes & listening
+
+
+HOSTILE_ENVIRONMENT = {
+    "PGPORT": "6543",
+    "PGHOST": "192.0.2.1",
+    "PGHOSTADDR": "192.0.2.1",
+    "PGDATA": "/nonexistent",
+    "PGDATABASE": "other",
+    "PGUSER": "other",
+    "PGOPTIONS": "-c default_transaction_read_only=on -c search_path=nowhere",
+    "PGCLIENTENCODING": "LATIN1",
+    "PGTARGETSESSIONATTRS": "standby",
+    "PGSSLMODE": "verify-full",
+    "PGGSSENCMODE": "require",
+    "PGCHANNELBINDING": "require",
+    "LC_ALL": "tr_TR.UTF-8",
+    "LANG": "xx_XX",
+    "TZ": "Pacific/Chatham",
+    "PYTHONUTF8": "1",
+}
+
+
+def test_postgres_and_locale_variables_of_the_user_do_not_matter(home, client):
+    alone = client(1)
+    pid = alone.ready()
+    odd = client(2, environment=HOSTILE_ENVIRONMENT)
+    assert odd.ready() == pid
+    odd.leave()
+    alone.leave()
+    stopped(home)
+    third = client(3, environment=HOSTILE_ENVIRONMENT)
+    third.ready()
+    with psycopg.connect(EmbeddedServer(home).conninfo()) as connection:
+        settings = "datcollate, datctype, pg_encoding_to_char(encoding), current_setting('timezone')"
+        found = connection.execute(f"SELECT {settings} FROM pg_database WHERE datname = 'rankbook'").fetchone()
+    assert found == ("C", "C", "UTF8", "UTC")
+    third.leave()
+    stopped(home)
+    assert kept(home) == [1, 2, 3]
+
+
+def test_the_whole_store_opens_under_a_hostile_environment(home, monkeypatch):
+    for name, value in HOSTILE_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+    async def work():
+        async with await Store.open(home=home) as store:
+            return store.capabilities.missing
+
+    assert bridge.run(work()) == {}
+    stopped(home)
+
+
+# -- sentences -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["postgresql.conf", "pg_hba.conf", "global/pg_control"])
+def test_a_server_that_cannot_start_is_told_in_a_sentence_that_names_the_log(home, damage):
+    with EmbeddedServer(home) as server:
+        pass
+    stopped(home)
+    damaged = server.data / damage
+    whole = damaged.read_bytes()
+    damaged.write_bytes(b"this is no configuration = = =\n")
+    for _ in range(2):
+        with pytest.raises(ServerError, match=r"did not start: .*(FATAL|PANIC|LOG|configuration|control)") as caught:
+            EmbeddedServer(home).acquire()
+        assert str(server.log) in str(caught.value)
+    damaged.write_bytes(whole)
+    with server:
+        assert server.running
+    stopped(home)
+
+
+def test_a_failed_start_gives_its_lease_back(home):
+    with EmbeddedServer(home) as server:
+        pass
+    stopped(home)
+    conf = server.data / "postgresql.conf"
+    whole = conf.read_bytes()
+    conf.write_bytes(b"nonsense nonsense nonsense\n")
+    with pytest.raises(ServerError):
+        server.acquire()
+    lease = keeper.open_lock(server.cluster / keeper.LEASE)
+    assert keeper.try_lock(lease)
+    os.close(lease)
+    conf.write_bytes(whole)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a home that the server's user cannot reach takes root")
+def test_a_home_that_the_servers_user_may_not_reach_is_refused_with_the_way_out(home):
+    home.chmod(0o700)
+    with pytest.raises(ServerError, match=r"You are root.*Set RANKBOOK_HOME"):
+        EmbeddedServer(home / "inside").acquire()
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+def test_a_home_that_is_a_file_is_refused_in_a_sentence(home):
+    (home / "file").write_text("")
+    with pytest.raises(ServerError, match="Set RANKBOOK_HOME to a folder of yours"):
+        EmbeddedServer(home / "file").acquire()
+
+
+# -- as an ordinary user ---------------------------------------------------------------------------------------------
+
+
+ORDINARY = 65534
+IMPORTS = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import core.store.server"
+
+
+def ordinary_python() -> str:
+    """A Python of the same version that an ordinary user can run with our packages, if there is one."""
+    ours = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for candidate in (sys.executable, f"/usr/bin/{ours}", f"/usr/local/bin/{ours}"):
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run(
+                [candidate, "-W", "ignore", "-c", IMPORTS],
+                user=ORDINARY,
+                group=ORDINARY,
+                extra_groups=[],
+                env=ordinary_environment(),
+                cwd="/",
+                capture_output=True,
+                check=True,
+            )
+            return candidate
+    pytest.skip("no Python of this version, with the packages, can be run by an ordinary user here")
+
+
+def ordinary_environment() -> dict[str, str]:
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    return {"PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else; else every test is this test")
+def test_an_ordinary_user_has_a_server_of_his_own_that_survives_being_killed(home, client):
+    python = ordinary_python()
+    os.chown(home, ORDINARY, ORDINARY)
+    person = {
+        "python": python,
+        "user": ORDINARY,
+        "group": ORDINARY,
+        "extra_groups": [],
+        "environment": ordinary_environment(),
+        "cwd": "/",
+    }
+    first = client(1, **person)
+    pid = first.ready()
+    assert Path(f"/proc/{pid}").stat().st_uid == ORDINARY
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    os.kill(pid, signal.SIGKILL)
+    first.kill()
+    second = client(2, **person)
+    assert second.ready() != pid
+    second.leave()
+    stopped(home)

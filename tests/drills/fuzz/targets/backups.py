@@ -1,0 +1,89 @@
+"""Backups that anybody may have written: looked at, checked, and read as far as they can be read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from datetime import UTC, datetime
+
+from evals.backup import fitting, reading
+from evals.backup.archive import Pieces, Writer
+from evals.backup.form import HomeFile, Kept, Manifest
+from evals.backup.parts import LABELS
+from tests.drills.fuzz.scratch import written
+from tests.drills.fuzz.target import Family
+
+family = Family()
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+MANIFEST = Manifest(
+    rankbook="0.1.0",
+    postgres=180000,
+    made_at=NOON,
+    whole=True,
+    revisions={},
+    collections=(Kept(number=1, name="handbook", kind="own", created_at=NOON),),
+    files=(HomeFile(number=1, folder="notebooks", name="a.md"),),
+)
+
+
+def archive() -> bytes:
+    made = io.BytesIO()
+    writer = Writer(made, MANIFEST)
+    pieces = Pieces(writer, "collections/0001", LABELS[0].name)
+    pieces.add(b"key\tname\n1\tdefault\n2\t\\N\n")
+    pieces.close()
+    writer.add("files/0001", b"# a\n")
+    writer.close()
+    return made.getvalue()
+
+
+def read(content: bytes) -> None:
+    path = written("some.rankbook", content)
+    with reading.opened(path) as found:
+        fitting.check_readable(found)
+        for kept in found.manifest.collections:
+            fitting.chosen(found, kept.name, None)
+            for part in LABELS:
+                found.keep_readable(kept.folder, part.name)
+    fitting.check(path)
+
+
+@family.target(
+    archive(),
+    archive()[:2000],
+    words=(b"manifest.json", b"contents.json", b"ustar\x0000", b"\x00" * 512),
+    longest=16_384,
+)
+def backup_file(content: bytes) -> None:
+    read(content)
+
+
+@family.target(
+    MANIFEST.model_dump_json().encode(),
+    words=(
+        b'"format"',
+        b'"number"',
+        b'"../../x.md"',
+        b'"revisions"',
+        b"1e400",
+        b"9" * 400,
+        b'"files"',
+        b'"collections"',
+    ),
+)
+def backup_manifest(content: bytes) -> None:
+    """A backup that is whole but for what its first list says: digests are no protection from whoever made them."""
+    listed = {"name": "manifest.json", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, member in (("manifest.json", content), ("contents.json", json.dumps({"members": [listed]}).encode())):
+            info = tarfile.TarInfo(name)
+            info.size = len(member)
+            tar.addfile(info, io.BytesIO(member))
+    read(made.getvalue())
+
+
+TARGETS = tuple(family.targets)

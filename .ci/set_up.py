@@ -20,6 +20,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "rankbook-set-up"
 CONSTRAINTS = ROOT / "constraints.txt"
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser")  # programs, and packages of that name
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
@@ -90,14 +91,14 @@ def installed_torch() -> str | None:
 
 
 def find_browser() -> None:
-    """The browser tests drive Debian's Chromium, or what Playwright brings; without either they are skipped."""
+    """The browser tests drive a Chromium of the system's, or what Playwright brings; without either they are skipped."""
     if chromium() or installed_by_apt() or installed_by_playwright():
         return
     say("There is no Chromium and none can be installed here: the browser tests will be skipped.")
 
 
 def chromium() -> str | None:
-    return os.environ.get("RANKBOOK_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    return os.environ.get("RANKBOOK_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
 
 
 def installed_by_apt() -> bool:
@@ -108,9 +109,11 @@ def installed_by_apt() -> bool:
         return False
     say("Installing Chromium for the browser tests")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update"], ["install", "-y", "chromium"]):
+    for command in (["update"], *(["install", "-y", name] for name in CHROMIUMS)):
         subprocess.run([*as_root, "apt-get", "-qq", *command], check=False, capture_output=True, env=environment)
-    return chromium() is not None
+        if found := chromium():
+            break
+    return found is not None
 
 
 def installed_by_playwright(patience: float = 300) -> bool:

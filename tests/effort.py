@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from hypothesis import settings
@@ -24,3 +27,11 @@ def examples(count: int, **options: Any) -> settings:
 def random_for(name: str) -> random.Random:
     """Random numbers for one purpose: equal in every run with this seed."""
     return random.Random(f"{SEED} {name}")
+
+
+@contextmanager
+def quickly(seconds: float) -> Iterator[None]:
+    """Seconds of this thread on the processor, where a step that is quadratic takes minutes. Other work adds none."""
+    begun = time.thread_time()
+    yield
+    assert time.thread_time() - begun < seconds

@@ -19,11 +19,12 @@ from core import bridge
 from core.store.engine import Store
 from evals import library
 from evals.store import chain
-from tests.app.corpus import HOSTILE, KETTLES
-from tests.conftest import make_home
+from tests.app.corpus import HOSTILE, KETTLES, MODEL
+from tests.conftest import make_home, without_disk
 
 PROJECT = Path(__file__).parents[2]
-CHROMIUM = os.environ.get("RANKBOOK_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")  # the first takes half the processor's time
+CHROMIUM = os.environ.get("RANKBOOK_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -33,7 +34,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
+HASHING = "import tests.app.corpus"  # registers an embedder without torch: meanings are not what is tried here
+SERVE = f"{HASHING}; import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
 Visit = Callable[..., Page]
 Browse = Callable[..., Page]
 Scheme = Literal["light", "dark"]
@@ -43,10 +45,11 @@ expect.set_options(timeout=60_000)  # the model loads once after a start, which 
 
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
-    """A store with small collections, embedded by the model that people get."""
+    """A store with small collections."""
     made = make_home()
     store = bridge.run(Store.open(home=made, chains=[chain]))
-    plan = library.Plan(fields=("type", "date"))
+    without_disk(store)
+    plan = library.Plan(models=(MODEL,), fields=("type", "date"))
     for name, source in (("kettles", KETTLES), ("hostile", HOSTILE)):
         bridge.run(library.add(store, name, source, plan))
     bridge.run(store.close())
@@ -93,8 +96,38 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def profile(chromium: Browser) -> Iterator[BrowserContext]:
+    """Shared by the tests of a process, so that Streamlit's scripts are fetched and compiled once."""
+    context = chromium.new_context()
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def browse(chromium: Browser) -> Iterator[Browse]:
+def visitor(profile: BrowserContext) -> Iterator[BrowserContext]:
+    """Somebody who was never here before: what a test leaves in the browser is gone after it, its pages too."""
+    met: set[str] = set()
+
+    def meet(page: Page) -> None:
+        page.on("framenavigated", lambda frame: met.add("/".join(frame.url.split("/")[:3])))
+
+    profile.on("page", meet)
+    yield profile
+    profile.remove_listener("page", meet)
+    for page in profile.pages:
+        page.close()
+    blank = profile.new_page()
+    tools = profile.new_cdp_session(blank)
+    for origin in met:
+        if origin.startswith("http"):
+            tools.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "local_storage,indexeddb"})
+    blank.close()
+    profile.clear_cookies()
+
+
+@pytest.fixture
+def browse(chromium: Browser, visitor: BrowserContext) -> Iterator[Browse]:
     """Opens an address as somebody who was never here before; nothing may fail in it unseen.
 
     `strict`: it may say nothing in the console either, and ask for nothing but files, as it is offline.
@@ -104,8 +137,11 @@ def browse(chromium: Browser) -> Iterator[Browse]:
 
     def go(url: str, *, width: int = 1440, height: int = 900, scheme: Scheme = "light", strict: bool = False) -> Page:
         size: ViewportSize = {"width": width, "height": height}
-        contexts.append(chromium.new_context(viewport=size, color_scheme=scheme, offline=strict))
-        page = contexts[-1].new_page()
+        if strict:
+            contexts.append(chromium.new_context(offline=True))
+        page = (contexts[-1] if strict else visitor).new_page()
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme=scheme)
         page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on("dialog", lambda dialog: failures.append(dialog.message))

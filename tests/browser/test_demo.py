@@ -11,12 +11,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.app.corpus import HOSTILE, MARKUP, SCRIPT
-from tests.browser.conftest import Browse, served
+from tests.browser.conftest import HASHING, Browse, served
 
 pytestmark = pytest.mark.browser
 
 QUERY = "remove scale from the kettle"
-COMMAND = ("-m", "workbench.cli", "demo", "--port", "0", "--no-browser")
+COMMAND = ("-c", f"{HASHING}; from workbench.cli import main; main()", "demo", "--port", "0", "--no-browser")
 Open = Callable[..., Page]
 
 

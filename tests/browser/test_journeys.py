@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Browse
 
 pytestmark = pytest.mark.browser
 
@@ -35,27 +37,9 @@ Open = Callable[..., Page]
 
 
 @pytest.fixture
-def window(chromium: Browser, address: str) -> Iterator[Open]:
-    """Opens a page; nothing may fail in it unseen."""
-    failures: list[str] = []
-    contexts = []
-
-    def go(path: str, *, width: int = 1440, scheme: str = "light") -> Page:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # type: ignore[arg-type]
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.goto(f"{address}/{path}")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert failures == []
+def window(browse: Browse, address: str) -> Open:
+    """Opens a page."""
+    return lambda path, **look: browse(f"{address}/{path}", **look)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import text
 
 from core import bridge
@@ -36,15 +36,13 @@ def name(home: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def window(chromium: Browser, address: str, name: str) -> Iterator[Open]:
+def window(visitor: BrowserContext, address: str, name: str) -> Iterator[Open]:
     """Opens the notebook in a window of its own; nothing may fail in it unseen, and nothing be asked of elsewhere."""
     failures: list[str] = []
-    contexts = []
 
     def go(**options: str) -> Page:
-        context = chromium.new_context(viewport={"width": 1200, "height": 800})
-        contexts.append(context)
-        page = context.new_page()
+        page = visitor.new_page()
+        page.set_viewport_size({"width": 1200, "height": 800})
         page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on("request", lambda asked: failures.append(asked.url) if "example.org" in asked.url else None)
@@ -54,8 +52,6 @@ def window(chromium: Browser, address: str, name: str) -> Iterator[Open]:
         return page
 
     yield go
-    for context in contexts:
-        context.close()
     assert failures == []
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from core import bridge
-from core.embedding import embedder, hub, local
+from core.embedding import embedder, local
 from core.embedding.sentence_transformers_backend import SentenceTransformersEmbedder
 from core.errors import EmbeddingError
 
@@ -105,10 +104,8 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize("name", ["someone/no-such-model", "no-such-model"])
 def test_a_model_that_is_nowhere_is_told_in_one_sentence_at_once(name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    begun = time.monotonic()
     with pytest.raises(EmbeddingError, match="is not on this machine, and the hub cannot be reached") as caught:
         bridge.run(embedder(f"{name}@fp32").embed(["a"]))
-    assert time.monotonic() - begun < 2 * hub.PATIENCE
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
 

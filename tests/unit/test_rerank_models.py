@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -169,13 +168,9 @@ def test_two_calls_at_once_share_one_cross_encoder(cross_encoder):
 
 
 @pytest.mark.slow
-def test_a_cross_encoder_that_is_not_here_fails_at_once_with_a_sentence(tmp_path):
-    import sentence_transformers  # noqa: F401  # its import takes seconds and is not what is timed
-
-    started = time.monotonic()
+def test_a_cross_encoder_that_is_not_here_fails_with_a_sentence(tmp_path):
     with pytest.raises(RerankError, match="neither a folder nor in the Hugging Face cache"):
         run(CrossEncoderReranker(model="nobody/nothing"), "a", hits())
-    assert time.monotonic() - started < 5
     with pytest.raises(RerankError, match="cannot be loaded"):
         run(CrossEncoderReranker(model=str(tmp_path)), "a", hits())
 

@@ -285,7 +285,8 @@ def test_the_weights_page_asks_before_it_has_queries_embedded_elsewhere(paid):
 
 def marks(body: dict[str, Any]) -> Reply:
     given = json.loads(body["messages"][1]["content"])["candidates"]
-    return completion({"results": [{"chunk_id": each["id"], "relevance_score": 2} for each in given]})
+    mark = {"relevance_score": 2, "answerability": "no", "key_evidence": ""}
+    return completion({"results": [{"chunk_id": each["id"], **mark} for each in given]})
 
 
 @pytest.fixture
@@ -296,7 +297,9 @@ def endpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint
         monkeypatch.setenv("RANKBOOK_LLM_MODEL", "small")
         st.cache_resource.clear()  # what is opened knows the environment of then
         forget("sitting", "runs evaluated")
-        asking = kept_variants.keep('name = "asking"\n[[leg]]\nkind = "bm25"\n[rerank]\nmethod = "llm"\n')
+        asking = kept_variants.keep(
+            'name = "asking"\n[[leg]]\nkind = "bm25"\n[rerank]\nmethod = "llm"\nuse_cache = false\n'
+        )
         yield found
         kept_variants.drop(asking.name)
         for run in bridge.run(run_store.listed(store)):

@@ -5,9 +5,11 @@ BIN := .venv/bin
 
 .PHONY: run test test-fast drills check bench pictures set-up format clean help
 
-# As many processes as cores, and one more: while one waits for a page or the database, another one works.
-PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(6, 1 + (os.cpu_count() or 1)))')
-SHARED = $(if $(RANKBOOK_TEST_DSN),,--numprocesses=$(PROCESSES) --dist=loadfile)
+# A process a core. The files with pages come first (tests/tiers.py), so that all processes end at about the same time.
+SPREAD = $(if $(RANKBOOK_TEST_DSN),,--numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder)
+
+# What is compiled once need not be compiled again by each process that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -20,10 +22,10 @@ run: set-up  ## open the workbench, the first time with the demo collection
 
 test:  ## what a change must pass: the fast tier, the real model, pages, a browser; ARGS say otherwise
 	@$(PYTHON) .ci/set_up.py --browser
-	@$(BIN)/python -m pytest $(or $(ARGS),$(SHARED))
+	@$(BIN)/python -m pytest $(or $(ARGS),$(SPREAD))
 
 test-fast: set-up  ## what needs neither the model nor a page, in a minute and a half
-	@$(BIN)/python -m pytest --fast $(or $(ARGS),$(SHARED))
+	@$(BIN)/python -m pytest --fast $(or $(ARGS),$(SPREAD))
 
 drills: set-up  ## what proves a promise by taking long: ARGS=faults for a part, ARGS=all for all at length
 	@$(BIN)/python -m tests.drills $(ARGS)

@@ -91,7 +91,7 @@ def installed_torch() -> str | None:
 
 
 def find_browser() -> None:
-    """The browser tests drive a Chromium of the system's, or what Playwright brings; without either they are skipped."""
+    """Browser tests drive a Chromium of the system's, or what Playwright brings; without either they are skipped."""
     if chromium() or installed_by_apt() or installed_by_playwright():
         return
     say("There is no Chromium and none can be installed here: the browser tests will be skipped.")

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from contextlib import suppress
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psycopg
@@ -151,8 +153,11 @@ def embedder() -> HashingEmbedder:
 def plain_ranx() -> Iterator[Callable[..., Any]]:
     """Calls a function in a process where ranx is plain Python: to compile its types and methods would take minutes."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        with pytest.MonkeyPatch.context() as patch:  # of that process alone, which begins with its first work
+        with pytest.MonkeyPatch.context() as patch:  # for that process alone, which begins with its first work
             patch.setenv("NUMBA_DISABLE_JIT", "1")
+            patch.setitem(
+                sys.modules, "__main__", ModuleType("__main__")
+            )  # AppTest leaves a page there, to be run again
             process.submit(exec, "import ranx").result()
         yield lambda function, *given, **named: process.submit(function, *given, **named).result()
 

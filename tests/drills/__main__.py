@@ -21,7 +21,7 @@ from typing import Final
 from tests.effort import SEED
 
 WHOLE: Final = 10  # times as much as a sample
-PYTEST: Final = ("pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
+PYTEST: Final = ("pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
 EXAMPLES, INPUTS = 5, 500  # in a sample: times as many examples of a property as in `make test`; inputs a fuzz target
 
 PARTS: Final = {

@@ -8,13 +8,13 @@ from typing import Any
 
 from core import bridge
 from core.filters import filter_from
-from core.legs import Leg, PreparedQuery, Recalled
+from core.legs import Leg, PreparedQuery, Recalled, legs
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import Level, level
 from core.store.plans import Explain
 from tests.fakes import HashingEmbedder
-from tests.store.making import explain
+from tests.store.making import explain, fresh
 
 EMBEDDER = HashingEmbedder()
 
@@ -75,6 +75,10 @@ def _worked(store: Store, view: View, leg: Leg, text: str, depth: int, at: Where
             return await leg.recall(watched, narrowed, PreparedQuery(text, embed), depth), watched.plans
 
     return bridge.run(work())
+
+
+def found_by_words(store: Store, name: str, text: str, chunks: str = "items") -> list[str]:
+    return ids(asked(store, fresh(store, name), legs["fulltext"](), text, chunks=chunks))
 
 
 def ids(found: Recalled) -> list[str]:

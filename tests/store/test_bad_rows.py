@@ -11,14 +11,13 @@ from datetime import UTC, date, datetime
 import pytest
 
 from core import bridge
-from core.legs import PreparedQuery, legs
 from core.store.ingest import FLAWS_KEPT
-from core.store.levels import level
 from core.store.lexicon import CAPPED
 from core.store.reading import ITEMS_A_BATCH
 from core.types import Flaw, Item, Place, Row
 from tests.fakes import rows
 from tests.store.making import documents, fresh, ingest, loader, make, query, wrong
+from tests.store.recalling import found_by_words
 
 DEEP: dict[str, object] = {}
 for _ in range(30):
@@ -165,39 +164,6 @@ def test_a_file_that_is_wrong_in_every_row_does_not_fill_the_memory(store, name)
 WORDS = ["".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=4)]
 
 
-def found_by_words(store, name, asked: str, chunks: str = "items") -> list[str]:
-    async def work():
-        view = await collections_get(store, name)
-        async with store.begin(view.namespace, read_only=True) as connection:
-            where = level(store, view, chunks)
-            return [each.id for each in await legs["fulltext"]().recall(connection, where, PreparedQuery(asked), 10)]
-
-    return bridge.run(work())
-
-
-async def collections_get(store, name):
-    from core.store import collections
-
-    return await collections.get(store, name)
-
-
-@pytest.mark.slow
-def test_a_text_of_more_distinct_words_than_a_tsvector_holds_is_flagged_and_nothing_fails(store, name):
-    make(store, name, chunks={}, language="simple")
-    endless = " ".join(WORDS[:300_000])
-    assert len(endless) > 2**20
-    report = ingest(store, name, [Item("before", "plain"), Item("huge", endless, "Heading"), Item("after", "plain")])
-    assert report.added == 3
-    flagged = dict(query(store, fresh(store, name), "SELECT id, cut FROM {lexemes}"))
-    assert flagged == {"before": 0, "huge": 1, "after": 0}
-    assert found_by_words(store, name, WORDS[0]) == ["huge"]
-    assert found_by_words(store, name, WORDS[40_000]) == ["huge"]
-    assert found_by_words(store, name, WORDS[299_999]) == []
-    assert found_by_words(store, name, "heading") == ["huge"]
-    assert found_by_words(store, name, "plain") == ["after", "before"]
-    assert wrong(store, name) == {}
-
-
 @pytest.mark.slow
 def test_a_long_text_of_few_words_keeps_them_all_and_is_flagged_as_counted_short(store, name):
     make(store, name, chunks={}, language="simple")
@@ -224,37 +190,6 @@ def test_a_text_whose_words_a_tsvector_cannot_all_count_is_flagged(store, name, 
     assert found == cut
     assert cut or length == len(words)
     assert query(store, fresh(store, name), "SELECT cut FROM {lexemes} WHERE id = 'plain'") == [(0,)]
-
-
-TREBLED = {
-    "hyphens": " ".join(f"{a}-{b}" for a, b in zip(WORDS[:60_000:2], WORDS[1:60_000:2], strict=True)),
-    "addresses": " ".join(f"{a}.co/{b}" for a, b in zip(WORDS[:50_000:2], WORDS[1:50_000:2], strict=True)),
-    "one endless compound": "-".join(WORDS[:60_000]),
-    "ideographs": " ".join(f"{chr(0x4E00 + at)}-{chr(0x20000 + at)}" for at in range(20_000)),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "size"), [*((kind, 395_000) for kind in TREBLED), ("hyphens", 249_000), ("hyphens", 260_000)]
-)
-def test_texts_whose_lexemes_take_more_room_than_themselves_fail_nothing(store, name, kind, size):
-    make(store, name, chunks={})
-    text = (TREBLED[kind] * 3).encode()[:size].decode(errors="ignore")
-    ingest(store, name, [Item("a", text), Item("b", "plain")])
-    assert found_by_words(store, name, "plain") == ["b"]
-    assert wrong(store, name) == {}
-
-
-@pytest.mark.slow
-def test_an_endless_title_fails_nothing_either(store, name):
-    make(store, name, language="simple")
-    title = " ".join(WORDS[:250_000])
-    report = ingest(store, name, [Item("a", "some text", title), Item("b", "plain")])
-    assert report.added == 2
-    assert query(store, fresh(store, name), "SELECT cut FROM {lexemes} WHERE id = 'a'") == [(1,)]
-    assert found_by_words(store, name, WORDS[0]) == ["a"]
-    assert wrong(store, name) == {}
 
 
 def test_a_word_longer_than_a_lexeme_may_be_is_left_out(store, name):

@@ -296,9 +296,9 @@ HOSTILE = {
     "dashes": "- " * 100_000,
     "pipes": "|x|\n" + "|-" * 100_000 + "x|",
     "marks": "e" + "\u0301" * 100_000,
-    "one open fence": "```\n" + "code\n" * 25_000,
-    "headings": "# h\n" * 25_000,
-    "page breaks": "a\f" * 25_000,
+    "one open fence": "```\n" + "code\n" * 12_000,
+    "headings": "# h\n" * 12_000,
+    "page breaks": "a\f" * 12_000,
 }
 
 

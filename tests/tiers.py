@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fast"):
-        sys.meta_path.insert(0, NoTorch())  # type: ignore[arg-type]  # find_spec is all that is called
+        sys.meta_path.insert(0, NoTorch())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -110,7 +110,7 @@ def test_a_frame_goes_out_and_in():
 def _through_ranx(scores):
     from ranx import Run as RanxRun
 
-    return RanxRun(scores).to_dict()
+    return RanxRun(scores).to_dict()  # type: ignore[no-untyped-call]
 
 
 def test_a_run_goes_through_ranx_and_back(plain_ranx):

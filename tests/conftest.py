@@ -20,6 +20,8 @@ from typing import Any
 
 import psycopg
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 from sqlalchemy.exc import ProgrammingError
 
@@ -160,6 +162,14 @@ def plain_ranx() -> Iterator[Callable[..., Any]]:
             )  # AppTest leaves a page there, to be run again
             process.submit(exec, "import ranx").result()
         yield lambda function, *given, **named: process.submit(function, *given, **named).result()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once() -> Iterator[None]:
+    """Typer's runner makes the whole tree of commands for each call, which takes longer than most calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session")

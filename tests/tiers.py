@@ -7,6 +7,7 @@ drills  tests/drills: what proves a promise by taking long.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec
@@ -53,6 +54,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if tier(item.nodeid, item.keywords) != "fast"])
         items[:] = [item for item in items if tier(item.nodeid, item.keywords) == "fast"]
     items.sort(key=lambda item: PAGES.index(folder(item.nodeid)) if folder(item.nodeid) in PAGES else len(PAGES))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and the modules that they import stay to the end: the garbage collector need not look at them."""
+    gc.freeze()
 
 
 def folder(nodeid: str) -> str:

@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests and the modules that they import stay to the end: the garbage collector need not look at them."""
+    """Thousands of tests and what they import stay to the end: the garbage collector need not look at them."""
     gc.freeze()
 
 

@@ -92,16 +92,17 @@ def test_uploaded_files_become_a_collection_that_is_searched_and_dropped(opened,
     picture(page, "collections-add")
     page.get_by_role("button", name="Import").click()
 
-    expect(page.get_by_text("2 documents added")).to_be_visible()
+    card = report(page, UPLOADED)  # other tests leave theirs
+    expect(card.get_by_text("2 documents added")).to_be_visible()
     row = table(page, "Collections").get_by_role("row", name=re.compile(UPLOADED))
     expect(row).to_contain_text("loaded")
     page.reload()
-    expect(page.get_by_text("2 documents added")).to_be_visible()
-    page.get_by_text("1 remark on the input").click()
-    expect(table(page, "Remarks on the input")).to_contain_text("corpus.jsonl, line 3")
+    expect(card.get_by_text("2 documents added")).to_be_visible()
+    card.get_by_text("1 remark on the input").click()
+    expect(card.get_by_role("table", name="Remarks on the input")).to_contain_text("corpus.jsonl, line 3")
     picture(page, "collections-report")
 
-    report(page, UPLOADED).get_by_role("button", name="Show it").click()
+    card.get_by_role("button", name="Show it").click()
     expect(page.get_by_role("heading", name=UPLOADED)).to_be_visible()
     page.get_by_role("link", name="Search it").first.click()
     box = page.get_by_role("textbox", name="Query")
@@ -122,8 +123,8 @@ def test_uploaded_files_become_a_collection_that_is_searched_and_dropped(opened,
     gone.click()
     expect(page.get_by_text("is gone.")).to_be_visible()
     expect(table(page, "Collections")).not_to_contain_text(UPLOADED)
-    report(page, UPLOADED).get_by_role("button", name="Close").click()
-    expect(report(page, UPLOADED)).to_have_count(0)
+    card.get_by_role("button", name="Close").click()
+    expect(card).to_have_count(0)
 
 
 def test_documents_are_found_while_one_types_and_open_with_their_chunks(opened, picture):

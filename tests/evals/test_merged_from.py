@@ -18,7 +18,7 @@ from evals.labels import Label
 from evals.merged_from import MergedFrom, Way
 from evals.store import QuerySet
 from tests.evals.archives import backed_up, changed, filled, of
-from tests.store.making import fresh
+from tests.store.making import fresh, some_name
 
 MADE_UP = [
     [1],
@@ -36,15 +36,27 @@ MADE_UP = [
 OF_A_MERGE = MergedFrom(query_set="default", splits={"test": Way(models=True, overrule=False)})
 
 
-@pytest.fixture
-def judged(store, name):
-    """A collection whose set "judged" has a label that only a merge knows of."""
+def judge(store, name):
+    """Fill a collection, whose set "judged" gets a label that only a merge knows of."""
     filled(store, name)
     view = fresh(store, name)
     (item,) = bridge.run(shown(store, view, ["d00005"])).values()
     bridge.run(give(store, name, [Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]))
     bridge.run(merge_into(store, view, "judged", models=True))
     return Label("q1", item.id, 3)
+
+
+@pytest.fixture
+def judged(store, name):
+    return judge(store, name)
+
+
+@pytest.fixture(scope="module")
+def sound(store, tmp_path_factory):
+    """The name of such a collection that nobody changes, and a backup of it."""
+    name = some_name()
+    judge(store, name)
+    return name, backed_up(store, tmp_path_factory.mktemp("sound") / "a.tar", name).path
 
 
 def labels(store, name):
@@ -86,7 +98,6 @@ FLAW = {"of": "labels", "place": "", "message": "m", "outcome": "noted", "subjec
 NO_FLAWS: tuple[object, ...] = ({}, ["a"], [{}], [FLAW | {"subject": 1}])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "made_up", "told"),
     [
@@ -94,7 +105,9 @@ NO_FLAWS: tuple[object, ...] = ({}, ["a"], [{}], [FLAW | {"subject": 1}])
         *((b"flaws", each, "flaws that no check finds") for each in NO_FLAWS),
     ],
 )
-def test_a_backup_that_makes_it_up_is_refused(store, name, judged, tmp_path, column, made_up, told):
+def test_a_backup_that_makes_it_up_is_refused(store, sound, column, made_up, told):
+    name, whole = sound
+
     def change(members):
         piece = of("query_sets", members)
         lines = [line.split(b"\t") for line in members[piece].rstrip(b"\n").split(b"\n")]
@@ -103,7 +116,7 @@ def test_a_backup_that_makes_it_up_is_refused(store, name, judged, tmp_path, col
             line[at] = json.dumps(made_up).encode()
         members[piece] = b"".join(b"\t".join(line) + b"\n" for line in lines)
 
-    path = changed(backed_up(store, tmp_path / "a.tar", name).path, change)
+    path = changed(whole, change)
     with pytest.raises(InputError, match=rf"{told}\. Nothing"):
         bridge.run(backup.restore(store, path, name=f"{name} b"))
     with pytest.raises(InputError, match=rf"{told}\. Nothing"):

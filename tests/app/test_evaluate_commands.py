@@ -398,21 +398,32 @@ def test_documents_say_the_version_of_their_form_first(suite, name, kept):
     assert isinstance(data("runs", "list", "-c", name), list)
 
 
+WAITED = text("""
+    SELECT EXISTS (SELECT FROM pg_stat_activity
+                   WHERE wait_event_type = 'Lock' AND clock_timestamp() - query_start > INTERVAL '1.5 seconds')""")
+
+
 @pytest.fixture
 def held_up(store):
-    """The collections and runs, locked for longer than somebody waits without a word."""
+    """The collections and runs, locked until somebody has waited for longer than anybody waits without a word."""
 
-    async def hold(taken: threading.Event) -> None:
+    async def hold(taken: threading.Event, over: threading.Event) -> None:
         async with store.begin() as connection:
             await connection.execute(text(f"LOCK TABLE {CATALOG}.collections, {CATALOG}.runs"))
             taken.set()
-            await asyncio.sleep(2.0)
+            while not over.is_set() and not await waited():  # noqa: ASYNC110 - it looks at another process
+                await asyncio.sleep(0.05)
 
-    taken = threading.Event()
-    holding = threading.Thread(target=lambda: bridge.run(hold(taken)))
+    async def waited() -> bool:
+        async with store.begin() as connection:
+            return bool(await connection.scalar(WAITED))
+
+    taken, over = threading.Event(), threading.Event()
+    holding = threading.Thread(target=lambda: bridge.run(hold(taken, over)))
     holding.start()
-    assert taken.wait(10)
+    assert taken.wait(60)
     yield
+    over.set()
     holding.join()
 
 

@@ -34,7 +34,6 @@ def test_a_quick_batch_is_followed_by_a_larger_one_up_to_a_limit(size, seconds, 
     assert following(size, seconds) == next_size
 
 
-@pytest.mark.slow
 @dataclass
 class Slow:
     """An embedder that takes its time, and looks meanwhile who holds connections."""
@@ -50,6 +49,7 @@ class Slow:
         return await EMBEDDER.embed(texts, purpose)
 
 
+@pytest.mark.slow
 def test_nobody_holds_a_connection_while_a_block_of_queries_is_embedded(store):
     """A server may end a transaction that does nothing, and the whole run with it."""
     name, split = some_name(), Split("test", {f"q{at}": Query(f"q{at}", f"word{at}") for at in range(BLOCK + 30)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.errors import InputError, UnknownName
@@ -235,6 +235,8 @@ def test_html_in_prose_is_text_and_pictures_are_words():
 
 
 @given(TEXTS)
+@example("\ufeff```\n<!A")  # a fence to readers that pass over a byte order mark, and to no other
+@example("\ufeff\ufeff```\n<!A")
 @examples(60)
 def test_prose_for_readers_that_let_html_through_holds_none(text):
     lax = markdown._trusting()

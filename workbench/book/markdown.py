@@ -97,7 +97,11 @@ def title(prose: str) -> str:
 
 
 def inert(prose: str) -> str:
-    """The same Markdown, with every bracket that could begin HTML as an entity: for readers that let HTML through."""
+    """The same Markdown, with every bracket that could begin HTML as an entity: for readers that let HTML through.
+
+    Without byte order marks at its head: a fence behind one is a fence to some readers only.
+    """
+    prose = prose.lstrip(BOM)
     written, at = lines(prose), 0
     made: list[str] = []
     for start, end in _as_it_stands(prose):
@@ -112,7 +116,7 @@ def inert(prose: str) -> str:
 def _as_it_stands(prose: str) -> Iterator[tuple[int, int]]:
     """Lines of code blocks, in which an entity would be shown as it is written."""
     last = 0
-    for token in reader().parse(prose.removeprefix(BOM)):
+    for token in reader().parse(prose):
         if token.type in ("fence", "code_block") and token.map and token.map[0] >= last:
             last = token.map[1]
             yield token.map[0], token.map[1]
@@ -156,7 +160,7 @@ def _any(url: str) -> bool:
 
 def _runs_something(text: str) -> bool:
     """Whether a link's address is one that our own reader refuses."""
-    inner = [child for token in _trusting().parse(text.removeprefix(BOM)) for child in token.children or ()]
+    inner = [child for token in _trusting().parse(text) for child in token.children or ()]
     addresses = [str(child.attrs.get("href") or child.attrs.get("src") or "") for child in inner]
     return not all(map(reader().validateLink, addresses))
 
@@ -165,4 +169,4 @@ def _has_html(text: str) -> bool:
     walked: Callable[[Sequence[Token]], bool] = lambda tokens: any(  # noqa: E731
         token.type.startswith("html") or walked(token.children or ()) for token in tokens
     )
-    return walked(reader().parse(text.removeprefix(BOM)))
+    return walked(reader().parse(text))

@@ -50,7 +50,7 @@ class Tried:
             name = hashlib.sha256(found.sign.encode()).hexdigest()[:12]
             (self.folder / f"{name}.txt").write_text(f"{found.sign}\n\n{found.told}", "utf-8", "backslashreplace")
             (self.folder / f"{name}.input").write_bytes(found.content)
-        if time.monotonic() - self.noted > EVERY:
+        if self.over or time.monotonic() - self.noted > EVERY:  # libFuzzer ends without a word
             self.note()
 
     def note(self) -> None:

@@ -112,6 +112,9 @@ def added(store, name, folder):
 # -- help --------------------------------------------------------------------------------------------------------------
 
 
+TREE: Any = typer.main.get_command(app)
+
+
 def every_command() -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
 
@@ -120,7 +123,7 @@ def every_command() -> list[tuple[str, Any]]:
         for name, inner in getattr(command, "commands", {}).items():
             walk(f"{path} {name}", inner)
 
-    walk("rankbook", typer.main.get_command(app))
+    walk("rankbook", TREE)
     return found
 
 
@@ -164,15 +167,14 @@ def test_every_command_teaches_by_an_example_that_could_be_typed(path, command):
 
 def _check_example(line: str) -> None:
     words = shlex.split(re.split(r"\s{2,}|\s[|>]", line)[0])  # without what a pipe or a remark adds
-    command: Any = typer.main.get_command(app)
-    words = words[1:]
+    command, words = TREE, words[1:]
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
     known = {flag for parameter in command.params for flag in parameter.opts + parameter.secondary_opts} | {"--help"}
     for word in words:
         if re.match(r"--?[a-zA-Z]", word):
             assert word in known, f"{line}: {word}"
-    if "--help" not in words and command is not typer.main.get_command(app):
+    if "--help" not in words and command is not TREE:
         command.make_context(command.name, list(words))
 
 

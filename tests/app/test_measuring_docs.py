@@ -14,6 +14,7 @@ from workbench.cli import app
 
 TEXT = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\s*(?:- run: )?rankbook (.+?)(?:  .*)?$", TEXT, re.MULTILINE)
+TREE = get_command(app)
 
 
 def test_the_suite_in_the_docs_is_valid():
@@ -27,7 +28,7 @@ def test_the_suite_in_the_docs_is_valid():
 @pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_and_option_in_the_docs_exists(line):
     words = line.split()
-    command, path = get_command(app), []
+    command, path = TREE, []
     while hasattr(command, "commands"):
         path.append(words.pop(0))
         assert path[-1] in command.commands, path

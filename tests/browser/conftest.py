@@ -33,6 +33,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--js-flags=--no-opt,--no-maglev",  # no page lives long enough to repay what optimising its scripts takes
 )
 HASHING = "import tests.app.corpus"  # registers an embedder without torch: meanings are not what is tried here
 SERVE = f"{HASHING}; import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"

@@ -127,8 +127,7 @@ def test_there_is_no_menu_and_no_settings(go, blind):
             expect(each).to_be_hidden()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440, 1920])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light"), (1920, "dark")])
 def test_it_fits_phones_desks_and_projectors_by_day_and_night(go, blind, picture, width, scheme):
     page = go(blind, QUERY, width=width, scheme=scheme)
     expect(way(page, "A")).to_be_in_viewport()

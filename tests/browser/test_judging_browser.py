@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from core import bridge
 from core.store.engine import Store
@@ -45,15 +45,13 @@ def traps(home: Path) -> Iterator[tuple[Store, str]]:
 
 
 @pytest.fixture
-def sit(chromium: Browser, address: str, traps: tuple[Store, str]) -> Iterator[Sit]:
+def sit(visitor: BrowserContext, address: str, traps: tuple[Store, str]) -> Iterator[Sit]:
     """Begins a sitting; nothing may fail in it unseen."""
     failures: list[str] = []
-    contexts = []
 
     def go(judge: str, **view: str) -> Page:
-        context = chromium.new_context(viewport={"width": 1440, "height": 900})
-        contexts.append(context)
-        page = context.new_page()
+        page = visitor.new_page()
+        page.set_viewport_size({"width": 1440, "height": 900})
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on("dialog", lambda dialog: failures.append(dialog.message))
         said = {"collection": traps[1], "judge": judge, "variants": "bm25", "begun": "1", **view}
@@ -62,8 +60,6 @@ def sit(chromium: Browser, address: str, traps: tuple[Store, str]) -> Iterator[S
         return page
 
     yield go
-    for context in contexts:
-        context.close()
     assert failures == []
 
 

@@ -112,8 +112,7 @@ def test_charts_are_drawn_anew_in_the_dark(open_report):
     expect(page.locator("body")).to_have_css("background-color", "rgb(20, 23, 27)")
 
 
-@pytest.mark.parametrize("name", ["plausible", "hostile"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("name", "width"), [("plausible", 1440), ("hostile", 390)])
 def test_the_page_is_no_wider_than_the_window(open_report, picture, name, width):
     page = open_report(name, width=width, scheme="dark" if width == 390 else "light")
     for chart in page.locator(".chart:visible").all():

@@ -96,8 +96,7 @@ def test_the_keyboard_alone_reaches_a_document(visit):
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_it_fits_phones_and_desks_by_day_and_night(visit, picture, width, scheme):
     page = visit(SEARCHED, width=width, scheme=scheme)
     settled(page)

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 from joserfc.jwk import RSAKey
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from core import bridge
 from core.store.engine import Store
@@ -120,11 +120,10 @@ def _wait_for(made: Served, server: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-def window(chromium: Browser) -> Iterator[BrowserContext]:
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(60_000)
-    yield context
-    context.close()
+def window(visitor: BrowserContext) -> BrowserContext:
+    """Of somebody who is not signed in."""
+    visitor.set_default_timeout(60_000)
+    return visitor
 
 
 def sign_in(window: BrowserContext, served: Served, idp: Provider, person: dict[str, object], path: str = "/") -> Page:

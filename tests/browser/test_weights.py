@@ -215,8 +215,7 @@ def test_a_mix_is_kept_under_a_name_and_leads_to_the_variants_page_and_a_noteboo
     assert said_in(page) == {"variant": ["mostly words"]}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_it_fits_phones_and_desks_by_day_and_night(weigh, picture, width, scheme):
     page = weigh(width=width, scheme=scheme, query="q1", weights="12-4-4")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width

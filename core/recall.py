@@ -94,22 +94,25 @@ class Line:
         """Give the connection back until it is wanted again: a server may not bear a transaction that does nothing."""
         await self.__aexit__(None, None, None)
 
-    async def ask(self, query: PreparedQuery, name: str, leg: Leg, depth: int) -> LegRun:
-        begun = time.perf_counter()
+    async def ask(
+        self, query: PreparedQuery, name: str, leg: Leg, depth: int, excluded: frozenset[str] = frozenset()
+    ) -> LegRun:
+        """What the leg finds, as though the excluded items were not there."""
+        begun, level = time.perf_counter(), self.level.without(excluded)
         found, problem = Recalled(), None
         try:
-            await leg.prepare(self.level, query)  # whatever takes long and needs no connection, such as embedding
-            found = await self._recalled(query, leg, depth)
+            await leg.prepare(level, query)  # whatever takes long and needs no connection, such as embedding
+            found = await self._recalled(level, query, leg, depth)
         except MissingCapability as error:
             problem = error
         return LegRun(name, leg, found, (time.perf_counter() - begun) * 1000, depth, problem)
 
-    async def _recalled(self, query: PreparedQuery, leg: Leg, depth: int) -> Recalled:
+    async def _recalled(self, level: Level, query: PreparedQuery, leg: Leg, depth: int) -> Recalled:
         try:
             if self._connection is None:
                 begun = self.store.begin(self.level.namespace, read_only=True)
                 self._connection = await self._begun.enter_async_context(begun)
-            return await leg.recall(self._connection, self.level, query, depth)
+            return await leg.recall(self._connection, level, query, depth)
         except BaseException:
             await self.__aexit__(*sys.exc_info())  # what a statement broke off, nothing more can be asked in
             raise

@@ -62,7 +62,8 @@ class RequestContext:
 class RetrievalBundle:
     """What came of a query: the hits, best first; late evidence; a packed context where asked for; and how it went.
 
-    `marks` are what a language model said of the candidates, best first, where one reranked them.
+    `beyond` are the hits that only `top_k` cut off, ranked on. `marks` are what a language model said of the
+    candidates, best first, where one reranked them.
     """
 
     query: str
@@ -74,11 +75,14 @@ class RetrievalBundle:
     kind: str = ""
     pack: ContextPack | None = None
     marks: tuple[Mark, ...] = ()
+    beyond: tuple[Hit, ...] = ()
 
 
-async def search(context: RequestContext, query: str, variant: Variant) -> RetrievalBundle:
-    """Run the whole pipeline."""
-    return await guarded(context, _Search(context, query, variant).run())
+async def search(
+    context: RequestContext, query: str, variant: Variant, *, excluded: frozenset[str] = frozenset()
+) -> RetrievalBundle:
+    """Run the whole pipeline, as though the `excluded` items were not in the collection."""
+    return await guarded(context, _Search(context, query, variant, excluded).run())
 
 
 async def guarded(context: RequestContext, work: Coroutine[Any, Any, T]) -> T:
@@ -111,12 +115,13 @@ async def guarded(context: RequestContext, work: Coroutine[Any, Any, T]) -> T:
 class _Search:
     """One run of the pipeline; its methods are the steps, in their order."""
 
-    def __init__(self, context: RequestContext, query: str, variant: Variant) -> None:
+    def __init__(self, context: RequestContext, query: str, variant: Variant, excluded: frozenset[str]) -> None:
         # Clean from here on: models and endpoints choke on what PostgreSQL refuses.
         self.context, self.query, self.variant = context, checked_text(query), variant
         self.trace = Trace()
         self.marks: tuple[Mark, ...] = ()
-        self.level: Level = level(context.store, context.view, variant.chunks, variant.model).narrowed(variant.filter)
+        at = level(context.store, context.view, variant.chunks, variant.model)
+        self.level: Level = at.narrowed(variant.filter).without(excluded)
 
     @property
     def chunk_set(self) -> ChunkSet | None:
@@ -134,11 +139,11 @@ class _Search:
         hits = await self._rerank(hits)
         if variant.parents_after_rerank:
             hits = await self._parents(hits)
-        hits = self._cut(hits)
+        hits, beyond = self._cut(hits)
         packed = await self._pack(hits)
         self.trace.close()
         return RetrievalBundle(
-            self.query, variant, tuple(hits), evidence, self.trace, expanded, kind, packed, self.marks
+            self.query, variant, tuple(hits), evidence, self.trace, expanded, kind, packed, self.marks, tuple(beyond)
         )
 
     # -- the query side ----------------------------------------------------------------------------------------------
@@ -270,17 +275,17 @@ class _Search:
             record.hand_on(made.hits)
         return list(made.hits)
 
-    def _cut(self, hits: list[Hit]) -> list[Hit]:
+    def _cut(self, hits: list[Hit]) -> tuple[list[Hit], list[Hit]]:
+        """The hits that come out, and those whose place alone keeps them from it."""
         with self.trace.stage("cut") as record:
             least, most = self.variant.min_score, self.variant.top_k
-            kept = [hit for hit in hits if hit.score >= least]
+            kept = numbered([hit for hit in hits if hit.score >= least])
             if not kept:
                 record.note(*out_of_reach(hits, least))
             record.drop((hit.id for hit in hits if hit.score < least), f"its score is below min_score {least:g}")
             record.drop((hit.id for hit in kept[most:]), f"its place is beyond top_k {most}")
-            kept = numbered(kept[:most])
-            record.hand_on(kept)
-        return kept
+            record.hand_on(kept[:most])
+        return kept[:most], kept[most:]
 
     async def _pack(self, hits: Sequence[Hit]) -> ContextPack | None:
         if self.variant.pack is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from core.estimating import asks, planned
 from core.retriever import RequestContext
 from core.variant import Variant
-from evals.evaluation import Opened
+from evals.evaluation import Opened, Wanted
 from evals.running import run_store
 from evals.running.missing_legs import Returned
 from evals.running.runner import Options, prepared
@@ -41,14 +41,15 @@ def searched(split: Split, time_live: int = 0) -> list[str]:
     return [*_texts(split), *_timed(split, time_live)]
 
 
-async def before(ground: Opened, variants: Iterable[Variant], split: Split, options: Options) -> list[str]:
+async def before(ground: Opened, variants: Iterable[Variant], split: Split, wanted: Wanted) -> list[str]:
     """The sentences of all variants, but for those of which a run is kept that will do."""
     asking = [each for each in variants if asks(ground.context, each)]
-    if not asking:
-        return []
+    deep = [each for each in asking if wanted.beyond(each)]
     made = [
         await of_searches(ground.context, texts, each)
-        async for each, texts in _to_be_made(ground, asking, split, options)
+        for some, options in ((asking, wanted.options), (deep, wanted.deep.options))
+        if some
+        async for each, texts in _to_be_made(ground, some, split, options)
     ]
     return [said.text for each in made for said in each]
 

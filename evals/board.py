@@ -19,18 +19,19 @@ from evals import coverage, metrics
 from evals.doubts import Warned, doubts
 from evals.lab.tables import Shown, Table, board_table
 from evals.metric_names import MEASURES, Metric
+from evals.metrics import Scores
 from evals.runs import Run, unlike
 from evals.scored import grades_of, scored
 from evals.splits import Grades, Split
-from evals.statistics.bootstrap import intervals
-from evals.statistics.comparison import Comparison, Pairs, all_pairs, compare
+from evals.statistics.comparison import Comparison, Pairs, all_pairs, compare, findings
+from evals.statistics.mean_intervals import mean_intervals
 from evals.statistics.significance import finite
-from evals.statistics.verdicts import Finding, Rules
+from evals.statistics.verdicts import Finding, Rules, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
-METRICS = ("ndcg@10", "recall@100", "mrr@10")
+METRICS = ("ndcg@10", "recall@10", "mrr@10")
 DEFAULT_RULES = Rules()
 
 
@@ -38,18 +39,28 @@ DEFAULT_RULES = Rules()
 class Cell:
     """A run's mean of a metric with its interval; `judged` is the share of the counted hits that have a label.
 
-    None: too few queries for an interval, or a metric that no labels of items belong to.
+    None: too few queries for an interval, or a metric that no labels of items belong to. `beyond` says that the metric
+    counts more results than ship, `deep` that they are a deep run's.
     """
 
     mean: float
     low: float | None
     high: float | None
     judged: float | None
+    beyond: bool = False
+    deep: bool = False
+
+    @property
+    def badge(self) -> str:
+        """What tells a score that is not one of what ships."""
+        return "deep" if self.deep else "beyond" if self.beyond else ""
 
 
 class Board(Shown):
     """The table. Runs must be over the same subject; equal names are told apart by a number.
 
+    A metric that looks beyond what a variant ships is told of its deep run, where `deep` has one under the run's id,
+    else of the candidates that the run has behind what ships. It gets no verdict, no star and no place on a front.
     `chunk_labels` are for metrics at the level of chunks: by variant, as `evals.chunk_labels` finds them.
     """
 
@@ -63,6 +74,7 @@ class Board(Shown):
         rules: Rules = DEFAULT_RULES,
         flaws: Sequence[Mapping[str, Any]] = (),
         chunk_labels: Mapping[str, Grades] | None = None,
+        deep: Mapping[str, Run] | None = None,
     ) -> None:
         _refuse_others(runs)
         self.split, self.rules, self.flaws = split, rules, tuple(flaws)
@@ -73,12 +85,37 @@ class Board(Shown):
         if self.baseline not in self.names:
             raise UnknownName("run to compare with", self.baseline, self.names)
         self._grades = grades_of(split)
+        self._deep = deep or {}
         labels = metrics.Labels(self._grades)
-        self._scores = [scored(split, run, self.metrics, chunk_labels or {}, labels) for run in self.runs]
+        self._scores = [self._scored(run, chunk_labels or {}, labels) for run in self.runs]
         self._pairs: dict[str, Pairs] = {}
+        self._findings: dict[tuple[str, str], dict[str, Finding]] = {}
         self._cells: dict[str, dict[str, Cell]] = {}
         self._coverage: dict[tuple[str, int | None], dict[str, float]] = {}
         self._weights = {query.id: query.weight for query in split.queries.values()}
+
+    def _scored(self, run: Run, chunk_labels: Mapping[str, Grades], labels: metrics.Labels) -> dict[str, Scores]:
+        found: dict[str, Scores] = {}
+        for asked in dict.fromkeys(self.told_of(run, metric).depth for metric in self.metrics):
+            of = [metric for metric in self.metrics if self.told_of(run, metric).depth == asked]
+            found |= scored(self.split, self.told_of(run, of[0]), of, chunk_labels, labels)
+        return found
+
+    # -- what is shipped, and what is not ----------------------------------------------------------------------------
+
+    def told_of(self, run: Run, metric: str) -> Run:
+        """The run that a run's score by this metric is of: its deep one, for what looks beyond what ships."""
+        return self._deep.get(run.id, run) if run.looks_beyond(metric) else run
+
+    def compared(self, metric: str) -> tuple[str, ...]:
+        """The runs that can be compared by the metric: all of what ships, or all as deep as the baseline is."""
+        baseline = self.run(self.baseline)
+        return tuple(
+            run.name
+            for run in self.runs
+            if not run.looks_beyond(metric)
+            and (run.variant is None or baseline.variant is None or run.depth == baseline.depth)
+        )
 
     # -- numbers -----------------------------------------------------------------------------------------------------
 
@@ -126,11 +163,27 @@ class Board(Shown):
         rows, weights = self.values(metric)[:, chosen], self.weights(metric)[chosen]
         if not weights.sum() > 0:
             return {}
-        low, high = intervals(rows, weights, samples=self.rules.samples, level=self.rules.level, seed=self.rules.seed)
+        rules = self.rules
+        low, high = mean_intervals(
+            rows,
+            weights,
+            most=Metric.parse(metric).most,
+            level=rules.level,
+            samples=rules.samples,
+            seed=rules.seed,
+        )
         means = np.average(rows, axis=1, weights=weights).tolist()
         judged = [self._judged(run, metric, ids) for run in self.runs]
         return {
-            name: Cell(means[at], finite(low[at]), finite(high[at]), judged[at]) for at, name in enumerate(self.names)
+            run.name: Cell(
+                means[at],
+                finite(low[at]),
+                finite(high[at]),
+                judged[at],
+                run.looks_beyond(metric),
+                bool(self.told_of(run, metric).depth),
+            )
+            for at, run in enumerate(self.runs)
         }
 
     def _judged(self, run: Run, metric: str, ids: Sequence[str]) -> float | None:
@@ -139,24 +192,41 @@ class Board(Shown):
             return None
         key = (run.name, parsed.cutoff)
         if key not in self._coverage:
-            self._coverage[key] = coverage.judged(self._grades, run.rankings, parsed.cutoff)
+            rankings = self.told_of(run, metric).seen_by(metric)
+            self._coverage[key] = coverage.judged(self._grades, rankings, parsed.cutoff)
         return metrics.mean({query: self._coverage[key][query] for query in ids}, self._weights)
 
     # -- what can be concluded ---------------------------------------------------------------------------------------
 
     def pairs(self, metric: str) -> Pairs:
-        """Every pair of runs, corrected for all the others."""
+        """Every pair of the runs that can be compared, looked at together."""
         if metric not in self._pairs:
-            self._pairs[metric] = all_pairs(self.names, self.values(metric), self.weights(metric), rules=self.rules)
+            names = self.compared(metric)
+            rows = self.values(metric)[[self._place(name) for name in names]]
+            self._pairs[metric] = all_pairs(names, rows, self.weights(metric), rules=self.rules)
         return self._pairs[metric]
 
     def finding(self, metric: str, name: str) -> Finding | None:
-        """What is to be said of a run against the baseline; None of the baseline itself."""
-        return None if name == self.baseline else self.pairs(metric).of(name, self.baseline)
+        """What is to be said of a run against the baseline; None of the baseline itself, and of what does not ship."""
+        return self.against(metric, self.baseline).get(name)
+
+    def against(self, metric: str, baseline: str) -> dict[str, Finding]:
+        """Every run that can be compared with that one, all of them looked at together."""
+        if (metric, baseline) not in self._findings:
+            compared = self.compared(metric)
+            names = [name for name in compared if name != baseline] if baseline in compared else []
+            values = self.values(metric)
+            rows = values[[self._place(name) for name in names]] - values[self._place(baseline)]
+            made = findings([(name, baseline) for name in names], rows, self.weights(metric), rules=self.rules)
+            self._findings[metric, baseline] = dict(zip(names, made, strict=True))
+        return self._findings[metric, baseline]
 
     def best(self, metric: str) -> tuple[str, ...]:
-        """The runs that the best is not better than, itself first."""
-        return self.pairs(metric).best()
+        """The runs that can be compared and that the best of them is not better than, itself first."""
+        against = self.against(metric, self.baseline)
+        sure = {(name, self.baseline) for name, each in against.items() if each.verdict == Verdict.BETTER}
+        sure |= {(self.baseline, name) for name, each in against.items() if each.verdict == Verdict.WORSE}
+        return self.pairs(metric).best(sure) if self.compared(metric) else ()
 
     def compare(self, name: str, other: str, metric: str) -> Comparison:
         """Two runs in every detail, by query and by group."""
@@ -168,6 +238,7 @@ class Board(Shown):
             self.weights(metric),
             groups=self.groups,
             rules=self.rules,
+            finding=self.against(metric, other).get(name),
         )
 
     def front(self, metric: str) -> tuple[str, ...]:
@@ -175,8 +246,9 @@ class Board(Shown):
 
         Estimates are left out: made under load, they tell nothing of which of two is the quicker.
         """
-        cells = self.cells(metric)
-        cost = {run.name: run.latency.p50 for run in self.runs if run.latency and run.latency.live}
+        cells, compared = self.cells(metric), self.compared(metric)
+        live = [run for run in self.runs if run.latency and run.latency.live and run.name in compared]
+        cost = {run.name: run.latency.p50 for run in live if run.latency}
         front: list[str] = []
         for name in sorted(cost, key=lambda each: (cost[each], -cells[each].mean, each)):
             if not front or cells[name].mean > cells[front[-1]].mean:
@@ -185,12 +257,12 @@ class Board(Shown):
 
     def bounds(self, name: str, metric: str) -> tuple[float, float]:
         """The mean with every unjudged hit not relevant, and the most that it could be."""
-        found = coverage.bounds(self._grades, self.run(name).rankings, [metric])
+        found = coverage.bounds(self._grades, self.told_of(self.run(name), metric).seen_by(metric), [metric])
         return found.low.means(self._weights)[metric], found.high.means(self._weights)[metric]
 
     def condensed(self, metric: str) -> dict[str, float]:
         """Each run's mean over the judged hits alone."""
-        judged = {run.name: coverage.condensed(self._grades, run.rankings) for run in self.runs}
+        judged = {run.name: coverage.condensed(self._grades, run.lifted) for run in self.runs}
         scores = {name: metrics.evaluate(self._grades, found, [metric]) for name, found in judged.items()}
         return {name: found.means(self._weights)[metric] for name, found in scores.items()}
 

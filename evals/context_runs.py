@@ -19,12 +19,10 @@ from core.retriever import RequestContext, guarded, search
 from core.store.levels import Level, level
 from core.store.progress import Listener, Step, nobody
 from core.tasks import bounded
-from core.types import Hit
 from core.variant import Variant
 from evals.context_scores import ContextPoint, Places, mean_curve, scored
 from evals.running.computed import described
 from evals.running.leg_runs import CONNECTIONS, reason_of
-from evals.running.plan import deepened, spare_of
 from evals.splits import Split
 from evals.statistics.bootstrap import intervals
 from evals.statistics.significance import SAMPLES, finite
@@ -149,8 +147,7 @@ class _Packer:
         self.context, self.variant, self.split, self.packings = context, variant, split, packings
         self.failures: dict[str, str] = {}
         self._level: Level = level(context.store, context.view, variant.chunks, variant.model)
-        spare = spare_of(self.split)  # so that excluded items are made up for
-        self._asked = deepened(variant, variant.top_k, spare, as_shipped=not spare).but(pack=None)
+        self._asked = variant.but(pack=None)
         self._counter: TokenCounter | None = context.count_tokens
 
     async def curve(self, query: str) -> tuple[ContextPoint, ...]:
@@ -169,14 +166,11 @@ class _Packer:
 
     async def _packs(self, query: str) -> list[ContextPack]:
         text, context = self.split.queries[query].text, self.context
-        hits = self._allowed(query, (await search(context, text, self._asked)).hits)
+        excluded = self.split.excluded.get(query, frozenset())
+        hits = (await search(context, text, self._asked, excluded=excluded)).hits
         view, counter = context.view, cache(self._count_tokens())  # budgets have texts in common
         chunk_set = None if view.row.attached is not None else view.chunk_set(self.variant.chunks)
         return [await pack(context.store, view, chunk_set, text, hits, packing, counter) for packing in self.packings]
-
-    def _allowed(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        shut = self.split.excluded.get(query, frozenset())
-        return [hit for hit in hits if hit.item_id not in shut][: self.variant.top_k]
 
     def _count_tokens(self) -> TokenCounter:
         """Made at the first context: a model that cannot be loaded fails queries as it does in a search."""

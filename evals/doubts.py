@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from evals.metric_names import Metric
 from evals.running.plan import DEEPEST
-from evals.runs import Run
 
 if TYPE_CHECKING:
     from evals.board import Board
@@ -31,7 +30,8 @@ class Warned:
 
 
 def doubts(board: Board) -> list[Warned]:
-    return [*_failed(board), *_noted(board), *_shallow(board), *_unjudged(board), *_imported(board)]
+    rules = (_failed, _noted, _deep, _beyond, _shallow, _unjudged, _imported)
+    return [warned for rule in rules for warned in rule(board)]
 
 
 def _failed(board: Board) -> list[Warned]:
@@ -60,12 +60,38 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _shallow(board: Board) -> list[Warned]:
-    """Metrics that look deeper than a run was asked for."""
+def _deep(board: Board) -> list[Warned]:
+    """Runs that are not of what ships beside runs that are."""
+    deep = [run for run in board.runs if run.depth]
+    if not deep or all(run.depth for run in board.runs if run.variant):
+        return []
+    message = (
+        f"Deep runs, asked for more than ships: {_listed([run.name for run in deep])}. Their first results may be "
+        "others than those that ship, so they are not compared with the rest. Evaluate them anew."
+    )
+    return [Warned(message)]
+
+
+def _beyond(board: Board) -> list[Warned]:
+    """Metrics that count more than a variant ships."""
     warned = []
     for metric in board.metrics:
-        cutoff = Metric.parse(metric).cutoff
-        less = [run.name for run in board.runs if cutoff and run.variant and 0 < _depth(run) < cutoff]
+        cutoff, beyond = Metric.parse(metric).cutoff, [run for run in board.runs if run.looks_beyond(metric)]
+        deep = all(board.told_of(run, metric).depth for run in beyond)
+        if beyond:
+            whose = _listed([run.name for run in beyond])
+            seen = "a deep run of its own" if deep else "the candidates behind what ships"
+            message = f"{metric} counts {cutoff} hits, more than ship of {whose}: of {seen}, and it decides nothing."
+            warned.append(Warned(message))
+    return warned
+
+
+def _shallow(board: Board) -> list[Warned]:
+    """Metrics that look deeper than a deep run was asked for."""
+    warned = []
+    for metric in board.metrics:
+        cutoff = Metric.parse(metric).cutoff or 0
+        less = [run.name for run in board.runs if 0 < min(board.told_of(run, metric).depth, DEEPEST) < cutoff]
         if less:
             message = f"{metric} counts {cutoff} hits, and fewer were asked for of: {', '.join(less)}."
             warned.append(Warned(message))
@@ -105,7 +131,3 @@ def _warned(kind: str, found: Sequence[Mapping[str, Any]]) -> Warned:
         f"Import warned of {len(queries)} of these queries ({kind}). The first, {queries[0]!r}: {found[0]['message']}"
     )
     return Warned(said, queries)
-
-
-def _depth(run: Run) -> int:
-    return min(run.depth or (run.variant.top_k if run.variant else 0), DEEPEST)

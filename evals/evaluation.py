@@ -7,7 +7,7 @@ joined, scores kept. Runs are made by `evals.running.runner`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,10 +30,13 @@ from evals.metrics import relevant_queries
 from evals.query_sets import DEFAULT, Labelled
 from evals.running import run_store, runner
 from evals.running.contents import content_of
-from evals.running.runner import DEPTH, Options
+from evals.running.runner import Options
 from evals.runs import Run, Subject
 from evals.splits import ALL, Split
 from evals.statistics.verdicts import Rules
+
+DEPTH = 100  # of a deep run at least
+LONGEST_NAME = 180  # of a variant, for a deep run to be told by its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +118,14 @@ def _way_out(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How variants are run and scored. `also` are metrics to run deep enough for that the table does not show."""
+    """How variants are run and scored: as they ship, or asked as deep as the deepest metric looks.
+
+    `also` are metrics that are scored and that the table does not show.
+    """
 
     metrics: tuple[str, ...] = METRICS
     baseline: str | None = None
-    as_shipped: bool = False
+    as_shipped: bool = True
     again: bool = False
     time_live: int = 0
     rules: Rules = DEFAULT_RULES
@@ -127,14 +133,25 @@ class Wanted:
 
     @property
     def depth(self) -> int:
-        """The deepest cut-off, and never less than is usual: chunks are of fewer documents, and a metric's value must
-        not hang on what else was asked for. So a kept run serves whatever metrics are wanted next.
+        """How deep a deep run is: to the deepest cut-off, and never less than is usual, as a metric's value must not
+        hang on what else was asked for. So a kept run serves whatever metrics are wanted next.
         """
-        return max(DEPTH, *(Metric.parse(each).cutoff or DEPTH for each in (*self.metrics, *self.also)))
+        return max(DEPTH, *(Metric.parse(each).cutoff or 0 for each in (*self.metrics, *self.also)))
 
     @property
     def options(self) -> Options:
-        return Options(self.depth, self.as_shipped, self.again, self.time_live)
+        return Options(0 if self.as_shipped else self.depth, self.again, self.time_live)
+
+    @property
+    def deep(self) -> Wanted:
+        """The same for deep runs, which nobody ships and nobody times."""
+        return replace(self, as_shipped=False, time_live=0)
+
+    def beyond(self, variant: Variant) -> bool:
+        """Whether a metric counts more than the variant ships, so that it takes a deep run of its own."""
+        return self.as_shipped and any(
+            (Metric.parse(each).cutoff or 0) > variant.top_k for each in (*self.metrics, *self.also)
+        )
 
 
 async def made(
@@ -146,30 +163,55 @@ async def made(
     )
 
 
-async def scored(ground: Opened, split: Split, runs: Sequence[Run], wanted: Wanted, baseline: str | None) -> Board:
+async def made_deep(
+    ground: Opened, runs: Sequence[Run], split: Split, wanted: Wanted, progress: Listener = nobody
+) -> dict[str, Run]:
+    """Deep runs for the metrics that look beyond what these ship, by the ids of these."""
+    here = [run for run in runs if run.subject == runs[0].subject and not run.depth]
+    short = {run.id: run.variant for run in here if run.variant and wanted.beyond(run.variant)}
+    if not short:
+        return {}
+    named = [each.but(name=f"{each.name[:LONGEST_NAME]}, {wanted.depth} deep") for each in short.values()]
+    return dict(zip(short, await made(ground, named, split, wanted.deep, progress), strict=True))
+
+
+async def scored(
+    ground: Opened,
+    split: Split,
+    runs: Sequence[Run],
+    wanted: Wanted,
+    baseline: str | None,
+    deep: Mapping[str, Run] | None = None,
+) -> Board:
     """The table, with what import found wrong; its scores are kept beside the runs."""
     flaws = await query_sets.flaws(ground.store, ground.view.name, name=ground.query_set)
     metrics = tuple(dict.fromkeys((*wanted.metrics, *wanted.also)))
     of_chunks = any(Metric.parse(each).level == "units" for each in metrics)
     labels = await chunk_labels(ground.store, ground.view, runs, split) if of_chunks else None
     board = await asyncio.to_thread(
-        Board, split, runs, metrics, baseline=baseline, rules=wanted.rules, flaws=flaws, chunk_labels=labels
+        Board, split, runs, metrics, baseline=baseline, rules=wanted.rules, flaws=flaws, chunk_labels=labels, deep=deep
     )
     for run in board.runs:
-        if run.id:
-            await run_store.keep_scores(ground.store, run.id, await asyncio.to_thread(scores_of, board, run.name))
+        for identity, scores in (await asyncio.to_thread(scores_of, board, run)).items():
+            await run_store.keep_scores(ground.store, identity, scores)
     return board
 
 
-def scores_of(board: Board, name: str) -> dict[str, Any]:
-    """What is kept of a run's scores: by metric the mean, under "METRIC interval" and "METRIC by query" the rest."""
-    kept: dict[str, Any] = {}
+def scores_of(board: Board, run: Run) -> dict[str, dict[str, Any]]:
+    """What is kept of a run's scores, by the id of the run that they are of, itself or its deep one: by metric the
+    mean, under "METRIC interval" and "METRIC by query" the rest.
+    """
+    kept: dict[str, dict[str, Any]] = {}
     for metric in board.metrics:
-        cell = board.cells(metric).get(name)
-        if cell is not None:
-            kept[metric] = cell.mean
-            kept[f"{metric} interval"] = [cell.low, cell.high]
-            kept[f"{metric} by query"] = board.of(name, metric)
+        cell, of = board.cells(metric).get(run.name), board.told_of(run, metric)
+        if cell is not None and of.id:
+            kept.setdefault(of.id, {}).update(
+                {
+                    metric: cell.mean,
+                    f"{metric} interval": [cell.low, cell.high],
+                    f"{metric} by query": board.of(run.name, metric),
+                }
+            )
     return kept
 
 
@@ -189,7 +231,8 @@ async def evaluated(
     runs = await made(ground, variants, split, wanted, progress) if variants else []
     runs += [each.run for each in foreign]
     runs, baseline = await with_baseline(ground.store, runs, wanted.baseline)
-    return await scored(ground, split, runs, wanted, baseline), foreign
+    deep = await made_deep(ground, runs, split, wanted, progress)
+    return await scored(ground, split, runs, wanted, baseline, deep), foreign
 
 
 async def foreign_runs(ground: Opened, split: Split, files: Sequence[Path]) -> list[Foreign]:

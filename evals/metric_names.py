@@ -23,12 +23,14 @@ class Measure:
     """A way to score. `function` is its name in ranx.metrics, empty for one over character spans (evals.spans).
 
     `graded` ones use the grade, others only whether it is at least the least. `cuts` says whether ranx obeys a cut-off.
+    `most` is the greatest value there can be, None where there is none.
     """
 
     function: str
     says: str
     graded: bool = False
     cuts: bool = True
+    most: float | None = 1.0
 
 
 _DCG = "DCG, the sum of gain / log2(rank + 1)"
@@ -39,14 +41,14 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "ndcg_exp": Measure(
         "ndcg_burges", f"{_DCG}, divided by the DCG of the best possible order; {_EXPONENTIAL}.", graded=True
     ),
-    "dcg": Measure("dcg", f"{_DCG}; {_LINEAR}.", graded=True),
-    "dcg_exp": Measure("dcg_burges", f"{_DCG}; {_EXPONENTIAL}.", graded=True),
+    "dcg": Measure("dcg", f"{_DCG}; {_LINEAR}.", graded=True, most=None),
+    "dcg_exp": Measure("dcg_burges", f"{_DCG}; {_EXPONENTIAL}.", graded=True, most=None),
     "map": Measure("average_precision", "Average precision: the sum of precision at each relevant hit / all relevant."),
     "mrr": Measure("reciprocal_rank", "Reciprocal rank: 1 / rank of the first relevant hit."),
     "recall": Measure("recall", "Relevant hits / all relevant."),
     "precision": Measure("precision", "Relevant hits / the cut-off, or / all hits where there is no cut-off."),
     "f1": Measure("f1", "2 x precision x recall / (precision + recall)."),
-    "hits": Measure("hits", "The number of relevant hits."),
+    "hits": Measure("hits", "The number of relevant hits.", most=None),
     "hit_rate": Measure("hit_rate", "1 where there is a relevant hit, else 0."),
     "r-precision": Measure("r_precision", "Relevant hits among the first R / R; R = all relevant.", cuts=False),
     "bpref": Measure(
@@ -126,6 +128,12 @@ class Metric:
     @classmethod
     def of(cls, metric: Metric | str) -> Metric:
         return cls.parse(metric) if isinstance(metric, str) else metric
+
+    @property
+    def most(self) -> float | None:
+        """The greatest value there can be, None where there is none."""
+        counted = self.measure == "hits" and self.cutoff is not None
+        return self.cutoff if counted else MEASURES[self.measure].most
 
     def __str__(self) -> str:
         digits = f"{self.persistence:.3f}"[1:].removesuffix("0") if self.persistence is not None else ""

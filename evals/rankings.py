@@ -99,6 +99,15 @@ class Ranked:
         codes = np.arange(self.length, dtype=np.int32) if self.codes is None else self.codes
         return Ranked.among(self.units, codes[chosen], self.values[chosen])
 
+    def then(self, more: Ranked) -> Ranked:
+        """This ranking with another one below it."""
+        if not more.length or not self.length:
+            return self if self.length else more
+        if self.units is more.units and self.codes is not None and more.codes is not None:
+            codes, values = np.concatenate([self.codes, more.codes]), np.concatenate([self.values, more.values])
+            return Ranked.among(self.units, codes, values)
+        return Ranked(self.ids + more.ids, self.scores + more.scores, self.items + more.items, self.spans + more.spans)
+
     def _picked(self, column: tuple[T, ...]) -> tuple[T, ...]:
         if self.codes is None or not column:
             return column
@@ -121,6 +130,13 @@ class Ranked:
 
 
 Rankings = Mapping[str, Ranked]  # by query id
+
+
+def cut_off(rankings: Rankings, top_k: int, *, keep: bool = True) -> tuple[dict[str, Ranked], dict[str, Ranked]]:
+    """The first `top_k` of each ranking; and what is behind them, where that is to be kept."""
+    first = {query: ranked.at(slice(top_k)) if ranked.length > top_k else ranked for query, ranked in rankings.items()}
+    behind = {query: ranked.at(slice(top_k, None)) for query, ranked in rankings.items() if ranked.length > top_k}
+    return first, behind if keep else {}
 
 
 Unit = tuple[str, str | None, Span | None]  # its id, its item, its span

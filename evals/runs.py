@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from core.variant import Variant
-from evals.rankings import Rankings
+from evals.metric_names import Metric
+from evals.rankings import Ranked, Rankings
+
+NOTHING = Ranked()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,9 @@ class Latency:
 class Run:
     """What came of it. A query that failed has a reason in `failures`, an empty ranking, and a score of 0.
 
-    `depth` is the cut-off that it was asked for, 0 where the variant was left as it ships. `milliseconds` are whole
+    `rankings` are what ships, and `beyond` the candidates that only the variant's `top_k` keeps out. A deep run is of
+    the variant asked for `depth` results, at which its first ones may be others; its `depth` is 0 where it is asked for
+    what it ships. `milliseconds` are whole
     searches by query; `stages` the same by stage and query, where they were seen one by one. Those of the queries in
     `timed` are of live searches, one at a time, of the variant as it ships; all others are estimates, made while
     several queries were under way: of a variant computed from leg runs its slowest leg and the fusing.
@@ -80,6 +85,22 @@ class Run:
     timed: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     without: Mapping[str, str] = field(default_factory=dict)
+    beyond: Rankings = field(default_factory=dict, repr=False)
+
+    @property
+    def lifted(self) -> Rankings:
+        """All candidates, as though `top_k` were not there."""
+        if not self.beyond:
+            return self.rankings
+        return {query: ranked.then(self.beyond.get(query, NOTHING)) for query, ranked in self.rankings.items()}
+
+    def looks_beyond(self, metric: Metric | str) -> bool:
+        """Whether the metric counts results that the variant does not ship."""
+        return self.variant is not None and (Metric.of(metric).cutoff or 0) > self.variant.top_k
+
+    def seen_by(self, metric: Metric | str) -> Rankings:
+        """What the metric is told of: what ships, and for one that looks deeper all candidates."""
+        return self.lifted if self.looks_beyond(metric) else self.rankings
 
     @property
     def latency(self) -> Latency | None:

@@ -1,12 +1,14 @@
 """Metadata filters: conditions as data (`spec`), and as SQL over bound values (`sql`)."""
 
-from core.filters.spec import And, Condition, Filter, Not, Or, Scalar, filter_from
-from core.filters.sql import JsonField, MetadataField, compiled
+from core.filters.spec import ITEM_ID, And, Condition, Filter, Not, Or, Scalar, filter_from, without_items
+from core.filters.sql import IdField, JsonField, MetadataField, compiled
 
 __all__ = [
+    "ITEM_ID",
     "And",
     "Condition",
     "Filter",
+    "IdField",
     "JsonField",
     "MetadataField",
     "Not",
@@ -14,4 +16,5 @@ __all__ = [
     "Scalar",
     "compiled",
     "filter_from",
+    "without_items",
 ]

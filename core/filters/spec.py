@@ -10,11 +10,12 @@ What the operators mean, where values are missing or of another type:
   opposites of what they deny, so they do hold for it. Where that is not wanted, add `exists = true`.
 - `contains` is membership in an array, and a stretch of a text, capitals as they stand.
 - `exists` holds for a field that is there and not null.
+- The field `_id` is the item's own id, whatever its metadata says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from typing import Annotated, Any, Final, Self
 
@@ -38,6 +39,7 @@ from pydantic import (
 
 from core.errors import SpecError
 
+ITEM_ID: Final = "_id"  # the field that is the item's own id
 OPERATORS: Final = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "contains", "exists")
 DEEPEST: Final = 20
 LARGEST_NUMBER: Final = 10**1000  # far within what a jsonb can hold
@@ -80,7 +82,7 @@ class _Frozen(BaseModel):
 class Condition(_Frozen):
     """What must hold for one metadata field. Several operators must all hold, as in a range."""
 
-    field: Name = Field(description="The metadata field, by its name as it stands.")
+    field: Name = Field(description="The metadata field, by its name as it stands; `_id` is the item's own id.")
     eq: Scalar | None = Field(None, description="The field is this value.")
     ne: Scalar | None = Field(None, description="The field is not this value, or is not there.")
     gt: Ordered | None = Field(None, description="Greater than this number, or a later text or ISO date.")
@@ -168,6 +170,11 @@ And.model_rebuild()
 Or.model_rebuild()
 Not.model_rebuild()
 _ADAPTER: TypeAdapter[And | Or | Not | Condition] = TypeAdapter(Filter)
+
+
+def without_items(ids: Iterable[str]) -> Not:
+    """Everything but these items."""
+    return Not(not_=Condition(field=ITEM_ID, in_=tuple(sorted(ids))))
 
 
 def filter_from(value: Any) -> And | Or | Not | Condition:

@@ -89,6 +89,31 @@ class JsonField:
         return and_(before_arrays, func.jsonb_typeof(self.value) == "string", func.strpos(text, value) > 0)
 
 
+@dataclass(frozen=True, slots=True)
+class IdField:
+    """An item's own id: a text that every item has, ordered bytewise. `rows_of` says which rows are of given ids."""
+
+    id: ColumnElement[str]
+    rows_of: Callable[[Sequence[str]], Expression]
+
+    def equals(self, value: Scalar) -> Expression:
+        return self.among([value])
+
+    def ordered(self, how: str, value: Scalar) -> Expression:
+        compared: Expression = ORDERS[how](self.id.collate("C"), value)
+        return compared if isinstance(value, str) else false()
+
+    def among(self, values: Sequence[Scalar]) -> Expression:
+        ids = [value for value in values if isinstance(value, str)]
+        return self.rows_of(ids) if ids else false()
+
+    def contains(self, value: Scalar) -> Expression:
+        return func.strpos(self.id, value) > 0 if isinstance(value, str) else false()
+
+    def exists(self) -> Expression:
+        return true()
+
+
 def compiled(given: And | Or | Not | Condition, field: Callable[[str], MetadataField]) -> Expression:
     """The filter over the rows in which `field` finds the fields it names."""
     if isinstance(given, And):

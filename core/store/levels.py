@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from core.errors import MissingCapability
-from core.filters import And, Condition, JsonField, MetadataField, Not, Or, compiled
+from core.filters import ITEM_ID, And, Condition, IdField, JsonField, MetadataField, Not, Or, compiled, without_items
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.indexes import field_value, indexed_vector
@@ -149,8 +149,12 @@ class Level:
             self,
             columns={name: each.narrowed(condition) for name, each in self.columns.items()},
             lexicon=self.lexicon.narrowed(condition) if self.lexicon else None,
-            filter=filter if self.filter is None else And(and_=(self.filter, filter)),
+            filter=filter if self.filter is None else And.model_construct(and_=(self.filter, filter)),
         )
+
+    def without(self, items: Collection[str]) -> Level:
+        """The same level as though these items were not there."""
+        return self.narrowed(without_items(items)) if items else self
 
     @property
     def postings(self) -> Postings:
@@ -198,8 +202,10 @@ def level(store: Store, view: View, chunks: str, model: str | None = None) -> Le
 _ITEMS = cast("Table", Item.__table__)
 
 
-def item_field(name: str) -> JsonField:
-    """A metadata field of a collection of our own, in the form in which indexes hold it."""
+def item_field(name: str) -> MetadataField:
+    """A metadata field of a collection of our own, in the form in which indexes hold it; or an item's id."""
+    if name == ITEM_ID:
+        return IdField(_ITEMS.c.id, lambda ids: _ITEMS.c.id == any_id(ids))
     return JsonField(field_value(_ITEMS, name), _ITEMS.c.metadata, name)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from core.errors import SpecError
 from evals.judging.agreement import PairId
+from evals.rankings import Ranked
 from evals.runs import Run
 from evals.splits import Grades, Split
 
@@ -61,18 +62,20 @@ def pool(runs: Sequence[Run], split: Split, depth: int, judged: Grades | None = 
 
 
 def _pairs(runs: Sequence[Run], split: Split, depth: int) -> Iterator[Pair]:
-    """Every pair of the pool, judged or not. What a query excludes takes no rank."""
+    """Every pair of the pool, judged or not: of what ships, and further down of the candidates behind it. What a query
+    excludes takes no rank.
+    """
+    rankings = [run.lifted for run in runs]
     for query_id in split.queries:
         ranks: dict[str, list[int | None]] = defaultdict(lambda: [None] * len(runs))
-        for number, run in enumerate(runs):
-            for rank, item_id in enumerate(_top(run, split, query_id, depth), start=1):
+        for number, found in enumerate(rankings):
+            for rank, item_id in enumerate(_top(found.get(query_id), split, query_id, depth), start=1):
                 ranks[item_id][number] = rank
         for item_id in sorted(ranks):
             yield Pair(query_id, item_id, tuple(ranks[item_id]))
 
 
-def _top(run: Run, split: Split, query_id: str, depth: int) -> list[str]:
-    found = run.rankings.get(query_id)
+def _top(found: Ranked | None, split: Split, query_id: str, depth: int) -> list[str]:
     left_out = split.excluded.get(query_id, frozenset())
     return [item for item in (found.item_ids if found else ()) if item not in left_out][:depth]
 

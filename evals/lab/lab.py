@@ -156,7 +156,7 @@ class Lab(Shown):
         split: str | None = None,
         metrics: str | Sequence[str] = METRICS,
         baseline: str | None = None,
-        as_shipped: bool = False,
+        as_shipped: bool = True,
         again: bool = False,
         time_live: int = 0,
         rules: Rules = DEFAULT_RULES,

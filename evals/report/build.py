@@ -18,7 +18,6 @@ from evals.report.queries import looked_at
 from evals.report.surfaces import weights_of
 from evals.report.texts import counted, line, number, span
 from evals.runs import Run
-from evals.statistics.correction import NAMES
 from evals.suites.gate import Check
 
 DEFAULT_LIMITS = Limits()
@@ -109,14 +108,16 @@ class _Builder:
             return Value(None)
         finding = self.board.finding(metric, run.name)
         doubts = tuple(self._doubts(run, metric, cell.judged))
-        return Value(cell.mean, cell.low, cell.high, cell.judged, finding, doubts)
+        return Value(cell.mean, cell.low, cell.high, cell.judged, finding, doubts, cell.badge)
 
     def _doubts(self, run: Run, metric: str, judged: float | None) -> Iterable[str]:
         """What the board warns of, at the very scores that it is about."""
-        cutoff = Metric.parse(metric).cutoff
-        depth = run.depth or (run.variant.top_k if run.variant else 0)
-        if cutoff and 0 < depth < cutoff:
-            yield f"It was asked for {depth} hits, and the metric counts {cutoff}."
+        cutoff, of = Metric.parse(metric).cutoff, self.board.told_of(run, metric)
+        if run.variant and run.looks_beyond(metric):
+            seen = f"a deep run, asked for {of.depth} hits" if of.depth else "the candidates behind them"
+            yield f"It ships {run.variant.top_k} hits, and the metric counts {cutoff}: this is of {seen}."
+        elif of.depth:
+            yield f"It is of a deep run, asked for {of.depth} hits."
         if run.failures:
             yield f"{counted(len(run.failures), 'query', 'queries')} failed and score 0."
         if judged is not None and judged < WELL_JUDGED and cutoff is not None and cutoff <= SHALLOW:
@@ -204,12 +205,11 @@ def _named(names: Sequence[str], most: int = 5) -> str:
 
 def _rules(board: Board) -> str:
     rules = board.rules
-    test = "paired permutation test" if rules.test == "permutation" else "Wilcoxon's signed-rank test"
-    corrected = "without correction" if rules.correction == "none" else f"corrected by {NAMES[rules.correction]}"
     return (
-        f"Intervals are {rules.level:.0%} bootstrap intervals of {rules.samples:,} samples. Verdicts are against "
-        f"{board.baseline}: a {test}, {corrected} over all pairs of this table; tied means that the whole interval "
-        f"of the difference lies within {rules.tie:g}. Seed {rules.seed}."
+        f"Intervals are {rules.level:.0%}. Verdicts are against {board.baseline}, all candidates looked at together: "
+        "better or worse where the interval of the difference leaves 0 out, by draws of signs of which the largest "
+        f"difference counts ({rules.samples:,} draws); tied where all of it lies within {rules.tie:g}. "
+        f"Seed {rules.seed}."
     )
 
 

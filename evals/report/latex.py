@@ -103,4 +103,5 @@ def _cell(value: Value, *, top: bool) -> str:
     interval = (
         "" if value.low is None or value.high is None else rf" {{\scriptsize [{value.low:.3f}, {value.high:.3f}]}}"
     )
-    return f"{mean}{mark}{interval}"
+    badge = rf" {{\scriptsize {value.badge}}}" if value.badge else ""
+    return f"{mean}{mark}{interval}{badge}"

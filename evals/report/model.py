@@ -74,7 +74,8 @@ class Column:
 class Value:
     """A run's mean of a metric. `doubts` are sentences to read before it is believed; `judged` a share of hits.
 
-    `finding` is against the baseline; None of the baseline itself. Without a mean no query could be weighed.
+    `finding` is against the baseline; None of the baseline itself. Without a mean no query could be weighed. `badge`
+    tells a score that is not one of what ships.
     """
 
     mean: float | None
@@ -83,6 +84,7 @@ class Value:
     judged: float | None = None
     finding: Finding | None = None
     doubts: tuple[str, ...] = ()
+    badge: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Computing:
         self._arrays: dict[object, Arrays] = {}
 
     async def compute(self, fusing: Fusing) -> Found:
-        """The variant's rankings, excluded items still among them."""
+        """The variant's rankings, with the candidates that only its last cut keeps out."""
         made, variant = Found(), fusing.variant
         depths = {share.name: share.depth for share in fusing.shares}
         pending = list(self.legs.split.queries)
@@ -129,7 +129,7 @@ class Computing:
         legs = await self._legs(shares, now, queries)
         begun = time.perf_counter()
         arrays, weights = self._array(shares, now, legs, queries), [share.leg.weight for share in shares]
-        found = await asyncio.to_thread(fused, arrays, variant.fusion, weights, Cut.of(variant))
+        found = await asyncio.to_thread(fused, arrays, variant.fusion, weights, Cut.of(variant).lifted())
         each = (time.perf_counter() - begun) * 1000 / len(queries)
         made.rankings |= found
         self._time(now, there, queries, each, made)

@@ -5,7 +5,7 @@ Owns which stages are left out for it. Legs that were asked before, by any varia
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from core.errors import SpecError
@@ -16,7 +16,7 @@ from evals.rankings import LegRankings, Ranked
 from evals.running.batches import Batches
 from evals.running.computed import Unit, described
 from evals.running.leg_runs import LegFound, LegRuns
-from evals.running.plan import PER_QUERY, Fusing, Share, is_fused, spare_of
+from evals.running.plan import PER_QUERY, Fusing, Share, is_fused
 from evals.running.runner import Options, prepared
 from evals.splits import Split
 from evals.weights.fusing import Cut
@@ -44,33 +44,26 @@ def bare(variant: Variant) -> tuple[Variant, tuple[str, ...]]:
     return variant.but(**changes), (note,)
 
 
-async def leg_rankings(
-    ground: Opened, variant: Variant, split: Split, options: Options, progress: Listener = nobody
-) -> Legs:
-    """As deep as the variant would be asked."""
+async def leg_rankings(ground: Opened, variant: Variant, split: Split, progress: Listener = nobody) -> Legs:
+    """As deep as the variant asks them."""
     plain, notes = bare(variant)
-    legs, fusing = await _planned(ground, plain, split, options, progress)
-    spare = 0 if options.as_shipped else spare_of(split)
-    return Legs(await _all(legs, fusing), Cut.of(fusing.variant, split.excluded, spare), notes)
+    legs, fusing = await _planned(ground, plain, split, progress)
+    return Legs(await _all(legs, fusing), Cut.of(plain), notes)
 
 
-async def embedded(ground: Opened, variant: Variant, split: Split, options: Options) -> bool:
+async def embedded(ground: Opened, variant: Variant, split: Split) -> bool:
     """Whether its legs need no query's vector any more, having been asked all before."""
-    legs, fusing = await _planned(ground, bare(variant)[0], split, options)
+    legs, fusing = await _planned(ground, bare(variant)[0], split)
     kept = [await legs.kept(share.task) for share in fusing.shares if share.leg.uses_model]
     return not any(found.lacks(query) for found in kept for query in split.queries)
 
 
-async def _planned(
-    ground: Opened, plain: Variant, split: Split, options: Options, progress: Listener = nobody
-) -> tuple[LegRuns, Fusing]:
+async def _planned(ground: Opened, plain: Variant, split: Split, progress: Listener = nobody) -> tuple[LegRuns, Fusing]:
     if len(plain.legs) < 2 or not is_fused(plain):
         raise SpecError(f"{plain.name!r} has one leg, so that there are no weights to look for. Give it two to four.")
-    ready = await prepared(
-        ground.context, [plain], split, query_set=ground.query_set, options=replace(options, again=True)
-    )
+    ready = await prepared(ground.context, [plain], split, query_set=ground.query_set, options=Options(again=True))
     batches = Batches(ground.store, ready.context.view, ready.state)
-    legs = LegRuns(ready.context, split, batches, connections=options.connections, listener=progress)
+    legs = LegRuns(ready.context, split, batches, listener=progress)
     (fusing,) = ready.plan.fused
     return legs, fusing
 

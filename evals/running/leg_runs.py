@@ -210,7 +210,8 @@ class Asking:
     async def _recalled(self, task: LegTask, line: recall.Line, query: str) -> LegRun:
         """As a search asks it. The time includes the embedding, whichever leg it was made for."""
         ready = self._vectors.milliseconds.get((line.level.model or "", query), 0.0) if task.leg.uses_model else 0.0
-        run = await line.ask(self._query(query), kind_of(task.leg), task.leg, task.depth)
+        shut = self.split.excluded.get(query, frozenset())
+        run = await line.ask(self._query(query), kind_of(task.leg), task.leg, task.depth, shut)
         return replace(run, milliseconds=run.milliseconds + ready)
 
     def _query(self, query: str) -> PreparedQuery:

@@ -4,11 +4,10 @@ A variant whose ranking is nothing but its legs' fused, rolled up and cut is com
 once. What changes a query or looks at texts is searched query by query: an expansion, a route, a reranker, late chunks,
 parents that replace, a packed context; so is what the weight surface knows nothing of, a cap per item.
 
-What is measured, and how deep. A metric at a cut-off k sees k results, which a variant that ships ten does not give. So
-variants are asked as deep as the deepest metric needs (`deepened`), with every leg at its own depth or deeper: the
-first ten may then differ from the ten as shipped, as candidates that no leg brought up before are fused in. With
-`as_shipped` a variant is left as it is, and what it does not return counts as not found. Excluded items (a query's own
-source, say) are taken out of the ranking after the fusion, everywhere alike; so variants are asked that much deeper.
+What is measured is what ships: nothing that decides a variant's first `top_k` is changed. A run keeps the candidates
+behind them too, as only the last cut is lifted for it. A deep run is another thing: the variant is asked as deep as a
+metric looks (`deepened`), with every leg at its own depth or deeper, so that its first ten may differ from the ten that
+ship. Excluded items (a query's own source, say) are treated as though the collection did not have them.
 """
 
 from __future__ import annotations
@@ -100,31 +99,25 @@ def kind_of(leg: Leg) -> str:
     return str(LEGS.write(leg)[LEGS.tag])
 
 
-def deepened(variant: Variant, k: int, spare: int = 0, *, as_shipped: bool = False) -> Variant:
-    """The variant as it is asked to be judged to the k-th result, `spare` more for what exclusions take out.
+def deepened(variant: Variant, k: int) -> Variant:
+    """The variant as it is asked for a deep run, to the k-th result.
 
     Its legs keep the depth that they had, or go as deep as is needed: several chunks may be of one item, so a ranking
-    of chunks goes deeper than one of items. `as_shipped` leaves it alone.
+    of chunks goes deeper than one of items.
     """
-    if as_shipped:
-        return variant
     of_chunks = variant.chunks != ITEMS and variant.rollup is None
-    wanted = min(max(variant.top_k, k * CHUNKS_AN_ITEM if of_chunks else k) + spare, DEEPEST)
+    wanted = min(max(variant.top_k, k * CHUNKS_AN_ITEM if of_chunks else k), DEEPEST)
     legs = tuple(
         leg.model_copy(update={"depth": min(max(variant.depth_of(leg), wanted), DEEPEST)}) for leg in variant.legs
     )
     return variant.but(top_k=wanted, legs=legs)
 
 
-def spare_of(split: Split) -> int:
-    """The largest number of exclusions of any query."""
-    return max((len(split.excluded.get(query, ())) for query in split.queries), default=0)
-
-
 def queries_digest(split: Split) -> str:
-    """Of what legs see of the queries: ids and texts, not labels."""
+    """Of what legs see of the queries: ids, texts and what each may not find, not labels."""
+    excluded = {query: sorted(split.excluded[query]) for query in split.queries if split.excluded.get(query)}
     asked = [(query.id, query.text) for query in split.queries.values()]
-    return _digest(asked)
+    return _digest([asked, excluded] if excluded else asked)
 
 
 def is_fused(variant: Variant) -> bool:

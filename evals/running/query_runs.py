@@ -117,16 +117,21 @@ async def searched_side_by_side(
 
     async def one(query: str) -> None:
         try:
-            bundle = await search(context, split.queries[query].text, variant)
+            bundle = await _searched(context, split, query, variant)
         except Exception as error:
             now.failures[query], now.rankings[query] = reason_of(error), Ranked()
         else:
             remarks = {remark: [query] for remark in remarks_of(bundle)}
             without = {leg: {query: why} for leg, why in lacking(bundle).items()}
-            now.add(Found({query: ranked_of(bundle.hits)}, remarks=remarks, without=without))
+            now.add(Found({query: ranked_of((*bundle.hits, *bundle.beyond))}, remarks=remarks, without=without))
             note_times(now, query, bundle)
 
     await bounded(most, queries, one)
+
+
+async def _searched(context: RequestContext, split: Split, query: str, variant: Variant) -> RetrievalBundle:
+    excluded = split.excluded.get(query, frozenset())
+    return await search(context, split.queries[query].text, variant, excluded=excluded)
 
 
 class suppress_failure:  # noqa: N801 - it reads as `suppress` does

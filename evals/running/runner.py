@@ -24,7 +24,7 @@ from core.store.levels import level
 from core.store.progress import Listener, Step, nobody
 from core.variant import Variant
 from evals.query_sets import DEFAULT
-from evals.rankings import Ranked, pooled
+from evals.rankings import cut_off, pooled
 from evals.running import run_store
 from evals.running.batches import Batches
 from evals.running.computed import Computing
@@ -33,7 +33,7 @@ from evals.running.environment import environment, ranking_code, server_mark, va
 from evals.running.findings import Found
 from evals.running.leg_runs import CONNECTIONS, LegRuns
 from evals.running.missing_legs import Returned, reasons
-from evals.running.plan import Ground, Plan, deepened, describe, plan, queries_digest, spare_of
+from evals.running.plan import Ground, Plan, deepened, describe, plan, queries_digest
 from evals.running.query_runs import QueryRuns, told
 from evals.running.spread_legs import SpreadLegs
 from evals.running.spread_queries import SpreadQueries
@@ -41,19 +41,16 @@ from evals.running.workers import cluster_for
 from evals.runs import Run, Subject
 from evals.splits import Split
 
-DEPTH = 100  # the deepest cut-off of the usual metrics
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`depth` is the deepest cut-off of any metric; `as_shipped` leaves the variants' own depths alone.
+    """`deep` is the deepest cut-off of any metric, for deep runs; at 0 variants are asked for what they ship.
 
     `again` asks anew for what is kept. `time_live` is how many queries of each variant are timed by themselves.
     `connections` is how many queries are under way at once.
     """
 
-    depth: int = DEPTH
-    as_shipped: bool = False
+    deep: int = 0
     again: bool = False
     time_live: int = 0
     connections: int = CONNECTIONS
@@ -67,7 +64,7 @@ class Asked:
     """A variant, as it ships and as it is asked, and the identity of its run."""
 
     variant: Variant
-    deep: Variant
+    asked: Variant
     id: str
 
 
@@ -107,7 +104,7 @@ async def prepared(
     asked = tuple(_asked(context, each, split, subject, state, options) for each in variants)
     kept = {} if options.again else await _kept(context, asked, split)
     once = _first(asked)
-    left = [each.deep for each in once.values() if each.id not in kept]
+    left = [each.asked for each in once.values() if each.id not in kept]
     models = _models(context, left)
     marks = {model: vector_mark(server, model) for model in {*models.values(), *(each.model for each in left)}}
     ground = Ground(view.name, state, queries_digest(split), models, marks)
@@ -130,9 +127,9 @@ def _asked(
     at = level(context.store, context.view, variant.chunks, variant.model)
     at.narrowed(variant.filter)  # refuses what is wrong
     mark = variant_mark(context.store.capabilities, variant, variant.model or at.model)
-    deep = deepened(variant, options.depth, spare_of(split), as_shipped=options.as_shipped)
-    depth = 0 if options.as_shipped else options.depth
-    return Asked(variant, deep, run_store.run_id(subject, variant, depth, f"{state} {queries_digest(split)} {mark}"))
+    asked = deepened(variant, options.deep) if options.deep else variant
+    identity = run_store.run_id(subject, variant, options.deep, f"{state} {queries_digest(split)} {mark}")
+    return Asked(variant, asked, identity)
 
 
 async def _kept(context: RequestContext, asked: Sequence[Asked], split: Split) -> dict[str, Run]:
@@ -206,43 +203,36 @@ class _Suite:
         waiting: dict[str, list[Asked]] = {}
         for identity, each in _first(self.ready.asked).items():
             if identity not in self.runs:
-                waiting.setdefault(each.deep.id, []).append(each)
+                waiting.setdefault(each.asked.id, []).append(each)
         return waiting
 
     async def _search(self, asked: Asked) -> None:
         before = None if self.options.again else await run_store.get(self.context.store, asked.id)
         usable = before is not None and not before.without  # else nobody knows which queries are whole
-        found = await self.queries.searched(asked.deep, asked.id, _answered(before) if before and usable else None)
+        found = await self.queries.searched(asked.asked, asked.id, _answered(before) if before and usable else None)
         await self._done(asked, found)
         await self.batches.forget([asked.id])
 
     async def _done(self, asked: Asked, found: Found) -> None:
+        every = pooled({query: found.rankings[query] for query in self.ready.split.queries})
+        rankings, beyond = cut_off(every, asked.asked.top_k, keep=not self.options.deep)
         made = Run(
             asked.variant.name,
             self.ready.subject,
-            self._without_excluded(asked, found),
+            rankings,
             asked.variant,
             found.failures,
             found.milliseconds,
             found.stages,
             await self._surroundings(),
             id=asked.id,
-            depth=0 if self.options.as_shipped else self.options.depth,
+            depth=self.options.deep,
             notes=(*found.notes, *told(found.remarks, len(self.ready.split.queries))),
             without=reasons(found.without),
+            beyond=beyond,
         )
         self.runs[asked.id] = await self._kept(await self._timed(made))
         self._tell()
-
-    def _without_excluded(self, asked: Asked, found: Found) -> dict[str, Ranked]:
-        """In the order of the queries, and no more than was wanted before exclusions were counted in."""
-        most = asked.deep.top_k - (0 if self.options.as_shipped else spare_of(self.ready.split))
-        shut = self.ready.split.excluded
-        left = {
-            query: without(found.rankings[query], shut.get(query, frozenset()), most)
-            for query in self.ready.split.queries
-        }
-        return pooled(left)
 
     async def _time_kept(self) -> None:
         """Kept runs are timed where that is asked for and was not done yet."""
@@ -282,14 +272,6 @@ class _Suite:
 
 def _answered(run: Run) -> Found:
     """What an earlier run has, but for the queries that failed."""
-    rankings = {query: ranked for query, ranked in run.rankings.items() if query not in run.failures}
+    rankings = {query: ranked for query, ranked in run.lifted.items() if query not in run.failures}
     stages = {stage: dict(spent) for stage, spent in run.stages.items()}
     return Found(rankings, {}, dict(run.milliseconds), stages, run.notes)
-
-
-def without(ranked: Ranked, excluded: frozenset[str], most: int) -> Ranked:
-    """The first so many that are of no excluded item."""
-    if not excluded:
-        return ranked if ranked.length <= most else ranked.at(slice(most))
-    kept = [at for at, item in enumerate(ranked.items or ranked.ids) if item not in excluded][:most]
-    return ranked if len(kept) == ranked.length else ranked.at(kept)

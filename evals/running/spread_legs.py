@@ -36,6 +36,7 @@ class Slice:
     ground: WorkerGround
     task: LegTask
     texts: dict[str, str]
+    excluded: dict[str, frozenset[str]] = field(default_factory=dict)
     connections: int = CONNECTIONS
     vectors: dict[str, Vectors] = field(default_factory=dict)
     vectorless: dict[str, str] = field(default_factory=dict)
@@ -70,7 +71,9 @@ class SpreadLegs:
         await bounded(lambda: self.cluster.lines, slices, one)
 
     async def _slice(self, task: LegTask, queries: Sequence[str], vectors: ReadyOrMade) -> Slice:
-        made = Slice(self._ground, task, {each: self.split.queries[each].text for each in queries}, self.connections)
+        texts = {query: self.split.queries[query].text for query in queries}
+        excluded = {query: self.split.excluded[query] for query in queries if query in self.split.excluded}
+        made = Slice(self._ground, task, texts, excluded, self.connections)
         model = level(self.context.store, self.context.view, task.chunks, task.model).model
         if not task.leg.uses_model or model is None:
             return made
@@ -115,7 +118,7 @@ def slice_answered(asked: Slice) -> bytes:
 
 async def _answered(asked: Slice) -> bytes:
     context, task, answered = await context_on_worker(asked.ground), asked.task, LegFound()
-    split = Split("", {query: Query(query, text) for query, text in asked.texts.items()})
+    split = Split("", {query: Query(query, text) for query, text in asked.texts.items()}, excluded=asked.excluded)
     at = level(context.store, context.view, task.chunks, task.model).narrowed(task.filter)
     await Asking(context, split, Ready(asked), asked.connections).ask(task, at, list(asked.texts), answered)
     return packed(

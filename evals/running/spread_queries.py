@@ -39,6 +39,7 @@ class Searches:
     ground: WorkerGround
     variant: Variant
     texts: dict[str, str]
+    excluded: dict[str, frozenset[str]]
     connections: int = CONNECTIONS
 
 
@@ -70,7 +71,8 @@ class SpreadQueries:
 
         async def one(some: Sequence[str]) -> None:
             texts = {query: self.split.queries[query].text for query in some}
-            asked = Searches(ground, variant, texts, self.connections)
+            excluded = {query: self.split.excluded[query] for query in some if query in self.split.excluded}
+            asked = Searches(ground, variant, texts, excluded, self.connections)
             answer = await guarded(unhurried, self.cluster.ask(slice_searched, asked))
             await take(_unpacked(answer), len(some))
 
@@ -87,7 +89,7 @@ def slice_searched(asked: Searches) -> bytes:
 async def _searched(asked: Searches) -> bytes:
     refuse_other_models(asked.ground)
     context, found = await context_on_worker(asked.ground), Found()
-    split = Split("", {query: Query(query, text) for query, text in asked.texts.items()})
+    split = Split("", {query: Query(query, text) for query, text in asked.texts.items()}, excluded=asked.excluded)
     await searched_side_by_side(context, split, asked.variant, list(asked.texts), asked.connections, found)
     return packed(
         found.rankings,

@@ -1,24 +1,22 @@
-"""Two systems over the same queries, looked at from every side; and all pairs of a suite at once.
+"""Two systems over the same queries, looked at from every side; many against a baseline; all pairs of a table.
 
-Owns what is compared and what is corrected together; it must not know where scores come from. Plain values out.
+Owns what is looked at together: intervals, p values and verdicts come of one procedure (`simultaneous`), so that they
+never contradict each other. It must not know where scores come from. Plain values out.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError, UnknownName
-from evals.statistics import bootstrap, significance
-from evals.statistics.correction import corrected
+from evals.statistics import significance
 from evals.statistics.significance import Floats
-from evals.statistics.verdicts import Difference, Finding, Rules, Verdict, alongside_best, found
+from evals.statistics.simultaneous import Simultaneous, simultaneous, simultaneous_pairs
+from evals.statistics.verdicts import Difference, Finding, Rules, alongside_best, found
 
 Names = tuple[str, str]
 Groups = Mapping[str, Mapping[str, Sequence[str]]]
@@ -49,7 +47,7 @@ class GroupFinding:
 class Comparison:
     """A system against a baseline. `queries` by falling difference, then id; those of weight 0 are left out.
 
-    `groups` are corrected for each other. `deciding` are the queries of the largest influence on the mean difference.
+    `groups` are looked at together. `deciding` are the queries of the largest influence on the mean difference.
     """
 
     system: str
@@ -79,40 +77,46 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All pairs of a suite, each judged once, in the order of the names and corrected for all the others."""
+    """Every pair of systems, looked at together. `rows` are the scores [systems, queries], `first` and `second` the
+    places of each pair's systems in `names`.
+    """
 
     names: tuple[str, ...]
-    means: tuple[float | None, ...]
-    findings: tuple[Finding, ...]
+    rows: Floats = field(repr=False)
+    weights: Floats | None = field(repr=False)
     rules: Rules
+    together: Simultaneous | None = field(repr=False)
 
     def of(self, system: str, baseline: str) -> Finding:
         """The finding on that system against that baseline, whichever came first."""
         row, column = self._place(system), self._place(baseline)
         if row == column:
             raise InputError(f"{system!r} cannot be compared with itself; name two systems.")
-        kept = self.findings[_pair_index(min(row, column), max(row, column), len(self.names))]
-        return kept if row < column else found(kept.difference.flipped(), self.rules)
+        low, high = min(row, column), max(row, column)
+        difference = (self.rows[low] - self.rows[high])[None, :]
+        at = _pair_index(low, high, len(self.names))
+        one = None if self.together is None else _entries(self.together, [at])
+        pair = (self.names[low], self.names[high])
+        among = len(self.names) * (len(self.names) - 1) // 2
+        (made,) = _differences([pair], difference, self.weights, self.rules, one, among)
+        return found(made if row < column else made.flipped(), self.rules)
 
-    def matrix(self, what: Literal["mean", "low", "high", "p", "corrected", "effect", "detectable"]) -> Floats:
-        """That number of each row against each column: [systems, systems]. NaN is not known, and the diagonal."""
-        cells = np.full((len(self.names), len(self.names)), np.nan)
-        for (row, column), finding in zip(combinations(range(len(self.names)), 2), self.findings, strict=True):
-            cells[row, column] = _number(getattr(finding.difference, what))
-            cells[column, row] = _number(getattr(finding.difference.flipped(), what))
-        return cells
+    def best(self, sure: Collection[Names] = ()) -> tuple[str, ...]:
+        """The systems that none of the others starred is surely better than, by falling mean.
 
-    def verdicts(self) -> tuple[tuple[Verdict | None, ...], ...]:
-        """Of each row against each column; None on the diagonal."""
-        cells: list[list[Verdict | None]] = [[None] * len(self.names) for _ in self.names]
-        for (row, column), finding in zip(combinations(range(len(self.names)), 2), self.findings, strict=True):
-            cells[row][column], cells[column][row] = finding.verdict, finding.verdict.opposite
-        return tuple(map(tuple, cells))
+        `sure` are pairs of which the first was found better where fewer were looked at together, as beside a baseline.
+        """
+        means = significance.means(self.rows, self.weights)
+        known = dict(zip(self.names, np.where(np.isnan(means), -np.inf, means).tolist(), strict=True))
+        return alongside_best(known, lambda one, other: (one, other) in sure or self._surely_better(one, other))
 
-    def best(self) -> tuple[str, ...]:
-        """The systems that cannot be told from the best, itself first."""
-        means = {name: -np.inf if mean is None else mean for name, mean in zip(self.names, self.means, strict=True)}
-        return alongside_best(means, lambda one, other: self.of(one, other).verdict)
+    def _surely_better(self, system: str, baseline: str) -> bool:
+        enough = significance.effective_queries(self.weights, self.rows.shape[1]) >= self.rules.fewest - 1e-9
+        if self.together is None or not enough:
+            return False
+        row, column = self._place(system), self._place(baseline)
+        at = _pair_index(min(row, column), max(row, column), len(self.names))
+        return bool(self.together.low[at] > 0 if row < column else self.together.high[at] < 0)
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -126,23 +130,33 @@ def all_pairs(
     """Every pair of systems by scores [systems, queries]. One system alone has no pairs, and is the best."""
     rows = np.asarray(scores, dtype=np.float64)
     _check_names(names, rows)
-    significance.checked(rows, weights)  # names the system; a difference could not
-    means = tuple(map(significance.finite, significance.means(rows, weights)))
-    pairs = list(combinations(range(len(names)), 2))
-    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    named = [(names[row], names[column]) for row, column in pairs]
-    judged = findings(named, rows[first] - rows[second], weights, rules=rules)
-    return Pairs(tuple(names), means, tuple(judged), rules)
+    kept, counts = significance.checked(rows, weights)  # names the system; a difference could not
+    together = None
+    if len(names) > 1 and counts.size > 1:
+        terms, worth = kept * counts / counts.sum(), significance.effective(counts)
+        together = simultaneous_pairs(terms, worth, level=rules.level, samples=rules.samples, seed=rules.seed)
+    given = None if weights is None else np.asarray(weights, dtype=np.float64)
+    return Pairs(tuple(names), rows, given, rules, together)
 
 
 def findings(
-    names: Sequence[Names], differences: ArrayLike, weights: ArrayLike | None = None, *, rules: Rules = DEFAULT_RULES
+    names: Sequence[Names],
+    differences: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    rules: Rules = DEFAULT_RULES,
 ) -> list[Finding]:
-    """Each row of differences [pairs, queries] judged under its pair of names, and corrected for all the others."""
+    """Each row of differences [pairs, queries] judged under its pair of names, all of them looked at together."""
     rows = np.asarray(differences, dtype=np.float64)
     if not len(names):
         return []
-    return _together(_numbers(names, rows, weights, rules, len(names)), rules)
+    kept, counts = significance.checked(rows, weights)
+    together = None
+    if counts.size > 1:
+        terms, worth = kept * counts / counts.sum(), np.full(len(kept), significance.effective(counts))
+        together = simultaneous(terms, worth, level=rules.level, samples=rules.samples, seed=rules.seed)
+    given = None if weights is None else np.asarray(weights, dtype=np.float64)
+    return [found(each, rules) for each in _differences(names, rows, given, rules, together, len(rows))]
 
 
 def compare(
@@ -154,11 +168,13 @@ def compare(
     groups: Groups | None = None,
     rules: Rules = DEFAULT_RULES,
     deciding: int = DECIDING,
+    finding: Finding | None = None,
 ) -> Comparison:
     """The first of two systems against the second, by scores [2, queries] in the order of `queries`.
 
     `groups` are ids by what they have in common, as {"kind": split.kinds, "tag": split.tags}; an id that was not
-    scored (it has no labels) counts in none of them.
+    scored (it has no labels) counts in none of them. `finding` is what is said of the two where they are looked at
+    among others; without it, they are looked at alone.
     """
     rows = np.asarray(scores, dtype=np.float64)
     _check_names(names, rows)
@@ -166,7 +182,6 @@ def compare(
     if rows.shape[1] != len(queries) or len(set(queries)) != len(queries):
         raise InputError(f"{len(queries)} query ids, {len(set(queries))} of them distinct, for {rows.shape[1]} scores.")
     difference = (rows[0] - rows[1])[None, :]
-    finding = findings([names], difference, weights, rules=rules)[0]
     each = _by_query(queries, difference, weights)
     ranked = sorted(
         (query for query in each if query.influence), key=lambda query: (-abs(query.influence), query.query)
@@ -174,7 +189,7 @@ def compare(
     return Comparison(
         system=names[0],
         baseline=names[1],
-        finding=finding,
+        finding=finding or findings([names], difference, weights, rules=rules)[0],
         queries=tuple(each),
         groups=_by_group(names, queries, difference, weights, groups or {}, rules),
         deciding=tuple(ranked[:deciding]),
@@ -198,75 +213,92 @@ def _by_query(queries: Sequence[str], difference: Floats, weights: ArrayLike | N
 def _by_group(
     names: Names, queries: Sequence[str], difference: Floats, weights: ArrayLike | None, groups: Groups, rules: Rules
 ) -> tuple[GroupFinding, ...]:
-    counting = _counting(weights, len(queries))
-    place = {query: at for at, query in enumerate(queries) if counting[at]}
+    """Each group's queries by themselves; signs are drawn by query, for all groups that it is in."""
     labels = [(by, group) for by in groups for group in groups[by]]
-    chosen = [sorted(place[query] for query in set(groups[by][group]) if query in place) for by, group in labels]
-    among = sum(_testable(len(each), rules) for each in chosen)
-    counts = None if weights is None else np.asarray(weights, dtype=np.float64)
-    differences = [
-        _numbers([names], difference[:, each], None if counts is None else counts[each], rules, among)[0]
-        for each in chosen
-    ]
-    findings = _together(differences, rules)
-    return tuple(GroupFinding(by, group, finding) for (by, group), finding in zip(labels, findings, strict=True))
+    if not labels:
+        return ()
+    counts = np.ones(len(queries)) if weights is None else np.asarray(weights, dtype=np.float64)
+    place = {query: at for at, query in enumerate(queries)}
+    within = np.zeros((len(labels), len(queries)))
+    for row, (by, group) in enumerate(labels):
+        within[row, [place[query] for query in set(groups[by][group]) if query in place]] = 1.0
+    parts = within * counts
+    enough = [at for at, part in enumerate(parts) if np.count_nonzero(part) > 1]
+    together: dict[int, Simultaneous] = {}
+    if enough:
+        chosen = parts[enough]
+        terms = chosen * difference / chosen.sum(axis=1, keepdims=True)
+        worth = np.array([significance.effective(part[part > 0]) for part in chosen])
+        made = simultaneous(terms, worth, level=rules.level, samples=rules.samples, seed=rules.seed)
+        together = {at: _entries(made, [number]) for number, at in enumerate(enough)}
+    return tuple(
+        GroupFinding(by, group, _group_finding(names, difference, part, rules, together.get(at), len(enough)))
+        for at, ((by, group), part) in enumerate(zip(labels, parts, strict=True))
+    )
 
 
-def _numbers(
-    names: Sequence[Names], differences: Floats, weights: ArrayLike | None, rules: Rules, among: int
+def _group_finding(
+    names: Names, difference: Floats, part: Floats, rules: Rules, together: Simultaneous | None, among: int
+) -> Finding:
+    chosen = part > 0
+    (made,) = _differences([names], difference[:, chosen], part[chosen], rules, together, among)
+    return found(made, rules)
+
+
+def _entries(made: Simultaneous, places: Sequence[int] | range) -> Simultaneous:
+    at = list(places)
+    return Simultaneous(made.means[at], made.errors[at], made.critical, made.p[at])
+
+
+def _differences(
+    names: Sequence[Names],
+    differences: Floats,
+    weights: Floats | None,
+    rules: Rules,
+    together: Simultaneous | None,
+    among: int,
 ) -> list[Difference]:
-    """Each row's numbers, of as many as are to be corrected together."""
+    """Each row's numbers; `together` has those that come of looking at all at once, where there are enough queries."""
     queries = int(_counting(weights, differences.shape[1]).sum())
-    family = among if _testable(queries, rules) and rules.correction != "none" else 1
-    low, high = bootstrap.intervals(differences, weights, samples=rules.samples, level=rules.level, seed=rules.seed)
-    seen = significance.detectable(differences, weights, alpha=rules.alpha / family, power=rules.power)
     means, effects = significance.means(differences, weights), significance.effect_sizes(differences, weights)
     outcomes = significance.outcomes(differences, weights).tolist()
-    values = _tested(differences, weights, rules, family).tolist()
     worth = significance.effective_queries(weights, differences.shape[1])
+    seen = _detectable(differences, weights, rules, together)
+    finite = significance.finite
     return [
         Difference(
             *pair,
             queries=queries,
             effective=worth,
-            mean=significance.finite(means[at]),
-            low=significance.finite(low[at]),
-            high=significance.finite(high[at]),
-            p=values[at],
-            corrected=values[at],
-            effect=significance.finite(effects[at]),
+            mean=finite(means[at]),
+            low=None if together is None else finite(together.low[at]),
+            high=None if together is None else finite(together.high[at]),
+            p=1.0 if together is None else float(together.p[at]),
+            effect=finite(effects[at]),
             wins=outcomes[at][0],
             ties=outcomes[at][1],
             losses=outcomes[at][2],
-            detectable=significance.finite(seen[at]),
-            among=family,
+            detectable=finite(seen[at]),
+            among=among,
         )
         for at, pair in enumerate(names)
     ]
 
 
-def _tested(differences: Floats, weights: ArrayLike | None, rules: Rules, family: int) -> Floats:
-    """With so many samples that the smallest p there can be stays a quarter of the level when it is corrected."""
-    if rules.test == "wilcoxon":
-        return significance.wilcoxon(differences, weights)
-    samples = max(rules.samples, math.ceil(4 * family / rules.alpha))
-    return significance.permutation(differences, weights, samples=samples, seed=rules.seed)
+def _detectable(differences: Floats, weights: Floats | None, rules: Rules, together: Simultaneous | None) -> Floats:
+    """The smallest true difference that would be found with the rules' power: half the interval's width, and what
+    chance may take away. NaN where nothing varies.
+    """
+    from scipy import special
 
-
-def _together(differences: Sequence[Difference], rules: Rules) -> list[Finding]:
-    """Judged after correction. What has too few queries for any test to find is no part of it (Tarone 1990)."""
-    tested = [_testable(difference.queries, rules) for difference in differences]
-    values = np.array([difference.p for difference in differences])
-    values[tested] = corrected(values[tested], rules.correction)
-    return [
-        found(replace(difference, corrected=value), rules)
-        for difference, value in zip(differences, values.tolist(), strict=True)
-    ]
-
-
-def _testable(queries: int, rules: Rules) -> bool:
-    """Of n signs, all alike is the furthest there is: 2 of 2^n arrangements."""
-    return math.ldexp(1.0, 1 - queries) < rules.alpha
+    errors = significance.standard_errors(differences, weights)
+    if together is None:
+        return np.full(len(differences), np.nan)
+    worth = significance.effective_queries(weights, differences.shape[1])
+    lost = special.stdtrit(max(worth - 1, 1e-9), rules.power) * errors
+    rows, _ = significance.checked(differences, weights)
+    varies = errors > 1e-12 * np.abs(rows).max(axis=1)
+    return np.where(varies, together.critical * together.errors + lost, np.nan)
 
 
 def _counting(weights: ArrayLike | None, queries: int) -> NDArray[np.bool_]:
@@ -285,7 +317,3 @@ def _check_names(names: Sequence[str], rows: Floats) -> None:
 def _pair_index(row: int, column: int, systems: int) -> int:
     """Where the pair stands among combinations(range(systems), 2)."""
     return row * systems - row * (row + 1) // 2 + column - row - 1
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -1,4 +1,4 @@
-"""How sure one can be of mean scores and of differences between them: tests, effects, power.
+"""What mean scores and differences between them come to: means, errors, effects, power.
 
 Owns the arithmetic over plain arrays, queries along the last axis; it must not know systems' names, metrics or
 verdicts. Query weights say how often a query is asked: every mean here is the weighted mean. A query of weight 0 counts
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,48 +21,6 @@ SAMPLES = 10_000
 SEED = 0
 
 _CELLS = 1 << 20  # of a block of samples: 8 MB
-
-
-def permutation(
-    differences: ArrayLike, weights: ArrayLike | None = None, *, samples: int = SAMPLES, seed: int = SEED
-) -> Floats:
-    """Two-sided p of each row by the paired permutation test: the signs of its differences could as well be others.
-
-    The statistic is the weighted mean. All arrangements are counted where there are no more of them than `samples`;
-    else p is (b + 1) / (samples + 1) (Phipson & Smyth 2010, doi:10.2202/1544-6115.1585), every row under
-    the same signs. On its use in retrieval: Smucker, Allan & Carterette 2007, doi:10.1145/1321440.1321528.
-    What it takes for granted is that equal systems could swap scores; many small gains against a few large losses of
-    the same mean are told apart too often (8% in place of 5% at 50 queries, 4% at 200).
-    """
-    rows, counts = checked(differences, weights)
-    check_samples(samples)
-    terms = rows * counts
-    found = np.ones(len(terms))
-    moving = np.count_nonzero(terms, axis=1)
-    few = moving < math.log2(samples + 1)
-    for row in np.flatnonzero(few & (moving > 0)):
-        found[row] = _exact(terms[row][terms[row] != 0])
-    if not few.all():
-        found[~few] = _monte_carlo(terms[~few], samples, seed)
-    return found
-
-
-def wilcoxon(differences: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """Two-sided p of each row by Wilcoxon's signed-rank test, which ranks the differences and so knows no weights.
-
-    Differences of zero are left out, as Wilcoxon did; where nothing else is there, p is 1. Exact up to 50 differences
-    without ties (scipy's rule). Differences are rounded to 12 digits first, or equal ones would not tie.
-    """
-    from scipy import stats
-
-    rows, counts = checked(differences, weights)
-    if counts.size and np.ptp(counts) > 1e-12 * counts.max():
-        raise SpecError(
-            "Wilcoxon's test cannot take query weights into account, and these queries have unequal ones. "
-            "Use the permutation test, or leave the weights out."
-        )
-    rounded = (row[row != 0] for row in np.round(rows, 12))
-    return np.array([stats.wilcoxon(row).pvalue if row.size else 1.0 for row in rounded], dtype=np.float64)
 
 
 def means(scores: ArrayLike, weights: ArrayLike | None = None) -> Floats:
@@ -189,28 +146,6 @@ def divided(above: Floats, below: Floats, where: NDArray[np.bool_], otherwise: f
 
 def effective(weights: Floats) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
-
-
-def _exact(terms: Floats) -> float:
-    """Over all arrangements of signs; by symmetry the first may stay as it is."""
-    arrangements: NDArray[Any] = np.arange(1 << (terms.size - 1))[:, None] >> np.arange(terms.size)
-    reached = np.abs((1 - 2.0 * (arrangements & 1)) @ terms)
-    return float((reached >= abs(terms.sum()) - _slack(terms)).mean())
-
-
-def _monte_carlo(terms: Floats, samples: int, seed: int) -> Floats:
-    random = np.random.default_rng(seed)
-    bound = np.abs(terms.sum(axis=1)) - _slack(terms)
-    beyond = np.zeros(len(terms))
-    for part in blocks(samples, max(terms.shape)):
-        signs = 1 - 2.0 * random.integers(0, 2, (part.stop - part.start, terms.shape[1]), dtype=np.int8)
-        beyond += (np.abs(signs @ terms.T) >= bound).sum(axis=0)
-    return (beyond + 1) / (samples + 1)
-
-
-def _slack(terms: Floats) -> Any:
-    """Sums of the same terms differ in their last digits by the order of addition."""
-    return 1e-12 * np.abs(terms).sum(axis=-1)
 
 
 def blocks(samples: int, width: int) -> Iterator[slice]:

@@ -2,9 +2,12 @@
 
 Owns the rules, the words and the marks; it must not compute statistics. In this order:
 
-- better, worse: the corrected p is below 1 - level (0.05), and the interval of the difference leaves 0 out;
-- tied: the whole interval lies within +-`tie`, and the queries are worth at least `fewest` equal ones;
+- too few: the queries are worth fewer than `fewest` equal ones;
+- better, worse: the interval of the difference leaves 0 out, which it does just where p is at most 1 - level (0.05);
+- tied: the whole interval lies within +-`tie`, or every query scores the same;
 - too few: everything else. How large a difference would have been seen is said with it.
+
+Intervals and p are of all that is looked at together (`simultaneous`), so that there is nothing left to correct.
 
 A tie is thus a finding of its own, not the lack of one (two one-sided tests: Schuirmann 1987, doi:10.1007/BF01068419;
 the interval of `level` in place of 2 * level - 1 is on the careful side).
@@ -16,11 +19,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from evals.statistics.correction import NAMES, Correction
+FORMER = ("test", "correction")  # options of before one procedure gave interval and verdict: read, and passed over
 
 
 class Rules(BaseModel):
@@ -28,13 +31,7 @@ class Rules(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    test: Literal["permutation", "wilcoxon"] = Field(
-        "permutation", description="The test whose p counts. Wilcoxon's knows no query weights."
-    )
-    correction: Correction = Field(
-        "holm", description="Over all that is compared at once: holm, bh (Benjamini-Hochberg), none."
-    )
-    level: float = Field(0.95, gt=0, lt=1, description="Of intervals; a p below 1 minus it is significant.")
+    level: float = Field(0.95, gt=0, lt=1, description="Of intervals, which hold all at once.")
     tie: float = Field(
         0.02,
         gt=0,
@@ -44,16 +41,18 @@ class Rules(BaseModel):
     fewest: int = Field(
         20,
         ge=2,
-        description="Fewer queries are never called a tie. 20 leave 1 chance in 20 to meet none of what happens in "
-        "1 query of 7.",
+        description="Fewer queries tell nothing. 20 leave 1 chance in 20 to meet none of what happens in 1 query of 7.",
     )
     power: float = Field(0.8, gt=0, lt=1, description="The chance with which a detectable difference is found.")
-    samples: int = Field(10_000, ge=100, description="Of the bootstrap, and of the permutation test.")
+    samples: int = Field(10_000, ge=100, description="Draws of signs, and resamples of a bootstrap.")
     seed: int = Field(0, ge=0, description="The same seed gives the same numbers.")
 
-    @property
-    def alpha(self) -> float:
-        return round(1 - self.level, 12)
+    @model_validator(mode="before")
+    @classmethod
+    def _passes_over_former_options(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if name not in FORMER}
 
 
 class Verdict(StrEnum):
@@ -94,8 +93,8 @@ def legend(baseline: str, top: str = "*") -> str:
 class Difference:
     """A system minus a baseline over the same queries, in numbers. None: too few queries, or no spread, to know it.
 
-    `effective` is what weighted queries are worth in equal ones; `among` how many were compared at once, which `p` was
-    corrected for. `detectable` is at the level of the strictest of those.
+    `effective` is what weighted queries are worth in equal ones; `among` how many differences were looked at together,
+    for all of which the interval and `p` hold.
     """
 
     system: str
@@ -106,7 +105,6 @@ class Difference:
     low: float | None
     high: float | None
     p: float
-    corrected: float
     effect: float | None
     wins: int
     ties: int
@@ -146,23 +144,25 @@ def found(difference: Difference, rules: Rules) -> Finding:
 def judged(difference: Difference, rules: Rules) -> Verdict:
     """By the rules at the head of this module."""
     low, high = difference.low, difference.high
-    if low is None or high is None:
+    if low is None or high is None or difference.effective < rules.fewest - 1e-9:
         return Verdict.TOO_FEW
-    if difference.corrected < rules.alpha and low > 0:
-        return Verdict.BETTER
-    if difference.corrected < rules.alpha and high < 0:
-        return Verdict.WORSE
-    enough = difference.effective >= rules.fewest - 1e-9
-    return Verdict.TIED if enough and -rules.tie <= low and high <= rules.tie else Verdict.TOO_FEW
+    if difference.ties == difference.queries:
+        return Verdict.TIED
+    if low > 0 or high < 0:
+        return Verdict.BETTER if low > 0 else Verdict.WORSE
+    return Verdict.TIED if -rules.tie <= low and high <= rules.tie else Verdict.TOO_FEW
 
 
-def alongside_best(means: Mapping[str, float], verdict_of: Callable[[str, str], Verdict]) -> tuple[str, ...]:
-    """The systems that the best is not better than, itself first, by falling mean and then name: a table's top group.
+def alongside_best(means: Mapping[str, float], better: Callable[[str, str], bool]) -> tuple[str, ...]:
+    """The systems that none of these is surely better than, by falling mean and then name: a table's top group.
 
-    Some are tied with the best and of some too little is known; `verdict_of(best, other)` tells which.
+    Some are tied with the best and of some too little is known; `better(one, other)` tells what is sure.
     """
-    ordered = sorted(means, key=lambda name: (-means[name], name))
-    return tuple(name for name in ordered if name == ordered[0] or verdict_of(ordered[0], name) != Verdict.BETTER)
+    top: list[str] = []
+    for name in sorted(means, key=lambda name: (-means[name], name)):
+        if not any(better(one, name) for one in top):
+            top.append(name)
+    return tuple(top)
 
 
 def queries_to_see(size: float, difference: Difference) -> int | None:
@@ -187,10 +187,9 @@ def _worse(difference: Difference, rules: Rules) -> str:
 def _apart(difference: Difference, word: str, rules: Rules) -> str:
     mean = abs(difference.mean or 0.0)
     small = f" It is a small difference: under {rules.tie:g}." if mean < rules.tie else ""
-    corrected = f" after {NAMES[rules.correction]} over {difference.among}" if _among(difference, rules) else ""
     return (
         f"{difference.system} is {word} than {difference.baseline} by {mean:.3f} "
-        f"({_interval(difference, rules)}, p {_p(difference.corrected)}{corrected}; {_outcomes(difference)}).{small}"
+        f"({_interval(difference, rules)}, p {_p(difference.p)}; {_outcomes(difference)}).{small}"
     )
 
 
@@ -211,9 +210,11 @@ def _too_few(difference: Difference, rules: Rules) -> str:
     if difference.low is None:
         return f"Too few queries to tell {names}: there is one, which says nothing of others."
     start = f"Too few queries to tell {names}: "
+    if difference.effective < rules.fewest - 1e-9:
+        seen = f"difference {difference.mean:+.3f}, {_interval(difference, rules)}; {_queries(difference)}"
+        return f"{start}a verdict takes {rules.fewest} ({seen})."
     if difference.detectable is None:
-        same = f"the difference is {difference.mean:+.3f} on each of {_queries(difference)}, and so few prove nothing"
-        return f"{start}{same}; a tie takes {rules.fewest}."
+        return f"{start}the difference is {difference.mean:+.3f} on each of {_queries(difference)}."
     return (
         f"{start}a difference under {difference.detectable:.3f} cannot be seen with {_queries(difference)} "
         f"(difference {difference.mean:+.3f}, {_interval(difference, rules)}).{_more(difference, rules)}"
@@ -225,12 +226,9 @@ def _more(difference: Difference, rules: Rules) -> str:
     return f" To see {rules.tie:g} takes about {wanted}." if wanted and wanted > difference.queries else ""
 
 
-def _among(difference: Difference, rules: Rules) -> bool:
-    return rules.correction != "none" and difference.among > 1
-
-
 def _interval(difference: Difference, rules: Rules) -> str:
-    return f"{100 * rules.level:g}% interval {difference.low:+.3f} to {difference.high:+.3f}"
+    together = f" of {difference.among} seen together" if difference.among > 1 else ""
+    return f"{100 * rules.level:g}% interval{together} {difference.low:+.3f} to {difference.high:+.3f}"
 
 
 def _p(value: float) -> str:

@@ -124,8 +124,22 @@ def _drops(
         return [_untold(board, name, metric, against or gate.against, most, why) for metric, most in drops]
     told = pinned.name if pinned is not None and _found_again(against, pinned) else against
     together = [each for each in chosen if each != against]
-    found = {metric: _over_answered(board, metric, against, together) for metric, _ in drops}
-    return [_drop(gate, board, name, told, metric, most, *found[metric]) for metric, most in drops]
+    made = []
+    for metric, most in drops:
+        if why := _asked_otherwise(board, name, against, metric):
+            made.append(_untold(board, name, metric, told, most, why))
+        else:
+            made.append(_drop(gate, board, name, told, metric, most, *_over_answered(board, metric, against, together)))
+    return made
+
+
+def _asked_otherwise(board: Board, name: str, against: str, metric: str) -> str:
+    """Why the two cannot be compared, one being a deep run and the other what ships; empty where they can."""
+    run, baseline = (board.told_of(board.run(each), metric) for each in (name, against))
+    if run.variant is None or baseline.variant is None or run.depth == baseline.depth:
+        return ""
+    asked = "a deep run" if baseline.depth else "of what ships"
+    return f"The baseline is {asked}, and {name} is {'a deep run' if run.depth else 'of what ships'}. {ANEW}"
 
 
 def _itself(board: Board, name: str, pinned: Run, metric: str, most: float) -> Check:

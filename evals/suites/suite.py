@@ -20,6 +20,7 @@ from core.fusion.rrf import RrfFusion
 from core.fusion.spec import FUSIONS
 from core.toml_text import file_text, read_toml
 from core.variant import Variant
+from evals.board import METRICS
 from evals.metric_names import Metric
 from evals.references import variant_of
 from evals.splits import ALL
@@ -28,8 +29,6 @@ from evals.suites.gate import Gate
 from evals.suites.grids import varied
 from evals.weights.places import cut_off
 from evals.weights.tuned import Procedure
-
-METRICS = ("ndcg@10", "recall@100", "mrr@10")
 
 
 class Target(BaseModel):
@@ -99,11 +98,11 @@ class Suite(BaseModel):
         None, description="What all others are compared with, a variant or a kept run; else the first variant."
     )
     as_shipped: bool = Field(
-        False, description="Ask for no more results than a variant gives; else as many as the deepest metric needs."
+        True, description="Score what ships; false makes deep runs, asked for as much as the deepest metric counts."
     )
     time_live: int = Field(50, ge=0, description="How many queries are timed through the whole pipeline, one by one.")
     seed: int = Field(0, ge=0, description="For every interval, permutation and fold.")
-    rules: Rules = Field(Rules(), description="How differences are judged: the test, its correction, what is a tie.")
+    rules: Rules = Field(Rules(), description="How differences are judged: the level, what counts as a tie.")
     gate: Gate | None = Field(None, description="What must hold, or the suite fails.")
 
     _folder: Path = PrivateAttr(default=Path())

@@ -23,6 +23,7 @@ from evals.evaluation import (
     foreign_runs,
     joined,
     made,
+    made_deep,
     opened,
     refuse_unknown_baseline,
     scored,
@@ -169,7 +170,7 @@ async def _plan(suite: Suite, ground: Opened, target: Target, again: bool) -> Pl
     tunings = tuple(_tuning_line(suite, ground, tune) for tune in suite.tune)
     shared = len(suite.tune) - len(strange)
     line = describe(ready.plan) + (f", and {shared} to be tuned from these legs" if shared else "")
-    sent = tuple(await before(ground, variants, split, wanted.options))
+    sent = tuple(await before(ground, variants, split, wanted))
     return Planned(target.name, target.split, len(split.queries), line, tunings, sent)
 
 
@@ -224,7 +225,8 @@ class _Carried:
         comparable = pinned is not None and pinned.subject == runs[0].subject
         if pinned is not None and comparable:
             runs, _ = joined(runs, pinned, pinned.name)
-        board = await scored(self.ground, split, runs, self.wanted, baseline)
+        deep = await made_deep(self.ground, runs, split, self.wanted, self._watch)
+        board = await scored(self.ground, split, runs, self.wanted, baseline, deep)
         found = tuple(self._checks(board, pinned))
         return TargetResult(self.target, board, self.plan, tuple(tuned), tuple(foreign), found, notes)
 

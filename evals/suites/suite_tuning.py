@@ -13,7 +13,7 @@ from core.errors import InputError
 from core.fusion import Fusion
 from core.store.progress import Listener, nobody
 from core.variant import Variant
-from evals.evaluation import Opened, Wanted
+from evals.evaluation import Opened
 from evals.running.leg_rankings import Legs, leg_rankings
 from evals.splits import Split
 from evals.weights.arrays import Arrays
@@ -70,8 +70,7 @@ def apart(ground: Opened, split: Split, reported: Split) -> tuple[Split, tuple[s
 
 async def looked_for(ground: Opened, split: Split, asked: Looked, progress: Listener = nobody) -> tuple[Tuned, Legs]:
     """Every fusion's surface over these queries, and the choice among them."""
-    options = Wanted((asked.metric,)).options
-    legs = await leg_rankings(ground, asked.base, split, options, progress)
+    legs = await leg_rankings(ground, asked.base, split, progress)
     surfaces = await asyncio.to_thread(surfaces_of, legs, split, asked)
     kinds = classified(split) if asked.per_kind else None
     return await asyncio.to_thread(lambda: tune(surfaces, asked.procedure, kinds=kinds)), legs
@@ -79,9 +78,9 @@ async def looked_for(ground: Opened, split: Split, asked: Looked, progress: List
 
 def surfaces_of(legs: Legs, split: Split, asked: Looked) -> Sequence[Surface]:
     arrays = Arrays.of(legs.rankings)
-    deepest = cut_off(asked.metric)
+    cut, deepest = legs.cut.seen_by(asked.metric), cut_off(asked.metric)
     return [
-        swept(arrays, split, fusion, steps=asked.steps, cut=legs.cut, deepest=deepest).surface(asked.metric)
+        swept(arrays, split, fusion, steps=asked.steps, cut=cut, deepest=deepest).surface(asked.metric)
         for fusion in asked.fusions
     ]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from core.fusion import Fusion
 from core.fusion.base import total
 from core.variant import Rollup, Variant
+from evals.metric_names import Metric
 from evals.rankings import LegRankings, Ranked
 from evals.weights.arrays import Arrays
 from evals.weights.orders import Ordered, ordered
@@ -24,30 +25,26 @@ Weights = Sequence[float] | Mapping[str, Sequence[float]]  # the legs' weights, 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is left of a fused ranking: cut to `fused_depth` units, rolled up, without low scores, cut to `depth`.
-
-    A query's `excluded` items are taken out last, as the runner does it, who cannot reach into a search: they count in
-    `fused_depth`. `asked` is how many come out before, so that they are made up for; `depth` how many after. None: all.
-    """
+    """What is left of a fused ranking: cut to `fused_depth` units, rolled up, without low scores, cut to `depth`."""
 
     depth: int | None = None
     fused_depth: int | None = None
     rollup: Rollup | None = None
     min_score: float = -math.inf
-    excluded: Mapping[str, frozenset[str]] | None = None
-    asked: int | None = None
 
     @classmethod
-    def of(cls, variant: Variant, excluded: Mapping[str, frozenset[str]] | None = None, spare: int = 0) -> Self:
-        """Of a variant that was asked for so many results more than are wanted (`evals.running.plan.deepened`)."""
-        asked = variant.top_k if excluded else None
-        return cls(
-            variant.top_k - spare, variant.fused_depth, variant.rollup, variant.min_score, excluded or None, asked
-        )
+    def of(cls, variant: Variant) -> Self:
+        """As the variant ships."""
+        return cls(variant.top_k, variant.fused_depth, variant.rollup, variant.min_score)
 
-    def shut(self, query: str) -> frozenset[str]:
-        """What may not come out for this query."""
-        return (self.excluded or {}).get(query, frozenset())
+    def lifted(self) -> Cut:
+        """The same candidates without the last cut."""
+        return replace(self, depth=None)
+
+    def seen_by(self, metric: Metric | str) -> Cut:
+        """The last cut is lifted for a metric that looks beyond it."""
+        beyond = self.depth is not None and (Metric.of(metric).cutoff or 0) > self.depth
+        return self.lifted() if beyond else self
 
 
 EVERYTHING, NOTHING = Cut(), Ranked()
@@ -81,15 +78,13 @@ def _groups(arrays: Arrays, weights: Weights | None) -> dict[tuple[float, ...], 
 def _cut(arrays: Arrays, found: Ordered, cut: Cut) -> dict[str, Ranked]:
     made = {}
     for row, query in enumerate(arrays.queries):
-        shut, length = cut.shut(query), int(found.counts[row])
+        length = int(found.counts[row])
         length = min(length, cut.fused_depth or length)
-        if cut.rollup is None and not shut:
+        if cut.rollup is None:
             made[query] = _first(arrays, found, row, length, cut)
             continue
         units, scores = found.units[row, :length].tolist(), found.relative[row, :length].tolist()
-        if cut.rollup is not None:
-            units, scores = _rolled_up(arrays, units, scores, cut.rollup)
-        made[query] = _ranked(arrays, units, scores, cut, shut)
+        made[query] = _ranked(arrays, *_rolled_up(arrays, units, scores, cut.rollup), cut)
     return made
 
 
@@ -115,10 +110,7 @@ def _rolled_up(arrays: Arrays, units: list[int], scores: list[float], rollup: Ro
     return [unit for unit, _ in pairs], [score for _, score in pairs]
 
 
-def _ranked(arrays: Arrays, units: list[int], scores: list[float], cut: Cut, shut: frozenset[str]) -> Ranked:
-    kept = [at for at, score in enumerate(scores) if score >= cut.min_score]
-    if shut:
-        kept = [at for at in kept[: cut.asked] if arrays.items[units[at]] not in shut]
-    kept = kept[: cut.depth]
+def _ranked(arrays: Arrays, units: list[int], scores: list[float], cut: Cut) -> Ranked:
+    kept = [at for at, score in enumerate(scores) if score >= cut.min_score][: cut.depth]
     chosen = np.array([units[at] for at in kept], dtype=np.int32)
     return Ranked.among(arrays.pool, chosen, np.array([scores[at] for at in kept], dtype=np.float64))

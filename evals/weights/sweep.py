@@ -2,12 +2,12 @@
 
 Owns the places of relevant items at each point, which is all that a metric needs; they are counted, nothing is sorted.
 Scores are added as `core.fusion` adds them, so that a point's places are those of a search with its weights. What comes
-after fusion is honoured as far as it cuts: roll-up by the best unit, depth, least score, exclusions. Reranking is not.
+after fusion is honoured as far as it cuts: roll-up by the best unit, depth, least score. Reranking is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,27 +175,19 @@ class _Sweep:
         items = self.item_of[self.arrays.candidates[row, columns]]
         order = np.argsort(items, kind="stable")
         columns, items = columns[order], items[order]
-        shut = {self.codes.get(item, -1) for item in self.cut.shut(self.arrays.queries[row])}
-        found = set(items.tolist()) - shut
+        found = set(items.tolist())
         present = [(at, code) for at, code in enumerate(wanted) if code in found]
         for block in _blocks(len(self.weights), len(columns), cells):
-            candidates = _Candidates(self, row, columns, items, block, shut)
+            candidates = _Candidates(self, row, columns, items, block)
             for at, code in present:
                 ranks[block, at] = candidates.ranks(code)
 
 
 class _Candidates:
-    """One query's candidates at a block of points: candidates x points, those of an item side by side.
+    """One query's candidates at a block of points: candidates x points, those of an item side by side."""
 
-    Items that are `shut` hold their places until the end, and are then taken out from before the others.
-    """
-
-    def __init__(
-        self, sweep: _Sweep, row: int, columns: Ints, items: Ints, block: slice, shut: Collection[int]
-    ) -> None:
-        self.sweep, self.items, self.block = sweep, items, block
-        self.shut = np.flatnonzero(np.isin(items, list(shut)))
-        self.deepest = None if sweep.deepest is None else sweep.deepest + len(shut)
+    def __init__(self, sweep: _Sweep, row: int, columns: Ints, items: Ints, block: slice) -> None:
+        self.sweep, self.items, self.block, self.deepest = sweep, items, block, sweep.deepest
         self.starts = np.flatnonzero(np.diff(items, prepend=-1))
         self.before = sweep.before[:, row, columns]
         self.units = sweep.arrays.candidates[row, columns]
@@ -224,10 +216,7 @@ class _Candidates:
         tied = np.flatnonzero((level > ahead + 1) & matters)
         if tied.size:
             ahead[tied] += self._ahead_among_equals(item, tied)
-        there = self._comes_out(item, own, ahead)
-        if self.shut.size:
-            there, ahead = self._without_shut(item, own, there, ahead)
-        return np.where(there, ahead + 1, 0)
+        return np.where(self._comes_out(item, own, ahead), ahead + 1, 0)
 
     def _ahead_among_equals(self, item: int, points: Ints) -> Ints:
         """How many items of equal score have a unit that comes before this item's first one."""
@@ -252,29 +241,18 @@ class _Candidates:
         return slice(int(self.starts[item]), int(end))
 
     def _comes_out(self, item: int, own: Floats, ahead: Ints) -> Bools:
-        """Past the least score and every cut, what is excluded still among them."""
+        """Past the least score and every cut."""
         cut, ceilings = self.sweep.cut, self.sweep.ceilings
         there = own > -np.inf
         if self.deepest is not None:
             there &= ahead < self.deepest
         if cut.min_score > -np.inf:
             there &= (own if ceilings is None else np.minimum(own / ceilings[self.block], 1.0)) >= cut.min_score
-        most = cut.asked if self.shut.size else cut.depth
-        if most is not None and not self.of_units:
-            there &= ahead < most
-        limits = [cut.fused_depth, most if self.of_units else None]
+        if cut.depth is not None and not self.of_units:
+            there &= ahead < cut.depth
+        limits = [cut.fused_depth, cut.depth if self.of_units else None]
         limit = min((each for each in limits if each is not None), default=None)
         return there if limit is None else there & (_count(self._before(item, own)) < limit)
-
-    def _without_shut(self, item: int, own: Floats, there: Bools, ahead: Ints) -> tuple[Bools, Ints]:
-        """The same once what is excluded is taken out, and the rest is cut to its depth."""
-        before, most = self._before(item, own), self.sweep.cut.depth
-        gone = before[self.shut]
-        of_item = np.flatnonzero(np.diff(self.items[self.shut], prepend=-1))
-        left = ahead - _count(np.logical_or.reduceat(gone, of_item, axis=0))
-        if most is not None:
-            there = there & ((_count(before) - _count(gone) if self.of_units else left) < most)
-        return there, left
 
     def _before(self, item: int, own: Floats) -> Bools:
         """The units that stand before this item's first one."""

@@ -105,7 +105,7 @@ def test_the_history_has_a_row_a_run_with_score_and_interval(page, runs):
     assert {row["cells"][0] for row in history(page)} == {"bm25", "trigram"}
     row = next(row for row in history(page) if row["id"] == runs["bm25"].id)
     assert row["cells"][1:3] == ["BM25 > top 10", "kettles, test"]
-    assert row["cells"][3] == "0.898 [0.80, 1.00]"
+    assert row["cells"][3] == "0.898 [0.27, 0.99]"
     assert row["cells"][5] == "0 of 2"
 
 

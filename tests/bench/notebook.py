@@ -126,7 +126,7 @@ def _hybrid(bm25: Bm25Leg, vector: VectorLeg, weight: float) -> Variant:
 
 async def _ours(context: RequestContext, split: Split) -> Means:
     """Nothing that is kept from before is used."""
-    runs = await runner.run(context, _variants(), split, options=Options(depth=DEPTH, again=True))
+    runs = await runner.run(context, _variants(), split, options=Options(deep=DEPTH, again=True))
     board = Board(split, runs, METRICS)
     cells = {metric: board.cells(metric) for metric in METRICS}
     return {name: {metric: cells[metric][name].mean for metric in METRICS} for name in board.names}

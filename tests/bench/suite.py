@@ -49,7 +49,7 @@ SHARES: tuple[tuple[int, ...], ...] = (
     (2, 1, 2, 1, 2),
     (1, 2, 3, 4, 5),
 )
-OPTIONS = Options(depth=100)
+OPTIONS = Options(deep=100)
 
 
 def variants(scale: float = 1.0) -> list[Variant]:
@@ -96,7 +96,7 @@ async def _measure() -> list[Figure]:
 
 async def _legs_alone(context: RequestContext, variant: Variant, split: Split) -> float:
     """Each leg over every query, as many at once as the suite has under way; what they find is let go."""
-    deep = deepened(variant, OPTIONS.depth)
+    deep = deepened(variant, OPTIONS.deep)
     at = level(context.store, context.view, deep.chunks, deep.model)
     begun = time.perf_counter()
     prepared = {query.id: _prepared(context, query.text) for query in split.queries.values()}

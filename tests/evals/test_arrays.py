@@ -117,9 +117,10 @@ def test_a_query_that_a_leg_failed_to_answer_has_an_empty_ranking():
     assert made["q"] == Ranked()
 
 
-def test_excluded_items_are_taken_out_before_the_cut():
-    legs = [leg("one", q="abc"), leg("two", q="abc")]
-    assert fused(legs, RrfFusion(), cut=Cut(depth=2, excluded={"q": frozenset("a")}))["q"].ids == ("b", "c")
+def test_the_last_cut_is_lifted_for_a_metric_that_looks_beyond_it():
+    shipped = Cut(10, fused_depth=30)
+    assert (shipped.seen_by("ndcg@10"), shipped.seen_by("map")) == (shipped, shipped)
+    assert shipped.seen_by("recall@11") == Cut(None, fused_depth=30)
 
 
 def test_scores_below_the_least_are_dropped():

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from core.errors import InputError, SpecError, UnknownName
 from core.variant import Variant
 from evals.board import Board
+from evals.rankings import cut_off
+from evals.runs import Run
 from evals.statistics.verdicts import Verdict
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
 
@@ -20,7 +23,8 @@ VARIANT = Variant.from_data({"top_k": 5, "leg": [{"kind": "bm25"}]})
 def test_each_run_has_its_mean_interval_and_share_of_judged_hits():
     cells = board().cells("mrr@10")
     assert {name: cell.mean for name, cell in cells.items()} == {"good": 1.0, "poor": 0.5, "bare": 0.5}
-    assert (cells["good"].low, cells["good"].high) == (1.0, 1.0)
+    assert cells["good"].low == pytest.approx(0.912, abs=1e-3), "40 of 40 prove no more"
+    assert cells["good"].high == 1.0
     assert {name: cell.judged for name, cell in cells.items()} == {"good": 1.0, "poor": 1.0, "bare": 0.5}
 
 
@@ -139,12 +143,54 @@ def test_doubts_are_told_beside_the_scores():
     made = Board(SPLIT, [run("good"), failing, run("bare")], ["ndcg@10"], flaws=[flaw, other])
     told = [warned.message for warned in made.warnings]
     assert any("poor: 1 of 40 queries failed" in each and "busy" in each for each in told)
-    assert any("counts 10 hits" in each and "poor" in each for each in told)
+    assert "ndcg@10 counts 10 hits, more than ship of poor: of the candidates behind what ships, and it decides " in (
+        "".join(told)
+    )
     assert any("50% are judged for bare" in each for each in told)
     assert any(
         "Import warned of 1 of these queries (leaks). The first, 'q03': the query stands" in each for each in told
     )
     assert [warned.queries for warned in made.warnings if "leaks" in warned.message] == [("q03",)]
+
+
+SHIPS = VARIANT.but(top_k=1)
+
+
+def beyond(name: str, **options: Any) -> Run:
+    """A run that ships one hit, with the others behind it."""
+    every = run(name)
+    rankings, behind = cut_off(every.rankings, 1)
+    return replace(every, rankings=rankings, beyond=behind, variant=SHIPS, **options)
+
+
+def test_a_metric_sees_no_more_than_ships_unless_it_looks_deeper_and_then_it_decides_nothing():
+    made = Board(SPLIT, [beyond("good"), beyond("poor")], ["mrr", "recall@1", "recall@3"])
+    assert {metric: made.cells(metric)["poor"].mean for metric in made.metrics} == {
+        "mrr": 0.0,
+        "recall@1": 0.0,
+        "recall@3": 1.0,
+    }
+    assert [made.cells(metric)["poor"].badge for metric in made.metrics] == ["", "", "beyond"]
+    assert made.finding("recall@1", "poor") is not None
+    assert made.best("recall@1") == ("good",)
+    assert (made.finding("recall@3", "poor"), made.best("recall@3"), made.front("recall@3")) == (None, (), ())
+
+
+def test_a_metric_that_looks_deeper_is_of_the_deep_run_where_there_is_one():
+    deep = replace(run("bare"), variant=SHIPS, depth=100, id="deep")
+    made = Board(SPLIT, [beyond("good"), beyond("poor")], ["recall@1", "recall@3"], deep={"id of poor": deep})
+    assert made.cells("recall@1")["poor"].mean == 0.0
+    assert (made.cells("recall@3")["poor"].mean, made.cells("recall@3")["poor"].badge) == (0.5, "deep")
+    assert made.cells("recall@3")["good"].badge == "beyond"
+
+
+def test_deep_runs_are_not_compared_with_what_ships():
+    deep = replace(run("good"), variant=VARIANT.but(top_k=100), depth=100)
+    made = Board(SPLIT, [deep, replace(run("poor"), variant=VARIANT.but(top_k=100)), run("bare")], ["mrr@10"])
+    assert made.finding("mrr@10", "poor") is None
+    assert made.finding("mrr@10", "bare") is not None, "nobody knows how another engine was asked"
+    assert made.best("mrr@10") == ("good",)
+    assert any(each.message.startswith("Deep runs, asked for more than ships: good.") for each in made.warnings)
 
 
 def test_a_metric_that_looks_deeper_than_anything_is_asked_for_is_doubted():

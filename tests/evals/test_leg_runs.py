@@ -58,7 +58,7 @@ def test_nobody_holds_a_connection_while_a_block_of_queries_is_embedded(store):
     slow, steps = Slow(store), []
     context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: slow, environment={}))
     variant = Variant.of_leg(VectorLeg(), chunks="items")
-    (run,) = bridge.run(runner.run(context, [variant], split, options=Options(depth=10), progress=steps.append))
+    (run,) = bridge.run(runner.run(context, [variant], split, options=Options(deep=10), progress=steps.append))
     assert slow.held == [0, 0]
     assert {len(ranked.ids) for ranked in run.rankings.values()} == {10}, run.failures
     done = [step.done for step in steps if step.name.startswith("vector")]

@@ -101,16 +101,21 @@ def split() -> Split:
 
 
 def run(context, variants, split, **options):
-    return bridge.run(runner.run(context, variants, split, options=Options(**({"depth": 10} | options))))
+    return bridge.run(runner.run(context, variants, split, options=Options(**options)))
 
 
-def live(context, asked, split) -> dict[str, Ranked]:
+def live(context, asked, split, *, lifted=False) -> dict[str, Ranked]:
     async def work():
-        return {query.id: await search(context, query.text, asked) for query in split.queries.values()}
+        return {
+            query.id: await search(context, query.text, asked, excluded=split.excluded.get(query.id, frozenset()))
+            for query in split.queries.values()
+        }
 
+    found = {
+        query: (*bundle.hits, *bundle.beyond) if lifted else bundle.hits for query, bundle in bridge.run(work()).items()
+    }
     return {
-        query: Ranked(tuple(hit.id for hit in found.hits), tuple(hit.score for hit in found.hits))
-        for query, found in bridge.run(work()).items()
+        query: Ranked(tuple(hit.id for hit in hits), tuple(hit.score for hit in hits)) for query, hits in found.items()
     }
 
 
@@ -119,18 +124,24 @@ def live(context, asked, split) -> dict[str, Ranked]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("variants", "as_shipped"), [(COMPUTED, False), (COMPUTED[-11:], True)], ids=["deep", "shipped"]
+    ("variants", "deep", "excluding"),
+    [(COMPUTED, 0, False), (COMPUTED[-11:], 0, True), (COMPUTED[-11:], 15, False)],
+    ids=["shipped", "excluding", "deep"],
 )
-def test_computed_rankings_are_those_of_live_searches_ids_and_scores(context, split, variants, as_shipped):
-    ready = bridge.run(runner.prepared(context, variants, split, options=Options(depth=15, as_shipped=as_shipped)))
+def test_computed_rankings_are_those_of_live_searches_ids_and_scores(context, split, variants, deep, excluding):
+    if excluding:
+        shut = {"q0": frozenset(["loud0", "d00001"]), "q1": frozenset([f"d{at:05}" for at in range(9)])}
+        split = replace(split, excluded=shut, digest=split.digest + b"-")
+    ready = bridge.run(runner.prepared(context, variants, split, options=Options(deep=deep)))
     assert not ready.plan.searched
-    for each, made in zip(variants, run(context, variants, split, depth=15, as_shipped=as_shipped), strict=True):
+    for each, made in zip(variants, run(context, variants, split, deep=deep), strict=True):
         assert (made.name, made.variant, made.failures) == (each.name, each, {})
-        expected = live(context, deepened(each, 15, as_shipped=as_shipped), split)
-        assert {query: (ranked.ids, ranked.scores) for query, ranked in made.rankings.items()} == {
+        expected = live(context, deepened(each, deep) if deep else each, split, lifted=not deep)
+        assert {query: (ranked.ids, ranked.scores) for query, ranked in made.lifted.items()} == {
             query: (ranked.ids, ranked.scores) for query, ranked in expected.items()
         }, each.name
         assert any(ranked.ids for ranked in made.rankings.values()), each.name
+        assert deep or max(ranked.length for ranked in made.rankings.values()) <= each.top_k
 
 
 @pytest.mark.slow
@@ -140,7 +151,7 @@ def test_units_keep_their_items_and_places_computed_or_searched(context, split):
 
     for each in (variant(), variant(rerank=OverlapReranker()), variant(rollup=Rollup())):
         (made,) = run(context, [each], split)
-        expected = bridge.run(hits(deepened(each, 10)))
+        expected = bridge.run(hits(each))
         ranked = made.rankings["q0"]
         assert ranked.items == tuple(hit.item_id for hit in expected)
         assert ranked.spans == tuple((hit.start, hit.end) for hit in expected)
@@ -154,7 +165,7 @@ def test_units_keep_their_items_and_places_computed_or_searched(context, split):
 def test_variants_with_a_stage_a_query_are_searched(context, split):
     each = [variant("reranked", rerank=OverlapReranker()), variant("routed", route=Routing())]
     for asked, made in zip(each, run(context, each, split), strict=True):
-        expected = live(context, deepened(asked, 10), split)
+        expected = live(context, asked, split)
         assert {query: ranked.ids for query, ranked in made.rankings.items()} == {
             query: ranked.ids for query, ranked in expected.items()
         }
@@ -193,7 +204,7 @@ class CountedLegs:
 
 def counted(context, variants, split, **options):
     listener = CountedLegs()
-    made = runner.run(context, variants, split, progress=listener, options=Options(**({"depth": 10} | options)))
+    made = runner.run(context, variants, split, progress=listener, options=Options(**options))
     return bridge.run(made), listener.asked
 
 
@@ -221,8 +232,8 @@ def test_again_asks_anew_and_comes_to_the_same(context, split):
 
 
 def test_a_deep_run_serves_a_shallow_one_where_depth_changes_no_order(context, split):
-    counted(context, [variant()], split, depth=40)
-    _, asked = counted(context, [variant()], split, depth=35)
+    counted(context, [variant()], split, deep=40)
+    _, asked = counted(context, [variant()], split, deep=35)
     assert list(asked) == ["vector over small, 105 deep"]  # of chunks, three times 35
 
 
@@ -262,7 +273,7 @@ def test_another_pgvector_makes_vectors_stale_and_words_not_another_server_makes
     def left(**changed):
         server = replace(context.store.capabilities, **changed)
         elsewhere = replace(context, store=Store(context.store.engine, None, server))
-        ready = bridge.run(runner.prepared(elsewhere, [words, both], split, options=Options(10)))
+        ready = bridge.run(runner.prepared(elsewhere, [words, both], split, options=Options()))
         return [each.variant.name for each in ready.asked if each.id not in ready.kept], len(ready.plan.legs)
 
     assert left() == ([], 0)
@@ -305,10 +316,10 @@ def test_variants_that_are_the_same_but_for_the_name_are_one_run_under_both(cont
 @pytest.mark.slow
 def test_the_plan_can_be_seen_before_and_tells_what_is_kept(context, split):
     variants = [variant("a"), variant("b", fusion=LinearFusion()), variant("c", rerank=OverlapReranker())]
-    plan = bridge.run(runner.prepared(context, variants, split, options=Options(depth=10))).plan
+    plan = bridge.run(runner.prepared(context, variants, split)).plan
     assert describe(plan) == "3 variants -> 3 leg runs, 1 searched query by query"
     run(context, variants[1:], split)
-    plan = bridge.run(runner.prepared(context, variants, split, options=Options(depth=10))).plan
+    plan = bridge.run(runner.prepared(context, variants, split)).plan
     assert describe(plan) == "3 variants -> 3 leg runs, 2 kept from before"
 
 
@@ -317,7 +328,7 @@ def test_a_leg_that_was_stopped_says_how_much_of_it_is_kept(context, split):
     few = replace(split, queries={query: split.queries[query] for query in ("q0", "q1")})
     for part in (few, split):
         legs_of = LegRuns(context, split, Batches(context.store, context.view, "kept so far"), listener=told.append)
-        (task, *_) = bridge.run(runner.prepared(context, [variant()], split, options=Options(depth=7))).plan.legs
+        (task, *_) = bridge.run(runner.prepared(context, [variant()], split, options=Options(deep=7))).plan.legs
         bridge.run(legs_of.found(task, part.queries))
     names = list(dict.fromkeys(step.name for step in told))
     assert names == [task.title, f"{task.title}, 2 of {len(split.queries)} kept"]
@@ -438,7 +449,7 @@ def test_a_leg_that_the_collection_lacks_is_told_and_the_others_are_fused(store,
     assert made.failures == {}
     assert any("vector is not available: " in note for note in made.notes)
     assert {query: ranked.ids for query, ranked in made.rankings.items()} == {
-        query: ranked.ids for query, ranked in live(context, deepened(variant(), 10), split).items()
+        query: ranked.ids for query, ranked in live(context, variant(), split).items()
     }
     (alone,) = run(context, [variant("alone", (VectorLeg(),))], split)
     assert set(alone.failures) == set(split.queries)
@@ -463,7 +474,7 @@ def test_a_run_that_had_to_do_without_a_leg_is_used_again_only_while_the_leg_is_
     (whole,), _ = counted(context, [asked], split)
     assert (whole.id, dict(whole.without), whole.notes) == (less.id, {}, ())
     assert {query: ranked.ids for query, ranked in whole.rankings.items()} == {
-        query: ranked.ids for query, ranked in live(context, deepened(asked, 10), split).items()
+        query: ranked.ids for query, ranked in live(context, asked, split).items()
     }
     assert whole.rankings != less.rankings
     assert counted(context, [asked], split)[0] == [whole]
@@ -488,7 +499,7 @@ def test_what_was_searched_without_a_leg_is_searched_anew_after_a_stop(context, 
                 replace(context, store=poorer, cancellation=stopping),
                 [asked],
                 wide_split,
-                options=Options(10),
+                options=Options(),
                 progress=stop,
             )
         )
@@ -575,7 +586,7 @@ def test_a_stage_that_passed_results_through_is_told_of_the_run_also_after_an_in
 
     with pytest.raises(Cancelled):
         bridge.run(
-            runner.run(replace(context, cancellation=stopping), [asked], wide_split, options=Options(10), progress=stop)
+            runner.run(replace(context, cancellation=stopping), [asked], wide_split, options=Options(), progress=stop)
         )
     (made,) = run(context, [asked], wide_split)
     assert not made.failures

@@ -90,7 +90,7 @@ def test_one_seed_is_for_everything_unless_something_has_its_own(whole):
         ("[[variants]]\n", "Did you mean 'variant'?"),
         ("[gate]\nminimun = { mrr = 0.5 }\n", "did you mean 'minimum'?"),
         ("[gate]\nminimum = { mmr = 0.5 }\n", "Did you mean 'mrr'?"),
-        ("[rules]\ntest = 'ttest'\n", "rules.test: must be one of"),
+        ("[rules]\nlevels = 0.9\n", "did you mean 'level'?"),
         ("[[tune]]\nbase = 'local-rag'\nstep = 3\n", "did you mean 'steps'?"),
         ("[[tune]]\nbase = 'local-rag'\nfusions = [{ method = 'rff' }]\n", "Did you mean 'rrf'?"),
         ("[[tune]]\nbase = 'local-rag'\nmetric = 'bpref'\n", "metric of a weight surface"),

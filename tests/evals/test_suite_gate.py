@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from core.errors import SpecError, UnknownName
+from core.variant import Variant
 from evals.board import Board
 from evals.rankings import Ranked
 from evals.runs import Run
@@ -112,6 +113,18 @@ def test_what_cannot_be_asked_is_refused():
             Gate(largest_drop={"mrr": limit})
     with pytest.raises(SpecError, match="guards 'goood'"):
         checks(Gate(variants=("goood",)), board("good"))
+
+
+def test_a_baseline_that_was_asked_deeper_than_it_ships_is_not_compared_with_what_ships():
+    ships = Variant.from_data({"leg": [{"kind": "bm25"}]})
+    pinned = replace(run("good", id="pinned"), name="main", variant=ships, depth=100)
+    made = Board(SPLIT, [replace(run("good"), variant=ships), pinned], ["mrr@10"])
+    gate = Gate(largest_drop={"mrr@10": 0.1}, against="main")
+    (check,) = [each for each in checks(gate, made, pinned) if each.what == "mrr@10 against main"]
+    assert check.outcome == "error"
+    assert check.says == (
+        "The baseline is a deep run, and good is of what ships. Evaluate the baseline anew and pin that run."
+    )
 
 
 def failing(name: str, queries: int, order: str = "poor", **options) -> Run:

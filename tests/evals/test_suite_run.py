@@ -289,7 +289,9 @@ def test_a_gate_s_own_metrics_are_run_deep_enough(store, loaded, asked):
     result, _ = run(store, gated(loaded, asked(labelled()), 'minimum = { "recall@150" = 0.0 }\n'))
     board = result.results[0].board
     assert "recall@150" in board.metrics
-    assert board.runs[0].depth == 150
+    assert board.runs[0].depth == 0
+    assert board.told_of(board.runs[0], "recall@150").depth == 150
+    assert board.cells("recall@150")[board.names[0]].badge == "deep"
 
 
 def pinned(store, run, pin):

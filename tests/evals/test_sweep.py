@@ -15,10 +15,9 @@ from core.errors import InputError, SpecError, UnknownName
 from core.fusion import BordaFusion, CombSumFusion, Fusion, LinearFusion, RbcFusion, RrfFusion
 from core.legs.vector import VectorLeg
 from core.types import Query
-from core.variant import Rollup, Variant
+from core.variant import Rollup
 from evals import metrics
 from evals.rankings import LegRankings, Ranked
-from evals.running.runner import without
 from evals.splits import Split
 from evals.weights import simplex
 from evals.weights.fusing import Cut, fused
@@ -69,7 +68,7 @@ def test_simplexes_that_make_no_sense_are_refused(legs, steps):
 
 
 @st.composite
-def collections(draw: st.DrawFn, *, chunked: bool) -> tuple[list[LegRankings], Split, dict[str, frozenset[str]]]:
+def collections(draw: st.DrawFn, *, chunked: bool) -> tuple[list[LegRankings], Split]:
     """Few units and few scores: ties abound."""
     scores = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1.0])
     units = [f"{item}{number}" if chunked else item for item in "abcdefg" for number in range(2 if chunked else 1)]
@@ -84,8 +83,7 @@ def collections(draw: st.DrawFn, *, chunked: bool) -> tuple[list[LegRankings], S
         legs.append(LegRankings(f"leg {number}", LEG, 9, rankings))
     grades = {query: draw(st.dictionaries(st.sampled_from("abcdefgz"), st.integers(0, 3))) for query in "pqr"}
     grades["p"]["a"] = 2
-    excluded = {"q": frozenset(draw(st.sets(st.sampled_from("abc"))))}
-    return legs, Split("test", {query: Query(query, query) for query in "pqr"}, grades), excluded
+    return legs, Split("test", {query: Query(query, query) for query in "pqr"}, grades)
 
 
 fusion = st.sampled_from(
@@ -107,7 +105,6 @@ cuts = st.builds(
     fused_depth=st.sampled_from([None, 3]),
     rollup=st.sampled_from([None, Rollup()]),
     min_score=st.sampled_from([-math.inf, 0.0, 0.4]),
-    asked=st.sampled_from([None, 5]),
 )
 
 
@@ -127,35 +124,18 @@ def _held_against_search(legs: list[LegRankings], split: Split, fusion: Fusion, 
 
 @pytest.mark.slow
 @examples(25)
-@given(given_collection=collections(chunked=False), fusion=fusion, cut=cuts, excluding=st.booleans())
-def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, fusion, cut, excluding):
-    legs, split, excluded = given_collection
-    cut = replace(cut, rollup=None, excluded=excluded if excluding else None)
-    _held_against_search(legs, split, fusion, cut)
+@given(given_collection=collections(chunked=False), fusion=fusion, cut=cuts)
+def test_every_point_scores_as_a_search_with_its_weights_does(given_collection, fusion, cut):
+    legs, split = given_collection
+    _held_against_search(legs, split, fusion, replace(cut, rollup=None))
 
 
 @pytest.mark.slow
 @examples(25)
-@given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, excluding=st.booleans())
-def test_chunks_are_scored_by_their_items(given_collection, fusion, cut, excluding):
-    legs, split, excluded = given_collection
-    _held_against_search(legs, split, fusion, replace(cut, excluded=excluded if excluding else None))
-
-
-@pytest.mark.slow
-@examples(60)
-@given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts, top_k=st.integers(1, 4))
-def test_exclusions_are_taken_out_where_the_runner_does_it(given_collection, fusion, cut, top_k):
-    """Of a search that was asked for as many results more as the query excludes; also where units are cut before."""
-    legs, split, excluded = given_collection
-    split, spare = replace(split, excluded=excluded), len(excluded["q"])
-    asked = Variant.of_leg(LEG, top_k=top_k + spare, rollup=cut.rollup).but(fused_depth=cut.fused_depth)
-    searched = replace(Cut.of(asked), min_score=cut.min_score)
-    here = replace(Cut.of(asked, excluded, spare), min_score=cut.min_score)
-    found, swept_over = fused(legs, fusion, cut=searched), fused(legs, fusion, cut=here)
-    for query, ranked in found.items():
-        assert swept_over[query] == without(ranked, split.excluded.get(query, frozenset()), top_k)
-    _held_against_search(legs, split, fusion, here, steps=2)
+@given(given_collection=collections(chunked=True), fusion=fusion, cut=cuts)
+def test_chunks_are_scored_by_their_items(given_collection, fusion, cut):
+    legs, split = given_collection
+    _held_against_search(legs, split, fusion, cut)
 
 
 def planted(queries: int = 60, items: int = 300, depth: int = 100, noise: tuple[float, ...] = (0.5, 1.0, 2.0)):

@@ -72,8 +72,6 @@ def weighed(draw: st.DrawFn) -> Weighed:
         draw(st.sampled_from([None, 4])),
         draw(st.sampled_from([None, Rollup()])),
         draw(st.sampled_from([-math.inf, 0.0, 0.4])),
-        {"q": frozenset(draw(st.sets(st.sampled_from("abc"))))},
-        draw(st.sampled_from([None, 5])),
     )
     grades = {query: {"e": 2} for query in QUERIES}
     return made(rankings, draw(st.sampled_from(FUSIONS)), cut, grades)
@@ -110,8 +108,6 @@ def added_and_sorted(given: dict[str, Any], levels: list[int], row: int) -> list
         return score if ceiling is None else min(score / ceiling, 1.0) if ceiling else 0.0
 
     kept = [at for score, _, at in ordered if relative(-score) >= cut["least"]]
-    if cut["shut"]:
-        kept = [at for at in kept[: cut["asked"]] if given["item"][at] not in cut["shut"]]
     return list(dict.fromkeys(given["items"][given["item"][at]] for at in kept[: cut["depth"]]))
 
 
@@ -119,13 +115,14 @@ def added_and_sorted(given: dict[str, Any], levels: list[int], row: int) -> list
 @examples(60)
 @given(weighed())
 def test_adding_and_sorting_what_is_given_is_the_search(found):
+    cut = found.legs.cut.seen_by(found.surface.metric)
     for query in QUERIES:
         packed = weighing.query_given(found, query)
         for row, point in enumerate(found.surface.grid.tolist()):
             weights = [share / STEPS for share in point]
-            searched = fused(found.arrays, found.base.fusion, weights, found.legs.cut)[query].item_ids
+            searched = fused(found.arrays, found.base.fusion, weights, cut)[query].item_ids
             assert added_and_sorted(packed, point, row) == list(searched)
-        alike = fused(found.arrays, found.base.fusion, [1.0] * len(point), found.legs.cut)[query].item_ids
+        alike = fused(found.arrays, found.base.fusion, [1.0] * len(point), cut)[query].item_ids
         assert added_and_sorted(packed, [STEPS] * len(point), -1) == list(alike)
 
 

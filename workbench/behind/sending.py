@@ -30,15 +30,13 @@ async def announced(
 ) -> Sends | None:
     """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
     variants = [each for each in entries if isinstance(each, Variant)]
-    return _first(ground, await before(ground, variants, split, Wanted().options), allowed=allowed)
+    return _first(ground, await before(ground, variants, split, Wanted()), allowed=allowed)
 
 
-async def announced_legs(
-    ground: Opened, variant: Variant, split: Split, metric: str, *, allowed: bool = False
-) -> Sends | None:
+async def announced_legs(ground: Opened, variant: Variant, split: Split, *, allowed: bool = False) -> Sends | None:
     """What asking its legs alone would send, for weights: the queries' texts, where a vector leg has not had them."""
     plain, _ = bare(variant)
-    if not asks(ground.context, plain) or await embedded(ground, plain, split, Wanted((metric,)).options):
+    if not asks(ground.context, plain) or await embedded(ground, plain, split):
         return None
     said = await of_searches(ground.context, searched(split), plain)
     return _first(ground, [each.text for each in said], allowed=allowed)

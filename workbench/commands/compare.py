@@ -37,7 +37,7 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
 
     \b
     rankbook compare hybrid-retriever bm25 --collection handbook
-    rankbook compare main 3f9a1c2b --metric mrr@10 --metric recall@50
+    rankbook compare main 3f9a1c2b --metric mrr@10 --metric recall@10
     rankbook compare lucene.trec ours.trec --collection handbook --split test
     rankbook compare before after --overlap
     """

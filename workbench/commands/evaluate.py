@@ -32,8 +32,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     chunks: meant.Chunks = None,
     model: meant.Model = None,
     as_shipped: Annotated[
-        bool, typer.Option("--as-shipped", help="Ask for no more results than each variant gives.")
-    ] = False,
+        bool,
+        typer.Option("--as-shipped/--deep", help="Score what ships, or deep runs, asked for all that metrics count."),
+    ] = True,
     again: Annotated[bool, typer.Option("--again", help="Ask again, even where results are kept.")] = False,
     time_live: Annotated[
         int, typer.Option(min=0, help="How many queries to time one by one; with 0 latencies are estimates.")
@@ -52,7 +53,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
 
     \b
     rankbook eval handbook bm25 vector hybrid-retriever
-    rankbook eval handbook mine.toml local-rag --metric mrr@10 --metric recall@50 --baseline local-rag
+    rankbook eval handbook mine.toml local-rag --metric mrr@10 --metric recall@10 --baseline local-rag
     rankbook eval handbook bm25 lucene.trec --split all --time-live 50
     rankbook eval handbook local-rag --baseline main --json
     """
@@ -71,7 +72,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     part = ground.split(split or every(ground.labelled))
     rules = Rules(seed=seed)
     wanted = Wanted(tuple(metric or METRICS), baseline, as_shipped, again, time_live, rules)
-    sent = bridge.run(before(ground, made, part, wanted.options))
+    sent = bridge.run(before(ground, made, part, wanted))
     for sentence in [] if as_json else [*_alike(made), *sent]:
         telling.say(sentence)
     with telling.progress(quiet=as_json) as listener:

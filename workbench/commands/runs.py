@@ -63,7 +63,7 @@ def _row(run: Summary) -> tuple[object, ...]:
     about = "" if run.latency is None or run.latency.live else "~"
     return (
         run.id[:SHOWN],
-        run.name,
+        f"{run.name}\n(deep)" if run.depth else run.name,
         f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
         ",\n".join(f"{metric} {score:.3f}" for metric, score in means(run).items()),
         f"{about}{run.latency.p95:.1f}" if run.latency else "-",
@@ -131,7 +131,7 @@ def show(
     facts = {
         **subject(summary.subject),
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
-        "asked for": f"{summary.depth} results" if summary.depth else "as the variant ships",
+        "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
         **{metric: f"{score:.4f}" for metric, score in means(summary).items()},
     }

@@ -74,7 +74,7 @@ def _cell(board: Board, metric: str, name: str) -> str:
     marks = "*" if len(board.names) > 1 and name in board.best(metric) else ""
     finding = board.finding(metric, name)
     mean, *interval = figure(cell).split(" ", 1)
-    return "\n".join([f"{mean} {marks}{MARKS[finding.verdict] if finding else ''}".strip(), *interval])
+    return "\n".join([f"{mean} {marks}{MARKS[finding.verdict] if finding else ''} {cell.badge}".strip(), *interval])
 
 
 def figure(cell: Cell) -> str:

@@ -39,7 +39,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REGCONFIG, TSVECT
 from sqlalchemy.sql.expression import quoted_name
 from sqlalchemy.types import UserDefinedType
 
-from core.filters import MetadataField
+from core.filters import ITEM_ID, IdField, MetadataField
 from core.store.attached.fields import field_of
 from core.store.attached.mapping import AttachedTable, Facts
 from core.store.levels import Narrowing, placeless
@@ -180,7 +180,9 @@ class Theirs:
         return and_(self.where, self.id == any_(literal(list(ids), ARRAY(Text))))
 
     def field(self, name: str) -> MetadataField:
-        """A metadata field for filters: a key of their JSON column, or one of the columns that were listed."""
+        """A field for filters: the id, a key of their JSON column, or one of the columns that were listed."""
+        if name == ITEM_ID:
+            return IdField(self.id, self.among)
         mapped = self.mapping.metadata
         inside = mapped if isinstance(mapped, str) else name if name in (mapped or ()) else None
         column = None if inside is None else self.raw(inside)

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from core.store.engine import Store
 from core.variant import Variant
+from evals.rankings import cut_off
 from evals.running.packed import fingerprint, packed, unpacked
 from evals.runs import Run, Subject
 from evals.store import StoredRun
@@ -85,7 +86,7 @@ def _latest() -> ColumnElement[datetime]:
 def _content(run: Run) -> bytes:
     stages = {stage: dict(spent) for stage, spent in run.stages.items()}
     return packed(
-        run.rankings,
+        run.lifted,
         failures=dict(run.failures),
         milliseconds=dict(run.milliseconds),
         stages=stages,
@@ -125,13 +126,15 @@ async def keep_scores(store: Store, identity: str, scores: Mapping[str, Any]) ->
 
 
 def _run(row: StoredRun) -> Run:
-    content = unpacked(row.rankings)
+    content, variant = unpacked(row.rankings), variant_of_row(row)
     more = content.more
+    kept = content.rankings
+    rankings, beyond = (kept, {}) if variant is None or row.depth else cut_off(kept, variant.top_k)
     return Run(
         row.name,
         subject_of_row(row),
-        content.rankings,
-        variant_of_row(row),
+        rankings,
+        variant,
         more["failures"],
         more["milliseconds"],
         more["stages"],
@@ -142,6 +145,7 @@ def _run(row: StoredRun) -> Run:
         tuple(more["timed"]),
         tuple(more["notes"]),
         more.get("without", {}),
+        beyond,
     )
 
 

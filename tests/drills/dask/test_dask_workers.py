@@ -59,7 +59,7 @@ FUSED = [
     Variant(name="linear", legs=LEGS, chunks="small", fusion=LinearFusion()),
 ]
 RERANKED = Variant(name="reranked", legs=LEGS[1:], chunks="small", rerank=OverlapReranker())
-ANEW = Options(depth=20, again=True)
+ANEW = Options(deep=20, again=True)
 SOON = Patience(without_workers=0.5, looks=0.1)
 PARTS = {"parts": {"kind": "fixed", "max_tokens": 60, "overlap": 0}}
 
@@ -324,13 +324,13 @@ def test_a_suite_that_is_stopped_keeps_what_workers_answered_and_goes_on_from_th
                 token.set()
 
         given = replace(far(context, workers), cancellation=token)
-        await runner.run(given, FUSED, SPLIT, options=Options(depth=20), progress=listener)
+        await runner.run(given, FUSED, SPLIT, options=Options(deep=20), progress=listener)
 
     with pytest.raises(Cancelled):
         bridge.run(stopped())
     kept = bridge.run(kept_queries(store, context))
     assert A_SLICE <= kept <= QUERIES
-    run(far(context, workers), FUSED, Options(depth=20))
+    run(far(context, workers), FUSED, Options(deep=20))
     assert bridge.run(kept_queries(store, context)) == len(LEGS) * QUERIES, "none was asked twice"
 
 

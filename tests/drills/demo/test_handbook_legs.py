@@ -75,7 +75,7 @@ async def _board(store: Store) -> Board:
     await library.add(store, name, source, library.plan_for(source, chunks=chunks, check=False))
     context = RequestContext(store, await collections.get(store, name))
     split = Split.of(await query_sets.load(store, name), ALL)
-    runs = await runner.run(context, [*_variants()], split, options=runner.Options(as_shipped=True))
+    runs = await runner.run(context, [*_variants()], split, options=runner.Options())
     await library.drop(store, name)
     return Board(split, runs, [METRIC])
 

@@ -90,7 +90,7 @@ def put_back(store: Store) -> Outcome:
 
 async def _kept(context: RequestContext, number: int) -> str:
     variant = server_killed.VARIANTS[number].but(name="same")
-    runs = await runner.run(context, [variant], server_killed.SPLIT, options=Options(depth=10))
+    runs = await runner.run(context, [variant], server_killed.SPLIT, options=Options(deep=10))
     return runs[0].id
 
 

@@ -59,7 +59,7 @@ def context_with(store: Store, view: View) -> RequestContext:
 
 
 def run(context: RequestContext, *, again: bool = False) -> list[Run]:
-    return bridge.run(runner.run(context, VARIANTS, SPLIT, options=Options(depth=20, again=again)))
+    return bridge.run(runner.run(context, VARIANTS, SPLIT, options=Options(deep=20, again=again)))
 
 
 @contextmanager

@@ -116,7 +116,7 @@ class Soak:
 
     async def evaluate(self) -> None:
         variant = self.drawn.choice(VARIANTS)
-        await runner.run(await self._context(), [variant], SPLIT, options=Options(depth=10, again=True))
+        await runner.run(await self._context(), [variant], SPLIT, options=Options(deep=10, again=True))
         await run_store.prune(self.store, collection=self.name)
 
     async def make_and_drop(self) -> None:

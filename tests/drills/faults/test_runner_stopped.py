@@ -39,7 +39,7 @@ from tests.store.making import FIXED, documents, fresh, ingest, make
 
 EMBEDDER = HashingEmbedder(64)
 QUERIES = 2 * A_BATCH + 6
-OPTIONS = Options(depth=20)
+OPTIONS = Options(deep=20)
 REPOSITORY = Path(__file__).parents[3]
 LEGS = (FulltextLeg(label="words", weight=0.5), VectorLeg(exact=True), Bm25Leg())
 VARIANTS = [
@@ -123,7 +123,7 @@ def test_a_suite_that_was_stopped_goes_on_where_it_was_and_asks_no_query_twice(s
 
 
 async def undisturbed(context):
-    return await runner.run(context, VARIANTS, SPLIT, options=Options(depth=20, again=True))
+    return await runner.run(context, VARIANTS, SPLIT, options=Options(deep=20, again=True))
 
 
 async def kept_queries(store, context) -> int:

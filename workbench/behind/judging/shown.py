@@ -159,7 +159,7 @@ def _alone(split: Split, run: Run, metric: str) -> float | None:
     if not metrics.relevant_queries(split.grades):
         return None
     weights = {query.id: query.weight for query in split.queries.values()}
-    return metrics.evaluate(split.grades, run.rankings, [metric]).means(weights)[metric]
+    return metrics.evaluate(split.grades, run.seen_by(metric), [metric]).means(weights)[metric]
 
 
 # -- as blocks ---------------------------------------------------------------------------------------------------------

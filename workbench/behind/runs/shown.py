@@ -146,7 +146,7 @@ def made(summary: Summary, run: Run) -> list[Block]:
         "id": run.id,
         "made": f"{summary.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         **subject(run.subject),
-        "asked for": f"{run.depth} results" if run.depth else "as the variant ships",
+        "asked for": f"{run.depth} results, deep" if run.depth else "as the variant ships",
         "queries": f"{summary.queries:,}",
         "failed": f"{summary.failed:,}",
         "pinned as": ", ".join(summary.pins),

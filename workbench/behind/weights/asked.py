@@ -43,7 +43,7 @@ from workbench.behind.addressed import Addressed
 from workbench.behind.sending import Sends
 
 STEPS = {2: 20, 3: 20, 4: 10}  # four legs in twentieths are 1,771 points: more than anybody can look at
-METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "recall@100", "map@100", "precision@10", "hit_rate@10")
+METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "map@10", "precision@10", "hit_rate@10")
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ async def looked_over(
     """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
-    if sends := await sending.announced_legs(ground, looked.base, split, looked.metric, allowed=allowed):
+    if sends := await sending.announced_legs(ground, looked.base, split, allowed=allowed):
         return sends
     tuned, found = await suite_tuning.looked_for(ground.until(token), split, looked, listener)
     made = Weighed(looked.base, split, found, await asyncio.to_thread(Arrays.of, found.rankings), tuned)

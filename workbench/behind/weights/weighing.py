@@ -154,7 +154,7 @@ def _kinds(found: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
 @lru_cache(maxsize=4 * SURFACES)
 def query_given(found: Weighed, query: str) -> Plain:
     """All that fusing one query at any point takes. Candidates are in the order that settles what else is equal."""
-    arrays, cut = found.arrays, found.legs.cut
+    arrays, cut = found.arrays, found.legs.cut.seen_by(found.surface.metric)
     if query not in found.surface.queries:
         raise UnknownName("query with a relevant item", query, found.surface.queries)
     if query not in arrays.queries:
@@ -180,8 +180,6 @@ def query_given(found: Weighed, query: str) -> Plain:
             "fused": cut.fused_depth,
             "rollup": cut.rollup is not None,
             "least": cut.min_score,
-            "asked": cut.asked,
-            "shut": sorted(number[item] for item in cut.shut(query) & number.keys()),
         },
         "ceilings": _ceilings(found) if cut.min_score > 0 else None,
     }

@@ -41,7 +41,7 @@ class EvaluateCell(CellSpec):
         None, description="What the others are compared with: one of them, or a kept run; else the first."
     )
     runs: tuple[str, ...] = Field((), description="Files with runs of other engines, that join as equals.")
-    as_shipped: bool = Field(False, description="Ask for no more results than each variant gives.")
+    as_shipped: bool = Field(True, description="Score what ships; false asks for as much as metrics count.")
     time_live: int = Field(0, ge=0, description="Time so many queries one by one; else latencies are estimates.")
     by_kind: bool = Field(True, description="Whether the scores by kind of query are shown too.")
 
@@ -94,7 +94,7 @@ class EvaluateCell(CellSpec):
             metrics=repr(list(self.metrics)),
             split=literal(told.split(self)),
             baseline=literal(self.baseline),
-            as_shipped="True" if self.as_shipped else None,
+            as_shipped=None if self.as_shipped else "False",
             time_live=repr(self.time_live) if self.time_live else None,
             rules=told.rules(self),
         )
@@ -191,4 +191,5 @@ def _value(value: Value) -> dict[str, Any]:
         "verdict": str(finding.verdict) if finding else "",
         "sentence": finding.sentence if finding else "",
         "doubts": list(value.doubts),
+        "badge": value.badge,
     }

@@ -106,7 +106,7 @@ def _score(look: Look, line: Mapping[str, Any], metric: str) -> Cell:
     interval = "" if value["low"] is None else f"[{value['low']:.2f}, {value['high']:.2f}]"
     return Cell(
         f"{value['mean']:.3f}",
-        interval,
+        " ".join(filter(None, (interval, value.get("badge", "")))),
         sign=sign,
         tone=tone,
         strong=len(look.lines) > 1 and line["name"] in look.values["best"][metric],

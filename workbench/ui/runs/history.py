@@ -88,7 +88,7 @@ def _line(run: Summary, metric: str) -> Line:
     return Line(
         run.id,
         (
-            run.name,
+            f"{run.name} (deep)" if run.depth else run.name,
             runs_asked.pipeline(run),
             f"{run.subject.collection}, {run.subject.split}",
             _score(run, metric),

@@ -55,8 +55,7 @@ const ranked = (query, steps, levels, ceiling) => {
   const cut = query.cut;
   const gone = units.slice(0, cut.fused ?? undefined);
   const rolled = cut.rollup ? onceEach(gone) : gone;
-  let kept = rolled.filter(({ score }) => relative(score, ceiling) >= cut.least);
-  if (cut.shut.length) kept = kept.slice(0, cut.asked ?? undefined).filter(({ item }) => !cut.shut.includes(item));
+  const kept = rolled.filter(({ score }) => relative(score, ceiling) >= cut.least);
   return onceEach(kept.slice(0, cut.depth ?? undefined));
 };
 

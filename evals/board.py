@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 METRICS = ("ndcg@10", "recall@10", "mrr@10")
 DEFAULT_RULES = Rules()
+LEAST_TOLD = 0.01  # of the queries without a result, where it is said beside a score
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Cell:
     """A run's mean of a metric with its interval; `judged` is the share of the counted hits that have a label.
 
     None: too few queries for an interval, or a metric that no labels of items belong to. `beyond` says that the metric
-    counts more results than ship, `deep` that they are a deep run's.
+    counts more results than ship, `deep` that they are a deep run's. `empty` is the share of the queries for which
+    nothing was found.
     """
 
     mean: float
@@ -49,11 +51,14 @@ class Cell:
     judged: float | None
     beyond: bool = False
     deep: bool = False
+    empty: float = 0.0
 
     @property
     def badge(self) -> str:
-        """What tells a score that is not one of what ships."""
-        return "deep" if self.deep else "beyond" if self.beyond else ""
+        """What is said beside a score that is not one of what ships, or where often nothing was found."""
+        kind = "deep" if self.deep else "beyond" if self.beyond else ""
+        empty = f"nothing for {self.empty:.0%}" if self.empty >= LEAST_TOLD else ""
+        return ", ".join(filter(None, (kind, empty)))
 
 
 class Board(Shown):
@@ -182,6 +187,7 @@ class Board(Shown):
                 judged[at],
                 run.looks_beyond(metric),
                 bool(self.told_of(run, metric).depth),
+                _empty(self.told_of(run, metric), ids),
             )
             for at, run in enumerate(self.runs)
         }
@@ -298,6 +304,12 @@ class Board(Shown):
         if name not in self.names:
             raise UnknownName("run of this table", name, self.names)
         return self.names.index(name)
+
+
+def _empty(run: Run, queries: Sequence[str]) -> float:
+    """The share of the queries that were answered with nothing. One that failed is told elsewhere."""
+    answered = [run.rankings.get(query) for query in queries if query not in run.failures]
+    return sum(ranked is None or not ranked.length for ranked in answered) / max(len(queries), 1)
 
 
 def _refuse_others(runs: Sequence[Run]) -> None:

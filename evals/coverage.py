@@ -31,12 +31,12 @@ class Bounds:
 def judged(grades: Grades, rankings: Ranked, cutoff: int | None = None) -> dict[str, float]:
     """Judged@k: the share of the first k hits that have a label, for each query that has a relevant item.
 
-    Where fewer than k came back, of those; where nothing did, 1: no missing label can move that score.
+    Where fewer than k came back, of those; where nothing did, 0: nothing that was judged stands behind that score.
     """
     found = {}
     for query in relevant_queries(grades):
         ids = _first(rankings.get(query), cutoff)
-        found[query] = sum(map(grades[query].__contains__, ids)) / len(ids) if ids else 1.0
+        found[query] = sum(map(grades[query].__contains__, ids)) / len(ids) if ids else 0.0
     return found
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WELL_JUDGED = 0.95  # below this share of judged hits, a difference may be one of labels
 NAMED = 4  # runs that a note names
+OFTEN = 0.05  # of the queries without a result, where it is a reason for a low score
 DEEPEST_JUDGED = 20  # cut-off to which labels are expected
 
 
@@ -30,7 +31,7 @@ class Warned:
 
 
 def doubts(board: Board) -> list[Warned]:
-    rules = (_failed, _noted, _deep, _beyond, _shallow, _unjudged, _imported)
+    rules = (_failed, _empty, _noted, _deep, _beyond, _shallow, _unjudged, _imported)
     return [warned for rule in rules for warned in rule(board)]
 
 
@@ -100,13 +101,16 @@ def _shallow(board: Board) -> list[Warned]:
 
 def _unjudged(board: Board) -> list[Warned]:
     """The metric with the fewest labels where it counts; of the first hundred hits nobody labels all."""
+    if _one_answer_each(board):
+        return []
     worst, run, least = "", "", WELL_JUDGED
     for metric in board.metrics:
         if (Metric.parse(metric).cutoff or math.inf) > DEEPEST_JUDGED:
             continue
         for name, cell in board.cells(metric).items():
-            if cell.judged is not None and cell.judged < least:
-                worst, run, least = metric, name, cell.judged
+            judged = None if cell.judged is None or cell.empty == 1 else cell.judged / (1 - cell.empty)
+            if judged is not None and judged < least:
+                worst, run, least = metric, name, judged
     if not worst:
         return []
     message = (
@@ -114,6 +118,18 @@ def _unjudged(board: Board) -> list[Warned]:
         "relevant. Judge the pool before small differences are believed."
     )
     return [Warned(message)]
+
+
+def _one_answer_each(board: Board) -> bool:
+    """Whether each query has its one right answer and no other label: there is nothing left to judge."""
+    return all(len(given) == 1 for given in map(board.split.grades.get, board.split.queries) if given)
+
+
+def _empty(board: Board) -> list[Warned]:
+    """Variants that find nothing for many queries: they score 0 there, whatever the labels."""
+    found = {name: cell.empty for name, cell in board.cells(board.metrics[0]).items() if cell.empty >= OFTEN}
+    told = ", ".join(f"{name} for {share:.0%}" for name, share in list(found.items())[:NAMED])
+    return [Warned(f"Nothing is found by {told} of the queries, which score 0.")] if found else []
 
 
 def _imported(board: Board) -> list[Warned]:

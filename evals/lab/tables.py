@@ -190,7 +190,7 @@ def _score(board: Board, metric: str, name: str) -> Cell:
         return Cell("-")
     finding = board.finding(metric, name)
     interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.2f}, {cell.high:.2f}]"
-    mark = MARKS[finding.verdict] if finding else cell.badge
+    mark = " ".join(filter(None, (MARKS[finding.verdict] if finding else "", cell.badge)))
     strong = len(board.names) > 1 and name in board.best(metric)
     hint = finding.sentence if finding else "what the others are compared with" if len(board.names) > 1 else ""
     return Cell(f"{cell.mean:.3f}", f"{interval} {mark}".strip(), strong, hint)

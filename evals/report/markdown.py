@@ -71,8 +71,8 @@ def _row(section: Section, each: Line) -> list[str]:
 def _cell(value: Value, *, top: bool) -> str:
     mean = f"**{number(value.mean)}**" if top else number(value.mean)
     interval = span(value.low, value.high)
-    mark = MARKS[value.finding.verdict] if value.finding else value.badge
-    parts = [mean, f"({interval})" if interval else "", mark]
+    mark = MARKS[value.finding.verdict] if value.finding else ""
+    parts = [mean, f"({interval})" if interval else "", mark, value.badge]
     judged = "" if value.judged is None else f"judged {value.judged:.0%}"
     return " ".join(filter(None, (*parts, judged)))
 

@@ -75,7 +75,7 @@ class Value:
     """A run's mean of a metric. `doubts` are sentences to read before it is believed; `judged` a share of hits.
 
     `finding` is against the baseline; None of the baseline itself. Without a mean no query could be weighed. `badge`
-    tells a score that is not one of what ships.
+    is said beside a score that is not one of what ships, or where often nothing was found.
     """
 
     mean: float | None

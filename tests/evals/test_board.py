@@ -12,7 +12,7 @@ import pytest
 from core.errors import InputError, SpecError, UnknownName
 from core.variant import Variant
 from evals.board import Board
-from evals.rankings import cut_off
+from evals.rankings import Ranked, cut_off
 from evals.runs import Run
 from evals.statistics.verdicts import Verdict
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
@@ -191,6 +191,23 @@ def test_deep_runs_are_not_compared_with_what_ships():
     assert made.finding("mrr@10", "bare") is not None, "nobody knows how another engine was asked"
     assert made.best("mrr@10") == ("good",)
     assert any(each.message.startswith("Deep runs, asked for more than ships: good.") for each in made.warnings)
+
+
+def test_what_finds_nothing_for_many_queries_is_said_beside_its_score_and_is_no_want_of_labels():
+    rankings = {query: Ranked() if at < 10 else run("good").rankings[query] for at, query in enumerate(QUERIES)}
+    made = Board(SPLIT, [replace(run("good"), rankings=rankings), run("poor")], ["ndcg@10"])
+    cell = made.cells("ndcg@10")["good"]
+    assert (cell.empty, cell.judged, cell.badge) == (0.25, 0.75, "nothing for 25%")
+    assert [each.message for each in made.warnings] == [
+        "Nothing is found by good for 25% of the queries, which score 0."
+    ]
+    assert "nothing for 25%" in repr(made)
+
+
+def test_where_each_query_has_its_one_answer_nobody_is_sent_to_judge():
+    one = replace(SPLIT, grades={query: {"right": 1} for query in QUERIES})
+    assert Board(one, [run("bare")], ["ndcg@10"]).warnings == ()
+    assert any("Judge the pool" in each.message for each in Board(SPLIT, [run("bare")], ["ndcg@10"]).warnings)
 
 
 def test_a_metric_that_looks_deeper_than_anything_is_asked_for_is_doubted():

@@ -29,7 +29,7 @@ METRICS = [
         (["a", "x"], 10, 0.5),
         (["a", "a", "x"], None, 0.5),
         (["x"], 1, 0.0),
-        ([], 5, 1.0),
+        ([], 5, 0.0),
     ],
 )
 def test_judged_is_the_share_of_the_first_hits_that_have_a_label_relevant_or_not(ids, cutoff, share):
@@ -38,7 +38,7 @@ def test_judged_is_the_share_of_the_first_hits_that_have_a_label_relevant_or_not
 
 def test_judged_speaks_of_the_queries_that_are_scored():
     grades = {"found": {"a": 1}, "unanswered": {"a": 1}, "hopeless": {"a": 0}}
-    assert coverage.judged(grades, {"found": ["x"], "unknown": ["a"]}) == {"found": 0.0, "unanswered": 1.0}
+    assert coverage.judged(grades, {"found": ["x"], "unknown": ["a"]}) == {"found": 0.0, "unanswered": 0.0}
 
 
 def test_condensed_rankings_keep_the_judged_in_their_order():

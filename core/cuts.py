@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from core.types import Hit
+
+if TYPE_CHECKING:
+    from core.variant import Variant
 
 
 def out_of_reach(hits: Sequence[Hit], least: float) -> list[str]:
@@ -20,6 +24,15 @@ def out_of_reach(hits: Sequence[Hit], least: float) -> list[str]:
     if best <= 1 < least:
         return [f"min_score is {least:g}, and relative scores end at 1: no hit can reach it. Lower it."]
     return [f"No hit reaches min_score {least:g}: the best of {len(hits)} scores {best:.4g}. Lower it."]
+
+
+def never_reached(variant: Variant) -> list[str]:
+    """That a threshold drops nothing, where no result of these legs can score so little."""
+    least = variant.least_score
+    if least is None or not 0 < variant.min_score <= least:
+        return []
+    said = f"min_score is {variant.min_score:g} and drops nothing: no result of these legs scores below {least:.3f}."
+    return [f"{said} Set it above that, or set a threshold on a leg's own similarity."]
 
 
 def capped(hits: Sequence[Hit], most: int) -> tuple[list[Hit], list[Hit]]:

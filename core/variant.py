@@ -102,6 +102,14 @@ class Variant(BaseModel):
     def depth_of(self, leg: Leg) -> int:
         return leg.depth or self.top_k * self.overfetch
 
+    @property
+    def least_score(self) -> float | None:
+        """The least score that a result can have before `min_score` is asked, where ranks and weights tell it."""
+        if self.rerank or self.expand or self.route or (self.rollup and self.rollup.method == "sum"):
+            return None
+        rankings = [LegRanking(name, leg.weight, (), leg.bounds) for name, leg in self._named()]
+        return self.fusion.floor(rankings, [self.depth_of(leg) for leg in self.legs])
+
     def but(self, **changes: Any) -> Self:
         """The same with other options, which are checked as if all had been given anew."""
         try:

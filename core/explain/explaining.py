@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from core.cuts import never_reached
 from core.estimating import asks_more
 from core.explain.account import Account
 from core.explain.changes import Known
@@ -69,6 +70,6 @@ def _account(known: Known, bundle: RetrievalBundle) -> Account:
         filtered=known.verdict.failed,
         places=way.places,
         loss=way.loss,
-        notes=bundle.trace.notes,
+        notes=(*bundle.trace.notes, *never_reached(bundle.variant)),
         title=" ".join(known.target.title.split()),
     )

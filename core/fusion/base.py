@@ -103,6 +103,10 @@ class Fusion(BaseModel, ABC):
         A leg that found nothing still counts: otherwise a hit would look better for want of a second opinion.
         """
 
+    def floor(self, rankings: Sequence[LegRanking], depths: Sequence[int]) -> float | None:  # noqa: ARG002 - for others
+        """The least relative score of any document that these legs return when asked so deep, where ranks tell it."""
+        return None
+
     @property
     def uses_weights(self) -> bool:
         """Whether legs count by their weights; most published definitions know none."""

@@ -33,6 +33,13 @@ class Rankwise(Weighted, Additive):
         bottom = self.share(ranking, after) if self.absent == "bottom_rank" else None
         return Column([self.share(ranking, place) for place in range(after)], bottom)
 
+    def floor(self, rankings: Sequence[LegRanking], depths: Sequence[int]) -> float | None:
+        """Of a document that is last in one leg and in no other."""
+        if self.absent != "zero" or len(self.heard(rankings)) < len(rankings):
+            return None
+        last = min(self.share(ranking, depth - 1) for ranking, depth in zip(rankings, depths, strict=True))
+        return last / self.ceiling(rankings)
+
     def ceiling(self, rankings: Sequence[LegRanking]) -> float:
         """Of a document that is first in every leg."""
         return total(self.share(ranking, 0) for ranking in self.heard(rankings))

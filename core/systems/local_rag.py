@@ -1,4 +1,4 @@
-"""local-rag: MiniLM vectors and trigrams, ten of each, fused by RRF with trigrams at 1.5; weak results are dropped.
+"""local-rag: MiniLM vectors and trigrams, ten of each, fused by RRF with trigrams at 1.5.
 
 Owns its knobs, under the names they are published by, and how they become a variant.
 """
@@ -31,11 +31,17 @@ class Config(BaseModel):
     limit: int = Field(10, ge=1, le=10_000, description="How many each leg brings up, and how many come out.")
     rrf_k: float = Field(60, ge=0, alias="RRF_K", description="The larger, the less the first ranks stand out.")
     similarity_threshold: float = Field(
-        0.3, ge=0, le=1, alias="similarityThreshold", description="The least hybrid score; 1 is the most there is."
+        0.3,
+        ge=0,
+        le=1,
+        alias="similarityThreshold",
+        description="The least hybrid score. 1 is the most there is, and 0.349 the least with the usual weights and "
+        "limit: it acts from there on. A threshold on likeness itself is vector_threshold.",
     )
     vector_weight: float = Field(1.0, ge=0, description="What a vector rank counts.")
     trigram_weight: float = Field(1.5, ge=0, description="What a trigram rank counts.")
     trigram_threshold: float = Field(0.3, gt=0, le=1, description="The least word similarity that counts as a find.")
+    vector_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity that counts.")
     expand: bool = Field(False, description="Whether a question is also said as its answer would begin.")
     cross_encoder: str | None = Field(None, description="A cross-encoder that reorders the results, by folder or name.")
     weights: Mapping[str, Mapping[str, float]] = Field(
@@ -59,7 +65,9 @@ class Config(BaseModel):
     def _legs(self) -> tuple[Leg, ...]:
         vector, trigram = preset("local-rag").legs
         legs = [
-            vector.model_copy(update={"weight": self.vector_weight, "depth": self.limit}),
+            vector.model_copy(
+                update={"weight": self.vector_weight, "depth": self.limit, "min_score": self.vector_threshold}
+            ),
             trigram.model_copy(
                 update={"weight": self.trigram_weight, "depth": self.limit, "threshold": self.trigram_threshold}
             ),

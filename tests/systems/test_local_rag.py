@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from core import bridge
 from core.embedding import DEFAULT_MODEL, embedder
+from core.explain import explain
 from core.legs.trigram import TrigramLeg
 from core.legs.words import keywords_of
 from core.systems.local_rag import Config, LocalRag
@@ -155,6 +156,26 @@ def test_the_similarity_threshold_is_three_tenths_of_the_normalised_hybrid_score
     assert ranked(ask(similarityThreshold=0.6)) == above
     assert 0 < len(above) < len(everything.hits)
     assert Config().variant().min_score == 0.3
+
+
+def test_at_its_defaults_the_threshold_acts_from_0_349_on_and_why_says_so(store, view, ask):
+    def notes(variant):
+        found = ask().hits[0].id
+        return bridge.run(explain(context(store, view), QUERY, variant, found)).notes
+
+    usual = Config().variant()
+    assert usual.least_score == pytest.approx((1 / 70) / (2.5 / 61))
+    assert usual.least_score == pytest.approx(0.349, abs=5e-4)
+    assert "0.349 is the least there is" in usual.description
+    assert notes(usual)[-1].startswith(
+        "min_score is 0.3 and drops nothing: no result of these legs scores below 0.349."
+    )
+    assert not any("drops nothing" in note for note in notes(Config(similarity_threshold=0.35).variant()))
+
+
+def test_a_threshold_on_the_vectors_own_similarity_is_an_option_beside_it(ask):
+    assert legs(ask())["vector"]
+    assert legs(ask(vector_threshold=0.99))["vector"] == []
 
 
 def test_a_threshold_that_no_hit_can_reach_is_refused_or_warned_about(ask):

@@ -298,7 +298,7 @@ class Board(Shown):
             row |= {f"{metric} judged": cell.judged, f"{metric} verdict": str(finding.verdict) if finding else ""}
         latency = run.latency
         row |= {"p50 ms": latency.p50 if latency else None, "p95 ms": latency.p95 if latency else None}
-        return row | {"failed": len(run.failures), "index MB": _megabytes(run)}
+        return row | {"failed": len(run.failures), "index MB": run.index_bytes / 1e6 if run.index_bytes else None}
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -332,8 +332,3 @@ def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:
         seen[run.name] += 1
         named.append(run if seen[run.name] == 1 else replace(run, name=f"{run.name} ({seen[run.name]})"))
     return tuple(named)
-
-
-def _megabytes(run: Run) -> float | None:
-    sizes: Mapping[str, int] = run.environment.get("indexes", {})
-    return sum(sizes.values()) / 1e6 if sizes else None

@@ -103,6 +103,13 @@ class Run:
         return self.lifted if self.looks_beyond(metric) else self.rankings
 
     @property
+    def index_bytes(self) -> int | None:
+        """What the indexes take that the variant is served by; None where nobody wrote down which they are."""
+        sizes: Mapping[str, int] = self.environment.get("indexes", {})
+        own = [sizes[name] for name in self.environment.get("own indexes", ()) if name in sizes]
+        return sum(own) if own else None
+
+    @property
     def latency(self) -> Latency | None:
         """Of the queries that were timed, or else of all; None where nobody looked at a clock."""
         return _latency(self.milliseconds, self.timed)

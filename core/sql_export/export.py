@@ -5,12 +5,12 @@ It looks at the collection (is a filter narrow, is an extension there) and recal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from psycopg import sql
-from sqlalchemy import BindParameter
+from sqlalchemy import BindParameter, Index, Table
 from sqlalchemy.schema import CreateIndex
 from sqlalchemy.sql.visitors import iterate
 
@@ -24,8 +24,10 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.indexes import wanted
 from core.store.levels import Level, level
+from core.store.schema import Item
 from core.variant import Variant
 
+ITEM_TABLE: Final = Item.__tablename__
 NAME: Final = "rankbook_search"  # of the prepared statement
 # A generic plan cannot match an index on a metadata field, nor judge a filter: both are parameters to it.
 CUSTOM_PLANS: Final = {"plan_cache_mode": "force_custom_plan"}
@@ -233,19 +235,34 @@ def _settings(legs: Iterable[LegSql]) -> dict[str, str]:
     return {name: str(min(values) if "threshold" in name else max(values)) for name, values in gathered.items()}
 
 
+async def index_names(store: Store, view: View, variant: Variant) -> tuple[str, ...]:
+    """The indexes of ours that serve its legs and its filter."""
+    at = level(store, view, variant.chunks, variant.model).narrowed(variant.filter)
+    legs, _ = await _asked(store, at, variant)
+    searched = [column.relation for column in at.columns.values()]
+    searched += [at.lexicon.postings, at.lexicon.terms] if at.lexicon else []
+    tables = {ITEM_TABLE} | {table.name for table in searched if isinstance(table, Table)}
+    found = _serving(store, view, [leg for _, leg, _ in legs], tables, filtered=variant.filter is not None)
+    return tuple(str(index.name) for index in found)
+
+
 def _indexes(store: Store, view: View, legs: Iterable[LegSql], tables: set[str], *, filtered: bool) -> tuple[str, ...]:
-    """The statements that make the indexes it uses. Those of an attached table are its owner's."""
+    """The statements that make the indexes it uses."""
+    found = _serving(store, view, legs, tables, filtered=filtered)
+    return tuple(compiled(CreateIndex(index), view.namespace, Parameters()) + ";" for index in found)
+
+
+def _serving(store: Store, view: View, legs: Iterable[LegSql], tables: set[str], *, filtered: bool) -> Iterator[Index]:
+    """The indexes of these tables that it uses. Those of an attached table are its owner's."""
     trigrams = "pg_trgm" not in store.capabilities.missing
     ends = tuple(end for leg in legs for end in leg.indexes)
     of_chunks = any(table.startswith("chunks_") for table in tables)
-    made = []
     for index in wanted(view, trigrams=trigrams):
         name, table = str(index.name), index.table.name if index.table is not None else ""
         serves = filtered and name.startswith(("items_field_", "items_metadata_"))
-        serves = serves or (name.endswith(ends) and not (table == "items" and of_chunks))
+        serves = serves or (name.endswith(ends) and not (table == ITEM_TABLE and of_chunks))
         if table in tables and serves:
-            made.append(compiled(CreateIndex(index), view.namespace, Parameters()) + ";")
-    return tuple(made)
+            yield index
 
 
 def _listed(title: str, lines: Iterable[str]) -> list[str]:

@@ -87,7 +87,6 @@ class _Builder:
 
     def _line(self, run: Run) -> Line:
         latency = run.latency
-        sizes: Mapping[str, int] = run.environment.get("indexes", {})
         return Line(
             name=run.name,
             style=self.styles[run.name],
@@ -96,7 +95,7 @@ class _Builder:
             p50=latency.p50 if latency else None,
             p95=latency.p95 if latency else None,
             live=bool(latency and latency.live),
-            megabytes=sum(sizes.values()) / 1e6 if sizes else None,
+            megabytes=run.index_bytes / 1e6 if run.index_bytes else None,
             failed=len(run.failures),
             toml=run.variant.to_toml() if run.variant else "",
             notes=tuple(run.notes),

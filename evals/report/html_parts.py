@@ -57,7 +57,7 @@ def main_table(section: Section, at: int) -> Element:
     heads += [
         _head("p50 ms", "Median time of a query. ~ is an estimate, of queries under way together."),
         _head("p95 ms", "The time that 95 of 100 queries stay below."),
-        _head("Index MB", "Size of all indexes of the collection, whichever the variant uses."),
+        _head("Index MB", "Size of the indexes that serve the legs and the filter of the variant."),
         _head("Failed", "Queries that failed. They score 0."),
     ]
     rows = [_row(section, each) for each in section.lines]

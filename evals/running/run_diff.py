@@ -57,7 +57,7 @@ def _options(variant: Variant) -> dict[str, Any]:
 def _facts(run: Run) -> dict[str, str]:
     """Everything as flat text, each under a dotted name."""
     subject = {**asdict(run.subject), "digest": run.subject.digest.hex()}
-    environment = {key: value for key, value in run.environment.items() if key != "indexes"}
+    environment = {key: value for key, value in run.environment.items() if "indexes" not in key}
     variant = _options(run.variant) if run.variant else {}
     return dict(flat({"over": subject, "variant": variant, "with": environment, "asked for": run.depth}))
 

@@ -12,13 +12,15 @@ other; a run says of which queries (`Run.timed`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.errors import Cancelled, ConnectionFailed
+from core.errors import Cancelled, ConnectionFailed, MissingCapability
 from core.retriever import RequestContext
 from core.spread import Cluster
+from core.sql_export import index_names
 from core.store import collections
 from core.store.levels import level
 from core.store.progress import Listener, Step, nobody
@@ -33,7 +35,7 @@ from evals.running.environment import environment, ranking_code, server_mark, va
 from evals.running.findings import Found
 from evals.running.leg_runs import CONNECTIONS, LegRuns
 from evals.running.missing_legs import Returned, reasons
-from evals.running.plan import Ground, Plan, deepened, describe, plan, queries_digest
+from evals.running.plan import Ground, Plan, asked_of, deepened, describe, plan, queries_digest
 from evals.running.query_runs import QueryRuns, told
 from evals.running.spread_legs import SpreadLegs
 from evals.running.spread_queries import SpreadQueries
@@ -177,6 +179,7 @@ class _Suite:
         self.queries = QueryRuns(*given, self.batches, most, progress, searchers)
         self.runs = dict(ready.kept)
         self._environment: dict[str, Any] | None = None
+        self._indexes: dict[object, list[str]] = {}
 
     async def run(self) -> list[Run]:
         plan = self.ready.plan
@@ -224,7 +227,7 @@ class _Suite:
             found.failures,
             found.milliseconds,
             found.stages,
-            await self._surroundings(),
+            {**await self._surroundings(), "own indexes": await self._own_indexes(asked.variant)},
             id=asked.id,
             depth=self.options.deep,
             notes=(*found.notes, *told(found.remarks, len(self.ready.split.queries))),
@@ -260,6 +263,19 @@ class _Suite:
         if self._environment is None:
             self._environment = await environment(self.context.store, self.context.view)
         return self._environment
+
+    async def _own_indexes(self, variant: Variant) -> list[str]:
+        """By name: what the variant's legs and filter are served by. None of a table that is somebody else's."""
+        if self.context.view.row.attached is not None:
+            return []
+        legs = tuple(json.dumps(asked_of(leg), sort_keys=True, default=str) for leg in variant.legs)
+        key = (variant.chunks, variant.model, variant.filter is None, legs)
+        if key not in self._indexes:
+            try:
+                self._indexes[key] = list(await index_names(self.context.store, self.context.view, variant))
+            except MissingCapability:  # no leg is there: the run says so
+                self._indexes[key] = []
+        return self._indexes[key]
 
     def _tell(self) -> None:
         wanted = len({each.id for each in self.ready.asked})

@@ -32,6 +32,7 @@ MADE_WITH = {
     "machine": {"processor": "AMD EPYC 7B13", "cores": 2, "system": "Linux-6.6 x86_64"},
     "server": {"version": "18.1"},
     "indexes": {"bm25": 41_000_000, "vector": 77_500_000},
+    "own indexes": ["bm25"],
 }
 NAMES = ("bm25", "vector", "hybrid rrf", "hybrid linear 0.65 / 0.35", "hybrid, reranked", "fulltext")
 SKILL = (0.45, 0.5, 0.66, 0.68, 0.69, 0.28)

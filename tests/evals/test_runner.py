@@ -303,6 +303,17 @@ def test_a_run_says_how_texts_were_cut_and_what_embedded_them(context, split):
     assert searched["models"]["small"] == [f"{EMBEDDER.model}, vector index"]
 
 
+def test_the_size_of_indexes_is_that_of_the_variants_own(context, split):
+    made = run(context, [variant("words", (Bm25Leg(),)), variant("meanings", (VectorLeg(),)), variant("both")], split)
+    words, meanings, both = (set(each.environment["own indexes"]) for each in made)
+    assert words
+    assert meanings
+    assert not words & meanings
+    assert words | meanings < both
+    assert made[0].index_bytes == sum(made[0].environment["indexes"][name] for name in words)
+    assert replace(made[0], environment={}).index_bytes is None, "as in runs of before"
+
+
 def test_variants_that_are_the_same_but_for_the_name_are_one_run_under_both(context, split):
     lexical = THREE[1:]
     both, asked = counted(

@@ -174,7 +174,8 @@ def surroundings(run: Run) -> dict[str, Any]:
     """What it was made with; of the indexes only how large they are together."""
     sizes: Mapping[str, int] = run.environment.get("indexes", {})
     whole = {"indexes": f"{sum(sizes.values()) / 1e6:,.1f} MB in {len(sizes)}"} if sizes else {}
-    return {**run.environment, **whole}
+    told = {name: value for name, value in run.environment.items() if name != "own indexes"}
+    return {**told, **whole}
 
 
 def stages(run: Run) -> list[tuple[object, ...]]:

@@ -1,0 +1,104 @@
+"""What is scored is what ships: the best point of the demo's weight surface has one score, whoever tells it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from core import bridge
+from core.fusion import fusions
+from core.sql_export import export, run, vector_of
+from core.store.engine import Store
+from core.store.schema import ID_MARK
+from core.variant import Variant
+from evals import evaluation, kept_variants, library, metrics
+from evals.evaluation import Opened
+from evals.lab import Lab
+from evals.lab import steps as lab_steps
+from evals.sources import guess
+from evals.splits import Split
+from evals.suites.suite_tuning import Looked, looked_for
+from evals.weights.tuned import Procedure
+from tests.app.test_command_line import data
+from workbench.behind.weights.asked import methods
+from workbench.demo.answers import SHOWN, Answers
+
+MODEL = "hashing:64"  # a query has the same vector alone and in a batch, so that all is equal to the last bit
+METRIC, STEPS = "ndcg@10", 10
+LEGS = ("vector", "fulltext", "bm25")
+IN_SQL = ("linear", "rrf")  # fusions that can be exported
+
+
+@pytest.fixture(scope="module")
+def ground(store: Store) -> Iterator[Opened]:
+    """The demo collection as it is loaded."""
+    source, name = guess("handbook"), f"handbook {uuid.uuid4().hex[:6]}"
+    bridge.run(library.add(store, name, source, library.plan_for(source, models=(MODEL,), check=False)))
+    yield bridge.run(evaluation.opened(store, name))
+    bridge.run(library.drop(store, name))
+
+
+@pytest.fixture(scope="module")
+def split(ground: Opened) -> Split:
+    return ground.split("test")
+
+
+@pytest.fixture(params=methods())
+def promised(request: pytest.FixtureRequest, ground: Opened, split: Split) -> tuple[Variant, float]:
+    """The best mix of three legs under a fusion, and the score that the surface has there."""
+    base = lab_steps.hybrid(list(LEGS), "default").but(fusion=fusions[request.param]())
+    looked = Looked(base, METRIC, STEPS, (base.fusion,), False, Procedure())
+    tuned, _ = bridge.run(looked_for(ground, split, looked))
+    return base.weighted(tuned.chosen.weights, name=f"best by {request.param}"), tuned.in_sample
+
+
+def test_the_best_point_has_one_score_by_eval_the_lab_sql_and_the_demo(
+    ground: Opened, split: Split, promised: tuple[Variant, float]
+) -> None:
+    variant, score = promised
+    kept = kept_variants.keep(variant.to_toml())
+    try:
+        name = ground.view.name
+        (told,) = data("eval", name, variant.name, "--metric", METRIC, "--split", "test", "--time-live", "0")["runs"]
+        with Lab(name) as lab:
+            board = lab.evaluate(variant.name, metrics=METRIC, split="test")
+    finally:
+        kept.path.unlink()
+    scores = {
+        "surface": score,
+        "eval": told["metrics"][METRIC]["mean"],
+        "lab": board.cells(METRIC)[variant.name].mean,
+    }
+    found = {query: list(ranked.item_ids) for query, ranked in board.run(variant.name).rankings.items()}
+    if fusions.name_of(type(variant.fusion)) in IN_SQL:
+        in_sql = bridge.run(_by_sql(ground, split, variant))
+        scores["sql"] = metrics.evaluate(split.grades, in_sql, [METRIC]).means()[METRIC]
+        assert in_sql == found
+    print(f"\n{variant.name}: {scores}")
+    assert np.ptp(list(scores.values())) < 1e-9, scores
+    in_demo = bridge.run(_by_demo(ground, split, variant))
+    assert in_demo == {query: ids[:SHOWN] for query, ids in found.items()}
+
+
+async def _by_sql(ground: Opened, split: Split, variant: Variant) -> dict[str, list[str]]:
+    """The documents of each query as the statement that ships gives them."""
+    context = ground.context
+    made = await export(context.store, context.view, variant)
+    found = {}
+    for query in split.queries.values():
+        rows = await run(context.store, made, query.text, await vector_of(context, made, query.text))
+        found[query.id] = list(dict.fromkeys(row["id"].rpartition(ID_MARK)[0] for row in rows))
+    return found
+
+
+async def _by_demo(ground: Opened, split: Split, variant: Variant) -> dict[str, list[str]]:
+    """The documents that visitors see."""
+    answers = Answers(ground.store, ground.view, [variant])
+    found = {}
+    for query in split.queries.values():
+        (column,) = (await answers.answer(query.text)).columns
+        found[query.id] = [each.hit.item_id for each in column.found]
+    return found

@@ -283,3 +283,8 @@ def every(labelled: Labelled) -> str:
     """The split to take where none is named: test, or what there is."""
     splits = list(labelled.splits)
     return "test" if "test" in splits else splits[0] if len(splits) == 1 else ALL
+
+
+def tuning_split(labelled: Labelled) -> str:
+    """Where weights are looked for: train, where there is any of it; a fold needs two queries at least."""
+    return "train" if labelled.splits.get("train", 0) > 1 else every(labelled)

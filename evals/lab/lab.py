@@ -182,7 +182,7 @@ class Lab(Shown):
         self,
         legs: Reference | Sequence[Reference],
         *,
-        split: str = "train",
+        split: str | None = None,
         reported: str = "test",
         metric: str = DEFAULT_METRIC,
         fusions: Sequence[Fusion | Mapping[str, Any] | str] = ("rrf", "linear"),
@@ -192,11 +192,16 @@ class Lab(Shown):
     ) -> LabSweep:
         """All weights of two to four legs, or of a variant's own, scored over a split; and which to take.
 
-        Queries that the `reported` split has too are left out: they must not choose the weights they are scored with.
+        Without a split it is train, or what there is. Queries that the `reported` split has too are left out: they must
+        not choose the weights they are scored with.
         """
         base, ground = self._base(legs), self._ground()
         asked = lab_steps.looked(base, metric, steps, fusions, procedure or Procedure(), per_kind=per_kind)
-        return self._long(lambda listener: lab_steps.swept(ground, asked, split, reported, listener))
+        return self._long(
+            lambda listener: lab_steps.swept(
+                ground, asked, split or evaluation.tuning_split(ground.labelled), reported, listener
+            )
+        )
 
     def add_run(
         self, name: str, rankings: Path | str | Mapping[str, Mapping[str, float]] | Any, *, split: str | None = None

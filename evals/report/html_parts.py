@@ -180,7 +180,7 @@ def weights_text(weights: Weights) -> Element:
     oracle = f"with each query at its own best weights: {headroom:.4f} more, which no tuner can know beforehand."
     pairs = [
         ("Best over these queries", f"{weights.in_sample:.4f} at {shares(weights, best.best)} ({best.fusion})"),
-        ("All legs alike", f"{weights.untuned:.4f}"),
+        ("Equal weights", f"{weights.untuned:.4f}"),
         ("Band of equals", f"{tied:,} of {len(best.grid):,} points are too close to the best to tell: any would do."),
         ("Oracle", f"{weights.oracle:.4f} {oracle}"),
     ]

@@ -92,7 +92,7 @@ def _weights(weights: Weights) -> Iterable[str]:
     if weights.cross_fitted is not None:
         told.append(f"Cross-fitted, to expect of new queries: {weights.cross_fitted:.4f}")
     told += [
-        f"All legs alike: {weights.untuned:.4f}",
+        f"Equal weights: {weights.untuned:.4f}",
         f"Too close to the best to tell: {sum(best.tied)} of {len(best.grid)} points",
         f"Oracle, the best weights for each query: {weights.oracle:.4f}",
     ]

@@ -27,7 +27,7 @@ def shares(weights: Weights, point: int, fusion: FusionWeights | None = None) ->
 
 def _levels(weights: Weights) -> list[tuple[str, float, str]]:
     """The scores that a curve is to be read against."""
-    told = [("all legs alike", weights.untuned, "dot"), ("oracle", weights.oracle, "longdash")]
+    told = [("equal weights", weights.untuned, "dot"), ("oracle", weights.oracle, "longdash")]
     if weights.cross_fitted is not None:
         told.insert(0, ("cross-fitted", weights.cross_fitted, "dash"))
     return told

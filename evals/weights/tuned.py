@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import SpecError
 from core.fusion import Fusion
+from core.fusion.spec import spec_of
 from core.routing import Routing, classifiers
 from core.variant import Variant
 from evals.statistics import bootstrap, significance
@@ -56,8 +57,17 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Simple:
+    """The best of what takes no tuning, equal weights or a leg alone, and its mean over these queries."""
+
+    name: str
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
 class Gain:
-    """What tuning gave on queries it had not seen, over all legs alike. A true gain below `detectable` may be missed.
+    """What tuning gave on queries it had not seen, over the best of what takes no tuning. A true gain below
+    `detectable` may be missed.
 
     The interval is over queries: the mean of the repeats' own, as dealing anew lessens the noise of the dealing and not
     that of the queries, made wider by folds / (folds - 1), as choices by shared queries err together. Nothing unbiased
@@ -87,7 +97,8 @@ class Tuned:
     """What came of tuning. `repeats` hold each query's score with weights chosen without it, a row for each dealing;
     `folds` are what was chosen.
 
-    `untuned` are the scores of the first surface with all legs alike, which is what one has without labels.
+    `simple` is the best of equal weights and single legs; `untuned` its scores, chosen like the weights without the
+    queries that it is scored by.
     """
 
     surfaces: tuple[Surface, ...] = field(repr=False)
@@ -95,7 +106,8 @@ class Tuned:
     chosen: Choice
     in_sample: float
     repeats: Floats = field(repr=False)  # repeats x queries
-    untuned: Floats = field(repr=False)
+    untuned: Floats = field(repr=False)  # repeats x queries
+    simple: Simple
     folds: tuple[Choice, ...] = field(repr=False)
     kinds: Kinds | None = None
 
@@ -151,7 +163,7 @@ class Tuned:
 
     @property
     def _wider(self) -> float:
-        folds = crossfit.fold_count(self.procedure.folds, len(self.untuned), self.surfaces[0].texts)
+        folds = crossfit.fold_count(self.procedure.folds, len(self.surfaces[0].queries), self.surfaces[0].texts)
         return folds / (folds - 1)
 
     @property
@@ -178,6 +190,16 @@ class Tuned:
         return ""
 
     @property
+    def loss(self) -> str:
+        """That less is to be expected of these weights than without tuning; empty where it is not."""
+        if self._measured.value >= 0:
+            return ""
+        return (
+            f"On unseen queries these weights are expected to lose {-self._measured.value:.4f} "
+            f"{self.surfaces[0].metric} against {self.simple.name}."
+        )
+
+    @property
     def verdict(self) -> str:
         """In a sentence or two."""
         gain = self.gain
@@ -185,22 +207,25 @@ class Tuned:
             return self.too_few
         metric, level = self.surfaces[0].metric, f"{self.procedure.level:.0%}"
         found = f"{gain.value:+.4f} {metric} on unseen queries ({level}: {gain.low:+.4f} to {gain.high:+.4f})"
-        promised = f"In-sample it looks like {self.in_sample - mean(self.untuned, self.surfaces[0]):+.4f}."
+        promised = f"In-sample it looks like {self.in_sample - self.simple.mean:+.4f}."
         if gain.low > 0:
-            return f"Tuning is worth it: {found}. {promised}"
+            return f"Tuning is worth it beside {self.simple.name}: {found}. {promised}"
         if gain.high < 0:
-            return f"Tuning does harm: {found}. {promised} Keep all legs alike."
-        return f"Tuned weights and all legs alike are too close to tell: {found}. {promised}"
+            return f"Tuning does harm: {found}. {promised} Keep {self.simple.name}."
+        return f"Tuned weights and {self.simple.name} are too close to tell: {found}. {promised}"
 
     def variant(
         self, base: Variant, *, per_kind: bool = False, classifier: str = "rules", even_so: bool = False
     ) -> Variant:
         """The base with the fusion and weights found; its own routing goes, as it would put other weights in place.
 
-        `even_so` gives the weights although labels are too few.
+        `even_so` gives the weights although labels are too few, or a loss is to be expected of them.
         """
-        if self.too_few and not even_so:
-            raise SpecError(f"{self.too_few} To have these weights even so, ask for them with even_so=True.")
+        why = self.too_few or self.loss
+        if why and not even_so:
+            raise SpecError(
+                f"{why} To have these weights even so, ask for them with --even-so (even_so=True in Python)."
+            )
         if set(base.leg_names) != set(self.chosen.weights):
             raise SpecError(
                 f"{base.name!r} has the legs {', '.join(base.leg_names)}, and weights were tuned for "
@@ -226,3 +251,13 @@ class Tuned:
 def mean(values: Floats, surface: Surface) -> float:
     """Weighted, over the surface's queries."""
     return float(significance.means(values[None, :], surface.weights)[0])
+
+
+def called(fusion: Fusion) -> str:
+    """The method with what of it is not as usual: "rrf, k 10"."""
+    spec, usual = spec_of(fusion), spec_of(type(fusion)())
+    changed = [f"{key} {value}" for key, value in spec.items() if key != "method" and value != usual[key]]
+    shown = (
+        [spec["normalize"]] if "normalize" in spec and not any(each.startswith("normalize") for each in changed) else []
+    )
+    return ", ".join([str(spec["method"]), *map(str, shown), *changed])

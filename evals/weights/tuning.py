@@ -16,7 +16,7 @@ from core.routing import classifiers
 from evals.splits import Split
 from evals.weights import crossfit, simplex
 from evals.weights.surface import Surface
-from evals.weights.tuned import Choice, Gain, Kinds, Procedure, Tuned, mean
+from evals.weights.tuned import Choice, Gain, Kinds, Procedure, Simple, Tuned, called, mean
 
 __all__ = ["Choice", "Gain", "Kinds", "Procedure", "Tuned", "classified", "tune"]
 
@@ -81,16 +81,29 @@ class _Tuner:
         best = int(self.options.chosen(self.everything)[0])
         chosen = self.options.chosen(self.training)
         held_out = crossfit.held_out(self.options.values, chosen.reshape(-1, self.count), self.fold_of)
+        names, simple = self._simple()
+        first = int(simple.chosen(self.everything)[0])
+        kept = simple.chosen(self.training).reshape(-1, self.count)
         return Tuned(
             self.surfaces,
             self.procedure,
             self._choice(best),
             float(self.options.means(self.everything)[best, 0]),
             held_out,
-            self.surfaces[0].untuned,
+            crossfit.held_out(simple.values, kept, self.fold_of),
+            Simple(names[first], float(simple.means(self.everything)[first, 0])),
             tuple(self._choice(int(option)) for option in chosen),
             None if self.kinds is None else self._by_kind(self.kinds, best, chosen),
         )
+
+    def _simple(self) -> tuple[list[str], crossfit.Options]:
+        """What one has without tuning: equal weights under each fusion, and each leg alone; of equals the first."""
+        first = self.surfaces[0]
+        corners = [int(np.flatnonzero(first.grid[:, leg] == first.steps)[0]) for leg in range(len(first.legs))]
+        names = [f"equal weights under {called(each.fusion)}" for each in self.surfaces]
+        names += [f"{leg} alone" for leg in first.legs]
+        values = [each.untuned for each in self.surfaces] + [first.values[corner] for corner in corners]
+        return names, crossfit.Options(np.stack(values), np.arange(len(values)), first.weights)
 
     def _choice(self, option: int) -> Choice:
         surface, point = divmod(option, self.size)

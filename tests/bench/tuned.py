@@ -13,7 +13,7 @@ from evals.sources import guess
 from evals.store import chain
 from evals.suites.suite import Suite
 from evals.suites.suite_run import TargetResult, run_suite
-from evals.weights.summary import called
+from evals.weights.tuned import called
 from tests.bench.figures import SHARED, Figure
 
 COLLECTION = "scifact"

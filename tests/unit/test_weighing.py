@@ -17,6 +17,7 @@ from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Rollup, Variant
+from evals.evaluation import tuning_split
 from evals.query_sets import Labelled
 from evals.rankings import LegRankings, Ranked
 from evals.running.leg_rankings import Legs
@@ -209,8 +210,8 @@ def test_k_and_normalisation_belong_to_the_fusions_that_know_them():
 
 
 def test_weights_are_looked_for_in_train_where_there_is_enough_of_it():
-    assert weights_asked.default_split(_labelled(train=2, test=5)) == "train"
-    assert weights_asked.default_split(_labelled(train=1, test=5)) == "test"
+    assert tuning_split(_labelled(train=2, test=5)) == "train"
+    assert tuning_split(_labelled(train=1, test=5)) == "test"
 
 
 def _labelled(**splits: int) -> Labelled:

@@ -92,7 +92,7 @@ def show_result(result: TargetResult) -> None:
 
 
 def show_tuned(made: TunedVariant) -> None:
-    from evals.weights.summary import called
+    from evals.weights.tuned import called
 
     tuned = made.tuned
     if made.variant is not None:

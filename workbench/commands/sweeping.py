@@ -26,7 +26,9 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     legs: Annotated[
         list[str], typer.Argument(metavar="VARIANT | LEG LEG...", help="A variant of two to four legs, or the legs.")
     ],
-    split: Annotated[str, typer.Option(help="The split that weights are tuned on.")] = "train",
+    split: Annotated[
+        str | None, typer.Option(help="The split that weights are tuned on; by default train, or what there is.")
+    ] = None,
     queries: meant.Queries = "default",
     metric: Annotated[str, typer.Option("--metric", "-m", help="The metric to tune for.")] = "ndcg@10",
     steps: Annotated[int, typer.Option(min=2, max=100, help="Into how many parts the weights' sum is cut.")] = 20,
@@ -56,7 +58,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core import bridge
     from core.errors import SpecError
-    from evals.evaluation import opened
+    from evals.evaluation import opened, tuning_split
     from evals.suites.suite_tuning import Looked, apart, looked_for
     from evals.weights.summary import plain, summarised
     from evals.weights.tuned import Procedure
@@ -70,6 +72,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     with telling.waiting(f"Opening {collection} ...", quiet=as_json):
         ground = bridge.run(opened(store(telling.say), collection, queries))
     base = meant.base(ground.view, legs, chunks, model)
+    split = split or tuning_split(ground.labelled)
     part, notes = ground.split(split), tuple[str, ...]()
     if report_split is not None:
         if report_split == split:

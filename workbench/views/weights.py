@@ -13,6 +13,7 @@ from core.fusion.normalise import Normalisation
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
+from evals import evaluation
 from evals.evaluation import Opened
 from evals.query_sets import DEFAULT
 from workbench.behind.jobs import Key
@@ -43,7 +44,7 @@ def render(store: Store) -> None:
     with st.container(key="where"):
         _what(store, asked, names)
         ground, mark = opened(store, asked.collection, asked.query_set)
-        asked = replace(asked, split=asked.split or weights_asked.default_split(ground.labelled))
+        asked = replace(asked, split=asked.split or evaluation.tuning_split(ground.labelled))
         base = weights_asked.base_of(asked, ground.view.finest)
         _how(asked, ground, base)
     key = ("weights", mark, base.id, *asked.surface)

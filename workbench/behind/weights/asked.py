@@ -26,7 +26,7 @@ from evals import evaluation, kept_variants
 from evals.evaluation import Opened
 from evals.lab import steps as lab_steps
 from evals.metric_names import DEFAULT_METRIC
-from evals.query_sets import DEFAULT, Labelled
+from evals.query_sets import DEFAULT
 from evals.references import variant_of
 from evals.running.leg_rankings import Legs
 from evals.splits import Split
@@ -123,11 +123,6 @@ async def query_sets_of(store: Store, collection: str) -> list[str]:
         return list(await connection.scalars(asked))
 
 
-def default_split(labelled: Labelled) -> str:
-    """Where weights are looked for: train, where there is any of it; a fold needs two queries at least."""
-    return "train" if labelled.splits.get("train", 0) > 1 else evaluation.every(labelled)
-
-
 def base_of(asked: Asked, chunks: str) -> Variant:
     """The variant whose legs get weights, under the fusion that is asked for."""
     if asked.variant:
@@ -213,7 +208,7 @@ async def weighed(
 ) -> Weighed | Sends:
     """The surface, and the honest figures about it."""
     base = base_of(asked, ground.view.finest)
-    split = ground.split(asked.split or default_split(ground.labelled))
+    split = ground.split(asked.split or evaluation.tuning_split(ground.labelled))
     steps = STEPS.get(len(base.legs), 1)
     looked = Looked(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, Procedure())
     return await looked_over(ground, split, looked, listener, token, allowed=allowed)

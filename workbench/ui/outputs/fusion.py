@@ -16,7 +16,7 @@ from core.fusion.normalise import Normalisation
 from core.fusion.spec import FUSIONS, spec_of
 from evals.evaluation import Opened
 from evals.suites.suite_tuning import Looked
-from evals.weights.summary import called
+from evals.weights.tuned import called
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import taken

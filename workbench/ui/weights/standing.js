@@ -55,7 +55,7 @@ const pairs = (now) => {
 const references = (now) => {
   const select = now.part(".against");
   const at = (key) => written(now.surface.points[now.surface.marks.find((mark) => mark.key === key).points[0][0]]);
-  const known = [["", "all legs alike"], [at("current"), "the current weights"], [at("best"), "the in-sample best"]];
+  const known = [["", "equal weights"], [at("current"), "the current weights"], [at("best"), "the in-sample best"]];
   if (!known.some(([value]) => value === now.against)) known.push([now.against, said(now, now.against.split("-").map(Number))]);
   known.push(["here", "this point"]);
   const distinct = known.filter(([value], place) => known.findIndex(([other]) => other === value) === place);

@@ -250,11 +250,10 @@ class Board(Shown):
     def front(self, metric: str) -> tuple[str, ...]:
         """The Pareto front of quality against latency: runs that none is both better and quicker than.
 
-        Estimates are left out: made under load, they tell nothing of which of two is the quicker.
+        Runs that were not timed alone are left out.
         """
         cells, compared = self.cells(metric), self.compared(metric)
-        live = [run for run in self.runs if run.latency and run.latency.live and run.name in compared]
-        cost = {run.name: run.latency.p50 for run in live if run.latency}
+        cost = {run.name: run.latency.p50 for run in self.runs if run.latency and run.name in compared}
         front: list[str] = []
         for name in sorted(cost, key=lambda each: (cost[each], -cells[each].mean, each)):
             if not front or cells[name].mean > cells[front[-1]].mean:

@@ -49,12 +49,11 @@ def unlike(mine: Subject, theirs: Subject) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds a query. `live` says that whole searches were timed, one at a time; else it is an estimate."""
+    """Milliseconds a query, of whole searches that were asked alone, one at a time, with everything loaded."""
 
     p50: float
     p95: float
     queries: int
-    live: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Run:
     the variant asked for `depth` results, at which its first ones may be others; its `depth` is 0 where it is asked for
     what it ships. `milliseconds` are whole
     searches by query; `stages` the same by stage and query, where they were seen one by one. Those of the queries in
-    `timed` are of live searches, one at a time, of the variant as it ships; all others are estimates, made while
+    `timed` are of live searches, one at a time, of the variant as it ships; all others were taken while
     several queries were under way: of a variant computed from leg runs its slowest leg and the fusing.
     `environment` is the code's version, the machine, the server and the like; `notes` what a reader should know.
     `without` are legs that could not be asked, each with the reason: what was found is then of the others alone.
@@ -111,7 +110,7 @@ class Run:
 
     @property
     def latency(self) -> Latency | None:
-        """Of the queries that were timed, or else of all; None where nobody looked at a clock."""
+        """Of the queries that were timed alone; None where none was. What was taken under load is no latency."""
         return _latency(self.milliseconds, self.timed)
 
     @property
@@ -122,9 +121,8 @@ class Run:
 
 
 def _latency(milliseconds: Mapping[str, float], timed: tuple[str, ...]) -> Latency | None:
-    live = [milliseconds[query] for query in timed if query in milliseconds]
-    times = live or list(milliseconds.values())
+    times = [milliseconds[query] for query in timed if query in milliseconds]
     if not times:
         return None
     p50, p95 = np.percentile(times, [50, 95]).tolist()
-    return Latency(p50, p95, len(times), bool(live))
+    return Latency(p50, p95, len(times))

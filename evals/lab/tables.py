@@ -178,8 +178,6 @@ def board_table(board: Board) -> Table:
 def _notes(board: Board) -> Iterator[str]:
     level = f"{board.rules.level:.0%} intervals in brackets."
     yield f"{legend(board.baseline)} {level}" if len(board.names) > 1 else level
-    if any(run.latency and not run.latency.live for run in board.runs):
-        yield "~ Latencies are estimates, made while queries were under way together; they are in no Pareto front."
     for warned in board.warnings:
         yield f"Note: {warned.message}"
 
@@ -205,8 +203,4 @@ def _milliseconds(board: Board, name: str) -> Cell:
     latency = board.run(name).latency
     if latency is None:
         return Cell("-")
-    kind = "live" if latency.live else "estimated"
-    return Cell(
-        f"{'' if latency.live else '~'}{latency.p50:.1f}",
-        hint=f"p95 {latency.p95:.1f} ms; {kind}, {latency.queries} queries",
-    )
+    return Cell(f"{latency.p50:.1f}", hint=f"p95 {latency.p95:.1f} ms; {latency.queries} queries, asked alone")

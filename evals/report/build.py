@@ -94,7 +94,6 @@ class _Builder:
             values={metric: self._value(run, metric) for metric in self.board.metrics},
             p50=latency.p50 if latency else None,
             p95=latency.p95 if latency else None,
-            live=bool(latency and latency.live),
             megabytes=run.index_bytes / 1e6 if run.index_bytes else None,
             failed=len(run.failures),
             toml=run.variant.to_toml() if run.variant else "",

@@ -26,7 +26,6 @@ from evals.report.texts import number, span
 ROW = 25  # pixels of a run
 MOST_NAMED = 8  # points of a chart; of more, only those of the front
 NEAR_ACROSS, NEAR_DOWN = 0.15, 0.2  # of the chart: nearer than that, two names lie on each other
-ESTIMATED = " (~ estimated under load, not in the front)"
 WIDE_LATENCIES = 15  # times; beyond it the axis is logarithmic
 
 
@@ -61,12 +60,11 @@ def intervals(section: Section, column: Column) -> Chart:
 
 
 def latency(section: Section, column: Column) -> Chart | None:
-    """Quality against the median time of a query; the Pareto front is joined, and named. Estimates are not in it."""
+    """Quality against the median time of a query asked alone; the Pareto front is joined, and named."""
     timed = [each for each in section.lines if each.p50 is not None and each.values[column.metric].mean is not None]
     if not timed:
         return None
     front = [each for name in column.front for each in timed if each.name == name]
-    estimated = not all(each.live for each in timed)
     traces = [_front(front, column.metric)]
     times = [each.p50 or 0.0 for each in timed]
     axis = _times_axis(times)
@@ -81,12 +79,11 @@ def latency(section: Section, column: Column) -> Chart | None:
     layout = layout_of(
         400,
         margin={"l": 8, "r": 24, "t": 24, "b": 40},
-        xaxis=axis_of(title={"text": f"Median ms a query{ESTIMATED if estimated else ''}"}, **axis),
+        xaxis=axis_of(title={"text": "Median ms a query"}, **axis),
         yaxis=axis_of(title={"text": safe(column.metric)}, nticks=7),
     )
     names = ", ".join(each.name for each in front) or "none"
-    note = " Estimates, made under load, are not in it." if estimated else ""
-    says = f"{column.metric} against latency. Front: {names}.{note}"
+    says = f"{column.metric} against latency. Front: {names}."
     return Chart({"data": traces, "layout": layout}, says, column.metric)
 
 
@@ -141,7 +138,6 @@ def _side(axis: Figure, each: Line) -> str:
 def _timed(each: Line, name: str, metric: str, on_front: bool, side: str) -> Figure:
     value = each.values[metric]
     mean = value.mean or 0.0
-    estimate = "" if each.live else "<br>Estimated from queries under way together"
     quality = f"{number(mean)} ({span(value.low, value.high) or 'no interval'})"
     cost = f"p50 {number(each.p50, '.1f')} ms, p95 {number(each.p95, '.1f')} ms"
     bars = bars_of(value.low, mean, value.high, palette.colour(each.style))
@@ -151,12 +147,12 @@ def _timed(each: Line, name: str, metric: str, on_front: bool, side: str) -> Fig
         "meta": "front" if on_front else "aside",
         "x": [each.p50],
         "y": [mean],
-        "text": [safe(name if each.live else f"~{name}")],
+        "text": [safe(name)],
         "textposition": f"{'top' if on_front else 'bottom'} {side or 'right'}",
         "textfont": {"color": "<text>" if on_front else "<muted>", "size": 11},
         "cliponaxis": False,
         "marker": marker_of(each, size=12 if on_front else 9),
         "error_y": {**bars, "thickness": 1, "width": 0},
         "hoverinfo": "text",
-        "hovertext": [f"{safe(each.name, 80)}<br>{quality}<br>{cost}{estimate}"],
+        "hovertext": [f"{safe(each.name, 80)}<br>{quality}<br>{cost}"],
     }

@@ -55,7 +55,7 @@ def main_table(section: Section, at: int) -> Element:
     heads = [_head("Variant", "Sort by name", text=True)]
     heads += [_head(each.metric, each.explanation, falling=each.metric == first) for each in section.columns]
     heads += [
-        _head("p50 ms", "Median time of a query. ~ is an estimate, of queries under way together."),
+        _head("p50 ms", "Median time of a query that is asked alone."),
         _head("p95 ms", "The time that 95 of 100 queries stay below."),
         _head("Index MB", "Size of the indexes that serve the legs and the filter of the variant."),
         _head("Failed", "Queries that failed. They score 0."),
@@ -81,11 +81,10 @@ def _head(name: str, says: str, *, text: bool = False, falling: bool = False) ->
 
 
 def _row(section: Section, line: Line) -> Element:
-    live = "" if line.live or line.p50 is None else "~"
     cells = [_cell(column, line, line.values[column.metric]) for column in section.columns]
     cells += [
-        _plain(line.p50, f"{live}{number(line.p50, '.1f')}"),
-        _plain(line.p95, f"{live}{number(line.p95, '.1f')}"),
+        _plain(line.p50, number(line.p50, ".1f")),
+        _plain(line.p95, number(line.p95, ".1f")),
         _plain(line.megabytes, number(line.megabytes, ",.1f")),
         el("td", str(line.failed), class_="number bad" if line.failed else "number", data_value=line.failed),
     ]

@@ -90,9 +90,8 @@ def _row(section: Section, each: Line) -> Iterable[str]:
     yield escaped(each.name)
     for column in section.columns:
         yield _cell(each.values[column.metric], top=each.name in column.top)
-    live = "" if each.live or each.p50 is None else r"$\approx$"
     for time in (each.p50, each.p95):
-        yield "--" if time is None else f"{live}{number(time, '.1f')}"
+        yield "--" if time is None else number(time, ".1f")
 
 
 def _cell(value: Value, *, top: bool) -> str:

@@ -57,12 +57,11 @@ def _section(section: Section) -> Iterable[str]:
 
 def _row(section: Section, each: Line) -> list[str]:
     base = " (baseline)" if each.baseline else ""
-    live = "" if each.live or each.p50 is None else "about "
     return [
         f"{escaped(each.name)}{base}",
         *(_cell(each.values[column.metric], top=each.name in column.top) for column in section.columns),
-        f"{live}{number(each.p50, '.1f')}",
-        f"{live}{number(each.p95, '.1f')}",
+        number(each.p50, ".1f"),
+        number(each.p95, ".1f"),
         number(each.megabytes, ",.1f"),
         str(each.failed),
     ]

@@ -91,7 +91,7 @@ class Value:
 class Line:
     """A run: its row of the table. `style` is the number of its colour and mark, the same in every part.
 
-    `p50` and `p95` are milliseconds, `live` whether whole searches were timed; `toml` is empty for a foreign run.
+    `p50` and `p95` are milliseconds of searches asked alone; `toml` is empty for a foreign run.
     """
 
     name: str
@@ -100,7 +100,6 @@ class Line:
     values: Mapping[str, Value]
     p50: float | None
     p95: float | None
-    live: bool
     megabytes: float | None
     failed: int
     toml: str

@@ -6,8 +6,8 @@ there again that it had to do without. Stopped at any moment, by a token, a kill
 was. What variants are asked for is stated in `evals.running.plan`, what a run's identity hangs on beside in
 `evals.running.environment`.
 
-Latencies are estimates, made under load, unless `time_live` has some queries of each variant searched one after the
-other; a run says of which queries (`Run.timed`).
+A latency is of queries that are asked alone, one after the other, once everything is loaded: `time_live` says how many
+of each variant, and a run which (`Run.timed`). What searches took while others were under way is none.
 """
 
 from __future__ import annotations

@@ -129,18 +129,17 @@ def test_no_two_names_of_the_latency_chart_lie_on_each_other():
     assert [trace["text"] for trace in named] == [["variant 0"]]
 
 
-def test_the_latency_chart_says_which_times_are_estimates_and_leaves_them_out_of_the_front():
+def test_the_latency_chart_has_the_runs_alone_that_were_timed_alone():
     times = dict.fromkeys(SPLIT.queries, 5.0)
     live = run("live", ("half", "right"), milliseconds=dict.fromkeys(times, 9.0), timed=tuple(times))
     made = [live, run("guess", ("right", "half"), milliseconds=times)]
     (section,) = report([Part(Board(SPLIT, made, ("ndcg@10",)))]).sections
     chart = latency(section, section.columns[0])
     assert chart is not None
-    assert chart.says.endswith("Front: live. Estimates, made under load, are not in it.")
+    assert chart.says.endswith("Front: live.")
     front, *points = chart.figure["data"]
     assert front["x"] == [9.0]
-    assert {trace["text"][0]: trace["meta"] for trace in points} == {"~guess": "aside", "live": "front"}
-    assert "estimated" in chart.figure["layout"]["xaxis"]["title"]["text"]
+    assert {trace["text"][0]: trace["meta"] for trace in points} == {"live": "front"}
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------

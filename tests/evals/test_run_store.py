@@ -153,18 +153,29 @@ def test_a_list_says_all_but_the_rankings_and_does_not_fetch_them(store, name):
     assert any("runs.name" in statement for statement in asked)
     assert not any("rankings" in statement for statement in asked)
     assert (found.id, found.name, found.subject, found.depth) == (kept.id, "hybrid", kept.subject, 100)
-    assert (found.queries, found.failed, found.latency) == (3, 1, Latency(1.25, 1.25, 1, live=True))
+    assert (found.queries, found.failed, found.latency) == (3, 1, Latency(1.25, 1.25, 1))
     assert found.scores == {"ndcg@10": 0.5, "mrr": 0.25}
     assert found.variant == kept.variant
     assert ask(run_store.listed(store, collection=name, split="train")) == []
 
 
-def test_latency_is_of_the_timed_queries_or_an_estimate_of_all(name):
-    assert run(name).latency == Latency(1.25, 1.25, 1, live=True)
-    estimate = run(name, timed=()).latency
-    assert (estimate.queries, estimate.live) == (2, False)
-    assert run(name).stage_latencies == {"leg bm25": Latency(1.0, 1.0, 1, live=True)}
+def test_latency_is_of_the_queries_that_were_timed_alone(name):
+    assert run(name).latency == Latency(1.25, 1.25, 1)
+    assert run(name, timed=()).latency is None
+    assert run(name).stage_latencies == {"leg bm25": Latency(1.0, 1.0, 1)}
     assert run(name, milliseconds={}).latency is None
+
+
+def test_estimates_that_were_kept_before_are_no_latencies(store, name):
+    kept = saved(store, name)
+
+    async def rewrite(latency):
+        async with store.begin() as connection:
+            await connection.execute(update(StoredRun).where(StoredRun.id == kept.id).values(latency=latency))
+
+    for live, latency in ((True, Latency(1.0, 2.0, 3)), (False, None)):
+        ask(rewrite({"p50": 1.0, "p95": 2.0, "queries": 3, "live": live}))
+        assert ask(run_store.find(store, kept.id)).latency == latency
 
 
 # -- finding ---------------------------------------------------------------------------------------------------------

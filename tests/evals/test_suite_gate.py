@@ -92,7 +92,7 @@ def test_a_variant_that_went_on_without_a_leg_is_not_the_one_that_is_guarded():
 
 
 def test_failed_queries_and_slow_ones_count():
-    slow = run("good", failures={"q00": "busy"}, milliseconds=dict.fromkeys(QUERIES, 120.0))
+    slow = run("good", failures={"q00": "busy"}, milliseconds=dict.fromkeys(QUERIES, 120.0), timed=tuple(QUERIES))
     made = Board(SPLIT, [slow], ["mrr"])
     found = outcomes(Gate(minimum={"mrr": 0}, slowest=100), made)
     assert found[("good", "queries that failed")] == found[("good", "p95, ms")] == "failed"

@@ -36,9 +36,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
         typer.Option("--as-shipped/--deep", help="Score what ships, or deep runs, asked for all that metrics count."),
     ] = True,
     again: Annotated[bool, typer.Option("--again", help="Ask again, even where results are kept.")] = False,
-    time_live: Annotated[
-        int, typer.Option(min=0, help="How many queries to time one by one; with 0 latencies are estimates.")
-    ] = 20,
+    time_live: Annotated[int, typer.Option(min=0, help="How many queries to time, each asked alone; 0 for none.")] = 20,
     seed: meant.Seed = 0,
     _dask: spreading.Dask = None,
     html: reports.Html = None,

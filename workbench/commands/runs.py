@@ -60,13 +60,12 @@ def list_runs(
 def _row(run: Summary) -> tuple[object, ...]:
     from workbench.behind.runs.shown import means
 
-    about = "" if run.latency is None or run.latency.live else "~"
     return (
         run.id[:SHOWN],
         f"{run.name}\n(deep)" if run.depth else run.name,
         f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
         ",\n".join(f"{metric} {score:.3f}" for metric, score in means(run).items()),
-        f"{about}{run.latency.p95:.1f}" if run.latency else "-",
+        f"{run.latency.p95:.1f}" if run.latency else "-",
         run.queries,
         run.failed,
         f"{run.made_at:%Y-%m-%d\n%H:%M}",
@@ -148,10 +147,10 @@ def _show_whole(run: Run) -> None:
     from workbench.behind.runs.shown import stages
 
     if rows := stages(run):
-        telling.table("Milliseconds", ("stage", "p50", "p95", "queries", "how"), rows, right=("p50", "p95", "queries"))
+        telling.table("Milliseconds", ("stage", "p50", "p95", "queries"), rows, right=("p50", "p95", "queries"))
     if run.failures:
         telling.table("Queries that failed", ("query", "why"), list(run.failures.items())[:TOP])
-    made_with = {key: value for key, value in run.environment.items() if key != "indexes"}
+    made_with = {key: value for key, value in run.environment.items() if "indexes" not in key}
     telling.table("Made with", ("", ""), list(flat(made_with)))
     for note in run.notes:
         telling.say(f"Note: {note}")

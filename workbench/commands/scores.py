@@ -36,11 +36,8 @@ def show(board: Board, on: Console | None = None) -> None:
         from evals.statistics.verdicts import legend
 
         telling.say(legend(board.baseline))
-    if any(run.latency and not run.latency.live for run in board.runs):
-        telling.say(
-            "~ Latencies are estimates, made while queries were under way together; rankbook eval --time-live, or "
-            "time_live in a suite, times some one by one."
-        )
+    if not all(run.latency for run in board.runs if run.variant):
+        telling.say("A time that is missing was not taken: --time-live, or time_live in a suite, asks queries alone.")
     for warned in board.warnings:
         telling.say(f"Note: {warned.message}")
 
@@ -49,13 +46,12 @@ def _row(board: Board, name: str, *, failed: bool) -> list[str]:
     first = board.metrics[0]
     finding, latency = board.finding(first, name), board.run(name).latency
     judged = board.cells(first)[name].judged if name in board.cells(first) else None
-    about = "~" if latency and not latency.live else ""
     return [
         name,
         *(_cell(board, metric, name) for metric in board.metrics),
         verdict(finding).replace(" ", "\n") if finding else "-",
         "-" if judged is None else f"{judged:.0%}",
-        f"{about}{latency.p50:.1f} /\n{latency.p95:.1f}" if latency else "-",
+        f"{latency.p50:.1f} /\n{latency.p95:.1f}" if latency else "-",
         *((str(len(board.run(name).failures)),) if failed else ()),
     ]
 

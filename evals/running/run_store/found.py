@@ -121,6 +121,11 @@ async def _looked_up(store: Store, query: Select[StoredRun]) -> list[Summary]:
         return [_summary(row, tuple(pins.get(row.id, ()))) for row in await session.scalars(query)]
 
 
+def _latency(kept: Mapping[str, Any]) -> Latency | None:
+    """Rows of before hold estimates too, made under load, and say so."""
+    return Latency(kept["p50"], kept["p95"], kept["queries"]) if kept and kept.get("live", True) else None
+
+
 def _summary(row: StoredRun, pins: tuple[str, ...]) -> Summary:
     return Summary(
         row.id,
@@ -130,7 +135,7 @@ def _summary(row: StoredRun, pins: tuple[str, ...]) -> Summary:
         row.queries,
         row.failed,
         row.created_at,
-        Latency(**row.latency) if row.latency else None,
+        _latency(row.latency),
         variant_of_row(row),
         row.scores,
         row.environment,

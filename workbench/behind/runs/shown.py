@@ -155,7 +155,7 @@ def made(summary: Summary, run: Run) -> list[Block]:
     blocks += [Table.made("Made with", ("what", "value"), _told(dict(flat(surroundings(run)))))]
     if times := stages(run):
         numbers = ("p50", "p95", "queries")
-        blocks.append(Table.made("Milliseconds a query", ("stage", *numbers, "how"), times, numbers))
+        blocks.append(Table.made("Milliseconds a query", ("stage", *numbers), times, numbers))
     if run.failures:
         failed = list(run.failures.items())[:WORST]
         blocks.append(Table.made("Queries that failed", ("query", "why"), failed))
@@ -179,10 +179,10 @@ def surroundings(run: Run) -> dict[str, Any]:
 
 
 def stages(run: Run) -> list[tuple[object, ...]]:
-    """By stage: milliseconds at the median and the 95th percentile, of how many queries, and how they were taken."""
+    """By stage: milliseconds at the median and the 95th percentile, of how many queries, each asked alone."""
     times = {"whole search": run.latency} if run.latency else {}
     return [
-        (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries, "one by one" if each.live else "estimated")
+        (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries)
         for stage, each in (times | run.stage_latencies).items()
     ]
 

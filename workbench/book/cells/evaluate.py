@@ -42,7 +42,7 @@ class EvaluateCell(CellSpec):
     )
     runs: tuple[str, ...] = Field((), description="Files with runs of other engines, that join as equals.")
     as_shipped: bool = Field(True, description="Score what ships; false asks for as much as metrics count.")
-    time_live: int = Field(0, ge=0, description="Time so many queries one by one; else latencies are estimates.")
+    time_live: int = Field(0, ge=0, description="How many queries are timed, each asked alone.")
     by_kind: bool = Field(True, description="Whether the scores by kind of query are shown too.")
 
     _metrics = field_validator("metrics")(known_metrics)
@@ -175,7 +175,6 @@ def _line(each: Line, metrics: tuple[str, ...]) -> dict[str, Any]:
         "values": {metric: _value(each.values[metric]) for metric in metrics},
         "p50": each.p50,
         "p95": each.p95,
-        "live": each.live,
         "megabytes": each.megabytes,
         "failed": each.failed,
     }

@@ -14,7 +14,6 @@ from workbench.ui.outputs.choosing import key_of, name_of
 from workbench.ui.outputs.grid import VERDICTS, Cell, Grid
 
 LIVE = "Half of the queries took at most so many milliseconds, timed one at a time."
-ESTIMATED = "~ is an estimate: the time was taken while several queries were under way."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def scores(look: Look) -> Grid:
         Cell("variant"),
         *(_metric_head(look, metric) for metric in look.metrics),
         Cell("judged", hint=f"The share of the hits which {look.metric} counts that have a label."),
-        Cell("p50 ms", hint=f"{LIVE} {ESTIMATED}"),
+        Cell("p50 ms", hint=LIVE),
         *([Cell("failed", hint="Queries without an answer. They score 0.")] if failed else []),
         *([Cell("compared with", hint="What the others' verdicts and differences are against.")] if several else []),
     ]
@@ -119,11 +118,10 @@ def _share(value: float | None) -> str:
 
 
 def _time(line: Mapping[str, Any]) -> Cell:
-    if line["p50"] is None:
-        return Cell("-", tone="faint", hint="Nobody looked at a clock.")
-    live = "Timed one at a time" if line["live"] else "Estimated from queries under way together"
+    if line["p50"] is None or line.get("live") is False:  # outputs of before hold estimates too
+        return Cell("-", tone="faint", hint="No query was timed alone: set time_live.")
     sizes = "" if line["megabytes"] is None else f" Its indexes take {line['megabytes']:.1f} MB."
-    return Cell(f"{'' if line['live'] else '~'}{line['p50']:.1f}", hint=f"{live}; p95 {line['p95']:.1f} ms.{sizes}")
+    return Cell(f"{line['p50']:.1f}", hint=f"Asked alone; p95 {line['p95']:.1f} ms.{sizes}")
 
 
 def _against(look: Look, name: str) -> Cell:
@@ -139,8 +137,7 @@ def _against(look: Look, name: str) -> Cell:
 
 def _notes(look: Look) -> list[str]:
     several = len(look.lines) > 1
-    estimated = [ESTIMATED] if any(line["p50"] is not None and not line["live"] for line in look.lines) else []
-    return [*([legend(look.baseline)] if several else []), *estimated, *look.values["notes"]]
+    return [*([legend(look.baseline)] if several else []), *look.values["notes"]]
 
 
 # -- a chart -----------------------------------------------------------------------------------------------------------
@@ -156,7 +153,6 @@ def intervals(look: Look) -> Figure:
             values={look.metric: Value(*(line["values"][look.metric][part] for part in ("mean", "low", "high")))},
             p50=None,
             p95=None,
-            live=False,
             megabytes=None,
             failed=0,
             toml="",

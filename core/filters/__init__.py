@@ -1,6 +1,17 @@
 """Metadata filters: conditions as data (`spec`), and as SQL over bound values (`sql`)."""
 
-from core.filters.spec import ITEM_ID, And, Condition, Filter, Not, Or, Scalar, filter_from, without_items
+from core.filters.spec import (
+    ITEM_ID,
+    And,
+    Condition,
+    Filter,
+    Not,
+    Or,
+    Scalar,
+    filter_from,
+    filter_of_fields,
+    without_items,
+)
 from core.filters.sql import IdField, JsonField, MetadataField, compiled
 
 __all__ = [
@@ -16,5 +27,6 @@ __all__ = [
     "Scalar",
     "compiled",
     "filter_from",
+    "filter_of_fields",
     "without_items",
 ]

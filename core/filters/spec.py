@@ -186,3 +186,21 @@ def filter_from(value: Any) -> And | Or | Not | Condition:
             raise SpecError.from_pydantic("The filter", error) from error
     except RecursionError:  # from telling what was given, too
         raise SpecError(f"The filter is nested more than {DEEPEST} deep; `and` and `or` take lists.") from None
+
+
+def filter_of_fields(given: Mapping[str, Any], id_field: str = ITEM_ID) -> And | Or | Not | Condition:
+    """A filter from a plain dictionary: each field is its value, or one of a list of values; all must hold.
+
+    `id_field` is what stands for the item's own id there. A filter in its full form is taken as it is.
+    """
+    if any(key in given for key in ("field", "and", "or", "not")):
+        return filter_from(given)
+    conditions = [
+        {"field": ITEM_ID if name == id_field else name, "in" if _is_several(value) else "eq": value}
+        for name, value in given.items()
+    ]
+    return filter_from(conditions[0] if len(conditions) == 1 else {"and": conditions})
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset)

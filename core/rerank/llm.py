@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from core.errors import LanguageModelError
+from core.errors import BudgetError, LanguageModelError, SpecError
 from core.llm import Asking, Endpoint, Estimate, NoAnswer, Question, ask, session
 from core.rerank.base import Mark, Reranked, Reranker, rerankers
 from core.rerank.marking import Candidates, candidates_of, marks_of, material_of, schema_of
@@ -27,8 +27,8 @@ ANSWER_FRAME = 100  # tokens around the marks
 class LanguageModelReranker(Asking, Reranker):
     """Orders by a language model's marks, which become scores from 0 to 1. It sees the query and the texts.
 
-    A failure passes results through, or raises; a missing endpoint and a spent budget always raise: a benchmark half
-    of which was not reranked would look like one that was.
+    A failure passes results through, or raises. A missing endpoint and a spent budget raise unless `on_failure` says
+    otherwise: a benchmark half of which was not reranked would look like one that was.
     """
 
     published_names: ClassVar = {"max_candidates_to_rerank": "depth", "return_top_n": "top_k"}
@@ -43,18 +43,20 @@ class LanguageModelReranker(Asking, Reranker):
         None, ge=1, description="The most the answer may take; by default 120 a candidate, 40 with the rubric `ten`."
     )
     use_cache: bool = Field(True, description="Whether the same candidates for the same query are marked once only.")
-    on_failure: Literal["pass", "raise"] = Field(
-        "pass", description="Whether results pass through with a note, or the search fails, when the model does."
+    on_failure: Literal["pass", "raise", "always_pass"] = Field(
+        "pass",
+        description="Whether results pass through with a note, or the search fails, when the model does; always_pass "
+        "also where none is configured, or the budget is spent.",
     )
 
     async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
         if not hits:
             return self.cut(hits)
-        endpoint = self.endpoint(resources)
         try:
-            marks = await self._marks(resources, endpoint, query, self._candidates(query, hits))
-        except LanguageModelError as error:
-            if self.on_failure == "raise":
+            marks = await self._marks(resources, self.endpoint(resources), query, self._candidates(query, hits))
+        except (LanguageModelError, SpecError, BudgetError) as error:
+            passes = self.on_failure == "always_pass"
+            if not passes and (self.on_failure == "raise" or not isinstance(error, LanguageModelError)):
                 raise
             return Reranked.unchanged(hits, f"The language model did not mark: results passed through. {error}")
         scores = [mark.relevance_score / self._rubric.most for mark in marks]

@@ -15,11 +15,10 @@ from pydantic import Field
 
 from core.embedding import Embedder, Purpose, Vectors
 from core.errors import SpecError
-from core.filters import filter_from
+from core.filters import filter_of_fields
 from core.legs.base import checked_text
-from core.packing import ContextPack as Packed
 from core.packing import Packing
-from core.packing.context import PackTrace
+from core.packing.context import PackedChunk, PackTrace
 from core.packing.spec import PREFIX
 from core.presets import preset
 from core.rerank import LanguageModelReranker, Mark
@@ -53,13 +52,14 @@ class Config(Packing):
             where = f"The configuration, with {names} from the environment," if given else "The configuration"
             raise SpecError.from_pydantic(where, error) from error
 
-    def variant(self, filters: Any = None) -> Variant:
+    def variant(self, filters: Mapping[str, Any] | None = None) -> Variant:
+        """`filters` are metadata fields with their values, `doc_id` being the document's own id; or a whole filter."""
         base = preset("context-pack")
         return base.but(
             chunks=self.chunks,
             model=self.embedding_model,
             top_k=self.return_top_n,
-            filter=None if filters is None else filter_from(filters),
+            filter=filter_of_fields(filters, "doc_id") if filters else None,
             legs=tuple(leg.model_copy(update={"depth": self.top_k_dense}) for leg in base.legs),
             rerank=self._reranker(),
             pack=Packing(**self.model_dump(include=set(Packing.model_fields))),
@@ -85,12 +85,24 @@ class Trace(PackTrace):
 
     marks: tuple[Mark, ...] = ()
 
+    @property
+    def final_token_count(self) -> int:
+        return self.tokens
+
+    @property
+    def expansion_counts(self) -> Mapping[str, int]:
+        return self.expansions
+
 
 @dataclass(frozen=True, slots=True)
-class ContextPack(Packed):
-    """Query, selected chunks, citations, trace and the context string."""
+class ContextPack:
+    """Under their published names: query, selected chunks, citations as they are written, trace, the context string."""
 
+    query: str
+    selected_chunks: tuple[PackedChunk, ...]
+    citations: tuple[str, ...]
     trace: Trace
+    context_pack: str
 
 
 class ContextPackRetriever:
@@ -99,12 +111,14 @@ class ContextPackRetriever:
     def __init__(self, context: RequestContext) -> None:
         self.context = context
 
-    async def retrieve(self, query: str, filters: Any = None, config: Config | None = None) -> ContextPack:
+    async def retrieve(
+        self, query: str, filters: Mapping[str, Any] | None = None, config: Config | None = None
+    ) -> ContextPack:
         (pack,) = await self.retrieve_all([query], filters, config)
         return pack
 
     async def retrieve_all(
-        self, queries: Sequence[str], filters: Any = None, config: Config | None = None
+        self, queries: Sequence[str], filters: Mapping[str, Any] | None = None, config: Config | None = None
     ) -> list[ContextPack]:
         """A pack for each query; all queries are embedded in one batch."""
         variant = (config or Config.from_environment(self.context.resources.environment)).variant(filters)
@@ -180,5 +194,5 @@ def _told(bundle: RetrievalBundle) -> ContextPack:
     told = {field.name: getattr(bundle.pack.trace, field.name) for field in fields(PackTrace)}
     told["dense_candidates"] = bundle.trace[f"leg {bundle.variant.leg_names[0]}"].ranking
     told["notes"] = bundle.trace.notes
-    pack = bundle.pack
-    return ContextPack(pack.query, pack.chunks, pack.citations, Trace(**told, marks=bundle.marks), pack.context)
+    pack, trace = bundle.pack, Trace(**told, marks=bundle.marks)
+    return ContextPack(pack.query, pack.chunks, tuple(map(str, pack.citations)), trace, pack.context)

@@ -6,13 +6,14 @@ Owns the protocol that whatever needs results depends on, its result type, and h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.errors import SpecError
+from core.cuts import numbered
+from core.errors import Cancelled, DeadlineExceeded, SpecError
 from core.presets import preset
 from core.rerank import LanguageModelReranker, Reranker
 from core.rerank.base import RERANKERS
@@ -44,6 +45,14 @@ class Retriever(Protocol):
         ...
 
 
+class CustomReranker(Protocol):
+    """Any object that orders results anew."""
+
+    async def rerank(self, ctx: RequestContext, query: str, results: Sequence[Result], top_k: int) -> Sequence[Result]:
+        """Some of the results, with scores from 0 to 1; at most `top_k` of them come out."""
+        ...
+
+
 class Config(BaseModel):
     """What may be chosen."""
 
@@ -64,11 +73,16 @@ class Config(BaseModel):
 class HybridRetriever:
     """The system as a `Retriever`. Where the store cannot search by keywords, vectors alone count; nothing is set.
 
-    The base is a variant with a vector leg and a keyword leg, for another keyword leg than the preset's.
+    The base is a variant with a vector leg and a keyword leg, for another keyword leg than the preset's. A reranker of
+    one's own is given every candidate; where it fails, they pass through, as the trace says.
     """
 
-    def __init__(self, config: Config | None = None, base: Variant | None = None) -> None:
-        self.config, self.base = config or Config(), base or preset("hybrid-retriever")
+    def __init__(
+        self, config: Config | None = None, base: Variant | None = None, reranker: CustomReranker | None = None
+    ) -> None:
+        self.config, self.base, self.reranker = config or Config(), base or preset("hybrid-retriever"), reranker
+        if reranker is not None and self.config.reranker is not None:
+            raise SpecError("Two rerankers are given: the configuration's and one of your own. Leave one out.")
 
     async def retrieve(self, ctx: RequestContext, query: str, top_k: int = 10) -> list[Result]:
         found = await self.search(ctx, query, top_k)
@@ -76,7 +90,30 @@ class HybridRetriever:
 
     async def search(self, ctx: RequestContext, query: str, top_k: int = 10) -> RetrievalBundle:
         """The same with its trace."""
-        return await search(ctx, query, self.variant(top_k))
+        if self.reranker is None:
+            return await search(ctx, query, self.variant(top_k))
+        bundle = await search(ctx, query, self.variant(top_k).but(min_score=0.0))
+        return await self._reranked(self.reranker, ctx, bundle, top_k)
+
+    async def _reranked(
+        self, reranker: CustomReranker, ctx: RequestContext, bundle: RetrievalBundle, top_k: int
+    ) -> RetrievalBundle:
+        hits = {hit.id: hit for hit in (*bundle.hits, *bundle.beyond)}
+        results = [_result(hit, ctx.view.name) for hit in hits.values()]
+        with bundle.trace.stage("rerank") as record:
+            try:
+                given = await reranker.rerank(ctx, bundle.query, results, top_k)
+                made = [replace(hits[each.chunk_id], score=each.score) for each in given]
+            except (Cancelled, DeadlineExceeded):
+                raise
+            except Exception as error:
+                record.note(f"The reranker failed: results passed through. {type(error).__name__}: {error}")
+                made = list(hits.values())
+            made = sorted(made, key=lambda hit: (-hit.score, hit.rank, hit.id.encode()))
+            kept = numbered([hit for hit in made if hit.score >= self.config.min_score][:top_k])
+            record.hand_on(kept)
+        bundle.trace.close()
+        return replace(bundle, hits=tuple(kept), beyond=())
 
     def variant(self, top_k: int) -> Variant:
         config, base = self.config, self.base
@@ -98,8 +135,9 @@ class HybridRetriever:
 def _for(reranker: Reranker, top_k: int) -> Reranker:
     """The reranker as this system asks it: cut to `top_k`, all of which it has seen; marks from 0 to 10."""
     changes: dict[str, Any] = {"top_k": top_k, "depth": max(reranker.depth, top_k)}
-    if isinstance(reranker, LanguageModelReranker) and "rubric" not in reranker.model_fields_set:
-        changes["rubric"] = "ten"
+    if isinstance(reranker, LanguageModelReranker):
+        usual = {"rubric": "ten", "on_failure": "always_pass"}
+        changes |= {name: value for name, value in usual.items() if name not in reranker.model_fields_set}
     try:
         return type(reranker)(**{**dict(reranker), **changes})
     except pydantic.ValidationError as error:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.chunking import Chunker, chunkers
 from core.errors import SpecError
-from core.filters import filter_from
+from core.filters import filter_of_fields
 from core.fusion import Fusion
 from core.fusion.linear import LinearFusion
 from core.fusion.rrf import RrfFusion
@@ -85,7 +85,10 @@ class RetrievalPrefs(_Part):
     """One request."""
 
     query_text: str = Field(description="What is asked.")
-    filters: Mapping[str, Any] = Field(default_factory=dict, description="A metadata filter; empty lets all through.")
+    filters: Mapping[str, Any] = Field(
+        default_factory=dict,
+        description="Metadata fields with their values, or a whole filter; empty lets all through.",
+    )
     top_k_items: int = Field(20, ge=1, le=10_000, description="How many items are recalled by each search and listed.")
     top_k_chunks: int = Field(12, ge=1, description="How many evidence chunks come out.")
     per_item_chunk_cap: int = Field(3, ge=1, description="The most evidence chunks of one item.")
@@ -103,7 +106,7 @@ class RetrievalPrefs(_Part):
             top_k=self.top_k_items,
             overfetch=1,
             fused_depth=self.top_k_items,
-            filter=filter_from(self.filters) if self.filters else None,
+            filter=filter_of_fields(self.filters, "item_id") if self.filters else None,
             legs=self._legs(base),
             fusion=self._fusion(),
             late=self._late(base.late or Late()),

@@ -39,7 +39,9 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class TunedVariant:
-    """What came of one tuning. `variant` is None where labels are too few and nobody asked for the weights even so."""
+    """What came of one tuning. `variant` is None where labels are too few, or a loss is expected, and nobody asked for
+    it even so.
+    """
 
     name: str
     split: str
@@ -99,8 +101,9 @@ async def tuned_variant(
     own, notes = apart(ground, split, reported)
     found, legs = await looked_for(ground, own, asked, progress)
     notes = (*notes, *legs.notes)
-    if found.too_few and not even_so:
+    why = found.too_few or found.loss
+    if why and not even_so:
         left = f"{name} was left out of the table. To have its weights even so, set even_so = true."
-        return TunedVariant(name, split.name, found, None, (*notes, found.too_few, left))
+        return TunedVariant(name, split.name, found, None, (*notes, why, left))
     made = found.variant(asked.base, per_kind=asked.per_kind, even_so=even_so).but(name=name)
     return TunedVariant(name, split.name, found, made, notes)

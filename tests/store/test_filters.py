@@ -66,6 +66,14 @@ CASES: list[tuple[dict[str, Any], set[str]]] = [
     ({"not": {"not": {"field": "n", "gt": 0}}}, {"five", "half"}),
     ({"and": []}, set(RECORDS)),
     ({"or": []}, set()),
+    ({"field": "_id", "eq": "five"}, {"five"}),
+    ({"field": "_id", "ne": "odd'; DROP"}, RECORDS.keys() - {"odd'; DROP"}),
+    ({"field": "_id", "in": ["half", "nowhere", 5]}, {"half"}),
+    ({"field": "_id", "gte": "minus", "lt": "null"}, {"minus"}),
+    ({"field": "_id", "contains": "five"}, {"five", "five text"}),
+    ({"field": "_id", "exists": True}, set(RECORDS)),
+    ({"field": "_id", "eq": 5}, set()),
+    ({"not": {"field": "_id", "in": ["five", "half"]}}, RECORDS.keys() - {"five", "half"}),
 ]
 
 
@@ -174,6 +182,7 @@ def test_every_leg_obeys_a_filter_at_every_level(store, collection, kind, chunks
     assert found(store, collection, leg, {"field": "n", "gte": 5}, chunks) == {"five", "half"}
     assert found(store, collection, leg, {"not": {"field": "n", "gte": 5}}, chunks) == RECORDS.keys() - {"five", "half"}
     assert found(store, collection, leg, {"field": "nowhere", "exists": True}, chunks) == set()
+    assert found(store, collection, leg, {"field": "_id", "in": ["half", "null"]}, chunks) == {"half", "null"}
 
 
 def test_a_level_narrowed_twice_obeys_both(store, collection):
@@ -289,6 +298,8 @@ THEIRS = [
     ("c", None, None, None, None, None, None, None),
 ]
 IN_COLUMNS: list[tuple[dict[str, Any], set[str]]] = [
+    ({"field": "_id", "eq": "b"}, {"b"}),
+    ({"not": {"field": "_id", "in": ["b", "nowhere"]}}, {"a", "c"}),
     ({"field": "n", "eq": 5}, {"a"}),
     ({"field": "n", "eq": "5"}, set()),
     ({"field": "n", "gt": 5}, {"b"}),
@@ -380,6 +391,7 @@ def test_what_was_built_aside_obeys_a_filter_too(store, columns):
     built = bridge.run(attached.build_aside(store, columns))
     for kind in ("bm25", "fuzzy", "fulltext"):
         assert found(store, built, legs[kind](), {"field": "n", "gt": 5}) == {"b"}
+        assert found(store, built, legs[kind](), {"field": "_id", "eq": "c"}) == {"c"}
 
 
 def test_a_json_value_with_a_nul_is_as_good_as_missing(store, theirs):

@@ -55,7 +55,7 @@ def ask(store, view):
 
 
 def roles(found, role):
-    return [chunk.id for chunk in found.chunks if chunk.role == role]
+    return [chunk.id for chunk in found.selected_chunks if chunk.role == role]
 
 
 # -- retrieval -------------------------------------------------------------------------------------------------------
@@ -65,9 +65,9 @@ def test_retrieve_gives_a_pack_with_query_chunks_citations_trace_and_context(ask
     found, _ = ask()
     assert isinstance(found, ContextPack)
     assert found.query == QUERY
-    assert len(found.citations) == len(found.chunks)
-    assert "Hold the reset button." in found.context
-    assert str(found.citations[0]) == "Doc: book | Page: 1"
+    assert len(found.citations) == len(found.selected_chunks)
+    assert "Hold the reset button." in found.context_pack
+    assert found.citations[0] == "Doc: book | Page: 1"
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_the_query_is_embedded_through_an_openai_style_provider(store, name):
         found = bridge.run(ContextPackRetriever(ctx).retrieve(QUERY))
     assert provider.paths[-1].endswith("/embeddings")
     assert [body["input"] for body in provider.asked[asked:]] == [[QUERY]]
-    assert found.chunks[0].text == "Hold the reset button."
+    assert found.selected_chunks[0].text == "Hold the reset button."
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_a_query_of_what_no_model_reads_does_not_cost_the_others_their_batch(sto
 def test_several_queries_give_what_each_gives_alone(store, view, ask):
     with serving(marking(MARKS, grounds=True)) as endpoint, using(Session()):
         packs = bridge.run(ContextPackRetriever(context(store, view, endpoint)).retrieve_all([QUERY, "a leaf"]))
-    assert [pack.context for pack in packs] == [ask(query)[0].context for query in (QUERY, "a leaf")]
+    assert [pack.context_pack for pack in packs] == [ask(query)[0].context_pack for query in (QUERY, "a leaf")]
 
 
 def test_dense_candidates_are_as_many_as_top_k_dense(ask):
@@ -195,7 +195,33 @@ def test_dense_candidates_are_as_many_as_top_k_dense(ask):
 
 def test_filters_leave_documents_out(ask):
     found, _ = ask(filters={"field": "type", "eq": "poem"})
-    assert {chunk.item_id for chunk in found.chunks} == {"leaf"}
+    assert {chunk.item_id for chunk in found.selected_chunks} == {"leaf"}
+
+
+@pytest.mark.parametrize("filters", [{"doc_id": "leaf"}, {"doc_id": ["leaf", "nowhere"]}, {"type": "poem"}])
+def test_filters_are_fields_with_their_values_and_a_documents_own_id_is_one(ask, filters):
+    found, _ = ask(filters=filters)
+    assert {chunk.item_id for chunk in found.selected_chunks} == {"leaf"}
+
+
+def test_the_trace_has_its_counts_under_their_published_names(ask):
+    found, _ = ask()
+    assert found.trace.final_token_count == found.trace.tokens > 0
+    assert found.trace.expansion_counts == found.trace.expansions
+
+
+def test_answerability_may_be_a_json_boolean(ask):
+    def boolean(body):
+        answer = marking(MARKS, grounds=True)
+        assert callable(answer)
+        answered = answer(body)
+        message = answered.body["choices"][0]["message"]
+        message["content"] = message["content"].replace('"yes"', "true").replace('"no"', "false")
+        return answered
+
+    said, words = (ask(answer=answer)[0].trace.marks for answer in ([boolean], None))
+    assert said == words
+    assert {mark.answerable for mark in said} <= {True, False}
 
 
 # -- the language model ----------------------------------------------------------------------------------------------
@@ -210,7 +236,7 @@ def test_one_prompt_holds_the_query_and_all_candidates(ask):
 
 def test_primaries_are_sorted_by_mark(ask):
     found, _ = ask(return_top_n=3)
-    assert [chunk.mark for chunk in found.chunks if chunk.role == "primary"] == [1.0, 0.7, 0.4]
+    assert [chunk.mark for chunk in found.selected_chunks if chunk.role == "primary"] == [1.0, 0.7, 0.4]
 
 
 def test_marks_tell_chunk_relevance_answerability_and_evidence(ask):
@@ -273,7 +299,7 @@ def test_rerank_results_are_cached_by_query_and_candidates(store, view):
     with serving(marking(MARKS, grounds=True)) as endpoint, using(Session()):
         retriever = ContextPackRetriever(context(store, view, endpoint))
         packs = [bridge.run(retriever.retrieve(query)) for query in (QUERY, QUERY, "another query")]
-    assert packs[0].context == packs[1].context
+    assert packs[0].context_pack == packs[1].context_pack
     assert len(endpoint.asked) == 2
 
 
@@ -303,14 +329,14 @@ def test_defaults_of_assembly_and_budget():
 
 def test_the_budget_drops_all_but_the_first_primaries(ask):
     tight = ask(final_max_tokens=1)[0]
-    assert [chunk.role for chunk in tight.chunks] == ["primary"] * 3
-    assert len(ask(final_max_tokens=1, min_primary_hits_to_keep=1)[0].chunks) == 1
+    assert [chunk.role for chunk in tight.selected_chunks] == ["primary"] * 3
+    assert len(ask(final_max_tokens=1, min_primary_hits_to_keep=1)[0].selected_chunks) == 1
 
 
 def test_tokens_are_counted_by_the_embedding_models_tokenizer_and_the_counter_is_exchangeable(ask):
     found = ask()[0]
-    assert found.trace.tokens == len(words(found.context))
-    assert ask(count_tokens=len)[0].trace.tokens == len(found.context)
+    assert found.trace.tokens == len(words(found.context_pack))
+    assert ask(count_tokens=len)[0].trace.tokens == len(found.context_pack)
 
 
 def test_the_trace_tells_all_dense_candidates_rerank_results_tokens_and_expansions(ask):

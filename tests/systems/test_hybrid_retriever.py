@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
 
 from core import bridge
-from core.errors import SpecError
+from core.errors import BudgetError, SpecError
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
 from core.llm import Session, using
+from core.llm.endpoint import MAX_TOKENS, MODEL, URL
 from core.presets import preset
 from core.rerank import LanguageModelReranker, ScoreReranker
 from core.store import attached, collections
@@ -223,6 +225,55 @@ def test_the_language_models_failure_passes_results_through(ask):
         found = ask(endpoint=endpoint, reranker={"method": "llm", "attempts": 1})
     assert [(hit.id, hit.score) for hit in found.hits] == [(hit.id, hit.score) for hit in plain.hits]
     assert any("results passed through" in note for note in found.trace.notes)
+
+
+SPENT = {URL: "http://127.0.0.1:9/v1", MODEL: "m", MAX_TOKENS: "1"}
+
+
+@pytest.mark.parametrize("environment", [{}, SPENT], ids=["missing", "spent"])
+def test_a_missing_language_model_and_a_spent_budget_pass_results_through_with_a_note(store, view, ask, environment):
+    ctx = context(store, view)
+    ctx = replace(ctx, resources=replace(ctx.resources, environment=environment))
+    config = Config(reranker={"method": "llm"})
+    with using(Session()):
+        found = bridge.run(HybridRetriever(config).search(ctx, QUERY, 3))
+    assert [hit.id for hit in found.hits] == [hit.id for hit in ask().hits]
+    assert any("results passed through" in note for note in found.trace["rerank"].notes)
+    strict = HybridRetriever(Config(reranker={"method": "llm", "on_failure": "pass"}))
+    with using(Session()), pytest.raises((SpecError, BudgetError)):
+        bridge.run(strict.search(ctx, QUERY, 3))
+
+
+class Backwards:
+    """The last comes first; what it was given is seen."""
+
+    def __init__(self, failing=False):
+        self.failing, self.given = failing, []
+
+    async def rerank(self, ctx, query, results, top_k):
+        self.given.append((query, list(results), top_k))
+        if self.failing:
+            raise OSError("no route")
+        return [replace(each, score=at / len(results)) for at, each in enumerate(results)]
+
+
+def test_a_reranker_is_any_object_that_orders_results(store, view, ask):
+    ours = Backwards()
+    made = HybridRetriever(Config(min_score=0.3), reranker=ours)
+    found = bridge.run(made.retrieve(context(store, view), QUERY, 2))
+    ((query, given, top_k),) = ours.given
+    assert (query, top_k) == (QUERY, 2)
+    assert len(given) > 2, "all candidates, and not the first two"
+    assert [each.chunk_id for each in found] == [each.chunk_id for each in given[::-1][:2]]
+    assert all(each.score >= 0.3 for each in found)
+    with pytest.raises(SpecError, match="Two rerankers"):
+        HybridRetriever(Config(reranker={"method": "score"}), reranker=ours)
+
+
+def test_a_reranker_of_ones_own_that_fails_passes_results_through_with_a_note(store, view, ask):
+    found = bridge.run(HybridRetriever(reranker=Backwards(failing=True)).search(context(store, view), QUERY, 3))
+    assert [hit.id for hit in found.hits] == [hit.id for hit in ask().hits]
+    assert found.trace["rerank"].notes == ("The reranker failed: results passed through. OSError: no route",)
 
 
 def test_the_reranker_sees_parents(ask):

@@ -40,7 +40,9 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         str | None, typer.Option(help="Then score the result on this split, beside its legs.")
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write the variant with its weights to this TOML file.")] = None,
-    even_so: Annotated[bool, typer.Option("--even-so", help="Save or report it despite too few labels.")] = False,
+    even_so: Annotated[
+        bool, typer.Option("--even-so", help="Save or report it despite too few labels, or an expected loss.")
+    ] = False,
     per_kind: Annotated[bool, typer.Option("--per-kind", help="Save weights for each kind of query.")] = False,
     chunks: meant.Chunks = None,
     model: meant.Model = None,
@@ -118,8 +120,8 @@ def _reported(
 
     if split is None:
         return None
-    if tuned.too_few and not even_so:
-        telling.say(f"{tuned.too_few} Nothing was scored on {split!r}; --even-so does it.")
+    if (why := tuned.too_few or tuned.loss) and not even_so:
+        telling.say(f"{why} Nothing was scored on {split!r}; --even-so does it.")
         return None
     variants = [*_beside(base), tuned.variant(base, per_kind=per_kind, even_so=even_so)]
     wanted = Wanted((asked.metric,), rules=Rules(seed=asked.procedure.seed))

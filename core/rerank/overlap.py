@@ -16,12 +16,12 @@ WORD = re.compile(r"\w+")
 
 @rerankers.register("overlap")
 class OverlapReranker(Reranker):
-    """Orders by the query's words found in the text; ties keep their order and the score stays what it was."""
+    """Orders by the query's words found in the text, each word once; ties keep their order, and scores stay."""
 
     whole_words: bool = Field(True, description="Whether a word must stand by itself: `cat` is not found in `concat`.")
 
     async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:  # noqa: ARG002
-        wanted = WORD.findall(query.lower())
+        wanted = list(dict.fromkeys(WORD.findall(query.lower())))
         if hits and not wanted:
             return self.cut(hits, notes=["The query holds no word, so nothing was reordered."])
         scores = [self._share(wanted, hit.text.lower()) for hit in hits[: self.depth]]

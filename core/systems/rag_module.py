@@ -5,6 +5,7 @@ Owns its configuration and result type, and the refusal of being built from too 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from core.fusion.linear import LinearFusion
 from core.legs import Leg
 from core.presets import preset
 from core.rerank import ApiReranker, OverlapReranker, Reranker
+from core.rerank import api as rerank_api
 from core.resources import Resources
 from core.retriever import RequestContext, RetrievalBundle, search
 from core.store import collections
@@ -39,13 +41,14 @@ class Rerank(BaseModel):
     provider: Literal["local", "api"] = Field("local", description="By shared words here, or by a rerank endpoint.")
     base_url: str | None = Field(None, description="The endpoint's address before `/rerank`.")
     model: str | None = Field(None, description="The endpoint's name for the model.")
+    timeout: float = Field(30.0, gt=0, le=600, description="Seconds that one attempt at the endpoint may take.")
 
     def reranker(self) -> Reranker | None:
         if not self.enabled:
             return None
         if self.provider == "local":
             return OverlapReranker(depth=self.top_k)
-        return ApiReranker(depth=self.top_k, base_url=self.base_url, model=self.model)
+        return ApiReranker(depth=self.top_k, base_url=self.base_url, model=self.model, timeout=self.timeout)
 
 
 class Config(BaseModel):
@@ -84,7 +87,10 @@ class Result:
 
 
 class RagModule:
-    """The system. The keyword index is the leg that reads it: `Bm25Leg()`, or `FulltextLeg()`."""
+    """The system. The keyword index is the leg that reads it: `Bm25Leg()`, or `FulltextLeg()`.
+
+    `rerank_key` is the rerank endpoint's key, where it is given in code; else it is the environment's.
+    """
 
     def __init__(
         self,
@@ -93,19 +99,48 @@ class RagModule:
         embedder: Embedder | None = None,
         *,
         resources: Resources | None = None,
+        rerank_key: str | None = None,
     ) -> None:
         if store is None or keyword_index is None or embedder is None:
             raise SpecError(_missing({"store": store, "keyword_index": keyword_index, "embedder": embedder}))
         self.store, self.keyword_index, self.embedder = store, keyword_index, embedder
         self.resources = replace(resources or Resources(), embedder=lambda _: embedder)
+        self._rerank_key = rerank_key
 
-    async def retrieve(self, collection: str, query: str, config: Config | None = None) -> list[Result]:
-        return [_result(hit) for hit in (await self.search(collection, query, config)).hits]
+    async def retrieve(
+        self,
+        collection: str,
+        query: str,
+        config: Config | None = None,
+        *,
+        cancellation: asyncio.Event | None = None,
+        deadline: float | None = None,
+    ) -> list[Result]:
+        """Setting the token stops it, and so does the deadline, in seconds."""
+        found = await self.search(collection, query, config, cancellation=cancellation, deadline=deadline)
+        return [_result(hit) for hit in found.hits]
 
-    async def search(self, collection: str, query: str, config: Config | None = None) -> RetrievalBundle:
+    async def search(
+        self,
+        collection: str,
+        query: str,
+        config: Config | None = None,
+        *,
+        cancellation: asyncio.Event | None = None,
+        deadline: float | None = None,
+    ) -> RetrievalBundle:
         """The same with its trace."""
+        config = config or Config()
         view = await collections.get(self.store, collection)
-        return await search(RequestContext(self.store, view, self.resources), query, self.variant(config or Config()))
+        context = RequestContext(self.store, view, self._resources(config.rerank), cancellation, deadline)
+        return await search(context, query, self.variant(config))
+
+    def _resources(self, rerank: Rerank | None) -> Resources:
+        """With the key that was given in code, which goes to the configured endpoint alone."""
+        if self._rerank_key is None or rerank is None:
+            return self.resources
+        given = {rerank_api.KEY: self._rerank_key} | ({rerank_api.URL: rerank.base_url} if rerank.base_url else {})
+        return replace(self.resources, environment={**self.resources.environment, **given})
 
     def variant(self, config: Config) -> Variant:
         depth = config.rerank.top_k if config.rerank else config.top_k

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from core import bridge
-from core.errors import SpecError, UnknownName
+from core.errors import Cancelled, DeadlineExceeded, SpecError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
+from core.rerank import ApiReranker
 from core.resources import Resources
 from core.systems.rag_module import Config, RagModule, Rerank
 from core.types import Item
@@ -162,6 +165,28 @@ def test_the_bearer_key_is_optional(search):
     with serving(scoring) as endpoint:
         search(rerank=Rerank(provider="api", base_url=endpoint.url, model="judge"))
     assert "Authorization" not in endpoint.headers[0]
+
+
+def test_the_endpoints_key_and_time_out_can_be_given_in_code(store, view):
+    with serving(scoring) as endpoint:
+        plain = Resources(pause=Pauses(), environment={})
+        made = RagModule(store, Bm25Leg(), EMBEDDER, resources=plain, rerank_key="of our own")
+        rerank = Rerank(provider="api", base_url=endpoint.url, model="judge", timeout=7)
+        bridge.run(made.retrieve(view.name, QUERY, Config(rerank=rerank)))
+    assert endpoint.headers[0]["Authorization"] == "Bearer of our own"
+    variant = made.variant(Config(rerank=rerank))
+    assert isinstance(variant.rerank, ApiReranker)
+    assert variant.rerank.timeout == 7
+    assert "of our own" not in variant.to_toml()
+
+
+def test_a_retrieval_is_stopped_by_its_token_and_by_its_deadline(module, view):
+    token = asyncio.Event()
+    token.set()
+    with pytest.raises(Cancelled):
+        bridge.run(module.retrieve(view.name, QUERY, cancellation=token))
+    with pytest.raises(DeadlineExceeded):
+        bridge.run(module.retrieve(view.name, QUERY, deadline=1e-9))
 
 
 def test_no_results_in_none_out_and_no_call(search):

@@ -66,6 +66,12 @@ def test_overlap_orders_by_the_share_of_the_querys_words_and_leaves_the_score():
     assert [hit.rank for hit in result.hits] == [1, 2, 3]
 
 
+def test_overlap_counts_each_word_of_the_query_once():
+    found = hits("cat", "mat")
+    assert order(run(OverlapReranker(), "mat cat cat cat", found)) == order(run(OverlapReranker(), "cat mat", found))
+    assert [hit.rerank_score for hit in run(OverlapReranker(), "cat cat mat", found).hits] == [0.5, 0.5]
+
+
 def test_overlap_ties_keep_the_order_they_came_in_whatever_their_ids():
     found = [replace(hit, id=name) for hit, name in zip(hits("cat", "cat", "cat"), "cab", strict=True)]
     assert order(run(OverlapReranker(), "cat", found)) == ["c", "a", "b"]

@@ -5,8 +5,9 @@ Owns the preferences of a request, what they mean as a variant, and the result t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import pydantic
@@ -61,6 +62,14 @@ class ScoringPrefs(_Part):
     w_text: float = Field(0.35, ge=0, description="The weight of a full-text score.")
     w_vec: float = Field(0.65, ge=0, description="The weight of a vector score.")
     normalize: Literal["minmax", "zscore", "sigmoid", "none"] = Field("sigmoid", description="Before the weighting.")
+
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """What was asked for and changes nothing, as RRF here knows ranks alone."""
+        given = [name for name in ("w_text", "w_vec", "normalize") if name in self.model_fields_set]
+        if self.blend != "rrf" or not given:
+            return ()
+        return (f"{', '.join(given)}: without effect, as the blend is rrf. Set blend to linear to weigh scores.",)
 
 
 class ChunkingPrefs(_Part):
@@ -177,18 +186,25 @@ def _option_of(kind: type[Chunker], preference: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CandidateItem:
-    """An item that was found, as a screen lists it. What metadata does not say is empty."""
+    """An item that was found, as a screen lists it. What metadata does not say is empty, or none.
+
+    `score` is relative, `raw_score` is the value of the blend. `score_text` and `score_vec` are each leg's own,
+    `normalized_text` and `normalized_vec` the same after the normalisation of the linear blend.
+    """
 
     item_id: str
     kind: str
     source: str
-    source_ref: str
-    title: str
+    source_ref: str | None
+    title: str | None
     summary: str
     metadata: Metadata
     score: float
+    raw_score: float | None
     score_text: float | None
     score_vec: float | None
+    normalized_text: float | None
+    normalized_vec: float | None
     rank_text: int | None
     rank_vec: int | None
     snippet: str
@@ -213,6 +229,9 @@ class RetrievalBundle:
     stats: RetrievalStats
     notes: tuple[str, ...] = ()
 
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
 
 class Retriever:
     """The system. The base says what preferences do not: the embedding set, and where stored chunks are."""
@@ -232,7 +251,7 @@ class Retriever:
             evidence.setdefault(chunk.item_id, chunk)
         candidates = tuple(_candidate(hit, evidence.get(hit.item_id), words, prefs.snippet) for hit in found.hits)
         stats = _stats(found, prefs) if prefs.debug else RetrievalStats()
-        return RetrievalBundle(candidates, found.evidence, stats, found.trace.notes)
+        return RetrievalBundle(candidates, found.evidence, stats, (*found.trace.notes, *prefs.scoring.without_effect))
 
 
 async def _words(ctx: RequestContext, query: str, language: str) -> list[str]:
@@ -251,13 +270,16 @@ def _candidate(hit: Hit, chunk: EvidenceChunk | None, words: Sequence[str], opti
         item_id=hit.item_id,
         kind=said["kind"],
         source=said["source"],
-        source_ref=said["source_ref"],
-        title=hit.title,
+        source_ref=said["source_ref"] or None,
+        title=hit.title or None,
         summary=said["summary"],
         metadata=hit.metadata,
         score=hit.score,
+        raw_score=hit.raw_score,
         score_text=text.raw if text else None,
         score_vec=vector.raw if vector else None,
+        normalized_text=text.normalised if text else None,
+        normalized_vec=vector.normalised if vector else None,
         rank_text=text.rank if text else None,
         rank_vec=vector.rank if vector else None,
         snippet=snippet.text,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -238,6 +239,34 @@ def test_weights_and_normalisation_change_the_linear_blend(ask, weights):
     assert items(ask(scoring=ScoringPrefs(blend="linear", **weights))) != items(
         ask(scoring=ScoringPrefs(blend="linear"))
     )
+
+
+def test_what_has_no_effect_under_rrf_is_noted(ask):
+    note = "w_text, normalize: without effect, as the blend is rrf. Set blend to linear to weigh scores."
+    assert note in ask(scoring={"w_text": 0.9, "normalize": "minmax"}).notes
+    assert note not in ask().notes
+    assert not any("without effect" in each for each in ask(scoring={"blend": "linear", "w_text": 0.9}).notes)
+
+
+def test_raw_scores_stand_beside_normalised_ones(ask):
+    best = ask(scoring={"blend": "linear", "normalize": "minmax"}).candidates[0]
+    assert best.score_vec is not None
+    assert best.normalized_vec == 1.0 > best.score_vec
+    assert best.raw_score is not None
+    assert ask().candidates[0].normalized_vec is None
+
+
+def test_an_answer_is_json(ask):
+    found = ask(debug=True)
+    read = json.loads(found.to_json())
+    assert [each["item_id"] for each in read["candidates"]] == [each.item_id for each in found.candidates]
+    assert read["stats"]["counts"] == dict(found.stats.counts)
+
+
+def test_a_filter_may_be_fields_with_their_values(ask):
+    assert ask(filters={"type": "news"}).candidates == ask(filters={"field": "type", "eq": "news"}).candidates
+    one = ask().candidates[1].item_id
+    assert [each.item_id for each in ask(filters={"item_id": one}).candidates] == [one]
 
 
 def test_filters_leave_items_out_of_candidates_and_evidence(ask):
@@ -500,7 +529,7 @@ def test_a_candidate_says_what_it_is(ask):
 
 def test_what_metadata_does_not_say_is_empty(ask):
     bread = next(each for each in ask().candidates if each.item_id == "bread")
-    assert (bread.kind, bread.source, bread.source_ref, bread.summary) == ("", "", "", "")
+    assert (bread.kind, bread.source, bread.source_ref, bread.summary) == ("", "", None, "")
 
 
 def test_snippets_come_from_the_best_chunk_or_from_the_document(ask):

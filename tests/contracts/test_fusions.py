@@ -16,7 +16,7 @@ from core.legs.base import Candidate
 from tests.effort import examples
 
 BOUNDS = (-1.7e308, 1.7e308)
-few = examples(10)  # of each of some forty variants
+few = examples(5)  # of each of some seventy variants
 every_fusion = pytest.mark.parametrize("method", list(fusions))
 numbers = st.floats(-100, 100) | st.sampled_from([0.0, 1.0, 0.5, 1e300, -1e300, 5e-324, 1e-310])
 

@@ -48,6 +48,7 @@ def _watch(gate: Gate, over: threading.Event) -> None:
                 for each in _open().values():
                     with _or_ended(each):
                         disarm(each)
+                _close_away(due)  # before anybody can come back to a page that still acts
                 logs.told("access_changed", pages=len(due))
             if due:
                 due = _follow(due, gate)
@@ -59,12 +60,17 @@ def _watch(gate: Gate, over: threading.Event) -> None:
 
 
 def _follow(due: Set[str], gate: Gate) -> set[str]:
-    """Those of the pages that are still to be drawn. One that is away is closed: whoever comes back has a new one."""
+    """Those of the pages that are still to be drawn."""
+    _close_away(due)
     there = _open()
-    if (runtime := _runtime()) is not None:
-        for page in due - there.keys():
-            runtime.clear_user_info_for_session(page)
     return draw_anew([there[page] for page in due & there.keys()], gate.lets_in)
+
+
+def _close_away(pages: Set[str]) -> None:
+    """Close the pages whose browser is away: whoever comes back has a new one."""
+    if (runtime := _runtime()) is not None:
+        for page in pages - _open().keys():
+            runtime.clear_user_info_for_session(page)
 
 
 def draw_anew(sessions: Sequence[AppSession], lets_in: Callable[[Mapping[str, Any]], bool]) -> set[str]:

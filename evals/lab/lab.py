@@ -178,7 +178,7 @@ class Lab(Shown):
         baseline, system = board.names
         return Compared(board, board.compare(system, baseline, board.metrics[0]), board.metrics[0])
 
-    def sweep(
+    def sweep(  # noqa: PLR0913 - an option each
         self,
         legs: Reference | Sequence[Reference],
         *,
@@ -189,13 +189,16 @@ class Lab(Shown):
         steps: int = 20,
         per_kind: bool = False,
         procedure: Procedure | None = None,
+        depth: int | None = None,
     ) -> LabSweep:
         """All weights of two to four legs, or of a variant's own, scored over a split; and which to take.
 
         Without a split it is train, or what there is. Queries that the `reported` split has too are left out: they must
-        not choose the weights they are scored with.
+        not choose the weights they are scored with. `depth` is how many candidates each leg fetches, by default as the
+        variant has it; the variant that comes of the sweep has it too.
         """
         base, ground = self._base(legs), self._ground()
+        base = base if depth is None else base.at_depth(depth)
         asked = lab_steps.looked(base, metric, steps, fusions, procedure or Procedure(), per_kind=per_kind)
         return self._long(
             lambda listener: lab_steps.swept(

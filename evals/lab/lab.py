@@ -43,7 +43,7 @@ from evals.metric_names import DEFAULT_METRIC
 from evals.overview import summary
 from evals.query_sets import DEFAULT
 from evals.references import Reference, variant_of
-from evals.running import run_store
+from evals.running import candidates, run_store
 from evals.runs import Run
 from evals.sources import Source
 from evals.statistics.verdicts import Rules
@@ -220,6 +220,11 @@ class Lab(Shown):
     def run(self, reference: str) -> LabRun:
         """A kept run, by its name, a pin or the beginning of its id."""
         return LabRun(bridge.run(run_store.load(self.store, reference, collection=self.collection)))
+
+    def set_aside(self, run: str | Run | LabRun, *, back: bool = False) -> None:
+        """Take the run's set-up out of what verdicts over its queries are made with in view, or `back` into it."""
+        found = self.run(run).run if isinstance(run, str) else run.run if isinstance(run, LabRun) else run
+        bridge.run(candidates.set_aside(self.store, found, back=back))
 
     def runs(self) -> pd.DataFrame:
         """The kept runs of this collection, newest first, with the means that were worked out."""

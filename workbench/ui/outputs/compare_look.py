@@ -86,7 +86,9 @@ def kinds(look: Look) -> Grid | None:
         Cell("kind" if groups[0]["by"] == "kind" else "tag"),
         Cell("queries"),
         Cell("difference", hint=f"{look.system} minus {look.baseline}, {look.values['metric']}"),
-        Cell("interval", hint=f"{look.values['level']:.0%} bootstrap interval of the difference"),
+        Cell(
+            "interval", hint=f"{look.values['level']:.0%} interval of the difference, made with all candidates in view"
+        ),
         Cell("won"),
         Cell("equal"),
         Cell("lost"),

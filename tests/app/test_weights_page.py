@@ -58,7 +58,11 @@ def test_the_address_decides_point_query_metric_fusion_and_split(page):
 
 def test_three_legs_and_vectors_make_a_triangle(page):
     visit(page, collection="kettles", legs="vector,bm25,trigram")
-    assert len(handed(page, INSTRUMENT)["surface"]["means"]) == 231
+    given = handed(page, INSTRUMENT)
+    assert len(given["surface"]["means"]) == 253
+    assert given["weights"] == "7-7-7", "equal weights are exactly equal"
+    visit(page, collection="kettles", legs="vector,bm25,trigram", weights="10-6-4")
+    assert handed(page, INSTRUMENT)["weights"] == "11-6-4", "an address of before, in twentieths"
 
 
 def test_choosing_a_fusion_writes_it_to_the_address_and_asks_for_its_option(page):

@@ -27,9 +27,10 @@ def upgrade() -> None:
         sa.Column("changed_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
         schema=schema,
     )
+    at = op.get_bind().dialect.identifier_preparer.quote_schema(schema)
     op.execute(
-        f"UPDATE {schema}.runs SET depth = coalesce((variant ->> 'top_k')::int, 10)"  # noqa: S608 - our own schema
+        f"UPDATE {at}.runs SET depth = coalesce((variant ->> 'top_k')::int, 10)"  # noqa: S608 - our own schema
         " WHERE depth = 0 AND variant IS NOT NULL AND environment -> 'own indexes' IS NULL AND EXISTS ("
-        f" SELECT 1 FROM {schema}.query_sets JOIN {schema}.exclusions ON set_key = query_sets.key"
+        f" SELECT 1 FROM {at}.query_sets JOIN {at}.exclusions ON set_key = query_sets.key"
         " WHERE query_sets.collection = runs.collection AND query_sets.name = runs.query_set)"
     )

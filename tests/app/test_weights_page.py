@@ -115,7 +115,7 @@ def test_one_leg_is_not_weighed_and_the_page_says_so(page):
         ({**WORDS, "metric": "nothing@10"}, "nothing"),
         ({**WORDS, "split": "nowhere"}, "nowhere"),
         ({**WORDS, "depth": "30<b>"}, "The depth &#x27;30&lt;b&gt;&#x27; is no whole number."),
-        ({**WORDS, "depth": "99999"}, "less than or equal to 10000"),
+        ({**WORDS, "depth": "99999"}, "depth: must be 10000 or less"),
         ({**WORDS, "legs": "bm25,<b>bold</b>"}, "&lt;b&gt;bold&lt;/b&gt;"),
         ({**WORDS, "variant": "../../etc/passwd"}, "hybrid-retriever"),
         ({"collection": "no vectors", "legs": "vector,bm25"}, "rankbook data embed"),

@@ -144,7 +144,7 @@ def _at_depth(asked: Asked, base: Variant) -> Variant:
     if not asked.depth.strip("0"):
         return base
     if not asked.depth.isdecimal():
-        raise SpecError(f"The depth {asked.depth:.40!r} is no whole number. Give one from 1 to 10000.")
+        raise SpecError(f"The depth {asked.depth!r:.40} is no whole number. Give one from 1 to 10000.")
     return base.at_depth(int(asked.depth[:9]))
 
 

@@ -14,7 +14,7 @@ ID = sa.Text(collation="C")
 
 
 def upgrade() -> None:
-    schema = op.get_context().version_table_schema
+    schema = str(op.get_context().version_table_schema)
     op.create_table(
         "set_ups",
         sa.Column("key", ID, primary_key=True),

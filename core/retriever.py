@@ -9,14 +9,16 @@ token, cancels the statements on the server. Knows no leg, fusion or reranker by
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from core import parents, recall
 from core.cuts import capped, numbered, out_of_reach
-from core.embedding import DEFAULT_MODEL, Embedder, stored_as
-from core.errors import Cancelled, DeadlineExceeded
+from core.embedding import DEFAULT_MODEL, Embedder, stored_as, warm_up
+from core.errors import Cancelled, DeadlineExceeded, RankbookError
 from core.expansion import Expanded, ExpansionContext
 from core.fusion import Fused
 from core.late_chunks import late_chunks
@@ -130,6 +132,8 @@ class _Search:
 
     async def run(self) -> RetrievalBundle:
         variant = self.variant
+        await self._warm_up()
+        self.trace.begun = time.perf_counter()
         expanded = await self._expand()
         kind, weights = self._route()
         hits = self._capped(await self._found(expanded, weights))
@@ -145,6 +149,16 @@ class _Search:
         return RetrievalBundle(
             self.query, variant, tuple(hits), evidence, self.trace, expanded, kind, packed, self.marks, tuple(beyond)
         )
+
+    async def _warm_up(self) -> None:
+        """What loads here is loaded before anything is timed. What goes wrong is told by the stage that needs it."""
+        embeds = any(leg.uses_model for leg in self.variant.legs) and "vectors" in self.level.columns
+        if self.level.model is not None and (embeds or self.variant.late):
+            with suppress(RankbookError):
+                await warm_up(self.context.embedder(self.level.model))
+        if self.variant.rerank is not None:
+            with suppress(RankbookError):
+                await self.variant.rerank.warm_up(self.context.resources)
 
     # -- the query side ----------------------------------------------------------------------------------------------
 

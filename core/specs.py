@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pydantic
-from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from core.errors import SpecError, UnknownName
 from core.registry import Registry
 
 M = TypeVar("M", bound=BaseModel)
+
+
+@contextmanager
+def in_a_sentence(what: str) -> Iterator[None]:
+    """What pydantic finds wrong, as one of the project's own errors. Decorates a function too."""
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise SpecError.from_pydantic(what, error) from error
+
+
+class Options(BaseModel):
+    """Options that are given in code, frozen. What is wrong with them is one of the project's own errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @pydantic.model_validator(mode="wrap")
+    @classmethod
+    def _refused_in_a_sentence(cls, given: Any, handler: pydantic.ModelWrapValidatorHandler[Self]) -> Self:
+        with in_a_sentence(f"The {cls.__name__} of {cls.__module__.rpartition('.')[2]}"):
+            return handler(given)
 
 
 @dataclass(frozen=True)

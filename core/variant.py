@@ -117,6 +117,14 @@ class Variant(BaseModel):
         except pydantic.ValidationError as error:
             raise SpecError.from_pydantic(f"The variant {self.name!r}", error) from error
 
+    def at_depth(self, depth: int) -> Self:
+        """The same with every leg fetching so many candidates."""
+        try:
+            legs = tuple(type(leg).model_validate({**dict(leg), "depth": depth}) for leg in self.legs)
+        except pydantic.ValidationError as error:
+            raise SpecError.from_pydantic(f"The depth of the legs of {self.name!r}", error) from error
+        return self.but(legs=legs)
+
     def weighted(self, weights: Mapping[str, float], **changes: Any) -> Self:
         """With these weights by leg, and other changes; its own routing goes, as it would put others in their place."""
         legs = tuple(leg.model_copy(update={"weight": weights[name]}) for name, leg in self._named())

@@ -20,19 +20,22 @@ from evals.doubts import Warned, doubts
 from evals.lab.tables import Shown, Table, board_table
 from evals.metric_names import MEASURES, Metric
 from evals.metrics import Scores
-from evals.runs import Run, unlike
+from evals.runs import Place, Run, unlike
 from evals.scored import grades_of, scored
 from evals.splits import Grades, Split
 from evals.statistics.comparison import Comparison, Pairs, all_pairs, compare, findings
 from evals.statistics.mean_intervals import mean_intervals
 from evals.statistics.significance import finite
 from evals.statistics.verdicts import Finding, Rules, Verdict
+from evals.weights import crossfit
 
 if TYPE_CHECKING:
     import pandas as pd
 
 METRICS = ("ndcg@10", "recall@10", "mrr@10")
-DEFAULT_RULES = Rules()
+DEFAULT_RULES, ALONE = Rules(), Place()
+FEWEST_TO_CHOOSE = 3  # runs: with fewer, choosing the best flatters it little
+FOLDS, REPEATS = 5, 10  # of choosing without the queries that are scored
 LEAST_TOLD = 0.01  # of the queries without a result, where it is said beside a score
 
 
@@ -66,10 +69,11 @@ class Board(Shown):
 
     A metric that looks beyond what a variant ships is told of its deep run, where `deep` has one under the run's id,
     else of the candidates that the run has behind what ships. It gets no verdict, no star and no place on a front.
-    `chunk_labels` are for metrics at the level of chunks: by variant, as `evals.chunk_labels` finds them.
+    `chunk_labels` are for metrics at the level of chunks: by variant, as `evals.chunk_labels` finds them. `place` has
+    the candidates that are not in the table: verdicts, intervals and stars are made with them in view.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an option each
         self,
         split: Split,
         runs: Sequence[Run],
@@ -80,8 +84,10 @@ class Board(Shown):
         flaws: Sequence[Mapping[str, Any]] = (),
         chunk_labels: Mapping[str, Grades] | None = None,
         deep: Mapping[str, Run] | None = None,
+        place: Place = ALONE,
     ) -> None:
         _refuse_others(runs)
+        self.place = place
         self.split, self.rules, self.flaws = split, rules, tuple(flaws)
         self.runs = _told_apart(runs)
         self.names = tuple(run.name for run in self.runs)
@@ -115,11 +121,12 @@ class Board(Shown):
     def compared(self, metric: str) -> tuple[str, ...]:
         """The runs that can be compared by the metric: all of what ships, or all as deep as the baseline is."""
         baseline = self.run(self.baseline)
+        asked = [run.depth for run in self.runs if run.variant is not None]
+        depth = baseline.depth if baseline.variant is not None else min(asked, default=0)
         return tuple(
             run.name
             for run in self.runs
-            if not run.looks_beyond(metric)
-            and (run.variant is None or baseline.variant is None or run.depth == baseline.depth)
+            if not run.looks_beyond(metric) and (run.variant is None or run.depth == depth)
         )
 
     # -- numbers -----------------------------------------------------------------------------------------------------
@@ -204,12 +211,19 @@ class Board(Shown):
 
     # -- what can be concluded ---------------------------------------------------------------------------------------
 
+    def others(self, metric: str) -> dict[str, NDArray[np.float64]]:
+        """Scores of the candidates that are not in this table, over the same queries, under names that it has not."""
+        queries = self.queries(metric)
+        found = [each.scores.get(metric) or {} for each in self.place.candidates if each.has(metric)]
+        rows = [[scores[query] for query in queries] for scores in found if scores.keys() >= set(queries)]
+        return {f"candidate {at} beside {len(self.names)}": np.array(row) for at, row in enumerate(rows)}
+
     def pairs(self, metric: str) -> Pairs:
-        """Every pair of the runs that can be compared, looked at together."""
+        """Every pair of the runs that can be compared and of the candidates beside them, looked at together."""
         if metric not in self._pairs:
-            names = self.compared(metric)
-            rows = self.values(metric)[[self._place(name) for name in names]]
-            self._pairs[metric] = all_pairs(names, rows, self.weights(metric), rules=self.rules)
+            names, others = self.compared(metric), self.others(metric)
+            rows = [*self.values(metric)[[self._place(name) for name in names]], *others.values()]
+            self._pairs[metric] = all_pairs((*names, *others), rows, self.weights(metric), rules=self.rules)
         return self._pairs[metric]
 
     def finding(self, metric: str, name: str) -> Finding | None:
@@ -217,35 +231,84 @@ class Board(Shown):
         return self.against(metric, self.baseline).get(name)
 
     def against(self, metric: str, baseline: str) -> dict[str, Finding]:
-        """Every run that can be compared with that one, all of them looked at together."""
+        """Every run that can be compared with that one, looked at together with all candidates of the place.
+
+        Cells of a grid that nobody chose make no verdict of a candidate more careful; theirs are made with all in view.
+        """
         if (metric, baseline) not in self._findings:
             compared = self.compared(metric)
             names = [name for name in compared if name != baseline] if baseline in compared else []
-            values = self.values(metric)
-            rows = values[[self._place(name) for name in names]] - values[self._place(baseline)]
-            made = findings([(name, baseline) for name in names], rows, self.weights(metric), rules=self.rules)
-            self._findings[metric, baseline] = dict(zip(names, made, strict=True))
+            cells = [name for name in names if self._is_cell(name)]
+            chosen = [name for name in names if name not in cells]
+            made = self._together(metric, baseline, chosen)
+            made |= {name: found for name, found in self._together(metric, baseline, names).items() if name in cells}
+            self._findings[metric, baseline] = {name: made[name] for name in names}
         return self._findings[metric, baseline]
+
+    def _together(self, metric: str, baseline: str, names: Sequence[str]) -> dict[str, Finding]:
+        if not names:
+            return {}
+        values = self.values(metric)
+        rows = [values[self._place(name)] for name in names] + list(self.others(metric).values())
+        pairs = [(name, baseline) for name in (*names, *self.others(metric))]
+        differences = np.stack(rows) - values[self._place(baseline)]
+        made = findings(pairs, differences, self.weights(metric), rules=self.rules)
+        return dict(zip(names, made, strict=False))
+
+    def _is_cell(self, name: str) -> bool:
+        variant = self.run(name).variant
+        return variant is not None and variant.id in self.place.cells
 
     def best(self, metric: str) -> tuple[str, ...]:
         """The runs that can be compared and that the best of them is not better than, itself first."""
+        compared = self.compared(metric)
+        if len(compared) < min(2, len(self.names)):  # one run of what ships, or none, beside others: no place to have
+            return ()
         against = self.against(metric, self.baseline)
         sure = {(name, self.baseline) for name, each in against.items() if each.verdict == Verdict.BETTER}
         sure |= {(self.baseline, name) for name, each in against.items() if each.verdict == Verdict.WORSE}
-        return self.pairs(metric).best(sure) if self.compared(metric) else ()
+        return self.pairs(metric).best(sure, compared)
 
-    def compare(self, name: str, other: str, metric: str) -> Comparison:
-        """Two runs in every detail, by query and by group."""
+    def chosen_unseen(self, metric: str) -> float | None:
+        """What the best of these gives where it is chosen without the queries that it is scored by; None of too few.
+
+        The mean of the best over the very queries that chose it lies above that: of many, one is lucky.
+        """
+        compared, queries = self.compared(metric), self.queries(metric)
+        if len(compared) < FEWEST_TO_CHOOSE or len(queries) < self.rules.fewest:
+            return None
+        rows = self.values(metric)[[self._place(name) for name in compared]]
+        asked = [self.split.queries[query] for query in queries]
+        kinds, texts = [query.kind for query in asked], [query.text for query in asked]
+        count = crossfit.fold_count(FOLDS, len(queries), texts)
+        if count < 2:
+            return None
+        fold_of = crossfit.folds(kinds, count, REPEATS, self.rules.seed, texts)
+        options = crossfit.Options(rows, np.arange(len(rows)), self.weights(metric))
+        chosen = options.chosen(crossfit.training(fold_of, count)).reshape(-1, count)
+        unseen = crossfit.held_out(options.values, chosen, fold_of).mean(axis=0)
+        return float(np.average(unseen, weights=self.weights(metric)))
+
+    def compare(self, name: str, other: str, metric: str, by: str | None = None) -> Comparison:
+        """Two runs in every detail, by query and by group, or by one kind of group.
+
+        What is said of the two is made with all candidates in view; of a metric that looks beyond what ships, nothing.
+        """
         rows = self.values(metric)[[self._place(name), self._place(other)]]
-        return compare(
+        made = compare(
             (name, other),
             rows,
             self.queries(metric),
             self.weights(metric),
-            groups=self.groups,
+            groups=self.groups if by is None else {by: self.groups[by]},
             rules=self.rules,
             finding=self.against(metric, other).get(name),
         )
+        beyond = [each for each in (name, other) if self.run(each).looks_beyond(metric)]
+        if not beyond:
+            return made
+        cutoff = Metric.parse(metric).cutoff
+        return made.undecided(f"{metric} counts {cutoff} hits, more than ship of {' and '.join(beyond)}")
 
     def front(self, metric: str) -> tuple[str, ...]:
         """The Pareto front of quality against latency: runs that none is both better and quicker than.

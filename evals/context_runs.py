@@ -24,7 +24,7 @@ from evals.context_scores import ContextPoint, Places, mean_curve, scored
 from evals.running.computed import described
 from evals.running.leg_runs import CONNECTIONS, reason_of
 from evals.splits import Split
-from evals.statistics.bootstrap import intervals
+from evals.statistics.mean_intervals import mean_intervals
 from evals.statistics.significance import SAMPLES, finite
 
 BUDGETS = (256, 512, 1024, 2048)
@@ -35,6 +35,7 @@ MEASURES: Mapping[str, str] = {
     "span_recall": "Characters of the answers that the context holds / characters of the answers.",
     "span_precision": "Characters of the answers that it holds / characters of its passages.",
 }
+SHARES = ("gain_share", "span_recall", "span_precision")  # of 1 at most
 NOTHING = ContextPack("", (), (), PackTrace(), "")
 
 
@@ -94,7 +95,8 @@ class ContextRun:
             return []
         values = np.array([[getattr(point, measure) for point in self.curves[query]] for query in known]).T
         weights = np.array([self.weights.get(query, 1.0) for query in known])
-        low, high = intervals(values, weights, samples=samples, level=level, seed=seed)
+        most = 1.0 if measure in SHARES else None
+        low, high = mean_intervals(values, weights, most=most, samples=samples, level=level, seed=seed)
         means = [getattr(point, measure) for point in self.curve]
         return [Estimate(means[at], finite(low[at]), finite(high[at])) for at in range(len(self.budgets))]
 

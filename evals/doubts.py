@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WELL_JUDGED = 0.95  # below this share of judged hits, a difference may be one of labels
 NAMED = 4  # runs that a note names
 OFTEN = 0.05  # of the queries without a result, where it is a reason for a low score
+LEAST_FLATTERED = 0.001
 DEEPEST_JUDGED = 20  # cut-off to which labels are expected
 
 
@@ -31,7 +32,7 @@ class Warned:
 
 
 def doubts(board: Board) -> list[Warned]:
-    rules = (_failed, _empty, _noted, _deep, _beyond, _shallow, _unjudged, _imported)
+    rules = (_failed, _empty, _noted, _deep, _beyond, _shallow, _unjudged, _imported, _chosen, _together)
     return [warned for rule in rules for warned in rule(board)]
 
 
@@ -130,6 +131,38 @@ def _empty(board: Board) -> list[Warned]:
     found = {name: cell.empty for name, cell in board.cells(board.metrics[0]).items() if cell.empty >= OFTEN}
     told = ", ".join(f"{name} for {share:.0%}" for name, share in list(found.items())[:NAMED])
     return [Warned(f"Nothing is found by {told} of the queries, which score 0.")] if found else []
+
+
+def _chosen(board: Board) -> list[Warned]:
+    """By how much the best of many is flattered by the queries that make it the best."""
+    metric = board.metrics[0]
+    unseen = board.chosen_unseen(metric)
+    if unseen is None:
+        return []
+    cells = {name: board.cells(metric)[name].mean for name in board.compared(metric)}
+    best = max(cells, key=lambda name: cells[name])
+    flattered = cells[best] - unseen
+    if flattered < LEAST_FLATTERED:
+        return []
+    message = (
+        f"{best} is the best of {len(cells)} by {metric}, {cells[best]:.3f} over the queries that chose it: some "
+        f"{flattered:.3f} of it is luck. Chosen without the queries that it is scored by, the best gives {unseen:.3f}."
+    )
+    return [Warned(message)]
+
+
+def _together(board: Board) -> list[Warned]:
+    """What verdicts are made with in view that is not in the table, and what was set aside."""
+    place, metric = board.place, board.metrics[0]
+    others = [each.name for each in place.candidates if each.has(metric)]
+    told = []
+    if others and len(board.compared(metric)) > 1:
+        count = f"{len(others)} more {'set-up' if len(others) == 1 else 'set-ups'}"
+        told.append(f"Verdicts hold together with {count} that were scored over the same queries: {_listed(others)}.")
+    if place.aside:
+        seen = "none" if not place.seen else "all" if place.seen == place.aside else str(place.seen)
+        told.append(f"Set aside: {place.aside}, {seen} of them after their scores were seen.")
+    return [Warned(" ".join(told))] if told else []
 
 
 def _imported(board: Board) -> list[Warned]:

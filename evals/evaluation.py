@@ -28,7 +28,7 @@ from evals.exchange import Foreign, read_run
 from evals.metric_names import Metric
 from evals.metrics import relevant_queries
 from evals.query_sets import DEFAULT, Labelled
-from evals.running import run_store, runner
+from evals.running import candidates, run_store, runner
 from evals.running.contents import content_of
 from evals.running.runner import Options
 from evals.runs import Run, Subject
@@ -120,7 +120,7 @@ def _way_out(name: str) -> str:
 class Wanted:
     """How variants are run and scored: as they ship, or asked as deep as the deepest metric looks.
 
-    `also` are metrics that are scored and that the table does not show.
+    `also` are metrics that are scored and that the table does not show; `cells` the ids of variants of a suite's grid.
     """
 
     metrics: tuple[str, ...] = METRICS
@@ -130,6 +130,7 @@ class Wanted:
     time_live: int = 0
     rules: Rules = DEFAULT_RULES
     also: tuple[str, ...] = ()
+    cells: frozenset[str] = frozenset()
 
     @property
     def depth(self) -> int:
@@ -158,9 +159,11 @@ async def made(
     ground: Opened, variants: Sequence[Variant], split: Split, wanted: Wanted, progress: Listener = nobody
 ) -> list[Run]:
     """One run a variant, made or kept from before."""
-    return await runner.run(
+    runs = await runner.run(
         ground.context, variants, split, query_set=ground.query_set, options=wanted.options, progress=progress
     )
+    await candidates.enter(ground.store, runs, wanted.cells)
+    return runs
 
 
 async def made_deep(
@@ -188,9 +191,9 @@ async def scored(
     metrics = tuple(dict.fromkeys((*wanted.metrics, *wanted.also)))
     of_chunks = any(Metric.parse(each).level == "units" for each in metrics)
     labels = await chunk_labels(ground.store, ground.view, runs, split) if of_chunks else None
-    board = await asyncio.to_thread(
-        Board, split, runs, metrics, baseline=baseline, rules=wanted.rules, flaws=flaws, chunk_labels=labels, deep=deep
-    )
+    place = await candidates.place_of(ground.store, runs, metrics)
+    options: dict[str, Any] = {"baseline": baseline, "rules": wanted.rules, "flaws": flaws, "place": place}
+    board = await asyncio.to_thread(Board, split, runs, metrics, chunk_labels=labels, deep=deep, **options)
     for run in board.runs:
         for identity, scores in (await asyncio.to_thread(scores_of, board, run)).items():
             await run_store.keep_scores(ground.store, identity, scores)

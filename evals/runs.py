@@ -19,6 +19,11 @@ from evals.rankings import Ranked, Rankings
 NOTHING = Ranked()
 
 
+def looks_beyond(variant: Variant | None, metric: Metric | str) -> bool:
+    """Whether the metric counts results that the variant does not ship."""
+    return variant is not None and (Metric.of(metric).cutoff or 0) > variant.top_k
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What a run was made over. Two runs are comparable where these are equal.
@@ -95,7 +100,7 @@ class Run:
 
     def looks_beyond(self, metric: Metric | str) -> bool:
         """Whether the metric counts results that the variant does not ship."""
-        return self.variant is not None and (Metric.of(metric).cutoff or 0) > self.variant.top_k
+        return looks_beyond(self.variant, metric)
 
     def seen_by(self, metric: Metric | str) -> Rankings:
         """What the metric is told of: what ships, and for one that looks deeper all candidates."""
@@ -118,6 +123,32 @@ class Run:
         """The same of every stage."""
         found = {stage: _latency(spent, self.timed) for stage, spent in self.stages.items()}
         return {stage: latency for stage, latency in found.items() if latency is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A set-up that is not in a table, and is looked at together with those that are: scores by metric and query."""
+
+    name: str
+    variant: Variant | None
+    scores: Mapping[str, Mapping[str, float] | None] = field(repr=False)
+
+    def has(self, metric: Metric | str) -> bool:
+        """Whether it was scored by a metric that counts no more than it ships."""
+        return not looks_beyond(self.variant, metric) and bool(self.scores.get(str(metric)))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What else was evaluated over the same: other candidates, and set-ups of a grid that nobody chose (`cells`).
+
+    `aside` set-ups were set aside, `seen` of them after they had scores.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    cells: frozenset[str] = frozenset()
+    aside: int = 0
+    seen: int = 0
 
 
 def _latency(milliseconds: Mapping[str, float], timed: tuple[str, ...]) -> Latency | None:

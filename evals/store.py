@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     DateTime,
     Float,
     ForeignKey,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     LargeBinary,
     Text,
     UniqueConstraint,
+    false,
     func,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
@@ -144,6 +146,25 @@ class Pin(Base):
     name: Mapped[str] = mapped_column(Id, primary_key=True)
     run: Mapped[str] = mapped_column(ForeignKey(f"{CATALOG}.runs.id"), index=True)
     pinned_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class SetUp(Base):
+    """What became of a set-up over the queries of a split: chosen, a cell of a suite's grid, or set aside.
+
+    `seen` is whether it had scores when it was set aside. See `evals.running.candidates`.
+    """
+
+    __tablename__ = "set_ups"
+    __table_args__ = ({"schema": CATALOG},)
+
+    key: Mapped[str] = mapped_column(Id, primary_key=True)
+    collection: Mapped[str] = mapped_column(Id, index=True)
+    query_set: Mapped[str] = mapped_column(Id)
+    split: Mapped[str] = mapped_column(Id)
+    set_up: Mapped[str] = mapped_column(Id)
+    status: Mapped[str] = mapped_column(Text)
+    seen: Mapped[bool] = mapped_column(Boolean, server_default=false())
+    changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 
 class RankingBatch(Base):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from core.embedding import local, minilm, openai_backend, sentence_transformers_backend
-from core.embedding.base import Embedder, Purpose, Vectors, backends
+from core.embedding.base import Embedder, Purpose, Vectors, backends, warm_up
 from core.embedding.openai_backend import endpoint_of, is_served, stored_as
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "endpoint_of",
     "is_served",
     "stored_as",
+    "warm_up",
 ]
 
 DEFAULT_MODEL = minilm.NAME

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,21 @@ class Embedder(Protocol):
     def tokenize(self, text: str) -> Sequence[tuple[int, int]]:
         """The character range of each token, for chunkers and token budgets."""
         ...
+
+
+@runtime_checkable
+class Loaded(Protocol):
+    """An embedder that has something to load before it can embed."""
+
+    async def warm_up(self) -> None:
+        """Load the model and run it once, so that no query's time has that in it."""
+        ...
+
+
+async def warm_up(embedder: Embedder) -> None:
+    """Of an embedder that loads nothing here there is nothing to do."""
+    if isinstance(embedder, Loaded):
+        await embedder.warm_up()
 
 
 backends: Registry[Any] = Registry("embedding backend")

@@ -39,6 +39,12 @@ class SentenceTransformersEmbedder:
         if self.number_format not in {"bf16", "fp32"}:
             raise EmbeddingError(f"The precision {number_format!r} of model {name!r} is unknown. Choose bf16 or fp32.")
         self._one_at_a_time = threading.Lock()
+        self._warm = False
+
+    async def warm_up(self) -> None:
+        if not self._warm:
+            await self.embed(["warm up"], "query")
+            self._warm = True
 
     @property
     def model(self) -> str:

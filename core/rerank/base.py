@@ -67,6 +67,9 @@ class Reranker(BaseModel, ABC):
             raise ValueError("an option is given under two of its names")
         return named
 
+    async def warm_up(self, resources: Resources) -> None:
+        """Load what runs here, so that no query's time has it in it."""
+
     @abstractmethod
     async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
         """The hits, best first, in a total order."""

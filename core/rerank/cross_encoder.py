@@ -31,6 +31,9 @@ class CrossEncoderReranker(Reranker):
     model: str = Field(min_length=1, description="A folder, or the name of a model in the local Hugging Face cache.")
     max_length: int | None = Field(None, ge=8, description="Tokens read of a pair; by default what the model can.")
 
+    async def warm_up(self, resources: Resources) -> None:  # noqa: ARG002
+        await asyncio.to_thread(_load, self.model, self.max_length)
+
     async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:  # noqa: ARG002
         looked_at = hits[: self.depth]
         if not looked_at:
@@ -66,6 +69,11 @@ def _scores(name: str, max_length: int | None, query: str, texts: Sequence[str])
         raise RerankError(f"The cross-encoder {name!r} gave scores that are no numbers. Choose another.")
     room = model.max_seq_length or math.inf
     return [_Score(float(score), len(pair) > room) for score, pair in zip(made, tokens, strict=True)]
+
+
+def _load(name: str, max_length: int | None) -> None:
+    with _one_at_a_time:
+        _model(name, max_length)
 
 
 @lru_cache(maxsize=2)

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from pydantic import Field
 
-from core.embedding import DEFAULT_MODEL, Vectors
+from core.embedding import DEFAULT_MODEL, Vectors, warm_up
 from core.errors import EmbeddingError
 from core.rerank.base import Reranked, Reranker, rerankers
 from core.resources import Resources
@@ -33,6 +33,9 @@ class LateInteractionReranker(Reranker):
 
     model: str = Field(DEFAULT_MODEL, description="The embedding model whose token vectors are compared.")
     max_chars: int = Field(20_000, ge=1, description="How much of each text is read, in characters.")
+
+    async def warm_up(self, resources: Resources) -> None:
+        await warm_up(resources.embedder(self.model))
 
     async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
         looked_at = hits[: self.depth]

@@ -23,12 +23,13 @@ from core.packing.spec import PREFIX
 from core.presets import preset
 from core.rerank import LanguageModelReranker, Mark
 from core.retriever import RequestContext, RetrievalBundle, search
+from core.specs import Options, in_a_sentence
 from core.store.levels import level
 from core.tasks import side_by_side
 from core.variant import Variant
 
 
-class Config(Packing):
+class Config(Options, Packing):
     """What may be chosen. Each can also be set by the environment, as RANKBOOK_PACK_ and its name in capitals."""
 
     chunks: str = Field("parents", description="Which chunk set is searched.")
@@ -47,11 +48,14 @@ class Config(Packing):
         given = {name: value for name, value in named.items() if value and name not in options}
         try:
             return cls(**{**given, **options})
-        except pydantic.ValidationError as error:
+        except SpecError as error:
+            if not isinstance(error.__cause__, pydantic.ValidationError):
+                raise
             names = ", ".join(PREFIX + name.upper() for name in given)
             where = f"The configuration, with {names} from the environment," if given else "The configuration"
-            raise SpecError.from_pydantic(where, error) from error
+            raise SpecError.from_pydantic(where, error.__cause__) from error
 
+    @in_a_sentence("The configuration of context-pack")
     def variant(self, filters: Mapping[str, Any] | None = None) -> Variant:
         """`filters` are metadata fields with their values, `doc_id` being the document's own id; or a whole filter."""
         base = preset("context-pack")

@@ -6,18 +6,19 @@ Owns the protocol that whatever needs results depends on, its result type, and h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Protocol
 
-import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from core.cuts import numbered
-from core.errors import Cancelled, DeadlineExceeded, SpecError
+from core.errors import SpecError
 from core.presets import preset
 from core.rerank import LanguageModelReranker, Reranker
 from core.rerank.base import RERANKERS
-from core.retriever import RequestContext, RetrievalBundle, search
+from core.retriever import RequestContext, RetrievalBundle, guarded, search
+from core.specs import Options, in_a_sentence
+from core.systems.reranking import CustomReranker, found_and_reranked
 from core.types import Hit
 from core.variant import Variant
 
@@ -45,18 +46,8 @@ class Retriever(Protocol):
         ...
 
 
-class CustomReranker(Protocol):
-    """Any object that orders results anew."""
-
-    async def rerank(self, ctx: RequestContext, query: str, results: Sequence[Result], top_k: int) -> Sequence[Result]:
-        """Some of the results, with scores from 0 to 1; at most `top_k` of them come out."""
-        ...
-
-
-class Config(BaseModel):
+class Config(Options):
     """What may be chosen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     chunks: str = Field("parents", description="Which chunk set is searched.")
     model: str | None = Field(None, description="Which embedding set of it; by default the first there is.")
@@ -81,6 +72,11 @@ class HybridRetriever:
         self, config: Config | None = None, base: Variant | None = None, reranker: CustomReranker | None = None
     ) -> None:
         self.config, self.base, self.reranker = config or Config(), base or preset("hybrid-retriever"), reranker
+        if len(self.base.legs) != 2:
+            raise SpecError(
+                f"hybrid-retriever searches by vectors and by keywords, and its base {self.base.name!r} has the legs "
+                f"{', '.join(self.base.leg_names)}. Give it a variant of a vector leg and a keyword leg, in this order."
+            )
         if reranker is not None and self.config.reranker is not None:
             raise SpecError("Two rerankers are given: the configuration's and one of your own. Leave one out.")
 
@@ -92,28 +88,9 @@ class HybridRetriever:
         """The same with its trace."""
         if self.reranker is None:
             return await search(ctx, query, self.variant(top_k))
-        bundle = await search(ctx, query, self.variant(top_k).but(min_score=0.0))
-        return await self._reranked(self.reranker, ctx, bundle, top_k)
-
-    async def _reranked(
-        self, reranker: CustomReranker, ctx: RequestContext, bundle: RetrievalBundle, top_k: int
-    ) -> RetrievalBundle:
-        hits = {hit.id: hit for hit in (*bundle.hits, *bundle.beyond)}
-        results = [_result(hit, ctx.view.name) for hit in hits.values()]
-        with bundle.trace.stage("rerank") as record:
-            try:
-                given = await reranker.rerank(ctx, bundle.query, results, top_k)
-                made = [replace(hits[each.chunk_id], score=each.score) for each in given]
-            except (Cancelled, DeadlineExceeded):
-                raise
-            except Exception as error:
-                record.note(f"The reranker failed: results passed through. {type(error).__name__}: {error}")
-                made = list(hits.values())
-            made = sorted(made, key=lambda hit: (-hit.score, hit.rank, hit.id.encode()))
-            kept = numbered([hit for hit in made if hit.score >= self.config.min_score][:top_k])
-            record.hand_on(kept)
-        bundle.trace.close()
-        return replace(bundle, hits=tuple(kept), beyond=())
+        variant, result = self.variant(top_k).but(min_score=0.0), partial(_result, collection=ctx.view.name)
+        found = found_and_reranked(self.reranker, ctx, query, variant, result, top_k, self.config.min_score)
+        return await guarded(ctx, found)
 
     def variant(self, top_k: int) -> Variant:
         config, base = self.config, self.base
@@ -138,10 +115,8 @@ def _for(reranker: Reranker, top_k: int) -> Reranker:
     if isinstance(reranker, LanguageModelReranker):
         usual = {"rubric": "ten", "on_failure": "always_pass"}
         changes |= {name: value for name, value in usual.items() if name not in reranker.model_fields_set}
-    try:
+    with in_a_sentence(f"The reranker, asked for {top_k} results,"):
         return type(reranker)(**{**dict(reranker), **changes})
-    except pydantic.ValidationError as error:
-        raise SpecError.from_pydantic(f"The reranker, asked for {top_k} results,", error) from error
 
 
 def _result(hit: Hit, collection: str) -> Result:

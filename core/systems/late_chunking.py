@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from core.chunking import Chunker, chunkers
 from core.errors import SpecError
@@ -28,17 +27,14 @@ from core.presets import preset
 from core.retriever import RequestContext, guarded, search
 from core.retriever import RetrievalBundle as Found
 from core.snippets import Snippets, snippet_of
+from core.specs import Options, in_a_sentence
 from core.types import EvidenceChunk, Hit, Metadata
 from core.variant import Variant
 
 TEXT, VECTOR = "fulltext", "vector"  # the preset's legs
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class FtsPrefs(_Part):
+class FtsPrefs(Options):
     """Full-text search over whole items."""
 
     mode: Literal["web", "plain", "strict", "phrase"] = Field("web", description="How the query's text is read.")
@@ -47,7 +43,7 @@ class FtsPrefs(_Part):
     min_rank: float | None = Field(None, ge=0, description="Drop what ranks lower.")
 
 
-class VectorPrefs(_Part):
+class VectorPrefs(Options):
     """Vector search over whole items."""
 
     embed_query: bool = Field(True, description="Off, no model is asked: words alone recall and score.")
@@ -55,7 +51,7 @@ class VectorPrefs(_Part):
     min_score: float | None = Field(None, description="Drop what is less similar.")
 
 
-class ScoringPrefs(_Part):
+class ScoringPrefs(Options):
     """How the two rankings become one. The weights and the normalisation belong to the linear blend."""
 
     blend: Literal["rrf", "linear"] = Field("rrf", description="By ranks, unweighted, or a weighted sum of scores.")
@@ -72,7 +68,7 @@ class ScoringPrefs(_Part):
         return (f"{', '.join(given)}: without effect, as the blend is rrf. Set blend to linear to weigh scores.",)
 
 
-class ChunkingPrefs(_Part):
+class ChunkingPrefs(Options):
     """Where evidence comes from."""
 
     strategy: Literal["late", "precomputed", "mixed"] = Field("late", description="Made now, stored, or either.")
@@ -82,7 +78,7 @@ class ChunkingPrefs(_Part):
     overlap_tokens: int | None = Field(None, ge=0, description="What chunks share, for chunkers that can overlap.")
 
 
-class CachePrefs(_Part):
+class CachePrefs(Options):
     """The chunk cache, which never changes a ranking."""
 
     use_chunk_cache: bool = Field(True, description="Whether chunks made before may be used again.")
@@ -90,7 +86,7 @@ class CachePrefs(_Part):
     ttl_seconds: float | None = Field(None, gt=0, description="How long kept chunks are believed.")
 
 
-class RetrievalPrefs(_Part):
+class RetrievalPrefs(Options):
     """One request."""
 
     query_text: str = Field(description="What is asked.")
@@ -159,10 +155,8 @@ class RetrievalPrefs(_Part):
         for preference, value in wanted.items():
             if value is not None:
                 options[_option_of(kind, preference)] = value
-        try:
+        with in_a_sentence(f"The chunker {chunkers.name_of(kind)!r}"):
             return kind(**options)
-        except pydantic.ValidationError as error:
-            raise SpecError.from_pydantic(f"The chunker {chunkers.name_of(kind)!r}", error) from error
 
 
 OPTIONS = {"max_chunk_tokens": ("max_tokens", "child_tokens"), "overlap_tokens": ("overlap",)}

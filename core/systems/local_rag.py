@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from core.expansion import PatternExpansion
 from core.fusion.rrf import RrfFusion
@@ -17,14 +17,15 @@ from core.presets import preset
 from core.rerank import CrossEncoderReranker
 from core.retriever import RequestContext, RetrievalBundle, search
 from core.routing import Routing
+from core.specs import Options, in_a_sentence
 from core.types import Hit
 from core.variant import Variant
 
 
-class Config(BaseModel):
+class Config(Options):
     """What may be chosen. The last four were planned there."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     chunks: str = Field("default", description="Which chunk set is searched.")
     model: str | None = Field(None, description="Which embedding set of it; by default the first there is.")
@@ -49,6 +50,7 @@ class Config(BaseModel):
     )
     fulltext_weight: float | None = Field(None, ge=0, description="What full-text search counts, as a further signal.")
 
+    @in_a_sentence("The configuration of local-rag")
     def variant(self) -> Variant:
         return preset("local-rag").but(
             chunks=self.chunks,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from core.embedding import Embedder
 from core.errors import SpecError
@@ -22,19 +22,19 @@ from core.presets import preset
 from core.rerank import ApiReranker, OverlapReranker, Reranker
 from core.rerank import api as rerank_api
 from core.resources import Resources
-from core.retriever import RequestContext, RetrievalBundle, search
+from core.retriever import RequestContext, RetrievalBundle, guarded, search
+from core.specs import Options, in_a_sentence
 from core.store import collections
 from core.store.engine import Store
+from core.systems.reranking import CustomReranker, found_and_reranked
 from core.types import Hit, Metadata
 from core.variant import Variant
 
 SEMANTIC, KEYWORD = "semantic", "keyword"
 
 
-class Rerank(BaseModel):
+class Rerank(Options):
     """A second look. `top_k` is also the depth of each leg and of the fusion, whether or not it is enabled."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = Field(True, description="Whether the candidates are reordered.")
     top_k: int = Field(20, ge=1, le=10_000, description="How many candidates are fetched, fused and reordered.")
@@ -51,10 +51,8 @@ class Rerank(BaseModel):
         return ApiReranker(depth=self.top_k, base_url=self.base_url, model=self.model, timeout=self.timeout)
 
 
-class Config(BaseModel):
+class Config(Options):
     """What may be chosen for a search."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     top_k: int = Field(10, ge=1, le=10_000, description="How many results come out.")
     mode: Literal["semantic", "keyword", "hybrid"] = Field("hybrid", description="Which searches are done.")
@@ -89,7 +87,8 @@ class Result:
 class RagModule:
     """The system. The keyword index is the leg that reads it: `Bm25Leg()`, or `FulltextLeg()`.
 
-    `rerank_key` is the rerank endpoint's key, where it is given in code; else it is the environment's.
+    `rerank_key` is the rerank endpoint's key, where it is given in code; else it is the environment's. A `reranker` of
+    one's own takes the provider's place, and is asked without a `rerank` too; disabling that leaves it out.
     """
 
     def __init__(
@@ -100,12 +99,17 @@ class RagModule:
         *,
         resources: Resources | None = None,
         rerank_key: str | None = None,
+        reranker: CustomReranker | None = None,
     ) -> None:
         if store is None or keyword_index is None or embedder is None:
             raise SpecError(_missing({"store": store, "keyword_index": keyword_index, "embedder": embedder}))
+        if not isinstance(keyword_index, Leg):
+            raise SpecError(
+                f"The keyword index of a rag module is a leg, such as `Bm25Leg()`, and this is {keyword_index!r:.80}."
+            )
         self.store, self.keyword_index, self.embedder = store, keyword_index, embedder
         self.resources = replace(resources or Resources(), embedder=lambda _: embedder)
-        self._rerank_key = rerank_key
+        self._rerank_key, self.reranker = rerank_key, reranker
 
     async def retrieve(
         self,
@@ -133,7 +137,11 @@ class RagModule:
         config = config or Config()
         view = await collections.get(self.store, collection)
         context = RequestContext(self.store, view, self._resources(config.rerank), cancellation, deadline)
-        return await search(context, query, self.variant(config))
+        variant = self.variant(config)
+        if self.reranker is None or (config.rerank is not None and not config.rerank.enabled):
+            return await search(context, query, variant)
+        found = found_and_reranked(self.reranker, context, query, variant, _result, config.top_k)
+        return await guarded(context, found)
 
     def _resources(self, rerank: Rerank | None) -> Resources:
         """With the key that was given in code, which goes to the configured endpoint alone."""
@@ -142,6 +150,7 @@ class RagModule:
         given = {rerank_api.KEY: self._rerank_key} | ({rerank_api.URL: rerank.base_url} if rerank.base_url else {})
         return replace(self.resources, environment={**self.resources.environment, **given})
 
+    @in_a_sentence("The configuration of rag-module")
     def variant(self, config: Config) -> Variant:
         depth = config.rerank.top_k if config.rerank else config.top_k
         return preset("rag-module").but(
@@ -153,7 +162,7 @@ class RagModule:
             fusion=_fusion(config),
             fused_depth=depth,
             parents="annotate" if config.include_parent_context else "none",
-            rerank=config.rerank.reranker() if config.rerank else None,
+            rerank=config.rerank.reranker() if config.rerank and self.reranker is None else None,
         )
 
     def _legs(self, config: Config, depth: int) -> tuple[Leg, ...]:

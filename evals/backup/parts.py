@@ -30,6 +30,7 @@ from evals.store import (
     Pin,
     QuerySet,
     RankingBatch,
+    SetUp,
     StoredExclusion,
     StoredLabel,
     StoredQuery,
@@ -88,6 +89,7 @@ LABELS: Final = (
 RESULTS: Final = (
     _RUNS,
     Part(table(Pin), "run", _RUNS, "id"),
+    Part(table(SetUp), "collection"),
     _CONTESTS,
     Part(table(Vote), "contest", _CONTESTS, "key"),
 )

@@ -43,7 +43,7 @@ from evals.metric_names import DEFAULT_METRIC
 from evals.overview import summary
 from evals.query_sets import DEFAULT
 from evals.references import Reference, variant_of
-from evals.running import run_store
+from evals.running import candidates, run_store
 from evals.runs import Run
 from evals.sources import Source
 from evals.statistics.verdicts import Rules
@@ -178,7 +178,7 @@ class Lab(Shown):
         baseline, system = board.names
         return Compared(board, board.compare(system, baseline, board.metrics[0]), board.metrics[0])
 
-    def sweep(
+    def sweep(  # noqa: PLR0913 - an option each
         self,
         legs: Reference | Sequence[Reference],
         *,
@@ -189,13 +189,16 @@ class Lab(Shown):
         steps: int = 20,
         per_kind: bool = False,
         procedure: Procedure | None = None,
+        depth: int | None = None,
     ) -> LabSweep:
         """All weights of two to four legs, or of a variant's own, scored over a split; and which to take.
 
         Without a split it is train, or what there is. Queries that the `reported` split has too are left out: they must
-        not choose the weights they are scored with.
+        not choose the weights they are scored with. `depth` is how many candidates each leg fetches, by default as the
+        variant has it; the variant that comes of the sweep has it too.
         """
         base, ground = self._base(legs), self._ground()
+        base = base if depth is None else base.at_depth(depth)
         asked = lab_steps.looked(base, metric, steps, fusions, procedure or Procedure(), per_kind=per_kind)
         return self._long(
             lambda listener: lab_steps.swept(
@@ -217,6 +220,11 @@ class Lab(Shown):
     def run(self, reference: str) -> LabRun:
         """A kept run, by its name, a pin or the beginning of its id."""
         return LabRun(bridge.run(run_store.load(self.store, reference, collection=self.collection)))
+
+    def set_aside(self, run: str | Run | LabRun, *, back: bool = False) -> None:
+        """Take the run's set-up out of what verdicts over its queries are made with in view, or `back` into it."""
+        found = self.run(run).run if isinstance(run, str) else run.run if isinstance(run, LabRun) else run
+        bridge.run(candidates.set_aside(self.store, found, back=back))
 
     def runs(self) -> pd.DataFrame:
         """The kept runs of this collection, newest first, with the means that were worked out."""

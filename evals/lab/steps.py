@@ -28,7 +28,7 @@ from core.store.progress import Listener
 from core.variant import Variant
 from evals import exchange, library
 from evals.board import Board
-from evals.evaluation import Opened, Wanted, made, scored, with_baseline
+from evals.evaluation import Opened, Wanted, made, made_deep, scored, with_baseline
 from evals.exchange import Foreign
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
@@ -102,7 +102,8 @@ async def evaluated(
     ordered = [each if isinstance(each, Run) else next(runs) for each in entries]
     await _refuse_outdated(ground, split, [each for each in entries if isinstance(each, Run)])
     ordered, baseline = await with_baseline(ground.store, ordered, wanted.baseline)
-    return await scored(ground, split, ordered, wanted, baseline)
+    deep = await made_deep(ground, ordered, split, wanted, listener)
+    return await scored(ground, split, ordered, wanted, baseline, deep)
 
 
 async def _refuse_outdated(ground: Opened, split: Split, runs: Sequence[Run]) -> None:

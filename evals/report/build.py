@@ -183,7 +183,9 @@ def _worth_it(by: str, made: Sequence[Group]) -> bool:
 def _headline(board: Board, column: Column, lines: Sequence[Line]) -> str:
     """What a reader in a hurry should take along."""
     if not column.top:
-        return "All queries weigh nothing, so nothing can be said."
+        beyond = any(run.looks_beyond(column.metric) for run in board.runs)
+        why = f"{column.metric} counts more hits than ship" if beyond else "All queries weigh nothing"
+        return f"{why}, so nothing can be said of which is better."
     best, *others = column.top
     value = next(each for each in lines if each.name == best).values[column.metric]
     interval = f", {board.rules.level:.0%} interval {span(value.low, value.high)}" if value.low is not None else ""

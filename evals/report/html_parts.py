@@ -135,7 +135,7 @@ def finding_table(section: Section, column: Column, found: Sequence[tuple[Line, 
     heads = [
         _head("Variant", "Sort by name", text=True),
         _head("Difference", f"Mean of {column.metric} minus that of {section.baseline}."),
-        _head("p", "Corrected for all pairs of the table."),
+        _head("p", "All candidates looked at together, against the baseline."),
         _head("Effect", "The mean difference over its standard deviation (Cohen's d of paired values)."),
         _head("Won", "Queries with the higher score."),
         _head("Equal", "Queries of equal score."),

@@ -69,7 +69,7 @@ class Computing:
     async def _attempt(self, fusing: Fusing, queries: list[str], depths: dict[str, int]) -> _Attempt:
         found = {}
         for share in fusing.shares:
-            found[share.name] = await self.legs.found(_deep_enough(share, depths[share.name]), queries)
+            found[share.name] = await self.legs.found(deep_enough(share, depths[share.name]), queries)
         return _Attempt(queries, depths, found)
 
     async def _legs(self, shares: Sequence[Share], now: _Attempt, queries: Sequence[str]) -> list[LegRankings]:
@@ -81,7 +81,7 @@ class Computing:
 
     async def _cut(self, share: Share, now: _Attempt, queries: Sequence[str]) -> dict[str, Ranked]:
         depth, found = now.depths[share.name], now.found[share.name]
-        task = _deep_enough(share, depth)
+        task = deep_enough(share, depth)
         cut = self._rankings.setdefault((task.digest, task.depth, depth), {})
         fresh = {query: found.rankings[query] for query in queries if query not in cut}
         units = await self._described(task, {unit for ranked in fresh.values() for unit in ranked.ids[:depth]})
@@ -133,7 +133,11 @@ class Computing:
         each = (time.perf_counter() - begun) * 1000 / len(queries)
         made.rankings |= found
         self._time(now, there, queries, each, made)
-        short = [query for query in queries if found[query].length < variant.top_k]
+        counted = found
+        if variant.rollup and variant.min_score > 0:  # what a low score drops, the pipeline does not make up for
+            every = Cut(fused_depth=variant.fused_depth, rollup=variant.rollup)
+            counted = await asyncio.to_thread(fused, arrays, variant.fusion, weights, every)
+        short = [query for query in queries if counted[query].length < variant.top_k]
         return _not_capped(arrays, fusing, weights, short) if variant.rollup and variant.fused_depth else short
 
     def _array(
@@ -162,7 +166,7 @@ class Computing:
         made.notes = tuple(dict.fromkeys((*made.notes, *told)))
 
 
-def _deep_enough(share: Share, depth: int) -> LegTask:
+def deep_enough(share: Share, depth: int) -> LegTask:
     """The planned task, or where a roll-up goes deeper than that, or another way, one of its own."""
     task = share.task
     if task.depth == depth or (task.leg.deepens and task.depth >= depth):

@@ -5,16 +5,18 @@ Owns which stages are left out for it. Legs that were asked before, by any varia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.errors import SpecError
+from core.retriever import DEEPER, DEEPEST
 from core.store.progress import Listener, nobody
 from core.variant import Variant
 from evals.evaluation import Opened
 from evals.rankings import LegRankings, Ranked
 from evals.running.batches import Batches
-from evals.running.computed import Unit, described
+from evals.running.computed import Unit, deep_enough, described
 from evals.running.leg_runs import LegFound, LegRuns
 from evals.running.plan import PER_QUERY, Fusing, Share, is_fused
 from evals.running.runner import Options, prepared
@@ -72,19 +74,53 @@ async def _all(legs: LegRuns, fusing: Fusing) -> tuple[LegRankings, ...]:
     units: dict[str, Unit] = {}
     made = []
     for share in fusing.shares:
-        found = await legs.found(share.task, legs.split.queries)
-        if found.missing:
-            raise SpecError(f"{share.name} is not available: {next(iter(found.missing.values()))}")
-        await _describe(legs, share, found, units)
-        rankings = {query: _placed(ranked, share.depth, units) for query, ranked in found.rankings.items()}
-        rankings = {query: rankings[query] for query in legs.split.queries if query in rankings}
-        made.append(LegRankings(share.name, share.leg, share.depth, rankings, found.milliseconds, dict(found.failures)))
+        found = await _found(legs, share, share.depth, list(legs.split.queries), units)
+        made.append(found)
+    await _deepen(legs, fusing, made, units)
     return tuple(made)
 
 
-async def _describe(legs: LegRuns, share: Share, found: LegFound, units: dict[str, Unit]) -> None:
+async def _found(
+    legs: LegRuns, share: Share, depth: int, queries: Sequence[str], units: dict[str, Unit]
+) -> LegRankings:
+    found = await legs.found(deep_enough(share, depth), queries)
+    if found.missing:
+        raise SpecError(f"{share.name} is not available: {next(iter(found.missing.values()))}")
+    await _describe(legs, share, depth, found, units)
+    rankings = {query: _placed(found.rankings[query], depth, units) for query in queries if query in found.rankings}
+    return LegRankings(share.name, share.leg, depth, rankings, found.milliseconds, dict(found.failures))
+
+
+async def _deepen(legs: LegRuns, fusing: Fusing, made: list[LegRankings], units: dict[str, Unit]) -> None:
+    """Ask deeper where a roll-up leaves too few items of all candidates, as the pipeline does it whatever the weights.
+
+    With a `fused_depth` that hangs on the weights, and is left out.
+    """
+    variant = fusing.variant
+    if variant.rollup is None or variant.fused_depth is not None:
+        return
+    depth_of = {share.name: share.depth for share in fusing.shares}
+    pending = list(legs.split.queries)
+    for _ in range(1, DEEPEST):
+        pending = [query for query in pending if _is_short(query, made, depth_of, variant.top_k)]
+        if not pending:
+            return
+        depth_of = {name: depth * DEEPER for name, depth in depth_of.items()}
+        for at, share in enumerate(fusing.shares):
+            deeper = await _found(legs, share, depth_of[share.name], pending, units)
+            made[at] = replace(made[at], rankings={**made[at].rankings, **deeper.rankings})
+
+
+def _is_short(query: str, made: Sequence[LegRankings], depths: Mapping[str, int], wanted: int) -> bool:
+    """Whether what all legs found is of too few items, and more could be found."""
+    found = [(leg.rankings[query], depths[leg.name]) for leg in made if query in leg.rankings]
+    items = {item for ranked, _ in found for item in ranked.item_ids}
+    return len(items) < wanted and any(ranked.length >= depth for ranked, depth in found)
+
+
+async def _describe(legs: LegRuns, share: Share, depth: int, found: LegFound, units: dict[str, Unit]) -> None:
     """Add which item each unit is of that was not met before."""
-    lacking = sorted({unit for ranked in found.rankings.values() for unit in ranked.ids[: share.depth]} - units.keys())
+    lacking = sorted({unit for ranked in found.rankings.values() for unit in ranked.ids[:depth]} - units.keys())
     units |= await described(legs.context.store, legs.level(share.task), lacking)
 
 

@@ -19,7 +19,7 @@ from evals.query_sets import DEFAULT
 from evals.running import run_store
 from evals.runs import Run
 from evals.splits import Split
-from evals.statistics.comparison import Comparison, compare
+from evals.statistics.comparison import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,8 @@ def _refuse_relabelled(runs: Sequence[Run], split: Split) -> None:
 
 
 def compared(board: Board, metric: str, by: str) -> Comparison:
-    """A, which stands last, against B, broken down in one way: groups are corrected for each other."""
+    """A, which stands last, against B, broken down in one way: groups are a family of their own."""
     if by not in board.groups:
         raise UnknownName("way to group queries", by, board.groups)
     other, one = board.names
-    rows = board.values(metric)[::-1]
-    groups = {by: board.groups[by]}
-    return compare((one, other), rows, board.queries(metric), board.weights(metric), groups=groups, rules=board.rules)
+    return board.compare(one, other, metric, by)

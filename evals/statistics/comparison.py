@@ -7,7 +7,7 @@ never contradict each other. It must not know where scores come from. Plain valu
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,6 +62,11 @@ class Comparison:
         groups = (f"{each.by} {each.group or '(none)'}: {each.finding.sentence}" for each in self.groups)
         return "\n".join((self.finding.sentence, *groups))
 
+    def undecided(self, why: str) -> Comparison:
+        """The same without a verdict, on the whole and on every group."""
+        groups = tuple(replace(each, finding=each.finding.undecided(why)) for each in self.groups)
+        return replace(self, finding=self.finding.undecided(why), groups=groups)
+
     @property
     def wins(self) -> int:
         return self.finding.difference.wins
@@ -101,13 +106,14 @@ class Pairs:
         (made,) = _differences([pair], difference, self.weights, self.rules, one, among)
         return found(made if row < column else made.flipped(), self.rules)
 
-    def best(self, sure: Collection[Names] = ()) -> tuple[str, ...]:
-        """The systems that none of the others starred is surely better than, by falling mean.
+    def best(self, sure: Collection[Names] = (), among: Collection[str] | None = None) -> tuple[str, ...]:
+        """The systems, by default of all, that none of the others starred is surely better than, by falling mean.
 
         `sure` are pairs of which the first was found better where fewer were looked at together, as beside a baseline.
         """
         means = significance.means(self.rows, self.weights)
-        known = dict(zip(self.names, np.where(np.isnan(means), -np.inf, means).tolist(), strict=True))
+        every = dict(zip(self.names, np.where(np.isnan(means), -np.inf, means).tolist(), strict=True))
+        known = every if among is None else {name: every[name] for name in among}
         return alongside_best(known, lambda one, other: (one, other) in sure or self._surely_better(one, other))
 
     def _surely_better(self, system: str, baseline: str) -> bool:

@@ -62,6 +62,7 @@ class Verdict(StrEnum):
     WORSE = "worse"
     TIED = "tied"
     TOO_FEW = "too few"
+    NONE = "none"  # of what decides nothing, however many queries there are
 
     @property
     def opposite(self) -> Verdict:
@@ -134,6 +135,12 @@ class Finding:
     difference: Difference
     verdict: Verdict
     sentence: str
+
+    def undecided(self, why: str) -> Finding:
+        """The same without a verdict, and why there is none."""
+        mean = self.difference.mean
+        seen = "" if mean is None else f" ({self.difference.system} {mean:+.3f} against {self.difference.baseline})"
+        return replace(self, verdict=Verdict.NONE, sentence=f"{why}: the difference decides nothing{seen}.")
 
 
 def found(difference: Difference, rules: Rules) -> Finding:

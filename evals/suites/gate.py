@@ -107,10 +107,25 @@ def _guarded(board: Board, against: str | None, pinned: Run | None) -> tuple[str
     return tuple(name for name in board.names if name != left_out or len(board.names) == 1)
 
 
+def _marked(board: Board, metric: str, name: str) -> str:
+    """The metric, and that it counts more than the variant ships."""
+    cell = board.cells(str(Metric.parse(metric))).get(name)
+    mark = "" if cell is None else " (deep)" if cell.deep else " (beyond what ships)" if cell.beyond else ""
+    return f"{metric}{mark}"
+
+
 def _minimum(board: Board, name: str, metric: str, least: float) -> Check:
     found = board.cells(str(Metric.parse(metric)))[name].mean
     good = found >= least
-    return _check(board, name, f"{metric} at least", f"{found:.4f}", f"{least:g}", good, f"{found - least:+.4f}")
+    return _check(
+        board,
+        name,
+        f"{_marked(board, metric, name)} at least",
+        f"{found:.4f}",
+        f"{least:g}",
+        good,
+        f"{found - least:+.4f}",
+    )
 
 
 def _drops(
@@ -161,7 +176,7 @@ def _drop(
     if found is None:
         says = f"The baseline failed at every query that counts here. {ANEW}"
         return _untold(board, name, metric, told, most, says)
-    what = f"{metric} against {told}"
+    what = f"{_marked(board, metric, name)} against {told}"
     finding = found[name]
     drop = -(finding.difference.mean or 0.0)
     too_far = drop > most + 1e-12

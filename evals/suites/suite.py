@@ -173,6 +173,11 @@ class Suite(BaseModel):
             raise SpecError(f"{self.name!r} has no variant. Add a [[variant]] with a preset, a file, or legs.")
         return given
 
+    def cells(self) -> frozenset[str]:
+        """The ids of the variants that only a grid has."""
+        given = {variant_of(entry, folder=self._folder).id for entry in self.variants}
+        return frozenset(each.id for each in self.all_variants() if each.id not in given)
+
     def base_of(self, tune: Tune) -> Variant:
         return self._named(tune.base, {variant.name: variant for variant in self.all_variants()})
 

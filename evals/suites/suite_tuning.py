@@ -6,28 +6,31 @@ Owns that no query which is reported has a say. How weights are chosen is `evals
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.errors import InputError
-from core.fusion import Fusion
+from core.fusion import Fusion, LinearFusion, RrfFusion
 from core.store.progress import Listener, nobody
 from core.variant import Variant
 from evals.evaluation import Opened
 from evals.running.leg_rankings import Legs, leg_rankings
 from evals.splits import Split
+from evals.weights import simplex
 from evals.weights.arrays import Arrays
 from evals.weights.crossfit import normalised
 from evals.weights.places import cut_off
 from evals.weights.surface import Surface
 from evals.weights.sweep import swept
-from evals.weights.tuned import Procedure, Tuned
+from evals.weights.tuned import Deeper, Procedure, Tuned
 from evals.weights.tuning import classified, tune
+
+OFFERED = (RrfFusion(), LinearFusion())  # whose equal weights anybody has without tuning, whatever is swept
+DEEPER = 100  # candidates from each leg: at what depth the weights found are scored once more
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was looked for, over which queries."""
+    """What was looked for, over which queries. `deeper` asks what deeper legs would bring."""
 
     base: Variant
     metric: str
@@ -35,6 +38,13 @@ class Looked:
     fusions: tuple[Fusion, ...]
     per_kind: bool
     procedure: Procedure
+    deeper: bool = True
+
+    @property
+    def deepest(self) -> Variant:
+        """The base with the depth at which the weights found are scored once more; itself where it is as deep."""
+        short = any(self.base.depth_of(leg) < DEEPER for leg in self.base.legs)
+        return self.base.at_depth(DEEPER) if self.deeper and short else self.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +82,39 @@ def apart(ground: Opened, split: Split, reported: Split) -> tuple[Split, tuple[s
 
 async def looked_for(ground: Opened, split: Split, asked: Looked, progress: Listener = nobody) -> tuple[Tuned, Legs]:
     """Every fusion's surface over these queries, and the choice among them."""
+    # The deeper ones first: most legs' shallower results are the first of these, and need not be asked for then.
+    deep = await leg_rankings(ground, asked.deepest, split, progress) if asked.deepest != asked.base else None
     legs = await leg_rankings(ground, asked.base, split, progress)
-    surfaces = await asyncio.to_thread(surfaces_of, legs, split, asked)
+    surfaces, offered = await asyncio.to_thread(surfaces_of, legs, split, asked)
     kinds = classified(split) if asked.per_kind else None
-    return await asyncio.to_thread(lambda: tune(surfaces, asked.procedure, kinds=kinds)), legs
+    tuned = await asyncio.to_thread(lambda: tune(surfaces, asked.procedure, kinds=kinds, offered=offered))
+    if deep is not None:
+        tuned = replace(tuned, deeper=await asyncio.to_thread(_deeper, deep, split, asked, tuned))
+    return tuned, legs
 
 
-def surfaces_of(legs: Legs, split: Split, asked: Looked) -> Sequence[Surface]:
-    arrays = Arrays.of(legs.rankings)
+def _deeper(legs: Legs, split: Split, asked: Looked, tuned: Tuned) -> Deeper:
+    """The chosen point, scored once more with what deeper legs found."""
+    chosen = tuned.chosen
+    point = tuned.surfaces[chosen.surface].grid[[chosen.point]]
     cut, deepest = legs.cut.seen_by(asked.metric), cut_off(asked.metric)
-    return [
-        swept(arrays, split, fusion, steps=asked.steps, cut=cut, deepest=deepest).surface(asked.metric)
-        for fusion in asked.fusions
+    made = swept(legs.rankings, split, chosen.fusion, steps=asked.steps, cut=cut, deepest=deepest, points=point)
+    mean = float(made.surface(asked.metric).means[0])
+    depths = {name: asked.base.depth_of(leg) for name, leg in zip(asked.base.leg_names, asked.base.legs, strict=True)}
+    return Deeper(depths, DEEPER, mean, mean - tuned.in_sample)
+
+
+def surfaces_of(legs: Legs, split: Split, asked: Looked) -> tuple[list[Surface], list[Surface]]:
+    """Every fusion's surface; and of what else is on offer one point, for its equal weights."""
+    arrays, fusions = Arrays.of(legs.rankings), asked.fusions
+    others = [fusion for fusion in OFFERED if fusion not in fusions]
+    cut, deepest = legs.cut.seen_by(asked.metric), cut_off(asked.metric)
+    first = simplex.points(len(arrays.legs), asked.steps)[:1]
+    made = [
+        swept(arrays, split, fusion, steps=asked.steps, cut=cut, deepest=deepest, points=points).surface(asked.metric)
+        for fusion, points in [*((each, None) for each in fusions), *((each, first) for each in others)]
     ]
+    return made[: len(fusions)], made[len(fusions) :]
 
 
 async def tuned_variant(
@@ -99,7 +129,7 @@ async def tuned_variant(
 ) -> TunedVariant:
     """The base with the weights that this split's own queries ask for."""
     own, notes = apart(ground, split, reported)
-    found, legs = await looked_for(ground, own, asked, progress)
+    found, legs = await looked_for(ground, own, replace(asked, deeper=False), progress)
     notes = (*notes, *legs.notes)
     why = found.too_few or found.loss
     if why and not even_so:

@@ -6,7 +6,7 @@ Owns the words; `evals.weights.surface` and `evals.weights.tuned` own the figure
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,8 @@ def _sentences(tuned: Tuned, surface: Surface, band: NDArray[np.bool_]) -> list[
             f"With weights for each kind of query: {mean(tuned.kinds.held_out, surface):.3f} to be expected of new "
             f"queries, against {tuned.cross_fitted:.3f} with the same for all."
         )
+    if tuned.deeper is not None:
+        told.append(tuned.deeper.sentence)
     return told
 
 
@@ -135,6 +137,7 @@ def plain(tuned: Tuned) -> dict[str, Any]:
         "optimism": tuned.optimism,
         "too_few": tuned.too_few,
         "verdict": tuned.verdict,
+        "deeper": asdict(tuned.deeper) if tuned.deeper else None,
         "oracle": tuned.surfaces[tuned.chosen.surface].oracle().mean,
         "points": summary.points,
         "surfaces": [

@@ -80,9 +80,12 @@ def swept(
     steps: int = STEPS,
     cut: Cut = EVERYTHING,
     deepest: int | None = None,
+    points: Ints | None = None,
     cells: int = CELLS,
 ) -> Swept:
     """Queries without a relevant item are left out; one that a leg failed to answer counts with 0 at every point.
+
+    `points` are those of the simplex that are scored, each leg's share in whole steps; by default all.
 
     Places beyond `deepest` are not told apart, which saves time where no metric looks further. `cells` bounds the
     memory: so many scores are held at a time.
@@ -91,7 +94,7 @@ def swept(
     relevant = Relevant.of(split)
     _check(fusion, cut)
     _refuse_unasked(arrays, relevant)
-    grid = simplex.points(len(arrays.legs), steps)
+    grid = simplex.points(len(arrays.legs), steps) if points is None else points
     weights = np.vstack([grid / steps, np.ones(len(arrays.legs))])
     ranks = np.zeros((len(weights), len(relevant.items)), dtype=np.int32)
     sought = {query: (begin, end) for query, begin, end in relevant.rows()}

@@ -65,6 +65,25 @@ class Simple:
 
 
 @dataclass(frozen=True, slots=True)
+class Deeper:
+    """What the chosen weights score with each leg at `depth`, where legs fetch less (`depths`, by their names)."""
+
+    depths: Mapping[str, int]
+    depth: int
+    mean: float
+    gain: float
+
+    @property
+    def sentence(self) -> str:
+        fetched = sorted(set(self.depths.values()))
+        own = str(fetched[0]) if len(fetched) == 1 else f"{fetched[0]} to {fetched[-1]}"
+        return (
+            f"Legs are {own} deep. Deeper would bring {self.gain:+.3f}: with legs {self.depth} deep, the same weights "
+            f"score {self.mean:.3f} over these queries."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Gain:
     """What tuning gave on queries it had not seen, over the best of what takes no tuning. A true gain below
     `detectable` may be missed.
@@ -98,7 +117,7 @@ class Tuned:
     `folds` are what was chosen.
 
     `simple` is the best of equal weights and single legs; `untuned` its scores, chosen like the weights without the
-    queries that it is scored by.
+    queries that it is scored by. `deeper` is what deeper legs would bring; None where they are deep already.
     """
 
     surfaces: tuple[Surface, ...] = field(repr=False)
@@ -110,6 +129,7 @@ class Tuned:
     simple: Simple
     folds: tuple[Choice, ...] = field(repr=False)
     kinds: Kinds | None = None
+    deeper: Deeper | None = None
 
     @property
     def held_out(self) -> Floats:

@@ -36,11 +36,15 @@ def tune(
     procedure: Procedure = DEFAULTS,
     *,
     kinds: Mapping[str, str] | None = None,
+    offered: Sequence[Surface] = (),
 ) -> Tuned:
-    """The best of all surfaces' points, and what it is worth. With kinds by query id, weights for each kind as well."""
+    """The best of all surfaces' points, and what it is worth. With kinds by query id, weights for each kind as well.
+
+    `offered` are surfaces under other fusions, which are not tuned: their equal weights are to be beaten too.
+    """
     given = (surfaces,) if isinstance(surfaces, Surface) else tuple(surfaces)
     _check(given)
-    return _Tuner(given, procedure, kinds).tuned()
+    return _Tuner(given, procedure, kinds, tuple(offered)).tuned()
 
 
 def _check(surfaces: tuple[Surface, ...]) -> None:
@@ -62,9 +66,15 @@ def _check(surfaces: tuple[Surface, ...]) -> None:
 class _Tuner:
     """One tuning, in steps."""
 
-    def __init__(self, surfaces: tuple[Surface, ...], procedure: Procedure, kinds: Mapping[str, str] | None) -> None:
+    def __init__(
+        self,
+        surfaces: tuple[Surface, ...],
+        procedure: Procedure,
+        kinds: Mapping[str, str] | None,
+        offered: tuple[Surface, ...],
+    ) -> None:
         first = surfaces[0]
-        self.surfaces, self.procedure = surfaces, procedure
+        self.surfaces, self.procedure, self.offered = surfaces, procedure, offered
         self.size = len(first.grid)
         distance = simplex.from_centre(first.grid)
         self.options = crossfit.Options(
@@ -100,9 +110,10 @@ class _Tuner:
         """What one has without tuning: equal weights under each fusion, and each leg alone; of equals the first."""
         first = self.surfaces[0]
         corners = [int(np.flatnonzero(first.grid[:, leg] == first.steps)[0]) for leg in range(len(first.legs))]
-        names = [f"equal weights under {called(each.fusion)}" for each in self.surfaces]
+        mixes = (*self.surfaces, *self.offered)
+        names = [f"equal weights under {called(each.fusion)}" for each in mixes]
         names += [f"{leg} alone" for leg in first.legs]
-        values = [each.untuned for each in self.surfaces] + [first.values[corner] for corner in corners]
+        values = [each.untuned for each in mixes] + [first.values[corner] for corner in corners]
         return names, crossfit.Options(np.stack(values), np.arange(len(values)), first.weights)
 
     def _choice(self, option: int) -> Choice:

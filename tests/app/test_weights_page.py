@@ -58,7 +58,11 @@ def test_the_address_decides_point_query_metric_fusion_and_split(page):
 
 def test_three_legs_and_vectors_make_a_triangle(page):
     visit(page, collection="kettles", legs="vector,bm25,trigram")
-    assert len(handed(page, INSTRUMENT)["surface"]["means"]) == 231
+    given = handed(page, INSTRUMENT)
+    assert len(given["surface"]["means"]) == 253
+    assert given["weights"] == "7-7-7", "equal weights are exactly equal"
+    visit(page, collection="kettles", legs="vector,bm25,trigram", weights="10-6-4")
+    assert handed(page, INSTRUMENT)["weights"] == "11-6-4", "an address of before, in twentieths"
 
 
 def test_choosing_a_fusion_writes_it_to_the_address_and_asks_for_its_option(page):
@@ -69,6 +73,18 @@ def test_choosing_a_fusion_writes_it_to_the_address_and_asks_for_its_option(page
     assert not page.exception
     assert page.query_params["normalize"] == "zscore"
     assert "zscore" in " ".join(mark["says"] for mark in handed(page, INSTRUMENT)["surface"]["marks"])
+
+
+def test_the_depth_of_the_legs_stands_beside_k_with_what_deeper_would_bring_and_is_kept(page):
+    visit(page, **WORDS)
+    assert page.number_input(key="weights.depth").value == 30
+    assert "Legs are 30 deep. Deeper would bring +0.000: with legs 100 deep" in written(page)
+    page.number_input(key="weights.depth").set_value(120.0).run()
+    assert not page.exception
+    assert page.query_params["depth"] == "120"
+    assert "Deeper would bring" not in written(page)
+    next(button for button in page.button if button.label == "Copy as SQL").click().run()
+    assert page.code[0].value.count("LIMIT 120") == 2
 
 
 def test_other_legs_leave_the_point_behind(page):
@@ -98,6 +114,8 @@ def test_one_leg_is_not_weighed_and_the_page_says_so(page):
         ({"collection": "kettels"}, "Did you mean &#x27;kettles&#x27;?"),
         ({**WORDS, "metric": "nothing@10"}, "nothing"),
         ({**WORDS, "split": "nowhere"}, "nowhere"),
+        ({**WORDS, "depth": "30<b>"}, "The depth &#x27;30&lt;b&gt;&#x27; is no whole number."),
+        ({**WORDS, "depth": "99999"}, "depth: must be 10000 or less"),
         ({**WORDS, "legs": "bm25,<b>bold</b>"}, "&lt;b&gt;bold&lt;/b&gt;"),
         ({**WORDS, "variant": "../../etc/passwd"}, "hybrid-retriever"),
         ({"collection": "no vectors", "legs": "vector,bm25"}, "rankbook data embed"),

@@ -105,7 +105,7 @@ def test_score_wins_and_results_follow_while_the_pointer_is_down(weigh):
         assert len({str(each) for each in what}) > 1, "score, counts and list each changed before the release"
     assert "weights" not in said_in(page)
     page.mouse.up()
-    page.wait_for_url("**weights=0-20-0**")
+    page.wait_for_url("**weights=0-21-0**")
     after = (page.locator(".mean").inner_text(), counts(page), titles(page))
     assert after == seen[-1]
     page.reload()
@@ -115,7 +115,7 @@ def test_score_wins_and_results_follow_while_the_pointer_is_down(weigh):
 
 
 def test_a_list_of_results_says_grade_and_movement(weigh):
-    page = weigh(query="q1", weights="0-0-20", against="0-20-0")
+    page = weigh(query="q1", weights="0-0-21", against="0-21-0")
     expect(page.locator(".list .badge").filter(has_text="grade 3")).to_be_visible()
     moved = page.locator(".list .move.up, .list .move.down")
     assert moved.count() > 0
@@ -123,7 +123,7 @@ def test_a_list_of_results_says_grade_and_movement(weigh):
 
 
 def test_a_weight_drags_too_and_the_others_share_the_rest(weigh):
-    page = weigh(weights="10-4-6")
+    page = weigh(weights="11-4-6")
     slider = page.get_by_role("slider", name="Weight of BM25")
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
@@ -134,10 +134,10 @@ def test_a_weight_drags_too_and_the_others_share_the_rest(weigh):
     page.mouse.move(box["x"] + box["width"] - 1, middle, steps=4)
     expect(page.locator(".slider output")).to_have_text(["1.00", "0.00", "0.00"])
     page.mouse.move(box["x"] + 1, middle, steps=4)
-    expect(page.locator(".slider output")).to_have_text(["0.00", "0.40", "0.60"])
-    assert said_in(page)["weights"] == ["10-4-6"]
+    expect(page.locator(".slider output")).to_have_text(["0.00", "0.38", "0.62"])
+    assert said_in(page)["weights"] == ["11-4-6"]
     page.mouse.up()
-    page.wait_for_url("**weights=0-8-12**")
+    page.wait_for_url("**weights=0-8-13**")
 
 
 def test_arrows_move_the_point_and_it_says_where_it_is(weigh):
@@ -167,28 +167,28 @@ def test_the_way_back_leads_to_the_point_before(weigh):
 
 
 def test_a_query_that_moved_is_one_click_away(weigh):
-    page = weigh(query="q1", weights="0-0-20", against="0-20-0")
+    page = weigh(query="q1", weights="0-0-21", against="0-21-0")
     mover = page.locator(".mover").first
     text = mover.locator(".what").inner_text()
     mover.click()
     expect(page.locator(".asked")).to_have_text(text)
-    assert said_in(page)["weights"] == ["0-0-20"]
+    assert said_in(page)["weights"] == ["0-0-21"]
 
 
 def test_what_is_compared_with_is_in_the_address(weigh):
-    page = weigh(weights="0-0-20")
+    page = weigh(weights="0-0-21")
     page.get_by_label("than with").select_option("this point")
-    page.wait_for_url("**against=0-0-20**")
+    page.wait_for_url("**against=0-0-21**")
     assert counts(page) == ["0", "3", "0"]
 
 
 def test_four_legs_have_a_surface_of_any_two(weigh):
-    page = weigh(legs="bm25,fulltext,trigram,fuzzy", weights="4-2-2-2")
+    page = weigh(legs="bm25,fulltext,trigram,fuzzy", weights="6-2-2-2")
     expect(page.locator(".plot .leg")).to_have_text(["BM25", "Full text", "Trigram + Fuzzy"])
     page.get_by_label("Corner 2 of the surface").select_option("Fuzzy")
     expect(page.locator(".plot .leg")).to_have_text(["BM25", "Fuzzy", "Full text + Trigram"])
     page.mouse.click(*at(page, 0.5, 0.06))
-    page.wait_for_url("**weights=0-5-5-0**")
+    page.wait_for_url("**weights=0-6-6-0**")
 
 
 @pytest.fixture

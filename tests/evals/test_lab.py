@@ -229,6 +229,19 @@ def test_too_few_labels_give_no_weights_unless_they_are_asked_for_even_so(lab: L
     assert swept.variant(even_so=True).name == "unnamed, tuned"
 
 
+@pytest.mark.slow
+def test_a_sweep_at_a_depth_says_what_deeper_legs_would_bring_and_makes_a_variant_of_that_depth(lab: Lab) -> None:
+    swept = lab.sweep(["bm25", "vector"], split="test", metric="mrr@10", steps=2, procedure=LAX, depth=1)
+    made = swept.variant(even_so=True)
+    assert [leg.depth for leg in made.legs] == [1, 1]
+    cells = lab.evaluate([made, made.at_depth(100).but(name="deep")], metrics="mrr@10", split="test").cells("mrr@10")
+    deeper = swept.tuned.deeper
+    assert deeper is not None
+    assert (swept.tuned.in_sample, deeper.mean) == pytest.approx((cells[made.name].mean, cells["deep"].mean))
+    assert f"Legs are 1 deep. Deeper would bring {deeper.gain:+.3f}" in repr(swept)
+    assert lab.sweep(["bm25", "vector"], split="test", steps=2, procedure=LAX, depth=100).tuned.deeper is None
+
+
 def test_weights_chosen_on_what_is_reported_come_with_a_warning(lab: Lab) -> None:
     swept = lab.sweep(["bm25", "vector"], split="test", steps=2, procedure=LAX)
     assert "says nothing of others" in swept._repr_html_()

@@ -13,7 +13,8 @@ import pytest
 from core import bridge
 from core.errors import Cancelled, InputError, SpecError, UnknownName
 from core.resources import Resources
-from core.types import Query
+from core.types import Item, Query
+from core.variant import Variant
 from evals import exchange, query_sets
 from evals.evaluation import Wanted, evaluated, opened
 from evals.labels import Exclusion, Label
@@ -25,7 +26,9 @@ from evals.running.run_pairs import Where, compared, pair
 from evals.suites.gate import passed
 from evals.suites.suite import Suite
 from evals.suites.suite_run import planned, run_suite
+from evals.suites.suite_tuning import Looked, looked_for
 from evals.weights.summary import plain, summarised
+from evals.weights.tuned import Procedure
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
 
@@ -240,6 +243,32 @@ def test_a_tuned_variant_scores_what_its_surface_said(store, loaded, asked):
     wanted = Wanted(("ndcg@10",), rules=result.suite.judged_by)
     board, _ = bridge.run(evaluated(ground, [made.variant], ground.split("train"), wanted))
     assert board.cells("ndcg@10")["tuned"].mean == pytest.approx(made.tuned.in_sample, abs=1e-12)
+
+
+def test_a_surface_asks_deeper_where_a_roll_up_does(store):
+    """Forty chunks of one document stand before all others."""
+    loud = Item("loud", " ".join(f"The red button shines {n}." for n in range(40)))
+    others = [Item(f"q{n}", f"A red lamp {n}. Nothing else here.") for n in range(5)]
+    name = some_name()
+    make(store, name, [EMBEDDER], {"small": {"kind": "sentences", "max_tokens": 6}})
+    ingest(store, name, [loud, *others], [EMBEDDER])
+    queries = tuple(Query(f"red {at}", f"red button {at}") for at in range(4))
+    labels = tuple(Label(query.id, f"q{at}", 2, "test") for at, query in enumerate(queries))
+    bridge.run(query_sets.keep(store, name, Labelled(queries, labels)))
+    ground = bridge.run(opened(store, name, resources=RESOURCES))
+    legs = [{"kind": "bm25"}, {"kind": "fulltext", "mode": "any"}]
+    base = Variant.from_data(
+        {"name": "rolled", "chunks": "small", "top_k": 3, "overfetch": 1, "rollup": {}, "leg": legs}
+    )
+    split = ground.split("test")
+    looked = Looked(base, "recall@3", 4, (base.fusion,), False, Procedure())
+    tuned, _ = bridge.run(looked_for(ground, split, looked))
+    surface = tuned.surfaces[0]
+    mixes = [base.weighted(surface.leg_weights(at), name=f"at {at}") for at in range(1, 4)]
+    board, _ = bridge.run(evaluated(ground, mixes, split, Wanted(("recall@3",))))
+    told = [board.cells("recall@3")[each.name].mean for each in mixes]
+    assert told == pytest.approx(surface.means[1:4].tolist(), abs=1e-12)
+    assert max(told) > 0
 
 
 def test_too_few_labels_leave_the_tuned_variant_out_and_a_gate_on_it_in_error(store, loaded, asked):

@@ -368,6 +368,17 @@ def test_one_query_leaves_none_to_score_by():
         tune(surface(np.zeros((66, 1)), steps=10))
 
 
+def test_tuning_is_held_against_equal_weights_under_every_fusion_that_is_on_offer():
+    made = surface(hill((7, 2, 1), 60), steps=10)
+    better = replace(made, fusion=LinearFusion(), untuned=made.values.max(axis=0) + 0.01)
+    assert tune(made, QUICK).loss == ""
+    tuned = tune(made, QUICK, offered=[better])
+    assert tuned.simple.name == "equal weights under linear, minmax"
+    assert "Keep equal weights under linear, minmax." in tuned.verdict
+    with pytest.raises(SpecError, match="expected to lose"):
+        tuned.variant(BASE)
+
+
 def test_surfaces_of_other_queries_or_steps_are_not_chosen_among():
     with pytest.raises(SpecError, match="the same queries"):
         tune([surface(np.zeros((66, 3)), steps=10), surface(np.zeros((66, 4)), steps=10)])

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any
 
@@ -596,3 +597,24 @@ def test_a_leg_that_wants_every_word_is_asked_without_the_added_ones(ask):
     every, some = FulltextLeg(mode="web"), FulltextLeg(mode="any")
     for leg in (every, some):
         assert ask("red button", legs=(leg,), expand=synonyms).hits[0].item_id == "loud"
+
+
+class Cold(HashingEmbedder):
+    """Has to be loaded, as a model has that runs here."""
+
+    loaded = 0.0
+
+    async def warm_up(self) -> None:
+        await asyncio.sleep(0)
+        self.loaded = self.loaded or time.perf_counter()
+
+
+def test_loading_a_model_is_in_no_stage_s_time(store, view):
+    cold = Cold(256)
+    context = RequestContext(store, view, Resources(embedder=lambda _: cold))
+    bundle = bridge.run(search(context, "red button", Variant.of_leg(VectorLeg(), chunks="default")))
+    assert 0 < cold.loaded < bundle.trace.begun
+    untouched = Cold(256)
+    context = RequestContext(store, view, Resources(embedder=lambda _: untouched))
+    bridge.run(search(context, "red button", Variant.of_leg(Bm25Leg(), chunks="default")))
+    assert not untouched.loaded, "words need no model"

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from core import bridge
 from core.embedding import DEFAULT_MODEL, embedder
+from core.errors import SpecError
 from core.explain import explain
 from core.legs.trigram import TrigramLeg
 from core.legs.words import keywords_of
@@ -179,7 +179,7 @@ def test_a_threshold_on_the_vectors_own_similarity_is_an_option_beside_it(ask):
 
 
 def test_a_threshold_that_no_hit_can_reach_is_refused_or_warned_about(ask):
-    with pytest.raises(ValidationError):
+    with pytest.raises(SpecError, match="similarityThreshold: must be 1 or less"):
         Config.model_validate({"similarityThreshold": 1.1})
     found = ask("zebra", similarityThreshold=0.95)
     assert not found.hits

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -178,6 +179,45 @@ def test_the_endpoints_key_and_time_out_can_be_given_in_code(store, view):
     assert isinstance(variant.rerank, ApiReranker)
     assert variant.rerank.timeout == 7
     assert "of our own" not in variant.to_toml()
+
+
+class Backwards:
+    """Turns results round, the more so the longer they wait."""
+
+    def __init__(self, waits: float = 0.0) -> None:
+        self.waits, self.seen = waits, []
+
+    async def rerank(self, ctx, query, results, top_k):
+        self.seen.append((query, [each.chunk_id for each in results], top_k))
+        await asyncio.sleep(self.waits)
+        return [replace(each, score=place / 100) for place, each in enumerate(results, start=1)]
+
+
+def test_a_reranker_of_ones_own_takes_the_providers_place(store, view):
+    reranker = Backwards()
+    module = RagModule(store, Bm25Leg(), EMBEDDER, resources=Resources(environment={}), reranker=reranker)
+
+    def retrieve(**options):
+        return bridge.run(module.retrieve(view.name, QUERY, Config(top_k=2, **options)))
+
+    plain = retrieve(rerank=Rerank(enabled=False, top_k=4))
+    assert not reranker.seen
+    turned = retrieve(rerank=Rerank(top_k=4))
+    ((query, candidates, top_k),) = reranker.seen
+    assert (query, len(candidates), top_k) == (QUERY, 4, 2)
+    assert candidates[:2] == [each.chunk_id for each in plain]
+    assert [each.chunk_id for each in turned] == candidates[:1:-1]
+    assert [(each.score, each.rerank_score) for each in turned] == [(0.04, 0.04), (0.03, 0.03)]
+    assert len(retrieve()) == 2
+    assert len(reranker.seen[1][1]) == 2
+    assert bridge.run(module.retrieve(view.name, "", Config(mode="keyword"))) == []
+    assert len(reranker.seen) == 2
+
+
+def test_a_reranker_of_ones_own_is_stopped_by_the_deadline(store, view):
+    module = RagModule(store, Bm25Leg(), EMBEDDER, resources=Resources(environment={}), reranker=Backwards(600))
+    with pytest.raises(DeadlineExceeded):
+        bridge.run(module.retrieve(view.name, QUERY, deadline=0.5))
 
 
 def test_a_retrieval_is_stopped_by_its_token_and_by_its_deadline(module, view):

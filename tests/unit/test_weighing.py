@@ -177,7 +177,7 @@ def test_a_point_becomes_a_variant_with_its_weights_and_reads_back():
     assert Variant.from_toml(variant.to_toml()) == variant
 
 
-@given(st.builds(Asked, *[st.text(max_size=8).map(str.strip)] * 11))
+@given(st.builds(Asked, *[st.text(max_size=8).map(str.strip)] * 12))
 def test_a_selection_survives_the_address_bar(asked):
     assert Asked.of(asked.parameters()) == asked
 

@@ -113,6 +113,31 @@ def unpin(
     telling.done({"pin": name, "gone": True}, f"{name!r} is no baseline any more.", json=as_json)
 
 
+def aside(
+    run: Reference,
+    collection: Collection = None,
+    back: Annotated[bool, typer.Option("--back", help="Make it a candidate again.")] = False,
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """Set a run's set-up aside: verdicts over these queries look at it no more, and say how many were set aside.
+
+    \b
+    rankbook runs aside bm25 --collection handbook
+    rankbook runs aside bm25 --collection handbook --back
+    """
+    from core import bridge
+    from evals.running import candidates, run_store
+    from workbench.session import store
+
+    opened = store(telling.say)
+    found = bridge.run(run_store.load(opened, run, collection=collection))
+    bridge.run(candidates.set_aside(opened, found, back=back))
+    of = f"{found.name} over {found.subject.split!r} of {found.subject.collection!r}"
+    said = f"{of} is a candidate again." if back else f"{of} is set aside."
+    telling.done({"run": found.id, "set_aside": not back}, said, json=as_json)
+
+
 def prune(
     keep: Annotated[int, typer.Option(min=0, help="How many of the newest of each name to keep, per split.")] = 1,
     older_than: Annotated[int | None, typer.Option(min=0, help="Only runs that are older than this many days.")] = None,

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from evals.running.run_store import Summary
     from evals.runs import Run
 
-app = typer.Typer(no_args_is_help=True, help="Kept runs: list, show, diff, export, report, pin, prune, delete.")
+app = typer.Typer(no_args_is_help=True, help="Kept runs: list, show, diff, export, report, pin, aside, prune, delete.")
 
 app.command()(keeping.export)
 app.command()(keeping.report)
 app.command()(keeping.pin)
 app.command()(keeping.unpin)
+app.command()(keeping.aside)
 app.command()(keeping.prune)
 app.command()(keeping.delete)
 
@@ -58,13 +59,13 @@ def list_runs(
 
 
 def _row(run: Summary) -> tuple[object, ...]:
-    from workbench.behind.runs.shown import means
+    from workbench.behind.runs.shown import badge, means
 
     return (
         run.id[:SHOWN],
         f"{run.name}\n(deep)" if run.depth else run.name,
         f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
-        ",\n".join(f"{metric} {score:.3f}" for metric, score in means(run).items()),
+        ",\n".join(f"{metric} {score:.3f} {badge(run, metric)}".strip() for metric, score in means(run).items()),
         f"{run.latency.p95:.1f}" if run.latency else "-",
         run.queries,
         run.failed,
@@ -115,7 +116,7 @@ def show(
     """
     from core import bridge
     from evals.running import run_store
-    from workbench.behind.runs.shown import means, subject
+    from workbench.behind.runs.shown import badge, means, subject
     from workbench.session import store
 
     opened = store(telling.say)
@@ -132,7 +133,7 @@ def show(
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
-        **{metric: f"{score:.4f}" for metric, score in means(summary).items()},
+        **{each: f"{score:.4f} {badge(summary, each)}".strip() for each, score in means(summary).items()},
     }
     telling.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))
     _show_whole(whole)

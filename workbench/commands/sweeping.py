@@ -32,6 +32,10 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     queries: meant.Queries = "default",
     metric: Annotated[str, typer.Option("--metric", "-m", help="The metric to tune for.")] = "ndcg@10",
     steps: Annotated[int, typer.Option(min=2, max=100, help="Into how many parts the weights' sum is cut.")] = 20,
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, max=10_000, help="Candidates that each leg fetches; kept with the weights."),
+    ] = None,
     fusion: Annotated[
         list[str] | None,
         typer.Option(help="METHOD[,option=value...]; several to choose among. By default rrf and linear."),
@@ -56,6 +60,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     \b
     rankbook sweep handbook vector bm25
     rankbook sweep handbook hybrid-retriever --metric mrr@10 --report-split test
+    rankbook sweep handbook vector bm25 --depth 100
     rankbook sweep handbook vector bm25 trigram --split train --steps 10 --fusion rrf,k=10 --save tuned.toml
     """
     from core import bridge
@@ -74,6 +79,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     with telling.waiting(f"Opening {collection} ...", quiet=as_json):
         ground = bridge.run(opened(store(telling.say), collection, queries))
     base = meant.base(ground.view, legs, chunks, model)
+    base = base if depth is None else base.at_depth(depth)
     split = split or tuning_split(ground.labelled)
     part, notes = ground.split(split), tuple[str, ...]()
     if report_split is not None:

@@ -16,7 +16,7 @@ from workbench.ui import cards, errors, state
 IN_WORDS = {3: "three", 4: "four", 5: "five"}
 BEAT = 0.25  # seconds between two looks at a search under way
 SKELETON = '<div class="rb-skeleton" role="status" aria-label="Searching"><i></i><i></i><i></i></div>'
-COUNTED = "Time to recall the candidates, the query&#39;s embedding included"
+COUNTED = "Time to recall the candidates while the other columns were asked too, the query&#39;s embedding included"
 
 
 class Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 from functools import partial
 from typing import get_args
@@ -29,6 +30,8 @@ from workbench.ui.weights.instrument import Controls, Stand
 
 DEMO, FIRST_LEGS = "handbook", "vector,bm25"
 OFFERED_LEGS = ["vector", "bm25", "fulltext", "trigram", "fuzzy"]
+DEEPEST = 10_000.0
+DEPTH_HELP = "How many candidates each leg fetches. What is kept has this depth; 0 is the variant's own."
 BEAT = 0.25  # seconds between two looks at work under way
 TAGLINE = '<p class="rb-tagline">How much should each leg count? Drag, and every labelled query answers.</p>'
 NAME = "weights"  # begins the keys of all widgets here
@@ -47,9 +50,12 @@ def render(store: Store) -> None:
         asked = replace(asked, split=asked.split or evaluation.tuning_split(ground.labelled))
         base = weights_asked.base_of(asked, ground.view.finest)
         _how(asked, ground, base)
+        deeper = st.empty()
     key = ("weights", mark, base.id, *asked.surface)
     found = _waited(key, ground, asked)
     if found is not None:
+        if found.tuned.deeper is not None:
+            deeper.html(f'<p class="rb-summary">{html.escape(found.tuned.deeper.sentence)}</p>')
         use = partial(weights_use.draw, NAME, store, asked)
         weights_bench.draw(Bench(NAME, key, ground, found, _stand, go, use))
 
@@ -103,7 +109,7 @@ def _what(store: Store, asked: Asked, names: list[str]) -> None:
 
 
 def _how(asked: Asked, ground: Opened, base: Variant) -> None:
-    row = st.columns(4, vertical_alignment="bottom")
+    row = st.columns(5, vertical_alignment="bottom")
     with row[0]:
         metrics = list(dict.fromkeys([*weights_asked.METRICS, asked.metric]))
         controls.chooser("Metric", "metric", metrics, asked.metric)
@@ -116,6 +122,9 @@ def _how(asked: Asked, ground: Opened, base: Variant) -> None:
         elif how := getattr(base.fusion, "normalize", None):
             controls.chooser("Normalisation", "normalize", list(get_args(Normalisation)), how)
     with row[3]:
+        depth = weights_asked.depth_of(base)
+        controls.number("Depth of each leg", "depth", float(depth), DEEPEST, 10.0, help=DEPTH_HELP)
+    with row[4]:
         controls.chooser("Labelled queries", "split", [*ground.labelled.splits, "all"], asked.split)
 
 

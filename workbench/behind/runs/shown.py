@@ -23,7 +23,7 @@ from evals.running import run_store
 from evals.running.run_diff import differences, flat
 from evals.running.run_pairs import Pair, Where, compared, pair
 from evals.running.run_store import SHOWN, Summary
-from evals.runs import Run, Subject, unlike
+from evals.runs import Run, Subject, looks_beyond, unlike
 from evals.splits import Split
 from evals.statistics.verdicts import Finding
 from workbench.book.cells import compare_charts
@@ -127,6 +127,11 @@ def interval(cell: Cell) -> str:
 def means(run: Summary) -> dict[str, float]:
     """Beside them stand intervals and the scores by query, under names with a blank."""
     return {name: value for name, value in run.scores.items() if " " not in name and isinstance(value, int | float)}
+
+
+def badge(run: Summary, metric: str) -> str:
+    """What is said beside a score in a list: that it is not one of what ships."""
+    return "deep" if run.depth else "beyond" if looks_beyond(run.variant, metric) else ""
 
 
 def subject(of: Subject) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core import bridge
-from core.embedding import embedder, is_served
+from core.embedding import embedder, is_served, warm_up
 from core.legs import Leg, legs
 from core.legs.words import keywords_of
 from core.retriever import RequestContext, search
@@ -143,4 +143,4 @@ def warm(model: str) -> futures.Future[object]:
 async def _load(model: str) -> None:
     if is_served(model):
         return  # it is loaded elsewhere, and asking costs somebody money
-    await embedder(model).embed(["warm up"], "query")
+    await warm_up(embedder(model))

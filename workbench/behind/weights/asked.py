@@ -42,7 +42,8 @@ from workbench.behind import sending
 from workbench.behind.addressed import Addressed
 from workbench.behind.sending import Sends
 
-STEPS = {2: 20, 3: 20, 4: 10}  # four legs in twentieths are 1,771 points: more than anybody can look at
+STEPS = {2: 20, 3: 21, 4: 12}  # so that equal weights are a point; with four legs no more than anybody can look at
+FORMER_STEPS = {3: 20, 4: 10}  # of addresses that were handed round before
 METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "map@10", "precision@10", "hit_rate@10")
 
 
@@ -62,6 +63,7 @@ class Asked(Addressed):
     fusion: str = ""
     k: str = ""
     normalize: str = ""
+    depth: str = ""
     split: str = ""
     weights: str = ""
     against: str = ""
@@ -134,7 +136,21 @@ def base_of(asked: Asked, chunks: str) -> Variant:
         if unknown := [name for name in names if name not in legs]:
             raise UnknownName("leg", unknown[0], legs)
         base = lab_steps.hybrid(names, chunks)
-    return base.but(fusion=_fusion(asked, base.fusion))
+    return _at_depth(asked, base.but(fusion=_fusion(asked, base.fusion)))
+
+
+def _at_depth(asked: Asked, base: Variant) -> Variant:
+    """With every leg fetching what the address says; 0 and nothing leave the variant's own depths."""
+    if not asked.depth.strip("0"):
+        return base
+    if not asked.depth.isdecimal():
+        raise SpecError(f"The depth {asked.depth!r:.40} is no whole number. Give one from 1 to 10000.")
+    return base.at_depth(int(asked.depth[:9]))
+
+
+def depth_of(base: Variant) -> int:
+    """How many candidates its legs fetch, the deepest of them."""
+    return max(base.depth_of(leg) for leg in base.legs)
 
 
 def _counting(variant: Variant) -> Variant:
@@ -199,8 +215,11 @@ class Weighed:
             found = tuple(int(part) for part in text.split("-"))
         except ValueError:
             return None
-        fits = len(found) == len(self.surface.legs) and sum(found) == self.surface.steps and min(found) >= 0
-        return found if fits else None
+        if len(found) != len(self.surface.legs) or min(found) < 0:
+            return None
+        if sum(found) == FORMER_STEPS.get(len(found)) != self.surface.steps:
+            return nearest(found, self.surface.steps)
+        return found if sum(found) == self.surface.steps else None
 
 
 async def weighed(
@@ -226,8 +245,9 @@ async def looked_over(
     """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
-    if sends := await sending.announced_legs(ground, looked.base, split, allowed=allowed):
-        return sends
+    for asking in dict.fromkeys((looked.base, looked.deepest)):
+        if sends := await sending.announced_legs(ground, asking, split, allowed=allowed):
+            return sends
     tuned, found = await suite_tuning.looked_for(ground.until(token), split, looked, listener)
     made = Weighed(looked.base, split, found, await asyncio.to_thread(Arrays.of, found.rankings), tuned)
     await asyncio.to_thread(lambda: made.summary)

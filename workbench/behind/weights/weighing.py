@@ -21,7 +21,8 @@ from core.legs import legs
 from evals.evaluation import Opened
 from evals.judging import judgements as judging
 from evals.metric_names import Metric
-from evals.statistics import bootstrap, significance
+from evals.statistics import significance
+from evals.statistics.mean_intervals import mean_intervals
 from evals.weights import summary as sweep_summary
 from evals.weights.orders import table
 from workbench.behind.weights.asked import Weighed
@@ -67,7 +68,8 @@ def surface_given(found: Weighed) -> Plain:
 def _interval(found: Weighed) -> tuple[Any, Any]:
     """Of the mean at each point, over the queries."""
     surface, how = found.surface, found.tuned.procedure
-    return bootstrap.intervals(surface.values, surface.weights, samples=how.samples, level=how.level, seed=how.seed)
+    options: Plain = {"level": how.level, "samples": how.samples, "seed": how.seed}
+    return mean_intervals(surface.values, surface.weights, most=Metric.parse(surface.metric).most, **options)
 
 
 def _coded(values: NDArray[np.float64], untuned: NDArray[np.float64]) -> tuple[Any, Any, Any]:

@@ -44,6 +44,9 @@ class FusionCell(CellSpec):
     looked_on: str = Field("train", min_length=1, description="The labelled queries by which weights are looked for.")
     metric: str = Field(DEFAULT_METRIC, description="What is to be best.")
     steps: int = Field(20, ge=2, le=100, description="Into how many parts the weights' sum is cut.")
+    depth: int | None = Field(
+        None, ge=1, le=10_000, description="How many candidates each leg fetches; by default as the variant has it."
+    )
     fusions: tuple[Annotated[Fusion, FUSIONS], ...] = Field(
         (RrfFusion(), LinearFusion()), min_length=1, description="Among which fusions the choice is made."
     )
@@ -115,9 +118,9 @@ class FusionCell(CellSpec):
 
     def base(self, context: CellContext, ground: Opened) -> Variant:
         """The variant whose legs get weights."""
-        if len(self.legs) == 1:
-            return context.variant(self.legs[0], ground)
-        return lab_steps.hybrid(self.legs, ground.view.finest)
+        one = len(self.legs) == 1
+        made = context.variant(self.legs[0], ground) if one else lab_steps.hybrid(self.legs, ground.view.finest)
+        return made if self.depth is None else made.at_depth(self.depth)
 
     async def _confirmed(self, context: CellContext, base: Variant, made: Variant) -> list[Block]:
         """The weights on queries that had no say in them."""
@@ -149,6 +152,7 @@ class FusionCell(CellSpec):
             fusions=_fusions(self.fusions),
             steps=repr(self.steps),
             per_kind="True" if self.per_kind else None,
+            depth=literal(self.depth),
             procedure=procedure,
         )
         if not self.confirm:

@@ -78,7 +78,7 @@ def coloured(look: Look, block: Figure) -> Figure:
 
 
 def kinds(look: Look) -> Grid | None:
-    """The difference over the queries of each kind, corrected for the others."""
+    """The difference over the queries of each kind, all of them looked at together."""
     groups = sorted(look.values["groups"], key=lambda each: (-(each["finding"]["mean"] or 0.0), each["name"]))
     if len(groups) < 2:
         return None
@@ -86,11 +86,11 @@ def kinds(look: Look) -> Grid | None:
         Cell("kind" if groups[0]["by"] == "kind" else "tag"),
         Cell("queries"),
         Cell("difference", hint=f"{look.system} minus {look.baseline}, {look.values['metric']}"),
-        Cell("interval", hint=f"{look.values['level']:.0%} bootstrap interval of the difference"),
+        Cell("interval", hint=f"{look.values['level']:.0%} interval of the difference, all kinds looked at together"),
         Cell("won"),
         Cell("equal"),
         Cell("lost"),
-        Cell("verdict", hint="Corrected for all the other kinds"),
+        Cell("verdict", hint="By the interval: all kinds looked at together"),
     ]
     return Grid(
         f"By {groups[0]['by']}",

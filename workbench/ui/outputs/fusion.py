@@ -31,7 +31,7 @@ from workbench.ui.weights import bench as weights_bench
 from workbench.ui.weights.bench import Bench
 from workbench.ui.weights.instrument import Controls, Stand
 
-FINEST: Final = {2: 100, 3: 30, 4: 10}  # parts of the weights' sum: more points than that nobody can look at
+FINEST: Final = {2: 100, 3: 30, 4: 12}  # parts of the weights' sum: more points than that nobody can look at
 NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and its weights can be dragged again."
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from evals.running.run_store import SHOWN, Summary
 from workbench.behind.runs import asked as runs_asked
+from workbench.behind.runs import shown as runs_shown
 from workbench.behind.runs.asked import PAGE, Asked
 from workbench.ui import address, textgrid
 from workbench.ui.textgrid import Column, Filter, Line
@@ -105,7 +106,8 @@ def _score(run: Summary, metric: str) -> str:
     mean, interval = run.scores.get(metric), run.scores.get(f"{metric} interval")
     if not isinstance(mean, int | float):
         return ""
+    told = runs_shown.badge(run, metric)
     match interval:
         case [int() | float() as low, int() | float() as high]:
-            return f"{mean:.3f} [{low:.2f}, {high:.2f}]"
-    return f"{mean:.3f}"
+            return f"{mean:.3f} [{low:.2f}, {high:.2f}] {told}".strip()
+    return f"{mean:.3f} {told}".strip()

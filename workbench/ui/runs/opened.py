@@ -14,7 +14,7 @@ from core import bridge
 from core.errors import RankbookError
 from core.store.engine import Store
 from evals import exchange
-from evals.running import run_store
+from evals.running import candidates, run_store
 from evals.running.run_store import SHOWN, Summary
 from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
@@ -62,6 +62,8 @@ def _actions(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) 
         if may.edit(store):
             with st.popover("Pin", icon=":material/keep:"):
                 _pin(store, run, runs)
+            if not run.depth:
+                _aside(store, run)
         with st.popover("Download", icon=":material/download:"):
             _downloads(store, run, asked)
         if may.edit(store):
@@ -86,6 +88,21 @@ def _pin(store: Store, run: Summary, runs: Sequence[Summary]) -> None:
         unpin: Callable[[], None] = lambda name=name: bridge.run(run_store.unpin(store, name))  # type: ignore[misc]  # noqa: E731
         st.html(f'<p class="rb-summary">It is <b>{html.escape(name)}</b>.</p>')
         st.button("Unpin", key=f"{key}.un.{at}", on_click=_done, args=(unpin,))
+
+
+def _aside(store: Store, run: Summary) -> None:
+    """Out of what verdicts over these queries are made with in view, or back into it."""
+    out = bridge.run(candidates.is_aside(store, run))
+    label, icon = ("Make it a candidate", "undo") if out else ("Set aside", "do_not_disturb_on")
+    move: Callable[[], None] = lambda: bridge.run(candidates.set_aside(store, run, back=out))  # noqa: E731
+    st.button(
+        label,
+        icon=f":material/{icon}:",
+        key=f"runs.aside.{run.id}",
+        help="Verdicts over the same queries are made with all candidates in view. They say how many were set aside.",
+        on_click=_done,
+        args=(move,),
+    )
 
 
 def _downloads(store: Store, run: Summary, asked: Asked) -> None:

@@ -46,8 +46,8 @@ class Bench:
         """Where one stands, and at which query one looks, where the address does not say."""
         said, found = self.stand(), self.found
         point = found.point(said.weights) or found.current
-        against = said.against if found.point(said.against) else ""
-        return Stand("-".join(map(str, point)), against, said.query or found.liveliest)
+        against = found.point(said.against) or ()
+        return Stand("-".join(map(str, point)), "-".join(map(str, against)), said.query or found.liveliest)
 
     @property
     def digest(self) -> str:

@@ -117,10 +117,12 @@ class Controls:
         followed = self._followed(key, field)
         st.multiselect(label, options, known, format_func=leg_label, key=key, max_selections=most, on_change=followed)
 
-    def number(self, label: str, field: str, chosen: float, **look: Any) -> None:
+    def number(
+        self, label: str, field: str, chosen: float, most: float = 1000.0, step: float = 5.0, **look: Any
+    ) -> None:
         key = put(f"{self.name}.{field}", chosen)
         followed = self._followed(key, field)
-        st.number_input(label, 0.0, 1000.0, chosen, 5.0, format="%g", key=key, on_change=followed, **look)
+        st.number_input(label, 0.0, most, chosen, step, format="%g", key=key, on_change=followed, **look)
 
     def _followed(self, key: str, field: str) -> Callable[[], None]:
         def follow() -> None:

@@ -1,0 +1,127 @@
+"""The set-ups of a place that are candidates: what a difference of any of them is looked at together with.
+
+A place is a collection as it stands, its queries with their labels, and a split. Candidates are all set-ups that were
+scored there as they ship, each by its newest run. A cell of a suite's grid is none until somebody evaluates it by
+itself. A set-up can be set aside, and how many were, after their scores were seen, is counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from core.store.engine import Store
+from core.variant import Variant
+from evals.running.run_store import Summary
+from evals.runs import Candidate, Place, Run, Subject
+from evals.store import SetUp, StoredRun
+
+Evaluated = Run | Summary
+
+CHOSEN, CELL, ASIDE = "chosen", "cell", "aside"
+DIGITS = 32  # of a row's key
+
+
+def set_up_of(variant: Variant | None, name: str) -> str:
+    """What tells set-ups apart: what a variant does, whatever its name; of another engine's run its name."""
+    return variant.id if variant is not None else f"run {name}"
+
+
+async def enter(store: Store, runs: Iterable[Run], cells: Collection[str] = ()) -> None:
+    """These were evaluated. Variants whose ids are among `cells` came of a suite's grid, all others were chosen."""
+    rows = {
+        (variant := run.variant).id: _row(run.subject, variant.id, CELL if variant.id in cells else CHOSEN)
+        for run in runs
+        if run.variant is not None and not run.depth
+    }
+    if not rows or not store.keeps:
+        return
+    statement = insert(SetUp)
+    chosen = statement.excluded.status == CHOSEN
+    taken = statement.on_conflict_do_update(
+        index_elements=["key"], set_={"status": CHOSEN}, where=chosen & (SetUp.status == CELL)
+    )
+    async with store.begin() as connection:
+        await connection.execute(taken, list(rows.values()))
+
+
+async def set_aside(store: Store, run: Evaluated, *, back: bool = False) -> None:
+    """The run's set-up is no candidate over these queries any more, or is one again."""
+    set_up = set_up_of(run.variant, run.name)
+    async with store.begin() as connection:
+        if back:
+            there = (*_over(run.subject), SetUp.set_up == set_up)
+            await connection.execute(delete(SetUp).where(*there, SetUp.status == ASIDE))
+            return
+        scores = await connection.scalar(select(StoredRun.scores).where(StoredRun.id == run.id))
+        row = _row(run.subject, set_up, ASIDE) | {"seen": bool(scores)}
+        statement = insert(SetUp).values(row)
+        changed = {"status": ASIDE, "seen": statement.excluded.seen, "changed_at": func.now()}
+        await connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=changed))
+
+
+async def is_aside(store: Store, run: Evaluated) -> bool:
+    """Whether the run's set-up is set aside."""
+    there = (*_over(run.subject), SetUp.set_up == set_up_of(run.variant, run.name), SetUp.status == ASIDE)
+    async with store.begin(read_only=True) as connection:
+        return await connection.scalar(select(SetUp.key).where(*there).limit(1)) is not None
+
+
+async def place_of(store: Store, runs: Sequence[Run], metrics: Sequence[str]) -> Place:
+    """What there is beside these runs, which stand in a table: the scores of all other candidates by each metric."""
+    subject = runs[0].subject
+    there = {set_up_of(run.variant, run.name) for run in runs}
+    async with store.begin(read_only=True) as connection:
+        known = {row.set_up: row for row in await connection.execute(select(SetUp).where(*_over(subject)))}
+        kept = list(await connection.execute(_kept(subject, metrics)))
+    newest: dict[str, Any] = {}
+    for row in kept:
+        variant = None if row.variant is None else Variant.from_data({**row.variant, "name": row.name})
+        newest.setdefault(set_up_of(variant, row.name), (row, variant))
+    gone = [known[each] for each in newest if each in known and known[each].status == ASIDE and each not in there]
+    others = tuple(
+        Candidate(row.name, variant, dict(zip(metrics, row[3:], strict=True)))
+        for set_up, (row, variant) in newest.items()
+        if set_up not in there and (set_up not in known or known[set_up].status == CHOSEN)
+    )
+    cells = frozenset(set_up for set_up, row in known.items() if row.status == CELL)
+    return Place(others, cells, len(gone), sum(row.seen for row in gone))
+
+
+def _kept(subject: Subject, metrics: Sequence[str]) -> Any:
+    """Runs of what ships over the very same, the newest first, with their scores by query."""
+    scores = (StoredRun.scores[f"{metric} by query"].label(f"scores {at}") for at, metric in enumerate(metrics))
+    return (
+        select(StoredRun.id, StoredRun.name, StoredRun.variant, *scores)
+        .where(
+            StoredRun.collection == subject.collection,
+            StoredRun.collection_version == subject.version,
+            StoredRun.content == subject.content,
+            StoredRun.query_set == subject.query_set,
+            StoredRun.query_set_digest == subject.digest,
+            StoredRun.split == subject.split,
+            StoredRun.depth == 0,
+        )
+        .order_by(StoredRun.used_at.desc(), StoredRun.id)
+    )
+
+
+def _over(subject: Subject) -> tuple[ColumnElement[bool], ...]:
+    """A set-up stays chosen, a cell, or set aside when documents or labels change."""
+    return (
+        SetUp.collection == subject.collection,
+        SetUp.query_set == subject.query_set,
+        SetUp.split == subject.split,
+    )
+
+
+def _row(subject: Subject, set_up: str, status: str) -> dict[str, Any]:
+    place = (subject.collection, subject.query_set, subject.split, set_up)
+    key = hashlib.blake2b(json.dumps(place).encode(), digest_size=DIGITS // 2).hexdigest()
+    names = ("collection", "query_set", "split", "set_up")
+    return {"key": key, **dict(zip(names, place, strict=True)), "status": status, "seen": False}

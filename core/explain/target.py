@@ -66,7 +66,8 @@ async def _row(context: RequestContext, document: str) -> Row[Any] | None:
         return None
     rows = level(context.store, context.view, ITEMS).described([document])
     async with context.store.begin(context.view.namespace, read_only=True) as connection:
-        return (await connection.execute(rows)).first()
+        found: Row[Any] | None = (await connection.execute(rows)).first()
+        return found
 
 
 def _units(item: WholeItem, chunk_set: ChunkSet | None) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from tests.app.test_collections_page import LIST, button, nothing_left_under_way
 from tests.app.test_search_page import handed, visit, written
 from workbench.behind.collections import attaching, theirs
 from workbench.behind.collections.attaching import Wanted
+from workbench.ui.collections import attach as attach_form
 
 COLUMNS = "nr int PRIMARY KEY, heading text, answer text, product text, emb vector(16), extra jsonb"
 
@@ -177,9 +178,9 @@ def test_what_stands_aside_is_told_to_be_behind_its_table_checked_and_refreshed(
 
 @pytest.mark.parametrize(("parent", "kept"), [("product", "product"), ("extra.source", ("extra", "source"))])
 def test_rows_may_be_parts_of_documents_by_a_column_or_a_path_that_is_typed(page, store, faq, name, parent, kept):
+    page.session_state[attach_form._key(Wanted("", faq), "parent")] = parent  # as typed: no option says it
     visit(page, add="attach", table=faq)
     pick(page, "Vector column", "")
-    next(each for each in page.selectbox if each.label == "Document of a row").set_value(parent).run()
     next(each for each in page.text_input if each.label == "Name").input(name).run()
     press(page, "Attach")
     waited(page, store, "attach", name)

@@ -231,6 +231,22 @@ def test_labels_of_documents_score_under_roll_up_and_a_cap_and_without_either(st
         assert [key for key, _ in found(store, view, each)] == list(kept[each.name].ids)
 
 
+@pytest.mark.slow
+def test_a_run_from_elsewhere_is_scored_by_documents_and_says_which_are_not_there(store, attach, tmp_path):
+    view = attach(**MAPPINGS["a column"])
+    bridge.run(library.label(store, view, LABELLED))
+    file = tmp_path / "theirs.run"
+    file.write_text("q1 Q0 novel 1 9 t\nq1 Q0 atlas 2 8 t\nq1 Q0 r1 3 7 t\nq2 Q0 atlas 1 1 t\n")
+    ground = bridge.run(evaluation.opened(store, view.name, resources=RESOURCES))
+    board, (read,) = bridge.run(
+        evaluation.evaluated(ground, [], ground.split("test"), Wanted(("mrr@5",)), files=[file])
+    )
+    assert board.of("theirs", "mrr@5") == {"q1": 0.5, "q2": 1.0}
+    assert read.unknown == ("novel", "r1")
+    (said,) = [each.message for each in board.warnings if "documents are not in" in each.message]
+    assert f"2 of its 3 documents are not in '{view.name}': 'novel', 'r1'." in said
+
+
 def test_whatever_speaks_of_documents_reads_them_whole(store, attach, mapping, tmp_path):
     view = attach(**MAPPINGS[mapping])
     (fables,) = named(mapping, ["fables"])

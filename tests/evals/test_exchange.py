@@ -82,7 +82,8 @@ IDS = st.text("abAB019.-\u00e9\u4e2d\U0001f600", min_size=1, max_size=3)
     st.dictionaries(IDS, st.integers(0, 3), min_size=1, max_size=6),
 )
 def test_a_run_with_ties_and_without_ranks_scores_as_trec_eval_scores_it(scored, grades):
-    rankings = exchange.from_dict({"q": scored}, tied := [])
+    tied: list[str] = []
+    rankings = exchange.from_dict({"q": scored}, tied)
     assert tied == (["q"] if len(set(scored.values())) < len(scored) else [])
     if not any(grades.values()):
         return

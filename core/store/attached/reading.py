@@ -112,9 +112,10 @@ class Theirs:
     @property
     def _parentless(self) -> ColumnElement[bool]:
         """Rows that name no document. Where a node has none, LlamaIndex writes the word None into its JSON."""
-        nothing = ("", "None") if isinstance(self.mapping.parent, tuple) else ("",)
-        parent = self._parent
-        return or_(parent.is_(None), *(parent == literal_column(f"'{each}'", Text) for each in nothing))  # type: ignore[union-attr]
+        parent = func.coalesce(self._parent, literal_column("''", Text))
+        if isinstance(self.mapping.parent, tuple):
+            return parent.in_([literal_column("''", Text), literal_column("'None'", Text)])
+        return parent == literal_column("''", Text)
 
     @property
     def document(self) -> ColumnElement[str]:

@@ -136,18 +136,17 @@ def compared(attachment: Attachment) -> Select[Any]:
     new, gone = Item.key.is_(None), now.c.id.is_(None)
     unknown = and_(Item.digest == b"", ~new, ~gone)
     changed = and_(Item.digest != now.c.digest, Item.digest != b"", ~new, ~gone)
-    return (
+    kinds = {"new": new, "changed": changed, "gone": gone, "unknown": unknown}
+    differing: Select[Any] = (
         select(
             func.coalesce(now.c.id, Item.id).label("id"),
             Item.key.label("key"),
-            *(
-                each.label(name)
-                for name, each in (("new", new), ("changed", changed), ("gone", gone), ("unknown", unknown))
-            ),
+            *(each.label(name) for name, each in kinds.items()),
         )
         .select_from(now.join(Item, Item.id == now.c.id, full=True))
-        .where(or_(new, gone, changed, unknown))
+        .where(or_(*kinds.values()))
     )
+    return differing
 
 
 async def difference(store: Store, namespace: str, attachment: Attachment) -> Difference:
@@ -156,6 +155,7 @@ async def difference(store: Store, namespace: str, attachment: Attachment) -> Di
     counted = (func.count().filter(rows.c[name]) for name in ("new", "changed", "gone", "unknown"))
     try:
         async with store.begin(namespace, read_only=True) as connection:
-            return Difference(*(await connection.execute(select(*counted).select_from(rows))).one())
+            new, changed, gone, unknown = (await connection.execute(select(*counted).select_from(rows))).one()
+            return Difference(new, changed, gone, unknown)
     except DBAPIError as error:
         raise unreadable(attachment.table, error) from error

@@ -178,6 +178,8 @@ VIEWS = {
     "view": "CREATE VIEW public.{seen} AS SELECT upper.* FROM (SELECT * FROM public.{table}) AS upper",
     "materialized view": "CREATE MATERIALIZED VIEW public.{seen} AS SELECT * FROM public.{table}",
     "table": "CREATE TABLE public.{seen} AS SELECT * FROM public.{table}",
+    "table with heirs": "CREATE TABLE public.{seen} AS SELECT * FROM public.{table};"
+    " CREATE TABLE public.{seen}_b () INHERITS (public.{seen})",
     "partitioned table": "CREATE TABLE public.{seen} (id int, heading text, body text, kind text)"
     " PARTITION BY LIST (kind); CREATE TABLE public.{seen}_a PARTITION OF public.{seen} FOR VALUES IN ('a')",
 }
@@ -185,6 +187,7 @@ CHANGES = {
     "view": ("INSERT INTO public.{table} VALUES (9, 't', 'dog', 'a')", "rows inserted 1"),
     "materialized view": ("REFRESH MATERIALIZED VIEW public.{seen}", "rows inserted 3"),
     "table": ("TRUNCATE public.{seen}", "emptied, refreshed or rewritten"),
+    "table with heirs": ("INSERT INTO public.{seen}_b VALUES (9, 't', 'dog', 'a')", "rows inserted 1"),
     "partitioned table": ("INSERT INTO public.{seen} VALUES (9, 't', 'dog', 'a')", "rows inserted 1"),
 }
 
@@ -194,7 +197,7 @@ def test_writes_are_noticed_through_whatever_is_attached(server, store, write, t
     seen = server.unique("seen")
     names = {"seen": seen, "table": table}
     write(*VIEWS[kind].format(**names).split("; "))
-    server.drop_later(kind.replace("partitioned ", "").upper(), "public", seen)
+    server.drop_later(kind.replace("partitioned ", "").partition(" with")[0].upper(), "public", seen)
     view = bridge.run(attached.build_aside(store, attach(AttachedTable(table=seen, id="id", text="body"))))
     assert notes(store, view, "bm25") == ()
     change, says = CHANGES[kind]

@@ -89,7 +89,7 @@ async def _exchange(store: Store, view: View, attachment: Attachment) -> tuple[D
     theirs = Theirs(attachment.table, attachment.facts)
     async with store.begin(view.namespace) as connection:
         distributed = store.capabilities.distributed
-        writes = await written_to(connection, attachment.table, distributed=distributed)  # before they are read
+        writes = await written_to(connection, attachment, distributed=distributed)  # before they are read
         rows = (await connection.execute(compared(attachment))).all()
         counts = {name: sum(getattr(row, name) for row in rows) for name in ("new", "changed", "gone", "unknown")}
         found = Difference(**counts)
@@ -157,7 +157,7 @@ async def _copy(store: Store, view: View, attachment: Attachment) -> Aside:
     theirs = Theirs(attachment.table, attachment.facts)
     async with store.begin(view.namespace) as connection:
         distributed = store.capabilities.distributed
-        writes = await written_to(connection, attachment.table, distributed=distributed)  # before they are read
+        writes = await written_to(connection, attachment, distributed=distributed)  # before they are read
         await connection.run_sync(collection_chain.upgrade, view.namespace)
         for make in (lexeme_table, term_table, posting_table):
             await connection.execute(CreateTable(make(0)))

@@ -106,7 +106,7 @@ class Writes(_Frozen):
     inserted: int
     updated: int
     deleted: int
-    files: str = Field(description="A digest of them: others after TRUNCATE, REFRESH, or a rewrite of the table.")
+    files: str = Field(description="Which they are: others after TRUNCATE, REFRESH, or a rewrite of the table.")
 
 
 class Aside(_Frozen):

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sqlalchemy import Row
@@ -112,10 +112,17 @@ class Line:
             if self._connection is None:
                 begun = self.store.begin(self.level.namespace, read_only=True)
                 self._connection = await self._begun.enter_async_context(begun)
-            return await leg.recall(self._connection, level, query, depth)
+            found = await leg.recall(self._connection, level, query, depth)
+            late = await lagging(self._connection, level, leg)
+            return replace(found, notes=(*found.notes, *late)) if late else found
         except BaseException:
             await self.__aexit__(*sys.exc_info())  # what a statement broke off, nothing more can be asked in
             raise
+
+
+async def lagging(connection: AsyncConnection, level: Level, *legs: Leg) -> tuple[str, ...]:
+    """What these legs should say of what they read here: that it may be behind an attached table."""
+    return await level.lag(connection) if level.lag and any(leg.reads_words for leg in legs) else ()
 
 
 async def described(store: Store, level: Level, fused: Sequence[Fused]) -> list[Hit]:

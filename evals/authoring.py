@@ -26,7 +26,7 @@ from core.legs.words import words_asked
 from core.store import names
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import Level, level
+from core.store.levels import Level, documents, level
 from core.store.names import ITEMS
 from core.store.progress import Listener, Step, nobody
 from core.types import Flaw, Place, Query, Row
@@ -158,7 +158,7 @@ async def generated(store: Store, view: View, wanted: KnownItems, listener: List
     """Known-item queries of a collection, not kept yet. Documents are tried in a seeded order until it is enough."""
     items = level(store, view, ITEMS)
     async with store.begin(items.namespace, read_only=True) as connection:
-        listed = items.details.subquery()
+        listed = documents(store, view).details.subquery()
         ids = list(await connection.scalars(select(listed.c.id).order_by(listed.c.id)))
     random.Random(f"{wanted.seed}").shuffle(ids)  # noqa: S311 - a choice to be repeated, no secret
     texts, unfit = dict[str, str](), 0

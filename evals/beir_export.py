@@ -23,8 +23,7 @@ from sqlalchemy import select
 from core.errors import InputError
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
-from core.store.names import ITEMS
+from core.store.levels import documents
 from core.types import Query
 from evals import query_sets
 from evals.labels import Label, Span
@@ -93,7 +92,7 @@ async def _write_corpus(store: Store, view: View, path: Path) -> int:
 
 async def _items(store: Store, view: View) -> AsyncGenerator[Sequence[Any], None]:
     """In the order of ids, from our tables or from somebody's; of one state, whoever adds or removes meanwhile."""
-    items = level(store, view, ITEMS)
+    items = documents(store, view)
     async with store.begin(items.namespace, read_only=True) as connection:
         listed = items.details.subquery()
         ids = list(await connection.scalars(select(listed.c.id).order_by(listed.c.id)))

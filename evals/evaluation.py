@@ -21,10 +21,10 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.progress import Listener, nobody
 from core.variant import Variant
-from evals import query_sets
+from evals import labelling, query_sets
 from evals.board import DEFAULT_RULES, METRICS, Board
 from evals.chunk_labels import chunk_labels
-from evals.exchange import Foreign, read_run
+from evals.exchange import Foreign, read_run, with_unknown
 from evals.metric_names import Metric
 from evals.metrics import relevant_queries
 from evals.query_sets import DEFAULT, Labelled
@@ -244,9 +244,15 @@ async def foreign_runs(ground: Opened, split: Split, files: Sequence[Path]) -> l
         return []
     subject, found = await ground.subject(split), []
     for path in files:
-        read = await asyncio.to_thread(read_run, path, subject, split)
+        read = await check_documents(ground, await asyncio.to_thread(read_run, path, subject, split))
         found.append(replace(read, run=await run_store.save(ground.store, read.run)))
     return found
+
+
+async def check_documents(ground: Opened, read: Foreign) -> Foreign:
+    """The run, with what to say of documents that the collection has not got."""
+    named = sorted({item for ranked in read.run.rankings.values() for item in ranked.item_ids})
+    return with_unknown(read, await labelling.absent(ground.store, ground.view, named))
 
 
 async def refuse_unknown_baseline(ground: Opened, split: Split, name: str | None, here: Sequence[str]) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import gzip
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ QUERY, ITEM, SCORE, RANK = (
     "score",
     "rank",
 )
+FIRST = 3  # unknown documents that are named
 WRITTEN = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".run", ".trec", ".txt")
 
 
@@ -56,6 +58,7 @@ class Foreign:
     flaws: tuple[Flaw, ...]
     unasked: tuple[str, ...]  # queries of the file that the split does not have
     missing: tuple[str, ...]  # queries of the split that the file does not have: they score 0
+    unknown: tuple[str, ...] = ()  # documents of the file that the collection does not have
 
 
 def run_name(path: Path) -> str:
@@ -68,7 +71,8 @@ def read_run(path: Path, subject: Subject, split: Split, *, name: str = "") -> F
     require_file(path, "a run")
     rows = _table_rows(path) if path.name.lower().endswith(TABLE_SUFFIXES) else _trec_rows(path)
     flaws: list[Flaw] = []
-    rankings = _ranked(_sound(rows, flaws))
+    tied: list[str] = []
+    rankings = _ranked(_sound(rows, flaws), tied)
     if not rankings:
         first = f" The first thing wrong with it: {flaws[0].place}: {flaws[0].message}" if flaws else ""
         raise InputError(f"There is no ranking in it.{first}", path=path)
@@ -78,21 +82,45 @@ def read_run(path: Path, subject: Subject, split: Split, *, name: str = "") -> F
             f"{next(iter(rankings))!r:.80}. Check that the ids are the collection's own.",
             path=path,
         )
-    return foreign(Run(name or run_name(path), subject, rankings, environment={"read from": path.name}), split, flaws)
+    run = Run(name or run_name(path), subject, rankings, environment={"read from": path.name})
+    return foreign(run, split, flaws, tied)
 
 
-def foreign(run: Run, split: Split, flaws: Sequence[Flaw] = ()) -> Foreign:
-    """A run as it meets the split: its rankings of these queries alone, without what they exclude, as ours are."""
+def foreign(run: Run, split: Split, flaws: Sequence[Flaw] = (), tied: Sequence[str] = ()) -> Foreign:
+    """A run as it meets the split: its rankings of these queries alone, without what they exclude, as ours are.
+
+    `tied` are the queries in which neither score nor rank gave some documents an order.
+    """
     asked = {query: ranked for query, ranked in run.rankings.items() if query in split.queries}
     left = {query: _allowed(ranked, split.excluded.get(query, frozenset())) for query, ranked in asked.items()}
     gone = sum(ranked.length for ranked in asked.values()) - sum(ranked.length for ranked in left.values())
-    notes = (f"Documents that its queries exclude were taken out of the rankings: {gone}.",) if gone else ()
+    notes = [f"Documents that its queries exclude were taken out of the rankings: {gone}."] if gone else []
+    if equal := [query for query in tied if query in asked]:
+        notes.append(
+            f"Documents have equal scores, and no ranks that part them, in {len(equal):,} of its queries, "
+            f"{equal[0]!r:.80} among them. They were ordered by their ids, descending, as trec_eval does."
+        )
     return Foreign(
-        replace(run, rankings=left, notes=notes),
+        replace(run, rankings=left, notes=tuple(notes)),
         tuple(flaws),
         tuple(query for query in run.rankings if query not in split.queries),
         tuple(query for query in split.queries if query not in run.rankings),
     )
+
+
+def with_unknown(found: Foreign, unknown: Collection[str]) -> Foreign:
+    """With what to say of documents that the collection has not got: nobody can have judged them."""
+    gone = frozenset(unknown)
+    every = dict.fromkeys(item for ranked in found.run.rankings.values() for item in ranked.item_ids)
+    met = [item for item in every if item in gone]
+    if not met:
+        return found
+    first, more = ", ".join(f"{item!r:.80}" for item in met[:FIRST]), " and more" if len(met) > FIRST else ""
+    note = (
+        f"{len(met):,} of its {len(every):,} documents are not in {found.run.subject.collection!r}: {first}{more}. "
+        "They keep their places, and count as not relevant."
+    )
+    return replace(found, run=replace(found.run, notes=(*found.run.notes, note)), unknown=tuple(met))
 
 
 def _allowed(ranked: Ranked, excluded: frozenset[str]) -> Ranked:
@@ -100,11 +128,10 @@ def _allowed(ranked: Ranked, excluded: frozenset[str]) -> Ranked:
     return ranked if len(kept) == ranked.length else ranked.at(kept)
 
 
-def from_dict(scores: Mapping[str, Mapping[str, float]]) -> Rankings:
-    """`{query: {item: score}}`, as ranx's `Run.to_dict()` and pytrec_eval have it."""
-    return _ranked(
-        _Placed(query, item, float(score), 0) for query, given in scores.items() for item, score in given.items()
-    )
+def from_dict(scores: Mapping[str, Mapping[str, float]], tied: list[str] | None = None) -> Rankings:
+    """`{query: {item: score}}`, as ranx's `Run.to_dict()` and pytrec_eval have it. Queries with ties go into `tied`."""
+    places = (_Placed(query, item, float(score), 0) for query, given in scores.items() for item, score in given.items())
+    return _ranked(places, [] if tied is None else tied)
 
 
 def to_dict(rankings: Rankings) -> dict[str, dict[str, float]]:
@@ -112,16 +139,15 @@ def to_dict(rankings: Rankings) -> dict[str, dict[str, float]]:
     return {query: dict(zip(ranked.item_ids, _falling(ranked), strict=True)) for query, ranked in rankings.items()}
 
 
-def from_frame(frame: pd.DataFrame) -> Rankings:
-    """A frame with the columns query, item and score; rank too, where scores are equal."""
+def from_frame(frame: pd.DataFrame, tied: list[str] | None = None) -> Rankings:
+    """A frame with the columns query, item and score; rank too, where scores are equal. As `from_dict` else."""
     columns = {wanted: _column(frame.columns, names) for wanted, names in (("query", QUERY), ("item", ITEM))}
     if SCORE not in frame.columns:
         raise InputError(f"The frame has no column 'score'. It has: {', '.join(map(str, frame.columns))}.")
     ranks = frame[RANK] if RANK in frame.columns else [0.0] * len(frame)
     places = zip(frame[columns["query"]], frame[columns["item"]], frame[SCORE], ranks, strict=True)
-    return _ranked(
-        _Placed(id_text(query), id_text(item), float(score), float(rank)) for query, item, score, rank in places
-    )
+    placed = (_Placed(id_text(query), id_text(item), float(score), float(rank)) for query, item, score, rank in places)
+    return _ranked(placed, [] if tied is None else tied)
 
 
 def frame(run: Run) -> pd.DataFrame:
@@ -231,17 +257,23 @@ def _sound(rows: Iterable[Row[_Placed] | Flaw], flaws: list[Flaw]) -> Iterator[_
         yield row.value
 
 
-def _ranked(places: Iterable[_Placed]) -> dict[str, Ranked]:
-    """By score, then by the rank given, then by id: what is equal has one order wherever it is read."""
+def _ranked(places: Iterable[_Placed], tied: list[str]) -> dict[str, Ranked]:
+    """By score, then by the rank given. What is still equal is ordered by id, descending, as trec_eval does: `tied`
+    are the queries that have such documents.
+    """
     by_query: dict[str, list[_Placed]] = defaultdict(list)
     for place in places:
         by_query[place.query].append(place)
     rankings = {}
     for query, found in sorted(by_query.items()):
-        best: dict[str, float] = {}
-        for place in sorted(found, key=lambda each: (-each.score, each.rank, each.item)):
-            best.setdefault(place.item, place.score)
-        rankings[query] = Ranked(tuple(best), tuple(best.values()))
+        best: dict[str, _Placed] = {}
+        descending = sorted(found, key=lambda each: each.item.encode(), reverse=True)
+        for place in sorted(descending, key=lambda each: (-each.score, each.rank)):
+            best.setdefault(place.item, place)
+        kept = list(best.values())
+        if any((one.score, one.rank) == (next_.score, next_.rank) for one, next_ in pairwise(kept)):
+            tied.append(query)
+        rankings[query] = Ranked(tuple(best), tuple(each.score for each in kept))
     return rankings
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from core.errors import InputError
+from core.store import gate
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
-from core.store.names import ITEMS
+from core.store.levels import documents
 from core.types import Flaw, Item, Place, Query, Row
 from evals import query_sets
 from evals.labels import CheckedLabels, Label, check_labels
@@ -176,10 +176,21 @@ def _read(source: Source) -> tuple[list[Any], ...]:
 
 async def _items(store: Store, view: View, ids: list[str], *, with_text: bool = False) -> dict[str, str | None]:
     """Those of the ids that the collection holds, with their texts where these are asked for."""
-    items = level(store, view, ITEMS)
+    items = documents(store, view)
     found: dict[str, str | None] = {}
     for at in range(0, len(ids), IDS_A_STATEMENT):
         async with store.begin(items.namespace, read_only=True) as connection:
             rows = await connection.execute(items.described(ids[at : at + IDS_A_STATEMENT]))
             found |= {row.id: row.text if with_text else None for row in rows}
     return found
+
+
+async def absent(store: Store, view: View, ids: Sequence[str]) -> list[str]:
+    """Those of the ids that are no document of the collection, in their order. Reads no texts."""
+    items, there = documents(store, view), set[str]()
+    asked = [each for each in ids if gate.storable(each)]
+    for at in range(0, len(asked), IDS_A_STATEMENT):
+        async with store.begin(items.namespace, read_only=True) as connection:
+            described = items.described(asked[at : at + IDS_A_STATEMENT]).subquery()
+            there |= set(await connection.scalars(described.select().with_only_columns(described.c.id)))
+    return [each for each in ids if each not in there]

@@ -66,14 +66,15 @@ class FeedbackExpansion(Expansion):
             if not asked or self.original_weight == 1:
                 return Proposal()
             terms, known = await Bm25Leg().terms(connection, level, query)
+            notes = (*known.notes, *(await level.lag(connection) if level.lag else ()))
             fed = await feedback_units(connection, level.postings, terms, known, self.documents)
             if not fed:
                 nothing = "Nothing here has any of the query's words, so there were no units to learn words from."
-                return Proposal(notes=(*known.notes, nothing))
+                return Proposal(notes=(*notes, nothing))
             most = max(1, int(self.common * known.units))
             model = await relevance_model(connection, level.postings, fed, list(asked), most, self.terms)
             words = await self._said(connection, level, query, fed, self.mixed(asked, model))
-        return self._proposal(query, words, asked, known.notes)
+        return self._proposal(query, words, asked, notes)
 
     def mixed(self, asked: Mapping[str, int], model: Mapping[str, float]) -> _Terms:
         """RM3's mixture; the model's weights are made to sum to one first, as only its best words are kept."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from core.explain.target import Target
 from core.filters import And, Condition, Not, Or, compiled
 from core.retriever import RequestContext
-from core.store.levels import Level, level
-from core.store.names import ITEMS
+from core.store.levels import Level, documents
 
 AnyFilter = And | Or | Not | Condition
 
@@ -26,7 +25,7 @@ async def judged(context: RequestContext, given: AnyFilter | None, target: Targe
     """Every condition that must hold, asked for by itself."""
     if given is None:
         return Verdict()
-    items = level(context.store, context.view, ITEMS)
+    items = documents(context.store, context.view)
     met: list[AnyFilter] = []
     failed: list[AnyFilter] = []
     for each in _required(given):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 
 from core.errors import InputError
 from core.retriever import RequestContext
@@ -39,6 +39,8 @@ async def target_of(context: RequestContext, variant: Variant, document: str) ->
     chunk_set = _chunk_set(context, variant)
     if item := await _item(context, chunk_set, document):
         return Target(document, "item", item.id, _units(item, chunk_set), item.metadata, item.title)
+    if context.view.in_parts and (row := await _row(context, document)):
+        return Target(document, "chunk", row.item_id, (document,), row.metadata, row.title)
     owner = await _item(context, chunk_set, document.rpartition(ID_MARK)[0]) if ID_MARK in document else None
     if owner and variant.late:
         return Target(document, "late chunk", owner.id, (owner.id,), owner.metadata, owner.title)
@@ -58,8 +60,20 @@ async def _item(context: RequestContext, chunk_set: ChunkSet | None, document: s
     return (await passages.whole_items(context.store, context.view, chunk_set, [document])).get(document)
 
 
+async def _row(context: RequestContext, document: str) -> Row[Any] | None:
+    """A row of an attached table whose rows are parts of documents."""
+    if not storable(document):
+        return None
+    rows = level(context.store, context.view, ITEMS).described([document])
+    async with context.store.begin(context.view.namespace, read_only=True) as connection:
+        found: Row[Any] | None = (await connection.execute(rows)).first()
+        return found
+
+
 def _units(item: WholeItem, chunk_set: ChunkSet | None) -> tuple[str, ...]:
-    return (item.id,) if chunk_set is None else tuple(each.id for each in item.chunks if each.level != "parent")
+    if chunk_set is None and not item.chunks:
+        return (item.id,)
+    return tuple(each.id for each in item.chunks if each.level != "parent")
 
 
 def _chunk(document: str, owner: WholeItem) -> Target:

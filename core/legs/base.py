@@ -129,6 +129,7 @@ class Leg(BaseModel, ABC):
     )
 
     uses_model: ClassVar[bool] = True  # whether what it finds may depend on the embedding model
+    reads_words: ClassVar[bool] = False  # whether it reads lexemes or postings, which may be behind an attached table
 
     @property
     def bounds(self) -> tuple[float, float] | None:

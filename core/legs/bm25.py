@@ -80,6 +80,7 @@ class Bm25Leg(Leg):
     """Units that hold the query's words: rare words count more, repeats ever less, and long units are not favoured."""
 
     uses_model: ClassVar[bool] = False
+    reads_words: ClassVar[bool] = True
 
     k1: float = Field(1.2, ge=0, le=1000, description="How much repeats of a word add; 0 counts its presence alone.")
     b: float = Field(0.75, ge=0, le=1, description="How far a unit's length is held against it; 0 not at all.")

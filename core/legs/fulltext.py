@@ -52,6 +52,7 @@ class FulltextLeg(Leg):
     """Units that hold the query's words: `any` one of them, the other modes all, which few texts do of a question."""
 
     uses_model: ClassVar[bool] = False
+    reads_words: ClassVar[bool] = True
 
     mode: Literal["any", "web", "plain", "phrase", "strict"] = Field("any", description="How the query's text is read.")
     config: str | None = Field(

@@ -55,6 +55,7 @@ class FuzzyLeg(Leg):
     """Units with words spelled like the query's; misspellings on either side are forgiven."""
 
     uses_model: ClassVar[bool] = False
+    reads_words: ClassVar[bool] = True
 
     threshold: float = Field(0.45, gt=0, le=1, description="The least trigram similarity of two words taken for one.")
     expansions: int = Field(8, ge=0, le=100, description="At most how many other spellings a word is looked up by.")

@@ -6,7 +6,7 @@ It looks at the collection (is a filter narrow, is an extension there) and recal
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from psycopg import sql
@@ -17,6 +17,7 @@ from sqlalchemy.sql.visitors import iterate
 from core.errors import MissingCapability, SpecError
 from core.fusion import LegRanking
 from core.legs.base import Asked, Leg, LegSql, checked_text
+from core.recall import lagging
 from core.sql_export.fusing import part
 from core.sql_export.parameters import TEXT, VECTOR_OF_QUERY, Parameter, Parameters, compiled
 from core.sql_export.writing import Piece, Plan, comment, statement, verbatim
@@ -171,7 +172,9 @@ async def _asked(store: Store, where: Level, variant: Variant) -> tuple[list[tup
         asked = Asked(connection, TEXT, VECTOR_OF_QUERY)
         for name, leg in zip(variant.leg_names, variant.legs, strict=True):
             try:
-                found.append((name, await leg.as_sql(where, asked, variant.depth_of(leg)), leg))
+                written = await leg.as_sql(where, asked, variant.depth_of(leg))
+                late = await lagging(connection, where, leg)
+                found.append((name, replace(written, notes=(*written.notes, *late)), leg))
             except MissingCapability as error:
                 problems.append(error)
     if not found:

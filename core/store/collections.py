@@ -17,7 +17,7 @@ from core.store import distribution, names, writers
 from core.store.engine import Store
 from core.store.gate import storable
 from core.store.migrations import collection as collection_chain
-from core.store.names import ITEMS
+from core.store.names import ITEMS, ROWS
 from core.store.schema import (
     ChunkSet,
     Collection,
@@ -57,7 +57,14 @@ class View:
     @property
     def finest(self) -> str:
         """The first chunk set, or the items where there is none: what a search means that names neither."""
+        if self.in_parts:
+            return ROWS
         return next((each.name for each in self.chunk_sets if each.key), ITEMS)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether it is an attached table whose rows are parts of documents, as chunks are."""
+        return bool((self.row.attached or {}).get("table", {}).get("parent"))
 
     @property
     def behind(self) -> list[str]:

@@ -14,7 +14,7 @@ from sqlalchemy import func, select, text
 
 from core.embedding import DEFAULT_MODEL, embedder, minilm
 from core.errors import RankbookError
-from core.store import clusters, collections, home, nodes, writers
+from core.store import attached, clusters, collections, home, nodes, writers
 from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
@@ -177,13 +177,19 @@ async def _opened(store: Store, name: str) -> Finding:
 async def _collection(store: Store, view: View) -> Finding:
     """One whose load was interrupted is told by its mark and by its watermarks."""
     what = f"Collection {view.name}"
+    if view.row.attached and not view.interrupted and (late := await attached.behind(store, view)):
+        return Finding(what, "attached; what was built aside is behind its table", ok=False, way_out=late)
     counted = f"{len(view.chunk_sets)} chunk sets, {len(view.embedding_sets)} embedding sets"
     found = "attached" if view.row.attached and not view.behind else counted
     if not view.interrupted:
         return Finding(what, found)
     if await writers.is_being_loaded(store, view.name):
         return Finding(what, f"{found}; it is being loaded at this moment")
-    again = f"rankbook data {'aside' if view.row.attached else 'add'} {shlex.quote(view.name)}"
-    behind = f" ({', '.join(view.behind)})" if view.behind else ""
-    way_out = f"Its loading was interrupted{behind}. Run `{again}` with the same source again."
+    name, behind = shlex.quote(view.name), f" ({', '.join(view.behind)})" if view.behind else ""
+    if view.row.attached:
+        refreshed = attached.Attachment.of(view).aside is not None
+        again = f"Run `rankbook data aside {name}{' --refresh' if refreshed else ''}` again."
+    else:
+        again = f"Run `rankbook data add {name}` with the same source again."
+    way_out = f"Its loading was interrupted{behind}. {again}"
     return Finding(what, f"{found}; loading was interrupted", ok=False, way_out=way_out)

@@ -6,7 +6,7 @@ column's `where`. What a level has not got, it says why and what would help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -22,12 +22,14 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import MissingCapability
 from core.filters import ITEM_ID, And, Condition, IdField, JsonField, MetadataField, Not, Or, compiled, without_items
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.indexes import field_value, indexed_vector
+from core.store.names import ITEMS
 from core.store.schema import (
     ChunkSet,
     EmbeddingSet,
@@ -120,6 +122,7 @@ class Level:
     `among` says which rows those are, where comparing `detail_id` would leave an index unused.
     `field_of` finds a metadata field for filters; `filter` is the one that this level is narrowed by.
     `sorts_on` says whether rows in the order of an index are sorted by id too without the index being lost.
+    `lag` asks whether lexemes and postings are behind the texts, which they can be where somebody else writes these.
     """
 
     namespace: str | None
@@ -136,6 +139,7 @@ class Level:
     sorts_on: bool = True
     field_of: Callable[[str], MetadataField] | None = None
     filter: And | Or | Not | Condition | None = None
+    lag: Callable[[AsyncConnection], Awaitable[tuple[str, ...]]] | None = None
     made: Made = field(default_factory=Made, init=False, compare=False, repr=False)
 
     def narrowed(self, filter: And | Or | Not | Condition | None) -> Level:  # noqa: A002 - what it is called everywhere
@@ -197,6 +201,18 @@ def level(store: Store, view: View, chunks: str, model: str | None = None) -> Le
         sorts_on=store.capabilities.sorts_on,
         field_of=item_field,
     )
+
+
+def documents(store: Store, view: View) -> Level:
+    """The documents by their ids, to be read or listed: our items, an attached table's rows or what these are part of.
+
+    `level` of the items is what legs search there, and of an attached table these are always its rows.
+    """
+    if view.row.attached is not None:
+        from core.store import attached  # it is written in terms of Level
+
+        return attached.documents(view)
+    return level(store, view, ITEMS)
 
 
 _ITEMS = cast("Table", Item.__table__)

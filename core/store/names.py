@@ -11,6 +11,7 @@ LONGEST_IDENTIFIER = 63  # bytes; PostgreSQL cuts longer ones in silence, and tw
 SCHEMA_PREFIX = "c_"  # keeps a collection called "public" or "pg_catalog" out of harm's way
 BRACKETS = str.maketrans("[]", "⟦⟧")  # SQLAlchemy translates no schema whose name holds square ones
 ITEMS = "items"  # the name of the set that holds the items themselves, unchunked
+ROWS = "default"  # what variants call rows of an attached table that are parts of documents, as they call chunks
 
 
 def composed(name: str) -> str:

@@ -1,12 +1,12 @@
 """Stored chunks by their ids, and what stands around them: parents, siblings, neighbours by page, whole items.
 
 Reads only; one statement a question, however many ids it is asked about. It ranks nothing and packs nothing. The items
-themselves (chunk set 0) and attached collections have no chunks, so nothing comes back for them.
+themselves (chunk set 0) and attached collections have no stored chunks, so nothing comes back for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,11 +15,11 @@ from sqlalchemy import ColumnElement, Row, and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.store import passages_sql
+from core.store.attached import BETWEEN_ROWS, parts_of
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.gate import storable
-from core.store.levels import level
-from core.store.names import ITEMS
+from core.store.levels import documents
 from core.store.passages_sql import Tables
 from core.store.schema import ChunkSet, passage_of
 from core.types import Metadata
@@ -105,11 +105,16 @@ async def around(
 
 
 async def whole_items(store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str]) -> dict[str, WholeItem]:
-    """Items in the order of these ids, with their chunks of that set. Attached rows are items without chunks."""
+    """Items in the order of these ids, with their chunks of that set.
+
+    An attached row is an item without chunks; where rows are parts of documents, they are these documents' chunks.
+    """
     wanted, tables = list(dict.fromkeys(filter(storable, ids))), _tables(view, chunk_set, ())
     async with store.begin(view.namespace, read_only=True) as connection:
-        rows = {row.id: row for row in await connection.execute(level(store, view, ITEMS).described(wanted))}
+        rows = {row.id: row for row in await connection.execute(documents(store, view).described(wanted))}
         parts = await _chunks_of_items(connection, tables, wanted) if tables else {}
+        if view.row.attached is not None:
+            parts = _rows_of_documents(await connection.execute(parts_of(view, wanted))) if view.in_parts else {}
     return {
         each: WholeItem(each, rows[each].title, rows[each].text, rows[each].metadata, tuple(parts.get(each, ())))
         for each in wanted
@@ -134,6 +139,17 @@ async def _chunks_of_items(
     found: dict[str, list[StoredChunk]] = {}
     for row in await connection.execute(tables.of_items(ids)):
         found.setdefault(row.item_id, []).append(_stored(row))
+    return found
+
+
+def _rows_of_documents(rows: Iterable[Row[Any]]) -> dict[str, list[StoredChunk]]:
+    """Their rows as chunks: each stands in its document's text where those before it end."""
+    found: dict[str, list[StoredChunk]] = {}
+    for row in rows:
+        before = found.setdefault(row.item_id, [])
+        start = before[-1].end + len(BETWEEN_ROWS) if before else 0
+        end, metadata = start + len(row.text), row.metadata
+        before.append(StoredChunk(row.id, row.item_id, row.title, row.text, len(before), start, end, metadata=metadata))
     return found
 
 

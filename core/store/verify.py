@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.store import indexes
+from core.store import attached, indexes
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.lexicon import tables_of, units_of
@@ -78,7 +79,7 @@ WRITTEN = "SELECT * FROM ({units}) AS unit WHERE title || text ~ :visible"
 
 async def verify(store: Store, view: View) -> list[Finding]:
     """Every check, in an order that names causes before effects."""
-    findings: list[Finding] = []
+    findings = await _aside(store, view)
     async with store.begin(view.namespace, read_only=True) as connection:
         for chunk_set in view.chunk_sets:
             units = units_of(chunk_set.key)
@@ -91,6 +92,22 @@ async def verify(store: Store, view: View) -> list[Finding]:
                     findings += await _run(connection, view, chunk_set, VECTOR_CHECKS, vector_units, each)
     findings.append(await _missing_indexes(store, view))
     return findings
+
+
+async def _aside(store: Store, view: View) -> list[Finding]:
+    """What stands aside, held against every row of the attached table. Nothing is missing where nothing was built."""
+    attachment = attached.Attachment.of(view) if view.row.attached is not None else None
+    if attachment is None or attachment.aside is None:
+        return []
+    found = await attached.difference(store, view.namespace, attachment)
+    of, way_out = attachment.table.full_name, f"Run `rankbook data aside {shlex.quote(view.name)} --refresh`."
+    unknown = f"aside: rows of {of} that an earlier version kept no digests of, so that a change would not show"
+    return [
+        Finding(f"aside: rows of {of} that are not there", found.new, way_out),
+        Finding(f"aside: rows of {of} whose text was another", found.changed, way_out),
+        Finding(f"aside: rows that {of} no longer has", found.gone, way_out),
+        *([Finding(unknown, found.unknown, way_out)] if found.unknown else []),
+    ]
 
 
 async def _run(

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.store import collections, indexes
-from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
-from core.store.names import ITEMS
 from core.store.progress import Listener, nobody
 from core.store.settings import PATIENT, settle
+from evals import labelling
 from evals.backup import fitting, home_files, reading, results
 from evals.backup.content import Content, Registered, register
 from evals.backup.fitting import Target
@@ -27,8 +25,6 @@ from evals.backup.parts import LABELS
 from evals.backup.reading import Archive
 from evals.backup.stopping import until
 from evals.backup.taking import Taking
-
-IDS_A_STATEMENT = 2000
 
 
 @dataclass(slots=True)
@@ -161,7 +157,7 @@ async def _merge(store: Store, archive: Archive, target: Target, listener: Liste
     view = await collections.find(store, target.name)
 
     async def absent(ids: Collection[str]) -> list[str]:
-        return await _absent(store, view, sorted(ids)) if view is not None else []
+        return await labelling.absent(store, view, sorted(ids)) if view is not None else []
 
     async with store.begin() as connection:
         await settle(connection, **PATIENT)
@@ -170,13 +166,3 @@ async def _merge(store: Store, archive: Archive, target: Target, listener: Liste
     if view is None:
         merged.note = "There is no collection of that name here; they wait for it."
     return merged
-
-
-async def _absent(store: Store, view: View, ids: list[str]) -> list[str]:
-    items = level(store, view, ITEMS)
-    found: set[str] = set()
-    for at in range(0, len(ids), IDS_A_STATEMENT):
-        async with store.begin(items.namespace, read_only=True) as connection:
-            described = items.described(ids[at : at + IDS_A_STATEMENT]).subquery()
-            found |= set(await connection.scalars(described.select().with_only_columns(described.c.id)))
-    return [each for each in ids if each not in found]

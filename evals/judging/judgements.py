@@ -21,8 +21,7 @@ from core.errors import InputError
 from core.store import gate, names
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
-from core.store.names import ITEMS
+from core.store.levels import documents
 from core.types import Query
 from evals.judging.agreement import PairId, settled_grade
 from evals.labels import DEFAULT_MAX_GRADE, Label
@@ -80,7 +79,7 @@ class Task:
 
 async def shown(store: Store, view: View, ids: Iterable[str]) -> dict[str, ShownItem]:
     """Those of the items that the collection holds, in an attached one too."""
-    items, wanted = level(store, view, ITEMS), sorted(set(ids))
+    items, wanted = documents(store, view), sorted(set(ids))
     found: dict[str, ShownItem] = {}
     for at in range(0, len(wanted), IDS_A_STATEMENT):
         async with store.begin(items.namespace, read_only=True) as connection:

@@ -28,7 +28,7 @@ from core.store.progress import Listener
 from core.variant import Variant
 from evals import exchange, library
 from evals.board import Board
-from evals.evaluation import Opened, Wanted, made, made_deep, scored, with_baseline
+from evals.evaluation import Opened, Wanted, check_documents, made, made_deep, scored, with_baseline
 from evals.exchange import Foreign
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
@@ -120,30 +120,32 @@ async def _refuse_outdated(ground: Opened, split: Split, runs: Sequence[Run]) ->
 async def joined(ground: Opened, split: Split, name: str, rankings: Any) -> LabRun:
     """A run from elsewhere, kept; and what to know of it."""
     subject = await ground.subject(split)
-    found = await asyncio.to_thread(_foreign, subject, split, name, rankings)
+    found = await check_documents(ground, await asyncio.to_thread(_foreign, subject, split, name, rankings))
     return LabRun(await run_store.save(ground.store, found.run), tuple(_told(found)))
 
 
 def _foreign(subject: Subject, split: Split, name: str, rankings: Any) -> Foreign:
     if isinstance(rankings, str | Path):
         return exchange.read_run(Path(rankings).expanduser(), subject, split, name=name)
-    read = rankings_of(rankings)
+    tied: list[str] = []
+    read = rankings_of(rankings, tied)
     if not read.keys() & split.queries.keys():
         raise InputError(f"None of the {len(read):,} queries of {name!r} is one of {split.name!r}. Check the ids.")
-    return exchange.foreign(Run(name, subject, read, environment={"read from": type(rankings).__name__}), split)
+    run = Run(name, subject, read, environment={"read from": type(rankings).__name__})
+    return exchange.foreign(run, split, tied=tied)
 
 
-def rankings_of(given: Any) -> Rankings:
-    """Scores by query and document, of a dictionary, a frame, or ranx's `Run`."""
+def rankings_of(given: Any, tied: list[str] | None = None) -> Rankings:
+    """Scores by query and document, of a dictionary, a frame, or ranx's `Run`. Queries with ties go into `tied`."""
     if hasattr(given, "columns"):
-        found: Rankings = exchange.from_frame(given)
+        found: Rankings = exchange.from_frame(given, tied)
     else:
         scores = given if isinstance(given, Mapping) else given.to_dict() if hasattr(given, "to_dict") else None
         if scores is None or not all(isinstance(each, Mapping) for each in scores.values()):
             raise InputError(
                 f"A run is a file, {{query: {{document: score}}}}, a frame, or a ranx Run, and this is {given!r:.80}."
             )
-        found = exchange.from_dict(scores)
+        found = exchange.from_dict(scores, tied)
     for query, ranked in found.items():
         if not all(map(math.isfinite, ranked.scores)):
             raise InputError(f"The query {query!r:.80} has a score that is no finite number.")

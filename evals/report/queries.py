@@ -12,8 +12,7 @@ import numpy as np
 
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
-from core.store.names import ITEMS
+from core.store.levels import documents as documents_of
 from evals.board import Board
 from evals.rankings import Ranked
 from evals.report.model import Document, Limits, Part, Queries
@@ -69,7 +68,7 @@ async def documents(store: Store, view: View, board: Board, limits: Limits | Non
     }
     wanted |= {item for query in kept_queries(board, limits) for item in _relevant(board, query)[: limits.labels]}
     ids, found = sorted(wanted), {}
-    items = level(store, view, ITEMS)
+    items = documents_of(store, view)
     async with store.begin(view.namespace, read_only=True) as connection:
         for start in range(0, len(ids), BATCH):
             for row in await connection.execute(items.described(ids[start : start + BATCH])):

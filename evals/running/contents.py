@@ -44,8 +44,16 @@ async def content_of(store: Store, view: View) -> str:
     sets += [(str(each.chunk_set), f"{each.model} {each.index}") for each in view.embedding_sets]
     async with store.begin(view.namespace, read_only=True) as connection:
         counted = await _count(connection, store, view)
-    told = repr((view.row.language, view.row.attached, sorted(sets), counted))
+    told = repr((view.row.language, _mapping(view), sorted(sets), counted))
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+
+
+def _mapping(view: View) -> dict[str, Any] | None:
+    """All that is kept of an attached table, but for the server's counters: they move where nothing else does."""
+    kept = view.row.attached
+    if kept is None or not kept.get("aside"):
+        return kept
+    return {**kept, "aside": {name: value for name, value in kept["aside"].items() if name != "writes"}}
 
 
 async def _count(connection: AsyncConnection, store: Store, view: View) -> Counted:
@@ -80,5 +88,8 @@ def _marks(store: Store, view: View) -> tuple[FromClause, ColumnElement[Any]]:
     if attachment.facts.kind == "table":
         return Theirs(attachment.table, attachment.facts).relation, cast(cast(literal_column("xmin"), Text), BigInteger)
     details = level(store, view, ITEMS).details.subquery()
-    told = func.concat_ws("\n", details.c.id, details.c.title, details.c.text, cast(details.c.metadata, Text))
+    said = [details.c.id, details.c.title, details.c.text, cast(details.c.metadata, Text)]
+    if attachment.table.parent is not None:
+        said.append(details.c.item_id)
+    told = func.concat_ws("\n", *said)
     return details, func.hashtextextended(told, 0)

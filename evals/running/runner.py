@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.errors import Cancelled, ConnectionFailed, MissingCapability
+from core.recall import lagging
 from core.retriever import RequestContext
 from core.spread import Cluster
 from core.sql_export import index_names
@@ -230,7 +231,11 @@ class _Suite:
             {**await self._surroundings(), "own indexes": await self._own_indexes(asked.variant)},
             id=asked.id,
             depth=self.options.deep,
-            notes=(*found.notes, *told(found.remarks, len(self.ready.split.queries))),
+            notes=(
+                *found.notes,
+                *told(found.remarks, len(self.ready.split.queries)),
+                *await self._lag(asked.variant),
+            ),
             without=reasons(found.without),
             beyond=beyond,
         )
@@ -276,6 +281,14 @@ class _Suite:
             except MissingCapability:  # no leg is there: the run says so
                 self._indexes[key] = []
         return self._indexes[key]
+
+    async def _lag(self, variant: Variant) -> tuple[str, ...]:
+        """That its legs read what is behind an attached table, which may have been written to while they ran."""
+        at = level(self.context.store, self.context.view, variant.chunks, variant.model)
+        if at.lag is None:
+            return ()
+        async with self.context.store.begin(at.namespace, read_only=True) as connection:
+            return await lagging(connection, at, *variant.legs)
 
     def _tell(self) -> None:
         wanted = len({each.id for each in self.ready.asked})

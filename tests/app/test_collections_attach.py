@@ -22,6 +22,7 @@ from tests.app.test_collections_page import LIST, button, nothing_left_under_way
 from tests.app.test_search_page import handed, visit, written
 from workbench.behind.collections import attaching, theirs
 from workbench.behind.collections.attaching import Wanted
+from workbench.ui.collections import attach as attach_form
 
 COLUMNS = "nr int PRIMARY KEY, heading text, answer text, product text, emb vector(16), extra jsonb"
 
@@ -109,7 +110,7 @@ def test_a_column_that_identifies_no_row_is_refused_before_anything_is_attached(
 def test_a_hostile_tables_name_and_rows_are_shown_as_they_are_and_written_nowhere(page, made, name):
     called = f'a"b <b>{name[:20]}</b>'
     made(called, "id text PRIMARY KEY, body text", f"VALUES ('1', '{SCRIPT.replace(chr(39), '')}')")
-    visit(page, add="attach", table=theirs.named("public", called))
+    visit(page, add="attach", table=attached.written_name("public", called))
     assert "<script" not in written(page)
     assert f"<b>{name[:20]}" not in written(page)
     assert rows(page, "attach.rows")["0"][2].startswith("<script>")
@@ -149,6 +150,55 @@ def test_what_is_aside_is_built_told_and_removed(page, store, faq, name):
     press(page, "Remove what is aside")
     assert Attachment.of(bridge.run(collections.get(store, name))).aside is None
     assert "Build aside" in [each.label for each in page.button]
+
+
+def test_what_stands_aside_is_told_to_be_behind_its_table_checked_and_refreshed(page, store, made, name):
+    grown = f"faq {name}"
+    given = {"id": "nr", "text": "answer"}
+    table = made(grown, COLUMNS, "(nr, answer) VALUES (1, 'Hold the button'), (2, 'Under Billing')")
+    bridge.run(attaching.attach(store, Wanted(name, f"public.{table}", given=given, aside=True)))
+
+    async def grow() -> None:
+        async with store.begin() as connection:
+            insert = sql.SQL("INSERT INTO public.{} (nr, answer) VALUES (3, 'New')").format(sql.Identifier(table))
+            await connection.exec_driver_sql(insert.as_string())
+            await connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
+
+    bridge.run(grow())
+    visit(page, collection=name, view="check")
+    press(page, "Verify")
+    assert any(each.wrong for each in waited(page, store, "verify", name).result())
+    visit(page, collection=name, view="extend")
+    assert "was written to since its words were taken aside" in written(page)
+    press(page, "Refresh")
+    waited(page, store, "refresh", name)
+    assert "1 new, 0 changed, 0 gone; 3 rows stand aside now." in written(page)
+    assert "was written to since" not in written(page)
+
+
+@pytest.mark.parametrize(("parent", "kept"), [("product", "product"), ("extra.source", ("extra", "source"))])
+def test_rows_may_be_parts_of_documents_by_a_column_or_a_path_that_is_typed(page, store, faq, name, parent, kept):
+    page.session_state[attach_form._key(Wanted("", faq), "parent")] = parent  # as typed: no option says it
+    visit(page, add="attach", table=faq)
+    pick(page, "Vector column", "")
+    next(each for each in page.text_input if each.label == "Name").input(name).run()
+    press(page, "Attach")
+    waited(page, store, "attach", name)
+    view = bridge.run(collections.get(store, name))
+    assert Attachment.of(view).table.parent == kept
+    visit(page, collection=name)
+    assert f"document: {parent}" in written(page)
+
+
+def test_a_librarys_tables_are_offered_and_say_of_which_document_a_row_is(page, made, name):
+    table = made(
+        f"data_{name.replace(' ', '_')}",
+        "id bigserial PRIMARY KEY, text varchar NOT NULL, metadata_ json, node_id varchar, embedding vector(16)",
+        """(text, node_id, metadata_) VALUES ('one', 'n1', '{{"ref_doc_id": "d"}}'), ('two', 'n2', NULL)""",
+    )
+    visit(page, add="attach", like="llamaindex")
+    pick(page, "Table or view", table)
+    assert chosen(page, "Document of a row") == "metadata_.ref_doc_id"
 
 
 def test_labels_that_cannot_be_read_are_told_before_anything_is_attached(page, store, faq, name, tmp_path):

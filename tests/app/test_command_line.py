@@ -460,6 +460,42 @@ def test_a_table_is_attached_searched_built_aside_and_let_go(store, name, their_
     assert "the table itself stays" in asked.output
 
 
+def test_what_was_built_aside_is_refreshed_when_the_table_grew_and_verify_tells_both(store, name, their_table):
+    async def grow():
+        async with store.begin() as connection:
+            await connection.execute(text(f"INSERT INTO public.{their_table} VALUES (3, 'A second kettle', 'a')"))
+
+    rankbook("data", "attach", name, "--table", f"public.{their_table}", "--id", "nr", "--text", "body", "--aside")
+    assert "none" in rankbook("data", "verify", name).stdout
+    bridge.run(grow())
+    off = rankbook("data", "verify", name, code=1)
+    assert "that are not there: 1. Run `rankbook data aside" in off.stderr
+    assert mistake("data", "aside", name, "--refresh", "--drop").endswith("Give one of them.")
+    told = data("data", "aside", name, "--refresh")
+    assert (told["new"], told["changed"], told["gone"], told["rebuilt"]) == (1, 0, 0, False)
+    assert "Nothing to do: all 3 rows stand aside" in rankbook("data", "aside", name, "--refresh").stderr
+    assert len(data("search", "kettle", "-c", name, "--leg", "bm25")[0]["hits"]) == 2
+    rankbook("data", "drop", name, "--yes")
+
+
+@pytest.mark.parametrize("parent", ["kind", "meta.of.kind"])
+def test_rows_are_parts_of_documents_by_a_column_or_a_path(store, name, their_table, parent):
+    async def more():
+        async with store.begin() as connection:
+            await connection.execute(text(f"ALTER TABLE public.{their_table} ADD COLUMN meta jsonb"))
+            meta = "jsonb_build_object('of', jsonb_build_object('kind', kind))"
+            await connection.execute(text(f"UPDATE public.{their_table} SET meta = {meta}"))
+
+    bridge.run(more())
+    words = ("data", "attach", name, "--table", f"public.{their_table}", "--id", "nr", "--text", "body")
+    rankbook(*words, "--parent", parent)
+    hit = data("search", "kettle", "-c", name, "--leg", "fulltext")[0]["hits"][0]
+    assert (hit["id"], hit["item_id"]) == ("1", "a")
+    path = parent.split(".")
+    assert f'"parent": {json.dumps(path if len(path) > 1 else parent)}' in str(data("data", "show", name))
+    rankbook("data", "drop", name, "--yes")
+
+
 def test_only_rows_that_hold_the_condition_are_attached(store, name, their_table):
     words = ("data", "attach", name, "--table", f"public.{their_table}", "--id", "nr", "--text", "body")
     rankbook(*words, "--where", "kind=b", "--aside")

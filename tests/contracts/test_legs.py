@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -276,3 +277,19 @@ def test_cancelling_the_task_of_a_slow_statement_frees_its_backend(store):
             await task
 
     bridge.run(work())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_leg_that_reads_lexemes_or_postings_says_so_as_they_may_be_behind_an_attached_table(store, collection, kind):
+    async def without_words():
+        whole = level(store, collection, "items")
+        columns = {name: each for name, each in whole.columns.items() if name != "lexemes"}
+        bare = replace(whole, columns=columns, lexicon=None)
+        async with store.begin(collection.namespace, read_only=True) as connection:
+            await legs[kind]().recall(connection, bare, PreparedQuery("common", embed), 3)
+
+    if not legs[kind].reads_words:
+        bridge.run(without_words())
+        return
+    with pytest.raises(MissingCapability):
+        bridge.run(without_words())

@@ -6,12 +6,14 @@ import gzip
 from dataclasses import replace
 
 import pytest
+import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.types import Query
 from evals import exchange
+from evals.metrics import evaluate
 from evals.rankings import Ranked, Rankings
 from evals.runs import Run, Subject
 from evals.splits import Split
@@ -53,10 +55,57 @@ def test_what_trec_eval_reads_has_no_ties_in_single_precision():
     assert {cells[5] for cells in lines} == {"two_words"}
 
 
-def test_equal_scores_are_taken_by_rank_and_then_by_id(tmp_path):
+def test_equal_scores_are_taken_by_rank_and_what_ranks_do_not_part_by_id_descending_which_is_told(tmp_path):
     path = tmp_path / "other.run"
-    path.write_text("q1 Q0 z 1 5 t\nq1 Q0 y 2 5 t\nq2 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 best 9 7.5 t\n")
-    assert items(exchange.read_run(path, SUBJECT, SPLIT).run.rankings) == {"q1": ("best", "z", "y"), "q2": ("a", "b")}
+    path.write_text(
+        "q1 Q0 y 1 5 t\nq1 Q0 z 2 5 t\nq2 Q0 a 1 5 t\nq2 Q0 \u00e9 1 5 t\nq2 Q0 b 1 5 t\nq1 Q0 best 9 7.5 t\n"
+    )
+    found = exchange.read_run(path, SUBJECT, SPLIT).run
+    assert items(found.rankings) == {"q1": ("best", "y", "z"), "q2": ("\u00e9", "b", "a")}
+    (note,) = found.notes
+    assert note.startswith("Documents have equal scores, and no ranks that part them, in 1 of its queries, 'q2' among")
+    assert note.endswith("ordered by their ids, descending, as trec_eval does.")
+
+
+def test_an_item_that_stands_twice_is_no_tie(tmp_path):
+    path = tmp_path / "other.run"
+    path.write_text("q1 Q0 a 1 5 t\nq1 Q0 a 1 5 t\nq1 Q0 b 2 4 t\n")
+    assert exchange.read_run(path, SUBJECT, SPLIT).run.notes == ()
+
+
+IDS = st.text("abAB019.-\u00e9\u4e2d\U0001f600", min_size=1, max_size=3)
+
+
+@examples(100)
+@given(
+    st.dictionaries(IDS, st.sampled_from([1.0, 0.5, 0.25, 0.0, -1.0]), min_size=1, max_size=12),
+    st.dictionaries(IDS, st.integers(0, 3), min_size=1, max_size=6),
+)
+def test_a_run_with_ties_and_without_ranks_scores_as_trec_eval_scores_it(scored, grades):
+    tied: list[str] = []
+    rankings = exchange.from_dict({"q": scored}, tied)
+    assert tied == (["q"] if len(set(scored.values())) < len(scored) else [])
+    if not any(grades.values()):
+        return
+    names = {"ndcg": "ndcg", "map": "map", "mrr": "recip_rank", "precision@5": "P_5", "recall@5": "recall_5"}
+    measures = {"ndcg", "map", "recip_rank", "P.5", "recall.5"}
+    asked = pytrec_eval.RelevanceEvaluator({"q": grades}, measures).evaluate({"q": scored})["q"]
+    found = evaluate({"q": grades}, rankings, list(names))
+    expected = [asked[name] for name in names.values()]
+    assert [found.of(name)["q"] for name in names] == pytest.approx(expected)
+
+
+def test_documents_that_the_collection_has_not_are_counted_and_the_first_named(tmp_path):
+    path = tmp_path / "other.run"
+    lines = [f"q1 Q0 {item} {rank} {9 - rank} t" for rank, item in enumerate("abcdef", 1)]
+    path.write_text("\n".join([*lines, "q2 Q0 f 1 1 t"]))
+    read = exchange.read_run(path, SUBJECT, SPLIT)
+    told = exchange.with_unknown(read, ["b", "c", "e", "f"])
+    assert told.unknown == ("b", "c", "e", "f")
+    (note,) = told.run.notes
+    assert note.startswith("4 of its 6 documents are not in 'docs': 'b', 'c', 'e' and more.")
+    assert told.run.rankings == read.run.rankings
+    assert exchange.with_unknown(read, []) == read
 
 
 def test_what_a_query_excludes_is_taken_out_as_of_our_own_runs_and_that_is_said(tmp_path):

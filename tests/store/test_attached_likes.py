@@ -15,8 +15,8 @@ from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
 from core.store import attached
-from core.store.attached import like, likes
-from tests.store.test_attached import TEXTS, Server, attach, recall, server, take, used, vector_of
+from core.store.attached import like, likes, made_by
+from tests.store.test_attached import TEXTS, Server, attach, described, recall, server, take, used, vector_of
 
 
 @pytest.fixture
@@ -211,3 +211,102 @@ def test_what_a_library_did_not_make_is_refused(store, schema, name):
 def test_an_unknown_library_names_the_nearest(store):
     with pytest.raises(UnknownName, match="Did you mean 'langchain'"):
         bridge.run(like("langchian", store, "x", "m"))
+
+
+# -- documents of which rows are parts -----------------------------------------------------------------------------
+
+
+def parent_of(store, library, which, schema):
+    return bridge.run(like(library, store, which, "m", namespace=schema)).parent
+
+
+@pytest.mark.parametrize(("key", "parent"), [("source", ("cmetadata", "source")), ("page", None)])
+def test_langchains_rows_are_parts_of_their_source_where_some_row_names_one(store, server, schema, key, parent):
+    create(server, schema, LANGCHAIN)
+    mine = str(uuid.uuid4())
+    server.run("INSERT INTO {}.langchain_pg_collection (uuid, name) VALUES (%s, 'mine')", schema, values=(mine,))
+    insert = "INSERT INTO {}.langchain_pg_embedding (id, collection_id, document, cmetadata) VALUES (%s, %s, 'x', %s)"
+    server.run(insert, schema, values=("1", mine, "{}"))
+    server.run(insert, schema, values=("2", mine, f'{{"{key}": "a.pdf"}}'))
+    assert parent_of(store, "langchain", "mine", schema) == parent
+
+
+def test_a_pgvectorstores_metadata_column_or_its_json_names_the_document(store, server, schema):
+    create(server, schema, LANGCHAIN_STORE)
+    assert parent_of(store, "langchain", "my_store", schema) is None
+    server.run(
+        "INSERT INTO {}.my_store VALUES (gen_random_uuid(), 'x', array_fill(1, ARRAY[16])::vector, '', %s)",
+        schema,
+        values=('{"source": "a.pdf"}',),
+    )
+    assert parent_of(store, "langchain", "my_store", schema) == ("langchain_metadata", "source")
+    server.run('ALTER TABLE {}.my_store ADD COLUMN "source" text', schema)
+    assert parent_of(store, "langchain", "my_store", schema) == "source"
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_llamaindexs_nodes_are_parts_of_their_ref_doc_and_the_word_none_names_no_document(
+    store, server, schema, attach, hybrid
+):
+    create(server, schema, LLAMAINDEX_HYBRID if hybrid else LLAMAINDEX)
+    insert = "INSERT INTO {}.data_docs (text, metadata_, node_id) VALUES (%s, %s, %s)"
+    server.run(insert, schema, values=("dog", '{"ref_doc_id": "None", "doc_id": "None"}', "n1"))
+    assert parent_of(store, "llamaindex", "docs", schema) is None
+    for number, document in enumerate(("d", "d", "None"), start=2):
+        server.run(insert, schema, values=("dog", f'{{"ref_doc_id": "{document}"}}', f"n{number}"))
+    mapping = bridge.run(like("llamaindex", store, "docs", "m", namespace=schema))
+    assert mapping.parent == ("metadata_", "ref_doc_id")
+    rows = described(store, attach(mapping), "n1", "n2", "n3", "n4")
+    assert [row.item_id for row in rows] == ["n1", "d", "d", "n4"]
+
+
+@pytest.mark.parametrize("key", ["source_id", "file_path"])
+def test_haystacks_splits_are_parts_of_their_source(store, server, schema, key):
+    create(server, schema, HAYSTACK)
+    insert = "INSERT INTO {}.haystack_documents (id, content, meta) VALUES ('1', 'x', %s)"
+    server.run(insert, schema, values=(f'{{"{key}": "d"}}',))
+    assert parent_of(store, "haystack", "haystack_documents", schema) == ("meta", key)
+
+
+# -- every table of theirs -----------------------------------------------------------------------------------------
+
+
+def test_all_that_a_library_made_is_listed_whatever_its_tables_are_called(store, server, schema, vector_of):
+    langchain(server, schema, vector_of)
+    create(server, schema, LANGCHAIN_STORE)
+    create(server, schema, LANGCHAIN_STORE.replace("my_store", "Odd.name"))
+    create(server, schema, LLAMAINDEX)
+    create(server, schema, LLAMAINDEX.replace("data_docs", "data_llamaindex").replace("docs_idx", "other_idx"))
+    create(server, schema, HAYSTACK)
+    create(server, schema, HAYSTACK.replace("haystack_", "team_"))
+    server.run("CREATE TABLE {}.data_of_sales (id int, text text)", schema)
+
+    def listed(library: str) -> list[str]:
+        return [each.removeprefix(f"{schema}.") for each in bridge.run(made_by(library, store)) if schema in each]
+
+    assert listed("langchain") == ["my docs", "other", '"Odd.name"', "my_store"]
+    assert listed("llamaindex") == ["data_docs", "data_llamaindex"]
+    assert listed("haystack") == ["haystack_documents", "team_documents"]
+    for library in likes:
+        for which in bridge.run(made_by(library, store)):
+            if schema in which:
+                assert bridge.run(like(library, store, which, "m")).namespace == schema
+
+
+def test_a_collection_of_langchains_may_have_a_dot_in_its_name(store, server, schema):
+    create(server, schema, LANGCHAIN)
+    server.run("INSERT INTO {}.langchain_pg_collection (uuid, name) VALUES (gen_random_uuid(), 'public.faq')", schema)
+    mapping = bridge.run(like("langchain", store, "public.faq", "m", namespace=schema))
+    assert mapping.namespace == schema
+
+
+@pytest.mark.parametrize(
+    ("library", "which", "says"),
+    [("llamaindex", "dokcs", "Did you mean 'data_docs'"), ("haystack", "haystack", "haystack_documents")],
+)
+def test_an_unknown_table_names_those_that_the_library_made(store, server, schema, library, which, says):
+    create(server, schema, LLAMAINDEX if library == "llamaindex" else HAYSTACK)
+    server.run("CREATE TABLE {}.dokcs_of_ours (id int)", schema)
+    with pytest.raises(UnknownName, match=says) as refused:
+        bridge.run(like(library, store, which, "m", namespace=schema))
+    assert "of_ours" not in str(refused.value)

@@ -28,6 +28,10 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     model: Annotated[str | None, typer.Option(help="The model that made the embeddings.")] = None,
     tsv: Annotated[str | None, typer.Option(help="A tsvector column.")] = None,
     metadata: Annotated[list[str] | None, typer.Option(help="A JSON column, or several plain columns.")] = None,
+    parent: Annotated[
+        str | None,
+        typer.Option(help="What says which document a row is part of: a column, or a JSON path as metadata.source."),
+    ] = None,
     where: Annotated[list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE.")] = None,
     language: Annotated[str, typer.Option(help="The text-search configuration.")] = "english",
     labels: Annotated[str | None, typer.Option(help="A source of queries and labels for it.")] = None,
@@ -46,6 +50,7 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data attach docs --table public.docs --id id --text body --embedding emb --model all-MiniLM-L6-v2
     rankbook data attach faq --table faq --id nr --text answer --metadata product --metadata lang --aside
     rankbook data attach kb --like langchain --table my_collection --model openai:text-embedding-3-small
+    rankbook data attach parts --table parts --id nr --text body --metadata meta --parent meta.source
     """
     from core import bridge
     from workbench.behind.collections import attaching
@@ -59,6 +64,7 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
         "model": model,
         "tsv": tsv,
         "metadata": attaching.metadata(metadata or []),
+        "parent": parent,
         "where": attaching.conditions(where or []),
         "language": language,
     }
@@ -86,24 +92,39 @@ def _tell_labels(added: Added) -> None:
 def aside(
     name: Name,
     drop: Annotated[bool, typer.Option("--drop", help="Remove what was built aside.")] = False,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Do only what differs: rows that are new, have changed, or are gone.")
+    ] = False,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
     """Build lexemes, postings and vocabulary of an attached table in Rankbook's own schema.
 
-    Run it again after its rows changed.
+    After its rows changed, --refresh takes in what is new. Without it everything is built anew.
 
-    Example: rankbook data aside docs
+    \b
+    rankbook data aside docs
+    rankbook data aside docs --refresh
     """
     from core import bridge
+    from core.errors import InputError
     from core.store import attached, collections
     from workbench.behind.collections import attaching
     from workbench.session import store
 
+    if drop and refresh:
+        raise InputError("--drop removes what stands aside, and --refresh brings it up to date. Give one of them.")
     opened = store(telling.say)
     if drop:
         bridge.run(attached.drop_aside(opened, bridge.run(collections.get(opened, name))))
         telling.done({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
+        return
+    if refresh:
+        with telling.progress(quiet=as_json) as listener:
+            view, found = bridge.run(attaching.refreshed(opened, name, listener))
+        counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
+        sentence = f"{name}: {attaching.told_difference(view, found)}"
+        telling.done({"name": name, "aside": True, **counts}, sentence, json=as_json)
         return
     with telling.progress(quiet=as_json) as listener:
         bridge.run(attaching.aside(opened, name, listener))

@@ -55,6 +55,8 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
         return
     scores.show_foreign(found.foreign)
     if found.board is None:
+        for note in (note for each in found.foreign for note in each.run.notes):
+            telling.say(f"Note: {note}")
         _show_overlap(found)
         return
     for name in found.board.metrics:

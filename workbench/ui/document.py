@@ -13,8 +13,9 @@ from core import bridge
 from core.errors import InputError
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
+from core.store.levels import documents, level
 from core.store.names import ITEMS
+from core.store.passages import whole_items
 from core.store.schema import chunk_table
 from core.types import Metadata
 from workbench.ui import cards, errors
@@ -61,9 +62,12 @@ async def read(store: Store, view: View, chunks: str, unit_id: str) -> Document:
         found = (await connection.execute(unit)).first()
         if found is None:
             raise InputError(f"{view.name!r} has no {unit_id!r} any more. Search again to see what it has now.")
-        item = (await connection.execute(level(store, view, ITEMS).described([found.item_id]))).one()
+        item = (await connection.execute(documents(store, view).described([found.item_id]))).one()
         parts = await _parts(connection, view, chunks, unit_id)
-        return Document(item.item_id, item.title, item.text, item.metadata, parts, unit_id)
+    if view.in_parts:
+        whole = (await whole_items(store, view, None, [found.item_id]))[found.item_id]
+        parts = tuple(Part(each.id, each.start, each.end) for each in whole.chunks)
+    return Document(item.item_id, item.title, item.text, item.metadata, parts, unit_id)
 
 
 async def _parts(connection: AsyncConnection, view: View, chunks: str, unit_id: str) -> tuple[Part, ...]:

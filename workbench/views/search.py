@@ -66,6 +66,8 @@ def _welcome() -> None:
 def _level(view: View) -> str | None:
     """The chooser of what is searched; the address names none at first."""
     units = {each.name: each.units for each in view.chunk_sets} or {ITEMS: 0}
+    if view.in_parts:  # which are searched whether they stand aside or not
+        units = {view.finest: units.get(ITEMS, 0)}
     state.default(level=next((name for name in units if name != ITEMS), ITEMS))
     several = len(units) > 2
 

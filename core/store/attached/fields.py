@@ -53,8 +53,13 @@ def _key(holder: ColumnElement[Any], name: str) -> ColumnElement[Any]:
 
 
 def _as_jsonb(value: ColumnElement[Any], column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return without_nul(column, sql_cast(value, JSONB))
+
+
+def without_nul(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[Any]:
     """A json may hold a NUL, at which even reading one of its keys fails: all in it is then as good as missing."""
-    return case((sql_cast(column, Text).like(NUL_IN_JSON), null()), else_=sql_cast(value, JSONB))
+    holds = sql_cast(column, Text).like(literal(NUL_IN_JSON, Text, literal_execute=True))
+    return case((holds, null()), else_=value)
 
 
 @dataclass(frozen=True, slots=True)

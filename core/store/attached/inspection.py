@@ -23,6 +23,18 @@ FROM pg_class AS relation
 JOIN pg_namespace AS namespace ON namespace.oid = relation.relnamespace
 WHERE namespace.nspname = :namespace AND relation.relkind IN ('r', 'p', 'v', 'm', 'f')
 """
+WITH_COLUMNS = """
+SELECT relation.relname
+FROM pg_class AS relation
+JOIN pg_namespace AS namespace ON namespace.oid = relation.relnamespace
+JOIN pg_attribute AS attribute ON attribute.attrelid = relation.oid
+WHERE namespace.nspname = :namespace AND relation.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relation.relispartition
+  AND starts_with(CAST(relation.relname AS text), :beginning)
+  AND attribute.attname = ANY(CAST(:columns AS text[])) AND attribute.attnum > 0 AND NOT attribute.attisdropped
+GROUP BY relation.relname
+HAVING count(*) = cardinality(CAST(:columns AS text[]))
+ORDER BY relation.relname
+"""
 RELATION = """
 SELECT relation.oid,
        relation.relkind,
@@ -121,8 +133,13 @@ async def count(store: Store, table: AttachedTable, facts: Facts) -> int:
         async with store.begin(read_only=True) as connection:
             return int(await connection.scalar(reading.Theirs(table, facts).counted()) or 0)
     except DBAPIError as error:
-        reason = str(error.orig).strip().partition("\n")[0]
-        raise StoreError(f"The table {table.full_name} cannot be read any more ({reason}).") from error
+        raise unreadable(table, error) from error
+
+
+def unreadable(table: AttachedTable, error: DBAPIError) -> StoreError:
+    """What is said of a table that is gone, closed to us, or not as it was mapped."""
+    reason = str(error.orig).strip().partition("\n")[0]
+    return StoreError(f"The table {table.full_name} cannot be read any more ({reason}).")
 
 
 async def _unknown(connection: AsyncConnection, table: AttachedTable) -> StoreError | UnknownName:
@@ -131,6 +148,20 @@ async def _unknown(connection: AsyncConnection, table: AttachedTable) -> StoreEr
         return UnknownName("schema", table.namespace, schemas)
     relations = await connection.scalars(text(RELATIONS), {"namespace": table.namespace})
     return UnknownName(f"table or view in the schema {table.namespace!r}", table.table, relations)
+
+
+def _check_parent(table: AttachedTable, found: Relation) -> None:
+    """Keys lead into JSON, and to no other type."""
+    if not isinstance(table.parent, tuple) or len(table.parent) == 1:
+        return
+    column = found.columns[table.parent[0]]
+    if not _is("json", "jsonb")(column):
+        fitting = [each.name for each in found.columns.values() if _is("json", "jsonb")(each)]
+        raise SpecError(
+            f"`parent` names the keys {'.'.join(table.parent[1:])!r} in the column {column.name!r} of "
+            f"{table.full_name}, which is {column.type}; they lead into json or jsonb. "
+            + (f"Such columns are: {', '.join(fitting)}." if fitting else "The table has no such column.")
+        )
 
 
 async def _check_columns(connection: AsyncConnection, table: AttachedTable, found: Relation) -> None:
@@ -144,6 +175,7 @@ async def _check_columns(connection: AsyncConnection, table: AttachedTable, foun
         listed = field == "metadata" and not isinstance(table.metadata, str)
         if field in FITTING and not listed:
             _check_type(table, field, column, found.columns.values())
+    _check_parent(table, found)
 
 
 def _check_type(table: AttachedTable, field: str, column: Found, others: Iterable[Found]) -> None:

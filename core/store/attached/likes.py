@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections import Counter
+from typing import Any, Final
 
 from sqlalchemy import ColumnClause, ColumnElement, Text, column, func, literal, select, table, text
 from sqlalchemy import cast as sql_cast
+from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import StoreError, UnknownName
 from core.registry import Registry
 from core.store.attached import inspection
+from core.store.attached.fields import without_nul
 from core.store.attached.inspection import Relation
-from core.store.attached.mapping import AttachedTable, mapped
+from core.store.attached.mapping import AttachedTable, mapped, relation_name, written_name
 from core.store.engine import Store
+
+OWN_TABLE: Final = ("langchain_id", "content", "embedding")  # columns of a PGVectorStore, unless it was told others
+# What LangChain's loaders call the document that a row was cut from, and its ParentDocumentRetriever after them.
+SOURCES: Final = ("source", "doc_id")
 
 
 class Like(ABC):
@@ -27,6 +34,26 @@ class Like(ABC):
     async def mapping(self, which: str) -> AttachedTable:
         """The mapping of the table or collection of that name."""
 
+    @abstractmethod
+    async def names(self) -> list[str]:
+        """What `mapping` takes: every table or collection of the library's that is in this schema."""
+
+    async def tables(self, *columns: str, beginning: str = "") -> list[str]:
+        """The tables that have all these columns, in the order of their names."""
+        asked = {"namespace": self.namespace, "columns": list(columns), "beginning": beginning}
+        return list(await self.connection.scalars(text(inspection.WITH_COLUMNS), asked))
+
+    async def parent(self, table_name: str, column_name: str, *keys: str) -> tuple[str, str] | None:
+        """The first of these keys that some row names a document by."""
+        holder: ColumnClause[Any] = column(column_name)
+        relation = table(table_name, holder, schema=self.namespace)
+        for key in keys:
+            told = without_nul(holder, sql_cast(holder, JSON).op("->>", return_type=Text())(literal(key, Text)))
+            some = select(literal(1)).select_from(relation).where(told.not_in(("", "None"))).limit(1)
+            if await self.connection.scalar(some):
+                return column_name, key
+        return None
+
     async def found(self, name: str) -> Relation | None:
         return await inspection.relation(self.connection, self.namespace, name)
 
@@ -35,9 +62,7 @@ class Like(ABC):
         for name in candidates:
             if relation := await self.found(name):
                 return name, relation
-        names = {"namespace": self.namespace}
-        known = await self.connection.scalars(text(inspection.RELATIONS), names)
-        raise UnknownName(f"table in the schema {self.namespace!r}", candidates[0], known)
+        raise UnknownName(f"table of this library in the schema {self.namespace!r}", candidates[0], await self.names())
 
     def mapped(self, table: str, **columns: object) -> AttachedTable:
         return mapped(
@@ -67,12 +92,33 @@ async def like(
     """The mapping of a table (or, for LangChain, a collection) that a library made. Looks, and changes nothing."""
     library = likes[name]
     async with store.begin(read_only=True) as connection:
+        if "." in which and which not in await library(connection, namespace, model, language).names():
+            other, table_name = relation_name(which)
+            if other in list(await connection.scalars(text(inspection.SCHEMAS))):
+                namespace, which = other, table_name
         return await library(connection, namespace, model, language).mapping(which)
+
+
+async def made_by(name: str, store: Store) -> list[str]:
+    """All that the library has on this server, as `like` takes them: in another schema than public with its name."""
+    found = []
+    async with store.begin(read_only=True) as connection:
+        schemas = sorted(await connection.scalars(text(inspection.SCHEMAS)), key=lambda each: (each != "public", each))
+        for schema in schemas:
+            names = await likes[name](connection, schema, "", "").names()
+            found += names if schema == "public" else [written_name(schema, each) for each in names]
+    return found
 
 
 @likes.register("langchain")
 class LangChain(Like):
     """LangChain's PGVector (a collection by name or uuid), or a table of its PGVectorStore (by the table's name)."""
+
+    async def names(self) -> list[str]:
+        """A name that several collections have is told by their uuids."""
+        collections = await self._collections()
+        often = Counter(name for _, name in collections)
+        return [name if often[name] == 1 else uuid for uuid, name in collections] + await self.tables(*OWN_TABLE)
 
     async def mapping(self, which: str) -> AttachedTable:
         collections = await self._collections()
@@ -82,13 +128,14 @@ class LangChain(Like):
         if chosen:
             return await self._shared(chosen[0])
         relation = await self.found(which)
-        if relation and {"langchain_id", "content", "embedding"} <= set(relation.columns):
-            return self._own_table(which, relation)
+        if relation and set(OWN_TABLE) <= set(relation.columns):
+            return await self._own_table(which, relation)
         raise UnknownName(
             "LangChain collection or PGVectorStore table",
             which,
-            [name for _, name in collections],
-            way_out=f"Looked in the schema {self.namespace!r}.",
+            await self.names(),
+            way_out=f"Looked in the schema {self.namespace!r}. A table with columns of other names is attached without "
+            "--like, column by column.",
         )
 
     async def _collections(self) -> list[tuple[str, str]]:
@@ -109,6 +156,7 @@ class LangChain(Like):
             text="document",
             metadata="cmetadata",
             where={"collection_id": collection},
+            parent=await self.parent(name, "cmetadata", *SOURCES),
         )
 
     async def _identifier(self, name: str, relation: Relation, collection: str) -> str:
@@ -118,9 +166,14 @@ class LangChain(Like):
         of_it = sql_cast(column("collection_id"), Text) == literal(collection)
         return "custom_id" if await self.distinct(name, "custom_id", of_it) else "uuid"
 
-    def _own_table(self, name: str, relation: Relation) -> AttachedTable:
+    async def _own_table(self, name: str, relation: Relation) -> AttachedTable:
         optional = {"tsv": "content_tsv", "metadata": "langchain_metadata"}
-        there = {field: column for field, column in optional.items() if column in relation.columns}
+        there: dict[str, Any] = {field: column for field, column in optional.items() if column in relation.columns}
+        plain = next((each for each in SOURCES if each in relation.columns), None)  # one of its metadata_columns
+        if plain is not None:
+            there["parent"] = plain
+        elif "metadata" in there:
+            there["parent"] = await self.parent(name, there["metadata"], *SOURCES)
         return self.mapped(name, id="langchain_id", text="content", **there)
 
 
@@ -128,17 +181,25 @@ class LangChain(Like):
 class LlamaIndex(Like):
     """LlamaIndex's PGVectorStore, by its table_name, which the library puts `data_` before."""
 
+    async def names(self) -> list[str]:
+        return await self.tables("id", "text", "metadata_", "node_id", "embedding", beginning="data_")
+
     async def mapping(self, which: str) -> AttachedTable:
         name, relation = await self.needed(f"data_{which.lower()}", which)
         identifier = "node_id" if await self.distinct(name, "node_id") else "id"
         tsv = "text_search_tsv" if "text_search_tsv" in relation.columns else None
-        return self.mapped(name, id=identifier, text="text", metadata="metadata_", tsv=tsv)
+        parent = await self.parent(name, "metadata_", "ref_doc_id", "doc_id", "document_id")
+        return self.mapped(name, id=identifier, text="text", metadata="metadata_", tsv=tsv, parent=parent)
 
 
 @likes.register("haystack")
 class Haystack(Like):
     """Haystack's PgvectorDocumentStore, by its table_name; haystack_documents by default."""
 
+    async def names(self) -> list[str]:
+        return await self.tables("id", "embedding", "content", "blob_data", "blob_meta", "meta")
+
     async def mapping(self, which: str) -> AttachedTable:
         name, _ = await self.needed(which or "haystack_documents")
-        return self.mapped(name, id="id", text="content", metadata="meta")
+        parent = await self.parent(name, "meta", "source_id", "file_path")
+        return self.mapped(name, id="id", text="content", metadata="meta", parent=parent)

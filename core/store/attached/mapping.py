@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from core.errors import SpecError
 from core.store.collections import View
@@ -17,11 +17,21 @@ MOST_METADATA_COLUMNS = 50  # jsonb_build_object takes 100 arguments, two a colu
 
 
 class _Frozen(BaseModel):
+    """Kept as JSON, which digests of collections cover: a field of `later` is written only where it says something."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
+    later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = write(self)
+        return {name: value for name, value in fields.items() if value is not None or name not in self.later}
 
 
 class AttachedTable(_Frozen):
     """A table or view that exists, mapped column by column. Names are taken as they stand, never folded or parsed."""
+
+    later = ("parent",)
 
     table: str = Field(min_length=1, description="The table's or view's name.")
     namespace: str = Field("public", min_length=1, description="The schema it stands in.")
@@ -38,6 +48,12 @@ class AttachedTable(_Frozen):
         default_factory=dict, description="Only rows in which these columns have these values belong to the collection."
     )
     language: str = Field("english", description="The text-search configuration of the texts and of tsv.")
+    parent: str | tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="What says which document a row is part of: a column, or a JSON column and the keys into it. "
+        "Without it each row is a document.",
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> AttachedTable:
@@ -59,8 +75,15 @@ class AttachedTable(_Frozen):
                 yield field, column
         for column in (self.metadata,) if isinstance(self.metadata, str) else self.metadata or ():
             yield "metadata", column
+        if self.parent:
+            yield "parent", self.parent if isinstance(self.parent, str) else self.parent[0]
         for column in self.where:
             yield "where", column
+
+    @property
+    def parent_name(self) -> str:
+        """For people, as `parent_of` reads it."""
+        return ".".join(map(_quoted, self.parent)) if isinstance(self.parent, tuple) else self.parent or ""
 
     @property
     def full_name(self) -> str:
@@ -77,11 +100,26 @@ class Facts(_Frozen):
     fixed: bool = Field(False, description="Whether the column's type fixes the dimension.")
 
 
+class Writes(_Frozen):
+    """The server's own counters of rows written to a table since its statistics began, and the files that it is in."""
+
+    inserted: int
+    updated: int
+    deleted: int
+    files: str = Field(description="Which they are: others after TRUNCATE, REFRESH, or a rewrite of the table.")
+
+
 class Aside(_Frozen):
-    """What was built in our own schema from their rows: of how many, and when."""
+    """What was built in our own schema from their rows: of how many, when, and how often the table was written to then.
+
+    Without `writes` (an earlier version kept none, a foreign table has none) only comparing the rows tells a change.
+    """
+
+    later = ("writes",)
 
     rows: int
     built_at: datetime
+    writes: Writes | None = None
 
 
 class Attachment(_Frozen):
@@ -112,15 +150,39 @@ _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 def relation_name(written: str) -> tuple[str, str]:
     """Schema and name of `docs`, `public.docs` or `"My schema"."my.docs"`. Letters keep their case."""
+    parts = _parts(written)
+    if len(parts) not in (1, 2):
+        raise SpecError(
+            f"{written!r} does not name a table. "
+            'Write docs, public.docs or, with odd letters, public."my ""odd"".docs".'
+        )
+    return (parts[0], parts[1]) if len(parts) == 2 else ("public", parts[0])
+
+
+def written_name(namespace: str, name: str) -> str:
+    """Both as `relation_name` reads them."""
+    return ".".join(_quoted(each) for each in (namespace, name))
+
+
+def _quoted(part: str) -> str:
+    plain = re.fullmatch(r'[^".]+', part) and part == part.strip()
+    return part if plain else '"' + part.replace('"', '""') + '"'
+
+
+def parent_of(written: str, columns: Container[str]) -> str | tuple[str, ...]:
+    """A column, where there is one of that name; else a path into a JSON column: metadata.source, "my meta".doc.id."""
+    if written in columns:
+        return written
+    parts = _parts(written)
+    return tuple(parts) if len(parts) > 1 else written
+
+
+def _parts(written: str) -> list[str]:
+    """What stands between dots; in double quotes a part may hold dots itself. Nothing, if it is written otherwise."""
     parts, at = [], 0
     while part := _PART.match(written, at):
         parts.append(part[1].replace('""', '"') if part[1] else part[2])
         at = part.end() + 1
         if written[part.end() : at] != ".":
             break
-    if at <= len(written) or len(parts) not in (1, 2):
-        raise SpecError(
-            f"{written!r} does not name a table. "
-            'Write docs, public.docs or, with odd letters, public."my ""odd"".docs".'
-        )
-    return (parts[0], parts[1]) if len(parts) == 2 else ("public", parts[0])
+    return parts if at > len(written) else []

@@ -29,23 +29,25 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    not_,
     or_,
     select,
     table,
     true,
 )
 from sqlalchemy import cast as sql_cast
-from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REGCONFIG, TSVECTOR
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REGCONFIG, TSVECTOR, aggregate_order_by
 from sqlalchemy.sql.expression import quoted_name
 from sqlalchemy.types import UserDefinedType
 
 from core.filters import ITEM_ID, IdField, MetadataField
-from core.store.attached.fields import field_of
+from core.store.attached.fields import field_of, without_nul
 from core.store.attached.mapping import AttachedTable, Facts
 from core.store.levels import Narrowing, placeless
 
 INTEGERS = ("smallint", "integer", "bigint")
 LARGEST_KEY = 2**63 - 1
+BETWEEN_ROWS = "\n\n"  # of one document
 TEXTS = ("text", "character varying")
 
 
@@ -92,6 +94,35 @@ class Theirs:
     @property
     def id(self) -> ColumnElement[str]:
         return sql_cast(self.raw(self.mapping.id), Text).collate("C")
+
+    @cached_property
+    def _parent(self) -> ColumnElement[str] | None:
+        """What a row says of its document, as text. Keys are written out, as in an index of theirs on the path."""
+        if self.mapping.parent is None:
+            return None
+        name, *keys = (self.mapping.parent,) if isinstance(self.mapping.parent, str) else self.mapping.parent
+        value = self.raw(name)
+        if not keys:
+            return sql_cast(value, Text)
+        for at, key in enumerate(keys, start=1):
+            step = "->>" if at == len(keys) else "->"
+            value = value.op(step, return_type=Text())(literal(key, Text, literal_execute=True))
+        return value if self._kind(name) == "jsonb" else without_nul(self.raw(name), value)
+
+    @property
+    def _parentless(self) -> ColumnElement[bool]:
+        """Rows that name no document. Where a node has none, LlamaIndex writes the word None into its JSON."""
+        parent = func.coalesce(self._parent, literal_column("''", Text))
+        if isinstance(self.mapping.parent, tuple):
+            return parent.in_([literal_column("''", Text), literal_column("'None'", Text)])
+        return parent == literal_column("''", Text)
+
+    @property
+    def document(self) -> ColumnElement[str]:
+        """The id of the document that a row is part of: its own, where it names none."""
+        if self._parent is None:
+            return self.id
+        return case((self._parentless, self.id), else_=self._parent.collate("C"))
 
     @property
     def title(self) -> ColumnElement[str]:
@@ -169,20 +200,35 @@ class Theirs:
         return and_(present, func.vector_dims(stored) == self.facts.dimension)
 
     def among(self, ids: Sequence[str]) -> ColumnElement[bool]:
-        """The rows of these ids, compared in the column's own type, so that their key's index is used."""
-        stored, kind = self.raw(self.mapping.id), self._kind(self.mapping.id)
+        """The rows of these ids."""
+        return and_(self.where, self._any_of(self.mapping.id, ids))
+
+    def parts_of(self, documents: Sequence[str]) -> ColumnElement[bool]:
+        """The rows that are part of these documents."""
+        if self._parent is None:
+            return self.among(documents)
+        if isinstance(self.mapping.parent, str):
+            named = self._any_of(self.mapping.parent, documents)
+        else:
+            named = self._parent == any_(literal(list(documents), ARRAY(Text)))
+        alone = and_(self._parentless, self._any_of(self.mapping.id, documents))
+        return and_(self.where, or_(and_(named, not_(self._parentless)), alone))
+
+    def _any_of(self, name: str, values: Sequence[str]) -> ColumnElement[bool]:
+        """Compared in the column's own type, so that its index is used."""
+        stored, kind = self.raw(name), self._kind(name)
         if kind in INTEGERS:
-            return and_(self.where, stored == any_(literal(_integers(ids), ARRAY(BigInteger))))
+            return stored == any_(literal(_integers(values), ARRAY(BigInteger)))
         if kind == "uuid":
-            return and_(self.where, stored == any_(literal(_uuids(ids), ARRAY(Uuid))))
+            return stored == any_(literal(_uuids(values), ARRAY(Uuid)))
         if kind in TEXTS:
-            return and_(self.where, stored == any_(literal(list(ids), ARRAY(Text))))
-        return and_(self.where, self.id == any_(literal(list(ids), ARRAY(Text))))
+            return stored == any_(literal(list(values), ARRAY(Text)))
+        return sql_cast(stored, Text).collate("C") == any_(literal(list(values), ARRAY(Text)))
 
     def field(self, name: str) -> MetadataField:
         """A field for filters: the id, a key of their JSON column, or one of the columns that were listed."""
         if name == ITEM_ID:
-            return IdField(self.id, self.among)
+            return IdField(self.document, self.parts_of)
         mapped = self.mapping.metadata
         inside = mapped if isinstance(mapped, str) else name if name in (mapped or ()) else None
         column = None if inside is None else self.raw(inside)
@@ -196,12 +242,48 @@ class Theirs:
     def details(self) -> Select[Any]:
         return select(
             self.id.label("id"),
-            self.id.label("item_id"),
+            self.document.label("item_id"),
             self.title.label("title"),
             func.coalesce(self.text, "").label("text"),
             self.metadata.label("metadata"),
             *placeless(),
         ).select_from(self.relation)
+
+    def documents(self) -> Select[Any]:
+        """Details of whole documents: each a row, or the rows that are part of it, in the order of their ids."""
+        if self.mapping.parent is None:
+            return self.details().where(self.where)
+        first, text = self.raw(self.mapping.id), func.coalesce(self.text, literal_column("''", Text))
+        title = sql_cast(self.title, Text)
+        titles = func.array_agg(aggregate_order_by(title, title == literal_column("''", Text), first))
+        metadata = func.array_agg(aggregate_order_by(self.metadata, first))
+        return (
+            select(
+                self.document.label("id"),
+                self.document.label("item_id"),
+                titles[1].label("title"),
+                func.string_agg(text, aggregate_order_by(literal(BETWEEN_ROWS, Text), first)).label("text"),
+                metadata[1].label("metadata"),
+                *placeless(),
+            )
+            .select_from(self.relation)
+            .where(self.where)
+            .group_by(self.document)
+        )
+
+    def parts(self, documents: Sequence[str]) -> Select[Any]:
+        """The details of their rows, in the order in which `documents` puts them together."""
+        return self.details().where(self.parts_of(documents)).order_by(self.raw(self.mapping.id))
+
+    def digested(self) -> Select[Any]:
+        """Of each row its id, title and text, and a digest by which a change of the latter two shows."""
+        title, words = self.title, func.coalesce(self.text, literal_column("''", Text))
+        digest = func.decode(func.md5(func.concat(func.length(title), " ", title, words)), literal_column("'hex'"))
+        return (
+            select(self.id.label("id"), title.label("title"), words.label("text"), digest.label("digest"))
+            .select_from(self.relation)
+            .where(self.where)
+        )
 
     def counted(self) -> Select[Any]:
         return select(func.count()).select_from(self.relation).where(self.where)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Select, select
 
 from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.attached.reading import Theirs
+from core.store.attached.staleness import stale
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import Column, Level, Postings
@@ -41,7 +46,30 @@ def level(store: Store, view: View, model: str | None = None) -> Level:
         extensions=frozenset(store.capabilities.extensions),
         sorts_on=store.capabilities.sorts_on,
         field_of=theirs.field,
+        lag=partial(stale, view.name, attachment) if attachment.aside is not None else None,
     )
+
+
+def documents(view: View) -> Level:
+    """Whole documents by their ids, each of one row or of several. There is nothing to search in them."""
+    attachment = Attachment.of(view)
+    theirs = Theirs(attachment.table, attachment.facts)
+    return Level(
+        view.namespace,
+        theirs.mapping.language,
+        {},
+        {},
+        theirs.documents(),
+        theirs.document,
+        among=theirs.parts_of,
+        field_of=theirs.field,
+    )
+
+
+def parts_of(view: View, documents: Sequence[str]) -> Select[Any]:
+    """The details of the rows of these documents, in the order in which they make up its text."""
+    attachment = Attachment.of(view)
+    return Theirs(attachment.table, attachment.facts).parts(documents)
 
 
 def _lexicon(theirs: Theirs, attachment: Attachment) -> Postings | None:

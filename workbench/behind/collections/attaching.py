@@ -13,7 +13,7 @@ from typing import Any
 
 from core.errors import InputError, SpecError
 from core.store import attached, collections, names
-from core.store.attached import Advice, AttachedTable
+from core.store.attached import Advice, AttachedTable, Difference
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.progress import Listener, nobody
@@ -64,7 +64,7 @@ async def mapping(store: Store, wanted: Wanted) -> AttachedTable:
     if wanted.like:
         return await _like(store, wanted.like, wanted.table, given)
     namespace, relation = attached.relation_name(wanted.table)
-    made = attached.mapped(table=relation, namespace=namespace, **given)
+    made = attached.mapped(table=relation, namespace=namespace, **await _with_path(store, namespace, relation, given))
     return await _with_plain_metadata(store, made) if isinstance(made.metadata, str) else made
 
 
@@ -77,12 +77,22 @@ async def _with_plain_metadata(store: Store, made: AttachedTable) -> AttachedTab
     return made
 
 
+async def _with_path(store: Store, namespace: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """A parent that was typed is a column's name or a path into JSON: the table's columns decide."""
+    if not isinstance(given.get("parent"), str):
+        return given
+    async with store.begin(read_only=True) as connection:
+        found = await attached.inspection.relation(connection, namespace, name)
+    return {**given, "parent": attached.parent_of(given["parent"], found.columns if found else ())}
+
+
 async def _like(store: Store, like: str, which: str, given: dict[str, Any]) -> AttachedTable:
     """What that library's tables look like; what was given besides stands over it."""
     model, language = given.pop("model", None), given.pop("language", "english")
     if model is None:
         raise SpecError("Queries are embedded with the model that made the vectors. Name it (`--model` in a command).")
     found = await attached.like(like, store, which, model, language=language)
+    given = await _with_path(store, found.namespace, found.table, given)
     return attached.mapped(**{**found.model_dump(), **given})
 
 
@@ -105,6 +115,22 @@ def conditions(written: Sequence[str]) -> dict[str, str]:
 async def aside(store: Store, name: str, listener: Listener = nobody) -> View:
     """Lexemes, postings and vocabulary of an attached table in our own schema, as its rows are now."""
     return await attached.build_aside(store, await collections.get(store, name), listener)
+
+
+async def refreshed(store: Store, name: str, listener: Listener = nobody) -> tuple[View, Difference]:
+    """The same, where they stand: only what differs is done."""
+    return await attached.refresh_aside(store, await collections.get(store, name), listener)
+
+
+def told_difference(view: View, found: Difference) -> str:
+    """What a refresh did, in a sentence."""
+    aside = attached.Attachment.of(view).aside
+    rows = aside.rows if aside else 0
+    if found.unknown:
+        return f"Built anew of {rows:,} rows: an earlier version had kept nothing to compare them by."
+    if not found:
+        return f"Nothing to do: all {rows:,} rows stand aside as they are."
+    return f"{found.new:,} new, {found.changed:,} changed, {found.gone:,} gone; {rows:,} rows stand aside now."
 
 
 async def label(

@@ -12,7 +12,7 @@ from sqlalchemy import Select, and_, func, or_, select
 from core.errors import InputError
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
+from core.store.levels import documents as documents_of
 from core.store.names import ITEMS
 from core.store.schema import Item, any_id, chunk_table
 from core.types import Metadata, Query
@@ -116,7 +116,7 @@ class Asking:
 
 async def documents(store: Store, view: View, find: str, number: int, query_set: str = DEFAULT) -> Page[Listed]:
     """Those whose id or title holds the text, in the order of ids."""
-    items = level(store, view, ITEMS)
+    items = documents_of(store, view)
     listed = items.details.subquery()
     wanted = select(listed.c.id, listed.c.title)
     if find.strip():
@@ -156,7 +156,7 @@ async def _answers(store: Store, of: Of, ids: Sequence[str]) -> dict[str, int]:
 
 async def document(store: Store, view: View, item_id: str, chunks: str, query_set: str = DEFAULT) -> Read:
     """A document in full, cut where the chunks of that set begin and end; in one piece without a set."""
-    items = level(store, view, ITEMS)
+    items = documents_of(store, view)
     async with store.begin(items.namespace, read_only=True) as connection:
         row = (await connection.execute(items.described([item_id]))).first()
     if row is None:
@@ -270,7 +270,7 @@ async def query(
 
 
 async def _titles(store: Store, view: View, ids: Sequence[str]) -> dict[str, str]:
-    items = level(store, view, ITEMS)
+    items = documents_of(store, view)
     listed = items.described(ids).subquery()
     async with store.begin(items.namespace, read_only=True) as connection:
         rows = await connection.execute(select(listed.c.id, listed.c.title))

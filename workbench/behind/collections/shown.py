@@ -141,7 +141,9 @@ def told_origin(row: Collection) -> str:
 def told_mapping(view: View) -> dict[str, str]:
     """Which column of somebody's table is what, and which of its rows belong to the collection."""
     table = Attachment.of(view).table
-    columns = ", ".join(f"{field}: {column}" for field, column in table.columns() if field != "where")
+    mapped = [(field, column) for field, column in table.columns() if field not in ("where", "parent")]
+    mapped += [("document", table.parent_name)] if table.parent else []
+    columns = ", ".join(f"{field}: {column}" for field, column in mapped)
     rows = ", ".join(f"{column}={value}" for column, value in table.where.items())
     return {"Columns": columns, "Model": table.model or "none", **({"Only rows with": rows} if rows else {})}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -64,16 +63,7 @@ async def tables(store: Store) -> list[str]:
     ours = [CATALOG, *(row.namespace for row in await collections.listed(store))]
     async with store.begin(read_only=True) as connection:
         rows = await connection.execute(_TABLES, {"ours": ours, "most": MOST})
-        return [named(row.namespace, row.name) for row in rows]
-
-
-def named(namespace: str, name: str) -> str:
-    return f"{_part(namespace)}.{_part(name)}"
-
-
-def _part(name: str) -> str:
-    plain = re.fullmatch(r'[^".]+', name) and name == name.strip()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+        return [attached.written_name(row.namespace, row.name) for row in rows]
 
 
 async def relation(store: Store, written: str) -> Relation:

@@ -34,7 +34,19 @@ from workbench.behind.collections.out import Zipped
 from workbench.behind.jobs import Job, Key, Work
 
 What = Literal[
-    "add", "resume", "chunk", "embed", "verify", "recall", "export", "attach", "aside", "label", "write", "generate"
+    "add",
+    "resume",
+    "chunk",
+    "embed",
+    "verify",
+    "recall",
+    "export",
+    "attach",
+    "aside",
+    "refresh",
+    "label",
+    "write",
+    "generate",
 ]
 FORMS_KEPT: Final = 24
 _FAMILY: Final = "collections"
@@ -205,6 +217,12 @@ def aside(store: Store, name: str) -> Job[Any]:
     """What their table lacks, beside it."""
     title = f"Building aside for {name}"
     return _begin(store, "aside", name, title, lambda listener, _: attaching.aside(store, name, listener))
+
+
+def refresh(store: Store, name: str) -> Job[Any]:
+    """What stands beside their table, brought up to its rows."""
+    title = f"Refreshing what stands aside for {name}"
+    return _begin(store, "refresh", name, title, lambda listener, _: attaching.refreshed(store, name, listener))
 
 
 # -- queries and labels --------------------------------------------------------------------------------------------

@@ -113,7 +113,8 @@ async def _column(store: Store, view: View, text: str, chunks: str, kind: str, m
 
 async def _distinct(store: Store, view: View, text: str, chunks: str, leg: Leg) -> Column:
     """Items by their best chunk."""
-    rollup = None if chunks == ITEMS or view.row.attached else Rollup()
+    whole = chunks == ITEMS or (view.row.attached is not None and not view.in_parts)
+    rollup = None if whole else Rollup()
     variant = Variant.of_leg(leg, chunks=chunks, top_k=SHOWN, rollup=rollup).model_copy(update={"overfetch": 3})
     bundle = await search(RequestContext(store, view), text, variant)
     return Column(variant.name, bundle.hits, bundle.trace.milliseconds)

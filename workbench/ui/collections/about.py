@@ -36,6 +36,7 @@ def head(store: Store, row: Shelved) -> None:
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
         links_of(row.name, labelled=bool(row.labels), query_set=current().set)
     if row.summary.state == INTERRUPTED:
+        go_on = collections_work.refresh if row.attached else collections_work.resume
         st.html(
             '<div class="rb-box rb-note" role="note"><strong>Loading was interrupted</strong><p>What is there is whole '
             "and can be searched; the rest is missing. Going on costs nothing for what is there.</p></div>"
@@ -44,7 +45,7 @@ def head(store: Store, row: Shelved) -> None:
             "Go on",
             key="collections.resume",
             icon=":material/play_arrow:",
-            on_click=asked_for(lambda: collections_work.resume(store, row.name)),
+            on_click=asked_for(lambda: go_on(store, row.name)),
         )
 
 

@@ -46,7 +46,18 @@ def _aside(store: Store, view: View, attachment: Attachment) -> None:
         st.html(
             f'<p class="rb-summary">Built of {many(there.rows, "row")} on {there.built_at:%Y-%m-%d at %H:%M} UTC.</p>'
         )
+        with errors.shown():
+            if late := bridge.run(attached.behind(store, view)):
+                st.html(f'<p class="rb-report">{errors.as_html(late)}</p>')
     with st.container(horizontal=True):
+        if there is not None:
+            st.button(
+                "Refresh",
+                key="aside.refresh",
+                icon=":material/sync:",
+                help="Takes in rows that are new, redoes those that have changed, removes those that are gone.",
+                on_click=asked_for(lambda: collections_work.refresh(store, view.name)),
+            )
         st.button(
             "Build it again" if there else "Build aside",
             key="aside.build",

@@ -16,6 +16,7 @@ import streamlit as st
 from core import bridge
 from core.embedding import DEFAULT_MODEL
 from core.errors import RankbookError
+from core.store import attached
 from core.store.attached import likes
 from core.store.attached.inspection import Relation
 from core.store.engine import Store
@@ -92,8 +93,9 @@ def _table(store: Store) -> str:
             named=lambda name: LIBRARIES.get(name, name) or "anybody: I say what is what",
             help="Tables of these libraries are mapped by themselves.",
         )
-    known = bridge.run(theirs.tables(store))
-    if not known:
+    like = current().like
+    known = bridge.run(attached.made_by(like, store) if like in likes else theirs.tables(store))
+    if not known and not like:
         st.html(
             '<div class="rb-nothing">There is no table on this server besides Rankbook\'s own. To attach one of a '
             "product's database, start Rankbook on it: <code>RANKBOOK_DSN=postgresql://... rankbook</code></div>"
@@ -102,7 +104,7 @@ def _table(store: Store) -> str:
     table = current().table
     with which:
         reader(
-            "LangChain's collection, or its table" if current().like == "langchain" else "Table or view",
+            "LangChain's collection, or its table" if like == "langchain" else "Table or view",
             "table",
             known if table in known or not table else [table, *known],
             table,
@@ -125,13 +127,15 @@ def _found(store: Store, shelf: Sequence[Shelved], wanted: Wanted) -> Wanted | N
     with errors.shown():
         model = _model(wanted, shelf) if wanted.like else ""
         mapped = bridge.run(attaching.mapping(store, replace(wanted, given={"model": model}))) if wanted.like else None
-        table = theirs.named(mapped.namespace, mapped.table) if mapped else wanted.table
+        table = attached.written_name(mapped.namespace, mapped.table) if mapped else wanted.table
         relation = bridge.run(theirs.relation(store, table))
         first = dict(mapped.columns()) if mapped else theirs.guessed(relation)
         given = _columns(wanted, relation, first)
-        left, right = st.columns(2)
+        left, middle, right = st.columns(3)
         with left:
             given["metadata"] = _metadata(wanted, relation, first.get("metadata", NONE))
+        with middle:
+            given["parent"] = _parent(wanted, relation, mapped.parent_name if mapped else NONE)
         with right:
             if given.get("embedding"):
                 given["model"] = model or _model(wanted, shelf)
@@ -189,6 +193,24 @@ def _metadata(wanted: Wanted, relation: Relation, first: str) -> str | tuple[str
     )
     json = theirs.fitting(relation, "metadata")
     return chosen[0] if len(chosen) == 1 and chosen[0] in json else tuple(chosen)
+
+
+def _parent(wanted: Wanted, relation: Relation, first: str) -> str | None:
+    """A column of theirs, or a path that is typed."""
+    key = _key(wanted, "parent")
+    st.session_state.setdefault(key, first or None)
+    known = [*relation.columns, *([first] if first and first not in relation.columns else [])]
+    typed = st.session_state[key]
+    chosen = st.selectbox(
+        "Document of a row",
+        known if typed is None or typed in known else [*known, typed],
+        key=key,
+        accept_new_options=True,
+        placeholder="Each row is a document",
+        help="Where rows are parts of documents: the column that says of which, or a path into a JSON column, such as "
+        "metadata.source. Labels, roll-up and the most per document then go by documents.",
+    )
+    return (chosen or "").strip() or None
 
 
 def _rows(store: Store, wanted: Wanted, where: Mapping[str, Any]) -> dict[str, Any]:

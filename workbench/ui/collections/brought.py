@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.store.attached import Attachment
+from core.store.attached import Attachment, Difference
 from core.store.collections import View
 from core.types import Flaw
 from evals.authoring import Written
 from evals.library import Added
 from workbench.behind.collections.asking import Made
-from workbench.behind.collections.attaching import Attached
+from workbench.behind.collections.attaching import Attached, told_difference
 from workbench.behind.collections.shown import many
 from workbench.ui import textgrid
 from workbench.ui.collections import aside as collections_aside
@@ -40,6 +40,10 @@ def attached(name: str, result: Attached) -> None:
 def built(_: str, view: View) -> None:
     there = Attachment.of(view).aside
     _say(f"Built of {many(there.rows, 'row')}: bm25 and fuzzy search work now." if there else "There is none.")
+
+
+def refreshed(_: str, result: tuple[View, Difference]) -> None:
+    _say(told_difference(*result))
 
 
 def labelled(name: str, added: Added) -> None:

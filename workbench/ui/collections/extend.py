@@ -9,6 +9,7 @@ from typing import Final
 import streamlit as st
 
 from core import bridge
+from core.store.attached import Attachment
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.names import ITEMS
@@ -97,11 +98,11 @@ def check(store: Store, view: View) -> None:
             "<h3>Is it whole?</h3><p>Compares what should stand in its tables with what does: chunks, words, vectors, "
             "statistics, indexes.</p>"
         )
-        attached = view.row.attached is not None
-        if attached:
-            st.html("<p>An attached table has no tables here to verify.</p>")
+        nothing = view.row.attached is not None and Attachment.of(view).aside is None
+        if nothing:
+            st.html("<p>An attached table has no tables here to verify, as nothing is built aside.</p>")
         begin = asked_for(lambda: collections_work.check(store, view))
-        st.button("Verify", key="check.verify", icon=":material/fact_check:", on_click=begin, disabled=attached)
+        st.button("Verify", key="check.verify", icon=":material/fact_check:", on_click=begin, disabled=nothing)
     with right:
         _recall(store, view)
 

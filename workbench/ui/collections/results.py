@@ -37,6 +37,7 @@ def draw(what: str, name: str, result: Any) -> None:
         "export": _exported,
         "attach": collections_brought.attached,
         "aside": collections_brought.built,
+        "refresh": collections_brought.refreshed,
         "label": collections_brought.labelled,
         "write": collections_brought.written,
         "generate": collections_brought.made,

@@ -11,8 +11,7 @@ from core.errors import InputError
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.gate import storable
-from core.store.levels import level
-from core.store.names import ITEMS
+from core.store.levels import documents
 from core.store.schema import ID_MARK
 
 MOST = 6
@@ -37,7 +36,7 @@ async def meant(store: Store, view: View, typed: str) -> list[Named]:
         raise InputError("Type the id of a document, or some of its title.")
     if _PASSAGE.search(typed):
         return [Named(typed, "")]
-    items = level(store, view, ITEMS).details.subquery()
+    items = documents(store, view).details.subquery()
     wanted = or_(items.c.item_id == typed, items.c.title.icontains(typed, autoescape=True))
     first = (items.c.item_id != typed, func.lower(items.c.title) != typed.lower(), func.length(items.c.title))
     asked = select(items.c.item_id, items.c.title).where(wanted).order_by(*first, items.c.item_id).limit(MOST)

@@ -163,6 +163,7 @@ def _added(found: Foreign) -> None:
         said.append(f"It has nothing for {len(found.missing):,} of the queries; they score 0.")
     if found.unasked:
         said.append(f"{len(found.unasked):,} are not; they do not count.")
+    said += found.run.notes
     flaws = [f"Line {each.place.line or '?'}: {each.message}" for each in found.flaws[:MOST_FLAWS]]
     if len(found.flaws) > MOST_FLAWS:
         flaws.append(f"and {len(found.flaws) - MOST_FLAWS:,} more")

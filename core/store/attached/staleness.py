@@ -1,0 +1,177 @@
+"""Whether what stands aside is still what their table holds: cheaply by the server's counters, exactly by comparing.
+
+The counters tell any write to the table at the cost of a look at the catalogue, and not which rows it was: those of
+another collection in the same table count too. Comparing tells the rows, and reads the whole table.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, and_, func, or_, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.store.attached.inspection import count, unreadable
+from core.store.attached.mapping import Aside, AttachedTable, Attachment, Writes
+from core.store.attached.reading import Theirs
+from core.store.collections import View
+from core.store.engine import Store
+from core.store.schema import Item
+
+# A table by itself: at half the cost of looking for what lies below, and searches ask it each time.
+OF_TABLE = text("""
+SELECT pg_stat_get_tuples_inserted(relation.oid) AS inserted,
+       pg_stat_get_tuples_updated(relation.oid) AS updated,
+       pg_stat_get_tuples_deleted(relation.oid) AS deleted,
+       concat(relation.oid, ' ', pg_relation_filenode(relation.oid)) AS files,
+       CAST(current_setting('track_counts') AS boolean) AS counted
+FROM pg_class AS relation
+JOIN pg_namespace AS namespace ON namespace.oid = relation.relnamespace
+WHERE namespace.nspname = :namespace AND relation.relname = :name
+  AND relation.relkind = 'r' AND NOT relation.relhassubclass
+""")
+# The table, its partitions, and the tables under a view. A materialized view is written to by itself. Tables that a
+# cluster holds, and foreign ones, have counters elsewhere. Of a function that a view calls nothing is known.
+OF_ALL_BELOW = text("""
+WITH RECURSIVE below AS (
+    SELECT relation.oid, relation.relkind
+    FROM pg_class AS relation
+    JOIN pg_namespace AS namespace ON namespace.oid = relation.relnamespace
+    WHERE namespace.nspname = :namespace AND relation.relname = :name
+  UNION
+    SELECT part.oid, part.relkind
+    FROM below
+    JOIN LATERAL (
+        SELECT inhrelid AS oid FROM pg_inherits WHERE inhparent = below.oid
+        UNION ALL
+        SELECT depend.refobjid
+        FROM pg_rewrite AS rule
+        JOIN pg_depend AS depend ON depend.classid = CAST('pg_rewrite' AS regclass) AND depend.objid = rule.oid
+        WHERE below.relkind = 'v' AND rule.ev_class = below.oid AND depend.refclassid = CAST('pg_class' AS regclass)
+    ) AS named ON true
+    JOIN pg_class AS part ON part.oid = named.oid
+)
+SELECT coalesce(sum(pg_stat_get_tuples_inserted(oid)), 0) AS inserted,
+       coalesce(sum(pg_stat_get_tuples_updated(oid)), 0) AS updated,
+       coalesce(sum(pg_stat_get_tuples_deleted(oid)), 0) AS deleted,
+       md5(string_agg(concat(oid, ' ', pg_relation_filenode(oid)), ',' ORDER BY oid)) AS files,
+       bool_and(relkind IN ('r', 'p', 'v', 'm')) AND CAST(current_setting('track_counts') AS boolean) AS counted
+FROM below
+WHERE relkind IN ('r', 'p', 'v', 'm', 'f')
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Rows of theirs that do not stand aside, that stand there with another text, and that stand there alone.
+
+    `unknown` are rows of which an earlier version kept nothing to compare the texts by.
+    """
+
+    new: int = 0
+    changed: int = 0
+    gone: int = 0
+    unknown: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.gone or self.unknown)
+
+
+async def written_to(
+    connection: AsyncConnection, attachment: Attachment, *, distributed: bool = False
+) -> Writes | None:
+    """The counters as they are now; None where the server keeps none of this table, or other servers do."""
+    if distributed:
+        return None
+    named = {"namespace": attachment.table.namespace, "name": attachment.table.table}
+    found = (await connection.execute(OF_TABLE, named)).first() if attachment.facts.kind == "table" else None
+    if found is None:
+        found = (await connection.execute(OF_ALL_BELOW, named)).one()
+    if not found.counted:
+        return None
+    return Writes(inserted=found.inserted, updated=found.updated, deleted=found.deleted, files=found.files)
+
+
+async def stale(name: str, attachment: Attachment, connection: AsyncConnection) -> tuple[str, ...]:
+    """What a search should say of what it reads aside; nothing where the table was not written to since."""
+    aside = attachment.aside
+    if aside is None:
+        return ()
+    now = await written_to(connection, attachment) if aside.writes else None
+    if now is not None and now == aside.writes:
+        return ()
+    return (f"{_told(attachment.table, aside, now)} {way_out(name)}",)
+
+
+async def behind(store: Store, view: View) -> str:
+    """The same of a collection; by the number of rows, where there are no counters. Nothing where nothing is aside."""
+    attachment = Attachment.of(view)
+    aside, table = attachment.aside, attachment.table
+    if aside is None:
+        return ""
+    if aside.writes is not None:
+        async with store.begin(read_only=True) as connection:
+            return " ".join(await stale(view.name, attachment, connection))
+    rows = await count(store, table, attachment.facts)
+    if rows == aside.rows:
+        return ""
+    return f"{table.full_name} has {rows:,} rows, and {aside.rows:,} stand aside. {way_out(view.name)}"
+
+
+def way_out(name: str) -> str:
+    quoted = shlex.quote(name)
+    return (
+        f"`rankbook data verify {quoted}` compares them, `rankbook data aside {quoted} --refresh` takes in what is new."
+    )
+
+
+def _told(table: AttachedTable, aside: Aside, now: Writes | None) -> str:
+    then, since = aside.writes, f"since its words were taken aside on {aside.built_at:%Y-%m-%d at %H:%M} UTC"
+    if then is None or now is None:
+        return f"Whether {table.full_name} changed {since} cannot be told without comparing its rows."
+    more = (now.inserted - then.inserted, now.updated - then.updated, now.deleted - then.deleted)
+    if min(more) < 0:
+        return f"The server began anew to count what is written to {table.full_name}, so it may have changed {since}."
+    if not any(more):
+        return f"{table.full_name} was emptied, refreshed or rewritten {since}, and this was searched as it was then."
+    rows = "rows inserted {:,}, updated {:,}, deleted {:,}".format(*more)
+    whole = " in the whole table" if table.where else ""
+    return f"{table.full_name} was written to {since}: {rows}{whole}. This was searched as it was then."
+
+
+def compared(attachment: Attachment) -> Select[Any]:
+    """Every row that differs: `id`, the `key` that it has aside, and whether it is `new`, `changed` or `gone`.
+
+    Theirs is read first, into a table of its own, so that on a cluster too it can be joined with ours.
+    """
+    rows = Theirs(attachment.table, attachment.facts).digested().subquery("found")
+    now = select(rows.c.id, rows.c.digest).cte("now").prefix_with("MATERIALIZED")
+    new, gone = Item.key.is_(None), now.c.id.is_(None)
+    unknown = and_(Item.digest == b"", ~new, ~gone)
+    changed = and_(Item.digest != now.c.digest, Item.digest != b"", ~new, ~gone)
+    kinds = {"new": new, "changed": changed, "gone": gone, "unknown": unknown}
+    differing: Select[Any] = (
+        select(
+            func.coalesce(now.c.id, Item.id).label("id"),
+            Item.key.label("key"),
+            *(each.label(name) for name, each in kinds.items()),
+        )
+        .select_from(now.join(Item, Item.id == now.c.id, full=True))
+        .where(or_(*kinds.values()))
+    )
+    return differing
+
+
+async def difference(store: Store, namespace: str, attachment: Attachment) -> Difference:
+    """How many rows differ. Reads every row of theirs, and changes nothing."""
+    rows = compared(attachment).subquery("differs")
+    counted = (func.count().filter(rows.c[name]) for name in ("new", "changed", "gone", "unknown"))
+    try:
+        async with store.begin(namespace, read_only=True) as connection:
+            new, changed, gone, unknown = (await connection.execute(select(*counted).select_from(rows))).one()
+            return Difference(new, changed, gone, unknown)
+    except DBAPIError as error:
+        raise unreadable(attachment.table, error) from error

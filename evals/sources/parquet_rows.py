@@ -69,7 +69,8 @@ def opened_parquet(path: Path) -> Iterator[tuple[tuple[str, ...], Iterator[Row[d
         budget = Budget(str(path), packed, ArchiveLimits(), way_out=WAY_OUT)
         rows = max(FEWEST, min(BATCH, DECODED // max(1, *sizes, 1)))
         apart = _has_lists(file.schema) and sys.platform == "linux"  # where such a process can be held to its memory
-        with closing(_decoded_apart(path, rows) if apart else file.iter_batches(batch_size=rows)) as batches:
+        batches: Any = _decoded_apart(path, rows) if apart else file.iter_batches(batch_size=rows)  # type: ignore[no-untyped-call]
+        with closing(batches):
             yield columns, _rows(batches, str(path), budget, lib.ArrowException)
 
 
@@ -96,7 +97,7 @@ def _unpacked(metadata: Any) -> list[int]:
 
 def _decoded_apart(path: Path, rows: int) -> Iterator[Any]:
     """The batches, by a process that ends where they do not fit into its memory."""
-    from pyarrow import ipc, lib
+    from pyarrow import ipc, lib  # type: ignore[attr-defined]
 
     command = [sys.executable, "-P", "-c", DECODE, str(path), str(rows)]
     environment, pipe, said = {**os.environ, **SMALL_POOLS}, subprocess.PIPE, ""
@@ -104,7 +105,7 @@ def _decoded_apart(path: Path, rows: int) -> Iterator[Any]:
         out, err = cast("BinaryIO", decoder.stdout), cast("BinaryIO", decoder.stderr)
         try:
             try:
-                yield from ipc.open_stream(out)
+                yield from ipc.open_stream(out)  # type: ignore[no-untyped-call]
             except (lib.ArrowException, OSError, EOFError) as error:
                 said = str(error)
             out.close()
@@ -140,7 +141,7 @@ def _rows(
 
 def decoded_sizes(values: Any) -> Any:
     """The bytes that each value of an Arrow array becomes, those inside of it included."""
-    from pyarrow import ExtensionArray, compute, types
+    from pyarrow import ExtensionArray, compute, types  # type: ignore[attr-defined]
 
     kind, each = values.type, np.full(len(values), SCALAR, np.int64)
     if isinstance(values, ExtensionArray):
@@ -159,7 +160,7 @@ def decoded_sizes(values: Any) -> Any:
     elif types.is_fixed_size_binary(kind):
         each = np.full(len(values), kind.byte_width, np.int64)
     elif any(of(kind) for of in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)):
-        each += compute.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+        each += compute.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]
     return each
 
 

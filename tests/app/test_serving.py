@@ -31,7 +31,7 @@ from workbench.access.gate import Gate
 from workbench.access.sign_in import Auth, SignIn
 from workbench.access.sign_ins import SignIns
 from workbench.serve_health import Health
-from workbench.serve_origin import MOST_WARNINGS, HostNames, OriginGuard, host_names
+from workbench.serve_origin import LOOPBACK, MOST_WARNINGS, HostNames, OriginGuard, host_names
 from workbench.serve_uploads import UploadGuard, Uploads
 
 PROJECT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_beyond_loopback_without_a_sign_in_is_refused_unless_insisted_on(host, t
     serve.check_reach(host, gate(tmp_path))
 
 
-@pytest.mark.parametrize("host", sorted(serve.LOOPBACK))
+@pytest.mark.parametrize("host", sorted(LOOPBACK))
 def test_on_loopback_nothing_is_asked_for(host):
     serve.check_reach(host, None)
 
@@ -107,15 +107,15 @@ def test_protections_are_said_outright():
 
 def test_pages_answer_to_names_of_their_own_alone(tmp_path, monkeypatch):
     monkeypatch.delenv("STREAMLIT_SERVER_ALLOWED_HOSTS", raising=False)
-    assert serve.own_names("127.0.0.1", None).names == serve.LOOPBACK
-    assert serve.own_names("192.168.1.7", None).names == {*serve.LOOPBACK, "192.168.1.7"}
-    assert serve.own_names("0.0.0.0", gate(tmp_path)).names == {*serve.LOOPBACK, "rankbook.example.org"}
+    assert serve.own_names("127.0.0.1", None).names == LOOPBACK
+    assert serve.own_names("192.168.1.7", None).names == {*LOOPBACK, "192.168.1.7"}
+    assert serve.own_names("0.0.0.0", gate(tmp_path)).names == {*LOOPBACK, "rankbook.example.org"}
     assert set(serve.settings("0.0.0.0", 1, gate(tmp_path))["server.allowedHosts"]) == {
-        *serve.LOOPBACK,
+        *LOOPBACK,
         "rankbook.example.org",
     }
     monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "one.example *.two.example")
-    assert serve.own_names("127.0.0.1", None).names == {*serve.LOOPBACK, "one.example", "*.two.example"}
+    assert serve.own_names("127.0.0.1", None).names == {*LOOPBACK, "one.example", "*.two.example"}
 
 
 # -- a real one --------------------------------------------------------------------------------------------------------

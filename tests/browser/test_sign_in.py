@@ -169,7 +169,7 @@ def test_a_copied_cookie_stops_working_at_sign_out_and_says_so(window, chromium,
     page = sign_in(window, served, idp, ADA)
     expect(page.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()
     with chromium.new_context() as elsewhere:
-        elsewhere.add_cookies([dict(each) for each in window.cookies()])  # type: ignore[misc]
+        elsewhere.add_cookies([dict(each) for each in window.cookies()])
         copied = elsewhere.new_page()
         copied.goto(served.address)
         expect(copied.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()

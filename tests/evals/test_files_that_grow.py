@@ -73,7 +73,7 @@ def written(path: Path, **columns: Any) -> Path:
     return path
 
 
-def often(value: str, count: int) -> pa.Array:
+def often(value: str, count: int) -> Any:
     """One value, that many times: in the file it stands once."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([value]))
 

@@ -1,8 +1,8 @@
 """Rows of a Parquet file, decoded a few at a time. Owns what one may become: a few kilobytes can say many gigabytes.
 
 A value that stands in a dictionary once can be that of every row, and one row's list can have billions of elements. So
-a batch has the fewer rows the longer a value may be, lists are decoded by a process that has only so much memory, and
-each row is charged with the bytes that it becomes before Python gets it.
+a batch has the fewer rows the longer a value may be, lists that may become long are decoded by a process that has only
+so much memory, and each row is charged with the bytes that it becomes before Python gets it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from evals.sources.trees import ArchiveLimits, Budget
 BATCH: Final = 1024  # rows
 FEWEST: Final = 16  # rows of a batch whose values may each be as long as all that their row group holds
 DECODED: Final = 256 * 2**20  # bytes that a batch may become in pyarrow
+LARGEST_FOOTER: Final = 2**20  # bytes that are looked through, which takes Python a second
 ROOM: Final = 2**30  # bytes for the process that decodes lists, of which one row may be as long as it likes
 SCALAR: Final = 8  # bytes charged for a number, a date and whatever else has no length
 WAY_OUT: Final = "If the file is to be trusted, write it as JSONL and give that"
@@ -68,7 +69,9 @@ def opened_parquet(path: Path) -> Iterator[tuple[tuple[str, ...], Iterator[Row[d
         Budget(str(path), packed, ArchiveLimits(), way_out=WAY_OUT).spend(sum(sizes))
         budget = Budget(str(path), packed, ArchiveLimits(), way_out=WAY_OUT)
         rows = max(FEWEST, min(BATCH, DECODED // max(1, *sizes, 1)))
-        apart = _has_lists(file.schema) and sys.platform == "linux"  # where such a process can be held to its memory
+        # Linux alone holds a process to its memory; and starting one takes far longer than reading a small file.
+        lists = _has_lists(file.schema) and sys.platform == "linux"
+        apart = lists and most_elements(path) * max(sizes, default=0) > DECODED
         batches: Any = _decoded_apart(path, rows) if apart else file.iter_batches(batch_size=rows)  # type: ignore[no-untyped-call]
         with closing(batches):
             yield columns, _rows(batches, str(path), budget, lib.ArrowException)
@@ -166,3 +169,88 @@ def decoded_sizes(values: Any) -> Any:
 
 def _reason(error: Exception) -> str:
     return str(error).split("\n", maxsplit=1)[0][:200]
+
+
+# -- the footer --------------------------------------------------------------------------------------------------------
+# pyarrow ends the whole process where it is asked for a column's number of values and the statistics beside it are
+# damaged. So this one number is read here: out of Thrift's compact protocol, as parquet.thrift lays it out.
+
+_PLACE = (4, 1, 3, 5)  # FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData.num_values
+_BYTE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 3, 8, 9, 10, 11, 12
+_LENGTHS = {1: 1, 2: 1, _BYTE: 1, 7: 8, 13: 16}  # true and false in a list, a byte, a double, a UUID
+_DEEPEST, _LONGEST = 32, 64  # structs in structs; bits of a number
+_UNKNOWN = 2**63
+
+
+def most_elements(path: Path) -> int:
+    """How many values a column has in a row group, where it has the most; very many where that is hard to tell."""
+    with path.open("rb") as opened:
+        end = opened.seek(-8, 2)
+        length = int.from_bytes(opened.read(4), "little")
+        if length > min(LARGEST_FOOTER, end):
+            return _UNKNOWN
+        opened.seek(end - length)
+        footer = opened.read(length)
+    try:
+        return max(_Thrift(footer).numbers(_PLACE), default=_UNKNOWN)
+    except (IndexError, RecursionError):
+        return _UNKNOWN
+
+
+class _Thrift:
+    """A reader of one struct that gives the whole numbers at one place of it and passes over all else."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content, self._at, self._found = content, 0, list[int]()
+
+    def numbers(self, place: tuple[int, ...]) -> list[int]:
+        self._struct(place, _DEEPEST)
+        return self._found
+
+    def _struct(self, place: tuple[int, ...], deep: int) -> None:
+        """`place` is the way on to the number: the number of a field here, of one in it, and so on."""
+        field = 0
+        while head := self._byte():
+            field = field + (head >> 4) if head >> 4 else self._signed()
+            if head & 15 >= _BYTE:  # what is less is true or false, and says nothing more
+                self._value(head & 15, place[1:] if place[:1] == (field,) else None, deep)
+
+    def _value(self, kind: int, place: tuple[int, ...] | None, deep: int) -> None:
+        """`place` is None where the number is not in it, and () where it is the number."""
+        if deep == 0:
+            raise RecursionError
+        if kind in (_LIST, _SET):
+            head = self._byte()
+            for _ in range(self._number() if head >> 4 == 15 else head >> 4):
+                self._value(head & 15, place, deep - 1)
+        elif kind == _MAP:
+            size = self._number()
+            kinds = self._byte() if size else 0
+            for at in range(2 * size):
+                self._value(kinds & 15 if at % 2 else kinds >> 4, None, deep - 1)
+        elif kind == _STRUCT:
+            self._struct(place or (), deep - 1)
+        elif kind in _LENGTHS or kind == _BINARY:
+            self._skip(_LENGTHS.get(kind) or self._number())
+        elif (number := self._signed()) and place == ():
+            self._found.append(number)
+
+    def _byte(self) -> int:
+        self._at += 1
+        return self._content[self._at - 1]
+
+    def _skip(self, count: int) -> None:
+        self._at += count
+        if self._at > len(self._content):
+            raise IndexError
+
+    def _number(self) -> int:
+        number, shift = 0, 0
+        while (byte := self._byte()) & 128 and shift < _LONGEST:
+            number |= (byte & 127) << shift
+            shift += 7
+        return number | byte << shift
+
+    def _signed(self) -> int:
+        number = self._number()
+        return number >> 1 ^ -(number & 1)

@@ -199,6 +199,23 @@ def test_a_page_of_another_port_of_this_machine_opens_no_websocket_and_sends_not
         assert "access-control-allow-origin" not in answer.headers
 
 
+def test_the_demo_is_guarded_as_the_workbench_is(tmp_path):
+    program = "import sys; from workbench.commands.demo import APP; from workbench.serve import serve; "
+    program += "sys.exit(serve(0, open_browser=False, app=APP))"
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "RANKBOOK_HOME": str(tmp_path)}
+    command = [sys.executable, "-P", "-c", program]
+    server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout
+        address = server.stdout.readline().split()[4]
+        assert shaken(address, address) == 101
+        assert shaken(address, "http://127.0.0.1:1") == 403
+        assert httpx.get(address, headers={"Host": "evil.example"}).status_code == 403
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=60)
+
+
 def test_files_are_taken_of_nobody_who_has_no_page_open(address):
     for headers in ({}, {"X-Xsrftoken": "made-up", "Cookie": "_streamlit_xsrf=made-up"}):
         answer = httpx.put(f"{address}/_stcore/upload_file/session/file", content=b"x", headers=headers, timeout=60)

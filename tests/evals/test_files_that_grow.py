@@ -24,7 +24,7 @@ from evals import exchange
 from evals.runs import Subject
 from evals.sources import ItemColumns, TabularSource
 from evals.sources.lines import MOST_PARTS, parse_object
-from evals.sources.parquet_rows import decoded_sizes
+from evals.sources.parquet_rows import decoded_sizes, most_elements
 from evals.sources.tables import MOST_COLUMNS, _Feed, opened_table
 from evals.splits import Split
 
@@ -148,6 +148,24 @@ def test_lists_of_a_damaged_file_are_told_as_such(tmp_path):
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"damaged after row \d+ \("):
         list(TabularSource(path=file, columns=ItemColumns(id="id", text="id")).items())
+
+
+@pytest.mark.parametrize("groups", [1, 7])
+def test_the_footer_tells_how_many_elements_a_column_has(tmp_path, groups):
+    tags = pa.array([list(range(number % 5)) for number in range(1000)])
+    table = pa.table({"a": pa.array(["x"] * 1000), "tags": tags})
+    parquet.write_table(table, tmp_path / "d.parquet", row_group_size=1000 // groups + 1)
+    metadata = parquet.read_metadata(tmp_path / "d.parquet")
+    groups_and_columns = ((group, at) for group in range(groups) for at in range(metadata.num_columns))
+    expected = max(metadata.row_group(group).column(at).num_values for group, at in groups_and_columns)
+    assert metadata.num_row_groups == groups
+    assert most_elements(tmp_path / "d.parquet") == expected
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 200, 2**31])
+def test_a_footer_that_says_nothing_of_it_leaves_room_for_very_many(tmp_path, length):
+    (tmp_path / "d.parquet").write_bytes(b"\x19\xff" * 100 + length.to_bytes(4, "little") + b"PAR1")
+    assert most_elements(tmp_path / "d.parquet") > 2**60
 
 
 @pytest.mark.parametrize(

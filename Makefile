@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-fast drills check bench pictures set-up format clean help
+.PHONY: run test test-fast drills check audit build bench pictures set-up format clean help
 
 # A process a core. The files with pages come first (tests/tiers.py), so that all processes end at about the same time.
 SPREAD = $(if $(RANKBOOK_TEST_DSN),,--numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder)
@@ -36,6 +36,13 @@ check: set-up  ## lint, types, import direction, no Python in datasets/
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@! find datasets -name '*.py' | grep . || (echo "datasets/ holds data only: move the Python elsewhere"; exit 1)
+
+audit: set-up  ## known holes of what is installed, where their list can be reached; fails nothing
+	@$(BIN)/python .ci/supply_chain.py audit
+
+build: set-up  ## a wheel and a source archive in dist/, and beside them what they stand on (an SBOM)
+	@$(BIN)/python -m build --no-isolation --outdir dist
+	@$(BIN)/python .ci/supply_chain.py sbom dist/rankbook.cdx.json
 
 bench: set-up  ## measure what the README claims, against peers in the same run
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import InputError
+from core.small_files import read_small
 
 LARGEST_FILE: Final = 4 * 2**20  # bytes: nobody wrote more than that by hand
 LARGEST_INTEGER: Final = 2**1024  # beyond a few thousand digits Python refuses to write one out
@@ -48,15 +49,8 @@ def _refuse_endless(value: Any) -> None:
 def file_text(path: Path, what: str) -> str:
     """The file's text. What is no plain file is refused: a device might never end."""
     try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{what} cannot be read (it is not a plain file).", path=path)
-        with path.open("rb") as opened:
-            content = opened.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise InputError(f"{what} cannot be read (it has more than {LARGEST_FILE:,} bytes).", path=path)
-        return content.decode("utf-8")
+        return read_small(path, what, LARGEST_FILE).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{what} cannot be read (it is not UTF-8).", path=path) from error
-    except (OSError, ValueError) as error:  # a ValueError is what a path with a NUL gives
-        why = getattr(error, "strerror", None) or "no file can be called so"
-        raise InputError(f"{what} cannot be read ({why}).", path=path) from error
+    except FileNotFoundError as error:
+        raise InputError(f"{what} cannot be read ({error.strerror}).", path=path) from error

@@ -37,6 +37,8 @@ QUERY, ITEM, SCORE, RANK = (
     "rank",
 )
 FIRST = 3  # unknown documents that are named
+LARGEST = 4 * 2**30  # bytes that a run becomes in memory while it is read
+A_ROW = 400  # of them for each row besides its ids
 WRITTEN = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".run", ".trec", ".txt")
 
 
@@ -66,13 +68,13 @@ def run_name(path: Path) -> str:
     return path.name.split(".")[0]
 
 
-def read_run(path: Path, subject: Subject, split: Split, *, name: str = "") -> Foreign:
+def read_run(path: Path, subject: Subject, split: Split, *, name: str = "", largest: int = LARGEST) -> Foreign:
     """A run by the ending of its file's name; TREC's six columns where it is no table's."""
     require_file(path, "a run")
     rows = _table_rows(path) if path.name.lower().endswith(TABLE_SUFFIXES) else _trec_rows(path)
     flaws: list[Flaw] = []
     tied: list[str] = []
-    rankings = _ranked(_sound(rows, flaws), tied)
+    rankings = _ranked(_sound(rows, flaws, path, largest), tied)
     if not rankings:
         first = f" The first thing wrong with it: {flaws[0].place}: {flaws[0].message}" if flaws else ""
         raise InputError(f"There is no ranking in it.{first}", path=path)
@@ -242,10 +244,19 @@ def _number(given: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _sound(rows: Iterable[Row[_Placed] | Flaw], flaws: list[Flaw]) -> Iterator[_Placed]:
+def _sound(rows: Iterable[Row[_Placed] | Flaw], flaws: list[Flaw], path: Path, largest: int) -> Iterator[_Placed]:
     """The rows that can be used. An item that a query has twice is said, and keeps its better place."""
     seen: set[tuple[str, str]] = set()
+    left = largest
     for row in rows:
+        left -= A_ROW + (len(row.message) if isinstance(row, Flaw) else len(row.value.query) + len(row.value.item))
+        if left < 0:
+            raise InputError(
+                f"The run becomes more than {largest:,} bytes in memory, in which there is room for about ten million "
+                "rows. Cut its rankings (a thousand a query are plenty), or split the file by queries.",
+                path=path,
+                line=row.place.line,
+            )
         if isinstance(row, Flaw):
             flaws.append(row)
             continue

@@ -1,13 +1,15 @@
 """Variants that somebody keeps: TOML files in the home's folder `variants`, made when the first is kept.
 
 Owns their names and their files. A file is kept as it was written, comments and all; one that is not valid is listed
-with what is wrong with it, and stands in nobody's way.
+with what is wrong with it, and stands in nobody's way. A look-up parses only what changed since the last one.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +19,13 @@ from core import presets
 from core.errors import InputError, RankbookError, SpecError, UnknownName
 from core.legs import legs
 from core.store.home import home
+from core.toml_text import file_text
 from core.variant import Variant
 
 UNNAMED: Final = Variant.model_fields["name"].default
 LONGEST_STEM: Final = 60
+UNSURE: Final = 1_000_000_000  # nanoseconds in which a clock of a disk may stand still between two changes
+MOST_KNOWN: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,10 @@ class Kept:
         if self.variant is None:
             raise InputError(f"The kept variant {self.name!r} is not valid. {self.problem}", path=self.path)
         return self.variant
+
+
+_known: Final[dict[Path, tuple[tuple[int, ...], Kept]]] = {}
+_lock: Final = threading.Lock()
 
 
 def folder() -> Path:
@@ -117,11 +126,30 @@ def _read() -> Iterator[Kept]:
 
 
 def _kept(path: Path) -> Kept:
+    """As it was read, unless the file is another one since. One that changed just now may do so again unnoticed."""
     try:
-        text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
-        return Kept(path.stem, path, "", None, f"It cannot be read ({why}).")
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        return Kept(path.stem, path, "", None, f"It cannot be read ({getattr(error, 'strerror', error)}).")
+    stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
+    with _lock:
+        if (known := _known.get(path)) is not None and known[0] == stamp:
+            return known[1]
+    kept = _parsed(path)
+    with _lock:
+        _known.pop(path, None)
+        if time.time_ns() - found.st_mtime_ns > UNSURE:
+            _known[path] = stamp, kept
+        while len(_known) > MOST_KNOWN:
+            _known.pop(next(iter(_known)))
+    return kept
+
+
+def _parsed(path: Path) -> Kept:
+    try:
+        text = file_text(path, "It")
+    except InputError as error:
+        return Kept(path.stem, path, "", None, error.message)
     try:
         variant = Variant.from_toml(text)
     except (RankbookError, RecursionError) as error:

@@ -24,12 +24,12 @@ from workbench import logs, session
 from workbench.access import gate as access
 from workbench.access.gate import Gate
 from workbench.access.watch import watched
+from workbench.serve_origin import LOOPBACK, HostNames, OriginGuard, host_names
 from workbench.ui.theme import OPTIONS
 
 APP = Path(__file__).with_name("app.py")
 FIRST_PORT, PORTS_TRIED = 8501, 50
 LAST_PORT = 65535
-LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 PATIENCE = 60
 LARGEST_FILE = 500  # megabytes of an upload, which goes through memory
 INSIST = "--open-to-all"
@@ -62,7 +62,7 @@ def serve(
     threading.Thread(target=_announce, args=(host, chosen, open_browser, page, form), daemon=True).start()
     try:
         with watched(gate):
-            _run(app, settings(host, chosen, gate), gate, store)
+            _run(app, settings(host, chosen, gate), own_names(host, gate), gate, store)
     except KeyboardInterrupt:
         return 0
     finally:
@@ -71,18 +71,25 @@ def serve(
     return 0
 
 
-def _run(app: Path, settings: Mapping[str, Any], gate: Gate | None, store: Callable[[], Store]) -> None:
+def _run(
+    app: Path, settings: Mapping[str, Any], names: HostNames, gate: Gate | None, store: Callable[[], Store]
+) -> None:
     from starlette.middleware import Middleware
     from streamlit.starlette import App
 
+    from workbench.access.cookies import CookieGuard
     from workbench.serve_health import Health
     from workbench.serve_uploads import UploadGuard
+
+    guards = [Middleware(OriginGuard, names), Middleware(UploadGuard)]
+    if gate:
+        guards.append(Middleware(CookieGuard, gate, gate.provider.cookies.get_secret_value()))
 
     served = App(
         app,
         secrets={"auth": gate.provider.as_streamlit_has_it()} if gate else None,
         routes=[Health(store).route()],
-        middleware=[Middleware(UploadGuard)],
+        middleware=guards,
     )
     # The server ends in good order and then raises the signal anew, which would end this process before it tidies up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -90,12 +97,9 @@ def _run(app: Path, settings: Mapping[str, Any], gate: Gate | None, store: Calla
     served.run(config=settings)
 
 
-def allowed_hosts(host: str, gate: Gate | None) -> list[str]:
-    """By which names pages are asked for; empty for any. Another site could else point its own name at loopback."""
-    if said := os.environ.get("STREAMLIT_SERVER_ALLOWED_HOSTS", "").split():
-        return said
-    names = [*sorted(LOOPBACK), *([gate.provider.host] if gate else [])]
-    return names if gate or host in LOOPBACK else []
+def own_names(host: str, gate: Gate | None) -> HostNames:
+    """By which names pages are asked for. Another site could else point its own name at this machine."""
+    return host_names(host, gate.provider.host if gate else "")
 
 
 def check_reach(host: str, gate: Gate | None, *, open_to_all: bool = False) -> None:
@@ -117,10 +121,12 @@ def check_port(wanted: int | None) -> None:
 
 def settings(host: str, port: int, gate: Gate | None = None) -> dict[str, Any]:
     """Streamlit's settings."""
+    names = own_names(host, gate)
+    any_name = names.addresses and gate is None  # it cannot say: any address; what stands before it can
     return {
         "server.address": host,
         "server.port": port,
-        "server.allowedHosts": allowed_hosts(host, gate),
+        "server.allowedHosts": [] if any_name else sorted(names.names),
         "server.headless": True,  # no question for an e-mail address; the browser is opened here
         "server.fileWatcherType": "none",
         "server.enableXsrfProtection": True,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +17,8 @@ from core.errors import InputError
 from core.types import Flaw, Place, Row
 
 MAX_LINE = 32 * 2**20
+MOST_PARTS = 2**20  # values in one line of JSON
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"')
 SAMPLE = 4 * 2**20  # bytes from which a size is judged
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -82,7 +85,11 @@ def decoded(raw: bytes, place: Place) -> Row[str] | Flaw:
 
 def read_json_lines(stream: BinaryIO, file: str) -> Iterator[Row[dict[str, Any]] | Flaw]:
     """One JSON object a line; blank lines are passed over."""
-    for line in read_lines(stream, file):
+    return json_objects(read_lines(stream, file))
+
+
+def json_objects(lines: Iterable[Row[str] | Flaw]) -> Iterator[Row[dict[str, Any]] | Flaw]:
+    for line in lines:
         if isinstance(line, Flaw):
             yield line
         elif line.value.strip():
@@ -90,6 +97,8 @@ def read_json_lines(stream: BinaryIO, file: str) -> Iterator[Row[dict[str, Any]]
 
 
 def parse_object(line: Row[str]) -> Row[dict[str, Any]] | Flaw:
+    if (parts := _parts(line.value)) > MOST_PARTS:
+        return Flaw(line.place, f"The line holds {parts:,} values, and {MOST_PARTS:,} are allowed. It was left out.")
     try:
         value = json.loads(line.value, parse_constant=_refuse, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -99,6 +108,12 @@ def parse_object(line: Row[str]) -> Row[dict[str, Any]] | Flaw:
     if not isinstance(value, dict):
         return Flaw(line.place, f"A JSON object was expected, and this is {shown(value)}.")
     return Row(value, line.place)
+
+
+def _parts(text: str) -> int:
+    """About how many values a JSON text holds: in memory each takes many times the two letters that it may have."""
+    parts = sum(map(text.count, ",[{"))
+    return sum(map(_JSON_TEXT.sub("", text).count, ",[{")) if parts > MOST_PARTS else parts
 
 
 def _reason(error: Exception) -> str:

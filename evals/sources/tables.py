@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from core.errors import InputError
 from core.types import Flaw, Place, Row
-from evals.sources.lines import MAX_LINE, count_lines, read_json_lines, read_lines
-from evals.sources.plain import plain
-from evals.sources.trees import ArchiveLimits, Budget, open_file, require_file
+from evals.sources.lines import MAX_LINE, count_lines, json_objects, read_lines
+from evals.sources.parquet_rows import number_of_rows, opened_parquet
+from evals.sources.trees import open_file, require_file
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".ndjson.gz")
-_PEEK = 100  # JSON objects may leave a field out, so the columns are those of the first hundred rows
-_BATCH = 1024
+_PEEK = 100  # JSON objects may leave a field out, so the columns are those of the first rows, long ones being fewer
+MOST_COLUMNS = 10_000  # of a CSV: each is a name in every row
 TableRow = Row[dict[str, Any]]
 
 
@@ -53,8 +53,8 @@ def opened_table(path: Path, quote: str = '"') -> Iterator[Table]:
     name = path.name.lower().removesuffix(".gz")
     require_file(path, "a CSV, TSV, JSONL or Parquet file")
     if name.endswith(".parquet"):
-        with _parquet(path) as table:
-            yield table
+        with opened_parquet(path) as (columns, rows):
+            yield Table(str(path), columns, rows)
         return
     if not name.endswith(TABLE_SUFFIXES):
         message = f"The ending is not known. What is understood: {', '.join(TABLE_SUFFIXES)}."
@@ -70,34 +70,54 @@ def count_rows(path: Path) -> int | None:
     """About how many rows there are, where that is quick to tell; a line break inside quotes counts as a row."""
     name = path.name.lower()
     if name.endswith(".parquet"):
-        return _parquet_size(path)
+        return number_of_rows(path)
     lines = count_lines(path) if name.endswith(TABLE_SUFFIXES) and path.is_file() else None
     return lines if lines is None or name.endswith((".jsonl", ".ndjson")) else max(0, lines - 1)
 
 
 def _json_table(stream: BinaryIO, file: str) -> Table:
-    rows = read_json_lines(stream, file)
-    first = list(islice(rows, _PEEK))
+    length = 0
+
+    def counted() -> Iterator[Row[str] | Flaw]:
+        nonlocal length
+        for line in read_lines(stream, file):
+            length += len(line.value) if isinstance(line, Row) else 0
+            yield line
+
+    rows = json_objects(counted())
+    first: list[TableRow | Flaw] = []
+    while len(first) < _PEEK and length <= MAX_LINE and (row := next(rows, None)) is not None:
+        first.append(row)
     columns = dict.fromkeys(name for row in first if isinstance(row, Row) for name in row.value)
     return Table(file, tuple(columns), chain(first, rows))
 
 
 @dataclass
 class _Feed:
-    """Hands lines to the csv module, and remembers how many, and which of them could not be read."""
+    """Hands lines to the csv module, and remembers how many, how long the record at hand is, and what was unreadable.
 
-    lines: Iterable[Row[str] | Flaw]
+    A quote that is never closed makes one record of all the rest: it ends where a line would have to.
+    """
+
+    lines: Iterator[Row[str] | Flaw]
+    longest: int = MAX_LINE
     taken: int = 0
+    length: int = 0
     flaws: list[Flaw] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[str]:
-        for line in self.lines:
-            self.taken += 1
-            if isinstance(line, Flaw):
-                self.flaws.append(line)
-                yield "\n"  # its record is left out; the line still counts
-            else:
-                yield line.value
+        return self
+
+    def __next__(self) -> str:
+        if self.length > self.longest:
+            raise csv.Error(f"the record is longer than {self.longest:,} characters; is a quote missing?")
+        line = next(self.lines)
+        self.taken += 1
+        if isinstance(line, Flaw):
+            self.flaws.append(line)
+            return "\n"  # its record is left out; the line still counts
+        self.length += len(line.value)
+        return line.value
 
 
 def _csv_table(stream: BinaryIO, file: str, delimiter: str, quote: str) -> Table:
@@ -113,6 +133,10 @@ def _csv_table(stream: BinaryIO, file: str, delimiter: str, quote: str) -> Table
         reason = header.message if header else "The file is empty; a header line was expected."
         raise InputError(reason, path=file, line=1)
     columns = tuple(cell.strip() for cell in header.value)
+    if len(columns) > MOST_COLUMNS:
+        raise InputError(
+            f"The header names {len(columns):,} columns, and {MOST_COLUMNS:,} are allowed.", path=file, line=1
+        )
     if repeated := sorted(name for name, count in Counter(columns).items() if count > 1):
         raise InputError(f"The header names a column twice: {', '.join(map(repr, repeated[:30]))}.", path=file, line=1)
     return Table(file, columns, _as_dicts(records, columns))
@@ -121,7 +145,7 @@ def _csv_table(stream: BinaryIO, file: str, delimiter: str, quote: str) -> Table
 def _records(reader: Any, feed: _Feed, file: str) -> Iterator[Row[list[str]] | Flaw]:
     """Each record with the physical line on which it starts; blank lines are passed over."""
     while True:
-        place, feed.flaws = Place(file, feed.taken + 1), []
+        place, feed.flaws, feed.length = Place(file, feed.taken + 1), [], 0
         try:
             cells = next(reader, None)
         except csv.Error as error:
@@ -146,49 +170,3 @@ def _as_dicts(records: Iterator[Row[list[str]] | Flaw], columns: tuple[str, ...]
             )
         else:
             yield Row(dict(zip(columns, record.value, strict=True)), record.place)
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[Table]:
-    from pyarrow import lib, parquet
-
-    try:
-        file = parquet.ParquetFile(path)  # type: ignore[no-untyped-call]
-        columns = tuple(file.schema_arrow.names)
-        claimed = _unpacked(file.metadata)
-    except (lib.ArrowException, OSError, ValueError) as error:
-        reason = str(error).split("\n", maxsplit=1)[0][:200]
-        raise InputError(f"This is not a readable Parquet file ({reason}).", path=path) from error
-    with file:
-        Budget(str(path), path.stat().st_size, ArchiveLimits()).spend(claimed)
-        yield Table(str(path), columns, _parquet_rows(file, str(path), lib.ArrowException))
-
-
-def _unpacked(metadata: Any) -> int:
-    """Bytes of all rows unpacked, as far as the file says so.
-
-    By row group: asked of single columns, pyarrow ends the whole process where their statistics are damaged.
-    """
-    return sum(max(0, metadata.row_group(at).total_byte_size) for at in range(metadata.num_row_groups))
-
-
-def _parquet_size(path: Path) -> int | None:
-    from pyarrow import lib, parquet
-
-    try:
-        return int(parquet.read_metadata(path).num_rows)  # type: ignore[no-untyped-call]
-    except (lib.ArrowException, OSError, ValueError):
-        return None  # said in a sentence when the rows are read
-
-
-def _parquet_rows(file: Any, name: str, arrow_error: type[Exception]) -> Iterator[TableRow | Flaw]:
-    """The line of a Parquet row is its number, from 1."""
-    number = 0
-    try:
-        for batch in file.iter_batches(batch_size=_BATCH):
-            for row in batch.to_pylist():
-                number += 1
-                yield Row(plain(row), Place(name, number))
-    except (arrow_error, OSError, ValueError) as error:
-        reason = str(error).split("\n", maxsplit=1)[0][:200]
-        raise InputError(f"The Parquet file is damaged after row {number} ({reason}).", path=name) from error

@@ -28,6 +28,9 @@ DIRECTORY_END = 2**20  # bytes that any directory may take; entries are read in 
 RATIO_FLOOR = 16 * 2**20  # below this much output a high ratio harms nobody, and tiny test files often have one
 
 
+WAY_OUT = "If the file is to be trusted, unpack it yourself and give the folder"
+
+
 class ArchiveLimits(BaseModel):
     """How much an archive may hold. The defaults fit the largest public BEIR archive."""
 
@@ -40,8 +43,8 @@ class ArchiveLimits(BaseModel):
 class Budget:
     """Counts the bytes that come out of one archive or compressed file, and stops at the limit."""
 
-    def __init__(self, file: str, packed_bytes: int, limits: ArchiveLimits) -> None:
-        self._file, self._limits = file, limits
+    def __init__(self, file: str, packed_bytes: int, limits: ArchiveLimits, *, way_out: str = WAY_OUT) -> None:
+        self._file, self._limits, self._way_out = file, limits, way_out
         self._left = min(limits.total_bytes, max(RATIO_FLOOR, packed_bytes * limits.ratio))
 
     def spend(self, count: int) -> None:
@@ -49,8 +52,7 @@ class Budget:
         if self._left < 0:
             raise InputError(
                 f"Unpacking was stopped: more came out than {self._limits.total_bytes:,} bytes, or more than "
-                f"{self._limits.ratio} times what went in. If the file is to be trusted, unpack it yourself and give "
-                "the folder.",
+                f"{self._limits.ratio} times what went in. {self._way_out}.",
                 path=self._file,
             )
 

@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 from typer.testing import CliRunner
 
 from core import bridge
@@ -26,7 +29,9 @@ from core.store.engine import Store
 from workbench import serve
 from workbench.access.gate import Gate
 from workbench.access.sign_in import Auth, SignIn
+from workbench.access.sign_ins import SignIns
 from workbench.serve_health import Health
+from workbench.serve_origin import LOOPBACK, MOST_WARNINGS, HostNames, OriginGuard, host_names
 from workbench.serve_uploads import UploadGuard, Uploads
 
 PROJECT = Path(__file__).parents[2]
@@ -34,7 +39,14 @@ FOREIGN = "http://evil.example"
 SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
 
 
-def gate(folder: Path, access: str = 'default = "viewer"') -> Gate:
+class EverySignIn(SignIns):
+    """One that counts however it came to be."""
+
+    def counts(self, said: Mapping[str, Any]) -> bool:
+        return True
+
+
+def gate(folder: Path, access: str = 'default = "viewer"', sign_ins: SignIns | None = None) -> Gate:
     auth = Auth(
         redirect_uri="https://rankbook.example.org/oauth2callback",
         client_id="x",
@@ -42,7 +54,7 @@ def gate(folder: Path, access: str = 'default = "viewer"') -> Gate:
         server_metadata_url="https://accounts.example.org/.well-known/openid-configuration",
     )
     (folder / "access.toml").write_text(access)
-    return Gate(SignIn(auth, auth.client_secret), folder / "access.toml")
+    return Gate(SignIn(auth, auth.client_secret), folder / "access.toml", sign_ins or EverySignIn(folder))
 
 
 # -- reach -------------------------------------------------------------------------------------------------------------
@@ -57,7 +69,7 @@ def test_beyond_loopback_without_a_sign_in_is_refused_unless_insisted_on(host, t
     serve.check_reach(host, gate(tmp_path))
 
 
-@pytest.mark.parametrize("host", sorted(serve.LOOPBACK))
+@pytest.mark.parametrize("host", sorted(LOOPBACK))
 def test_on_loopback_nothing_is_asked_for(host):
     serve.check_reach(host, None)
 
@@ -95,11 +107,15 @@ def test_protections_are_said_outright():
 
 def test_pages_answer_to_names_of_their_own_alone(tmp_path, monkeypatch):
     monkeypatch.delenv("STREAMLIT_SERVER_ALLOWED_HOSTS", raising=False)
-    assert set(serve.allowed_hosts("127.0.0.1", None)) == serve.LOOPBACK
-    assert set(serve.allowed_hosts("0.0.0.0", gate(tmp_path))) == {*serve.LOOPBACK, "rankbook.example.org"}
-    assert serve.allowed_hosts("0.0.0.0", None) == [], "whoever insists may be called anything"
-    monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "one.example two.example")
-    assert serve.allowed_hosts("127.0.0.1", None) == ["one.example", "two.example"]
+    assert serve.own_names("127.0.0.1", None).names == LOOPBACK
+    assert serve.own_names("192.168.1.7", None).names == {*LOOPBACK, "192.168.1.7"}
+    assert serve.own_names("0.0.0.0", gate(tmp_path)).names == {*LOOPBACK, "rankbook.example.org"}
+    assert set(serve.settings("0.0.0.0", 1, gate(tmp_path))["server.allowedHosts"]) == {
+        *LOOPBACK,
+        "rankbook.example.org",
+    }
+    monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "one.example *.two.example")
+    assert serve.own_names("127.0.0.1", None).names == {*LOOPBACK, "one.example", "*.two.example"}
 
 
 # -- a real one --------------------------------------------------------------------------------------------------------
@@ -161,12 +177,133 @@ def test_pages_talk_to_their_own_site_alone(address):
 def test_another_name_for_this_machine_reaches_nothing(address):
     """What a site does that points its own name here."""
     assert shaken(address, FOREIGN, "evil.example") == 403
+    assert shaken(address, "http://evil.example", "evil.example") == 403
+    for path in ("/", "/health", "/_stcore/health", "/_stcore/metrics"):
+        answer = httpx.get(address + path, headers={"Host": "evil.example"}, timeout=60)
+        assert answer.status_code == 403
+        assert "STREAMLIT_SERVER_ALLOWED_HOSTS" in answer.text
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_page_of_another_port_of_this_machine_opens_no_websocket_and_sends_nothing(address, name):
+    """Streamlit alone would let it: any port of localhost is one of its own."""
+    port = address.rpartition(":")[2]
+    own, other = f"{name}:{port}", f"http://{name}:{int(port) - 1}"
+    assert shaken(address, f"http://{own}", own) == 101
+    assert shaken(address, other, own) == 403
+    assert shaken(address, "null", own) == 403
+    headers = {"Origin": other, "Host": own}
+    for method, path in (("PUT", "/_stcore/upload_file/a/b"), ("POST", "/_stcore/agent/interact"), ("GET", "/")):
+        answer = httpx.request(method, address + path, headers=headers, timeout=60)
+        assert (answer.status_code, "comes from a page of" in answer.text) == (403, True)
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_the_demo_is_guarded_as_the_workbench_is(tmp_path):
+    program = "import sys; from workbench.commands.demo import APP; from workbench.serve import serve; "
+    program += "sys.exit(serve(0, open_browser=False, app=APP))"
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "RANKBOOK_HOME": str(tmp_path)}
+    command = [sys.executable, "-P", "-c", program]
+    server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout
+        address = server.stdout.readline().split()[4]
+        assert shaken(address, address) == 101
+        assert shaken(address, "http://127.0.0.1:1") == 403
+        assert httpx.get(address, headers={"Host": "evil.example"}).status_code == 403
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=60)
 
 
 def test_files_are_taken_of_nobody_who_has_no_page_open(address):
     for headers in ({}, {"X-Xsrftoken": "made-up", "Cookie": "_streamlit_xsrf=made-up"}):
         answer = httpx.put(f"{address}/_stcore/upload_file/session/file", content=b"x", headers=headers, timeout=60)
         assert answer.status_code == 403
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def answer(names: HostNames, kind: str = "http", **headers: str) -> int | None:
+    """The number of the answer to such a request; 101 where a websocket is let through, and None where it is not."""
+    said: list[Message] = []
+
+    async def passed(scope: Scope, receive: Receive, send: Send) -> None:
+        status = 101 if scope["type"] == "websocket" else 200
+        await send({"type": "http.response.start", "status": status, "headers": []})
+
+    async def send(message: Message) -> None:
+        said.append(message)
+
+    async def receive() -> Message:
+        return {"type": f"{kind}.connect"}
+
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    scope = {"type": kind, "method": "POST", "path": "/", "headers": raw}
+    bridge.run(OriginGuard(passed, names)(scope, receive, send))
+    return said[0].get("status")
+
+
+@pytest.mark.parametrize(
+    ("listens", "host", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1:8501", 200),
+        ("127.0.0.1", "LOCALHOST.:1", 200),
+        ("127.0.0.1", "127.0.0.5", 200),
+        ("127.0.0.1", "[::1]:8501", 200),
+        ("127.0.0.1", "192.168.1.7:8501", 403),
+        ("127.0.0.1", "localhost.evil.example", 403),
+        ("127.0.0.1", "evil.example@localhost", 403),
+        ("127.0.0.1", "localhost:99999999", 403),
+        ("127.0.0.1", "", 403),
+        ("192.168.1.7", "192.168.1.7:8501", 200),
+        ("192.168.1.7", "192.168.1.8:8501", 403),
+        ("0.0.0.0", "192.168.1.7:8501", 200),
+        ("::", "[fe80::1]:8501", 200),
+        ("0.0.0.0", "evil.example:8501", 403),
+        ("0.0.0.0", socket.gethostname(), 200),
+    ],
+)
+def test_names_of_this_server_are_loopback_where_it_listens_and_no_other(listens, host, status, monkeypatch):
+    monkeypatch.delenv("STREAMLIT_SERVER_ALLOWED_HOSTS", raising=False)
+    assert answer(host_names(listens), host=host) == status
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "ours"),
+    [
+        ("http://localhost:8501", "localhost:8501", True),
+        ("https://Rankbook.example.org", "rankbook.example.org", True),
+        ("https://rankbook.example.org", "rankbook.example.org:443", True),
+        ("https://rankbook.example.org:443", "rankbook.example.org", True),
+        ("http://rankbook.example.org:443", "rankbook.example.org", False),
+        ("https://team.example.org", "rankbook.example.org", False),
+        ("http://localhost:8502", "localhost:8501", False),
+        ("http://127.0.0.1:8501", "localhost:8501", False),
+        ("null", "localhost:8501", False),
+        ("file://", "localhost:8501", False),
+        ("chrome-extension://localhost:8501", "localhost:8501", False),
+        ("", "localhost:8501", False),
+    ],
+)
+def test_a_page_acts_on_the_server_alone_that_it_came_from(origin, host, ours, monkeypatch):
+    monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "*.example.org")
+    names = host_names("127.0.0.1")
+    assert answer(names, host=host, origin=origin) == (200 if ours else 403)
+    assert answer(names, "websocket", host=host, origin=origin) == (101 if ours else None)
+
+
+def test_a_request_that_is_refused_is_said_to_the_log_once_and_not_for_ever(caplog):
+    names = host_names("127.0.0.1")
+    guard = OriginGuard(Starlette(), names)
+    client = httpx.AsyncClient(transport=ASGITransport(guard), base_url="http://x")
+    for number in range(2 * MOST_WARNINGS):
+        for _ in range(2):
+            assert bridge.run(client.get("/", headers={"Host": f"h{number}.example"})).status_code == 403
+    said = [made for made in caplog.records if made.getMessage() == "request_refused"]
+    assert len(said) == MOST_WARNINGS
+    assert "'h0.example'" in said[0].fields["says"]
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

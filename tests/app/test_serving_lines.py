@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import httpx
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -23,6 +24,7 @@ from websockets.typing import Origin, Subprotocol
 
 from tests.conftest import make_home
 from workbench.access import people
+from workbench.access.sign_ins import FOLDER, SignIns
 
 PROJECT = Path(__file__).parents[2]
 SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False, log_format='json'))"
@@ -61,15 +63,20 @@ class Line:
             if told["event"] == event:
                 return told
 
+    def sign_in(self) -> None:
+        SignIns(self.home / FOLDER).begin(ADA)
+
+    def cookie(self) -> str:
+        told = json.dumps({**ADA, "origin": self.address}).encode()
+        return f"_streamlit_user={create_signed_value(COOKIES, '_streamlit_user', told).decode()}"
+
     def taken_up(self, page: str = "") -> ClientConnection:
         """Anew, or with the page that was there before."""
         token = generate_xsrf_token_string()
-        told = json.dumps({**ADA, "origin": self.address}).encode()
-        cookie = create_signed_value(COOKIES, "_streamlit_user", told).decode()
         return connect(
             f"{self.address.replace('http', 'ws')}/_stcore/stream",
             origin=Origin(self.address),
-            additional_headers={"Cookie": f"_streamlit_xsrf={token}; _streamlit_user={cookie}"},
+            additional_headers={"Cookie": f"_streamlit_xsrf={token}; {self.cookie()}"},
             subprotocols=[Subprotocol(each) for each in ("streamlit", token, page) if each],
             max_size=None,
         )
@@ -96,6 +103,7 @@ def served(program: str) -> Iterator[Line]:
         assert server.stderr
         made = Line(home, server.stderr, "")
         made.address = made.logged("open")["address"]
+        made.sign_in()
         yield made
     finally:
         server.send_signal(signal.SIGTERM)
@@ -167,6 +175,31 @@ def test_whoever_presses_faster_than_a_page_is_drawn_acts_no_longer_than_others(
         while "Save" in on:
             _, on = drawn(own)
     assert saved(line) == before
+
+
+def test_a_page_that_is_open_acts_no_more_once_somebody_signed_out_and_a_copy_of_the_cookie_opens_none(line):
+    line.let("editor")
+    before = saved(line)
+    try:
+        with line.taken_up() as own, line.taken_up() as other:
+            use(own)
+            page, on = drawn(own)
+            use(other)
+            drawn(other)
+            httpx.get(f"{line.address}/auth/logout", headers={"Cookie": line.cookie()}, timeout=60)
+            line.logged("sign_in_ended")
+            hurry(own, on, 20)
+            while "Save" in on:
+                _, on = drawn(own)
+            assert set(drawn(other)[1]) == {"Sign in"}
+        with line.taken_up(page) as thief:
+            use(thief)
+            assert set(drawn(thief)[1]) == {"Sign in"}
+        assert httpx.get(f"{line.address}/_stcore/metrics", headers={"Cookie": line.cookie()}).status_code == 403
+    finally:
+        line.sign_in()
+    assert saved(line) == before
+    assert httpx.get(f"{line.address}/_stcore/metrics", headers={"Cookie": line.cookie()}).status_code == 200
 
 
 def test_a_page_that_cannot_be_kept_from_acting_is_ended_and_taken_up_by_nobody():

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from tests.app.test_serving import gate
 from tests.app.test_serving_roles import words
 from workbench.access.gate import Gate
+from workbench.access.sign_ins import SignIns
 
 ADA = {"is_logged_in": True, "sub": "1", "email": "ada@example.org", "name": "Ada"}
 GATES: list[Gate] = []
@@ -24,8 +25,8 @@ def draw(told: dict[str, object]) -> None:
     sign_in.draw(GATES[-1], told)
 
 
-def seen(folder: Path, access: str, **more: Any) -> str:
-    GATES[:] = [gate(folder, access)]
+def seen(folder: Path, access: str, sign_ins: SignIns | None = None, **more: Any) -> str:
+    GATES[:] = [gate(folder, access, sign_ins)]
     app = AppTest.from_function(draw, args=({**ADA, **more},))
     app.run()
     assert not app.exception
@@ -53,3 +54,10 @@ def test_who_has_no_role_though_their_address_counts_is_told_that_alone(tmp_path
     said = seen(tmp_path, f'{key}[people]\n"eve@example.org" = "editor"\n', **more)
     assert "no role here yet" in said
     assert "verified" not in said
+
+
+def test_who_comes_with_a_sign_in_that_has_ended_is_told_so_and_may_sign_in_again(tmp_path):
+    said = seen(tmp_path, 'default = "viewer"', SignIns(tmp_path / "sign-ins"))
+    assert "Your sign-in has ended" in said
+    assert "no role" not in said
+    assert "Ada" not in said

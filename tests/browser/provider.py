@@ -19,8 +19,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OctKey, RSAKey
 
+KNOWN = OctKey.import_key("a key that everybody can read, as it is published", {"kid": "one"})
 CLIENT, SECRET = "rankbook-tests", "planted-client-secret-0815"
 
 
@@ -33,6 +34,7 @@ class Provider:
     claims: dict[str, Any] = field(default_factory=dict)
     key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one"}))
     shown: RSAKey | None = None
+    algorithm: str = "RS256"
     tokens: int = 0
     given: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -44,12 +46,14 @@ class Provider:
             "jwks_uri": f"{self.issuer}/keys",
             "response_types_supported": ["code"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["RS256"],
+            "id_token_signing_alg_values_supported": [self.algorithm],
             "code_challenge_methods_supported": ["S256"],
         }
 
     def keys(self) -> dict[str, Any]:
-        return {"keys": [{**(self.shown or self.key).as_dict(private=False), "alg": "RS256", "use": "sig"}]}
+        if self.algorithm == "HS256":
+            return {"keys": [KNOWN.as_dict()]}
+        return {"keys": [{**(self.shown or self.key).as_dict(private=False), "alg": self.algorithm, "use": "sig"}]}
 
     def authorized(self, asked: dict[str, str]) -> str:
         """Where the browser goes next, with a code that is good once."""
@@ -74,8 +78,19 @@ class Provider:
         self.tokens += 1
         now = int(time.time())
         told = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 600, "nonce": asked["nonce"]}
-        signed = jwt.encode({"alg": "RS256", "kid": "one"}, {**told, **self.person, **self.claims}, self.key)
+        signed = self._signed({**told, **self.person, **self.claims})
         return {"access_token": uuid.uuid4().hex, "token_type": "Bearer", "expires_in": 600, "id_token": signed}
+
+    def _signed(self, claims: dict[str, Any]) -> str:
+        head = {"alg": self.algorithm, "kid": "one"}
+        if self.algorithm == "none":
+            return (
+                ".".join(
+                    base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in (head, claims)
+                )
+                + "."
+            )
+        return jwt.encode(head, claims, KNOWN if self.algorithm == "HS256" else self.key, algorithms=[self.algorithm])
 
 
 @contextmanager

@@ -165,6 +165,23 @@ def test_somebody_signs_in_sees_the_page_and_their_name_and_signs_out(window, se
     assert [each for each in window.cookies() if each["name"] == "_streamlit_user"] == []
 
 
+def test_a_copied_cookie_stops_working_at_sign_out_and_says_so(window, chromium, served, idp, picture):
+    page = sign_in(window, served, idp, ADA)
+    expect(page.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()
+    with chromium.new_context() as elsewhere:
+        elsewhere.add_cookies([dict(each) for each in window.cookies()])
+        copied = elsewhere.new_page()
+        copied.goto(served.address)
+        expect(copied.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()
+        page.get_by_role("button", name="Ada *Lovelace*").click()
+        page.get_by_text("Sign out").click()
+        expect(copied.get_by_text("Your sign-in has ended")).to_be_visible()
+        copied.goto(served.address + "/collections")
+        expect(copied.get_by_text("Your sign-in has ended")).to_be_visible()
+        offers_no_link(copied)
+        picture(copied, "sign-in-ended")
+
+
 def test_a_viewer_is_offered_nothing_that_changes_something(window, served, idp):
     page = sign_in(window, served, idp, VERA, "/collections")
     expect(page.get_by_role("button", name="Vera")).to_be_visible()
@@ -266,6 +283,21 @@ def test_a_token_that_somebody_else_signed_lets_nobody_in(window, served, idp):
         refused(window, page, served, idp)
     finally:
         idp.key, idp.shown = right, None
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+def test_a_token_that_anybody_could_have_signed_lets_nobody_in_whatever_the_provider_accepts(
+    window, served, idp, algorithm
+):
+    idp.algorithm = algorithm
+    try:
+        page = sign_in(window, served, idp, ADA)
+        expect(page.get_by_text("You are not signed in")).to_be_visible()
+        page.goto(served.address)
+        expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    finally:
+        idp.algorithm = "RS256"
+    assert [each for each in window.cookies() if each["name"] == "_streamlit_user"] == []
 
 
 def test_a_cookie_that_somebody_made_up_lets_nobody_in(window, served, idp):

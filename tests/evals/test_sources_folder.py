@@ -136,6 +136,25 @@ def test_front_matter_is_read_safely(text, fields, body, bad):
     assert (found, rest, bool(problem)) == (fields, body, bad)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        'a: !!python/object/apply:os.mkdir ["{made}"]',
+        'a: !!python/object/new:os.mkdir {{args: ["{made}"]}}',
+        '? !!python/object/apply:os.mkdir ["{made}"]\n: b',
+        '!!python/object/apply:os.mkdir ["{made}"]',
+        "a: !!python/name:os.mkdir",
+        "a: !!python/module:os",
+        "a: !!python/tuple [1, 2]",
+    ],
+)
+def test_front_matter_makes_nothing_of_pythons_own(tmp_path, fields):
+    made = tmp_path / "made"
+    found, _, problem = split_front_matter(f"---\n{fields.format(made=made)}\n---\nx")
+    assert not made.exists(), "its text was run"
+    assert (found, "could not determine a constructor" in problem) == ({}, True)
+
+
 FUZZ = st.lists(
     st.sampled_from(
         [

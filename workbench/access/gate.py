@@ -15,6 +15,7 @@ from core import bridge
 from core.errors import RankbookError
 from core.store import collections, granting, roles
 from core.store.engine import Store
+from core.store.home import home
 from core.store.roles import RoleStore
 from evals.store import chain
 from workbench import logs, session
@@ -22,6 +23,7 @@ from workbench.access import people, sign_in
 from workbench.access.people import Access
 from workbench.access.rights import JUDGES
 from workbench.access.sign_in import SignIn
+from workbench.access.sign_ins import FOLDER, SignIns
 
 UNVERIFIED: Final = (
     "Their address has a role in access.toml and does not count, because the sign-in does not say that it is verified: "
@@ -33,8 +35,8 @@ _lock: Final = threading.RLock()
 class Gate:
     """The way in of this process."""
 
-    def __init__(self, provider: SignIn, file: Path) -> None:
-        self.provider, self.file = provider, file
+    def __init__(self, provider: SignIn, file: Path, sign_ins: SignIns) -> None:
+        self.provider, self.file, self.sign_ins = provider, file, sign_ins
         self._read: tuple[tuple[int, ...], Access] | None = None
         self._warned: set[tuple[object, ...]] = set()
         self._stores: dict[str, RoleStore] = {}
@@ -69,11 +71,15 @@ class Gate:
     def role_of(self, told: Mapping[str, Any]) -> str | None:
         """The role of whom the provider told this; None for whoever does not come in: all, while there is a mistake."""
         access = self.readable()
-        if access is None or not told.get("is_logged_in"):
+        if access is None or not told.get("is_logged_in") or self.has_ended(told):
             return None
         if access.discounts(told):
             self._warn("address_not_counted", user=logs.who(told), says=UNVERIFIED)
         return access.role_of(told)
+
+    def has_ended(self, told: Mapping[str, Any]) -> bool:
+        """Whether they signed in, and that does not count any more: its cookie may be there still, or a copy of it."""
+        return bool(told.get("is_logged_in")) and not self.sign_ins.counts(told)
 
     def lets_in(self, told: Mapping[str, Any]) -> bool:
         return self.role_of(told) is not None
@@ -123,7 +129,7 @@ def current() -> Gate | None:
     with _lock:
         if not _gate:
             provider = sign_in.configured()
-            _gate.append(Gate(provider, people.path()) if provider else None)
+            _gate.append(Gate(provider, people.path(), SignIns(home() / FOLDER)) if provider else None)
         return _gate[0]
 
 

@@ -1,4 +1,4 @@
-"""Pages that are open follow `access.toml`: when it changes, each is drawn anew as whoever looks at it may see it now.
+"""Pages that are open follow `access.toml` and sign-ins: each is drawn anew as whoever looks at it may see it now.
 
 Without this a page would go on with the store that it was drawn with: a button pressed on it acts before it is drawn.
 """
@@ -39,8 +39,15 @@ def watched(gate: Gate | None) -> Iterator[None]:
 
 def _watch(gate: Gate, over: threading.Event) -> None:
     was, due, said = gate.stamp(), set[str](), ""
+    begun, over_before = gate.sign_ins.stamp(), set[str]()
     while not over.wait(EVERY):
         try:
+            ended = _ended(gate, away=(now_begun := gate.sign_ins.stamp()) != begun)
+            begun = now_begun
+            if new := ended - over_before:
+                due |= new
+                logs.told("sign_in_ended", pages=len(new))
+            over_before = ended
             if (now := gate.stamp()) != was:
                 gate.readable()  # a mistake is told now, and not at somebody's next click
                 due = _pages()
@@ -57,6 +64,17 @@ def _watch(gate: Gate, over: threading.Event) -> None:
             if (what := repr(error)) != said:
                 logs.warned(NOT_FOLLOWED, error)
             said = what
+
+
+def _ended(gate: Gate, *, away: bool) -> set[str]:
+    """The open pages whose sign-in counts no more; those whose browser is away too, if asked for."""
+
+    def ended(page: AppSession) -> bool:
+        with _or_ended(page):
+            return gate.has_ended(page._user_info)
+        return False
+
+    return {page for page, each in _open().items() if ended(each)} | (_pages(ended) if away else set())
 
 
 def _follow(due: Set[str], gate: Gate) -> set[str]:
@@ -131,13 +149,13 @@ def _open() -> dict[str, AppSession]:
     return {each.id: each for each in sessions}
 
 
-def _pages() -> set[str]:
+def _pages(which: Callable[[AppSession], bool] = lambda _: True) -> set[str]:
     """The open ones, and those whose browser is away and may come back to them, as it does after a cut line."""
     if (runtime := _runtime()) is None:
         return set()
 
     async def look() -> set[str]:
-        return {each.session.id for each in runtime._session_mgr.list_sessions()}
+        return {each.session.id for each in runtime._session_mgr.list_sessions() if which(each.session)}
 
     there = runtime._get_async_objs().eventloop  # which alone may look at those that are away
     return asyncio.run_coroutine_threadsafe(look(), there).result(PATIENCE)

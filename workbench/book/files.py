@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InputError, UnknownName
+from core.small_files import read_small
 from evals.sources.bundled import datasets_root
 from workbench.book.document import Notebook
 
 ENDING = ".md"
+LARGEST = 16 * 2**20  # bytes of a notebook; its cells and prose are somebody's own words
 STARTER = Path(__file__).with_name("starter.md")
 _saving = threading.Lock()  # two windows of one workbench
 
@@ -107,11 +109,9 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_small(path, "The notebook", LARGEST)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise InputError(f"The notebook cannot be read ({error.strerror}).", path=path) from error
 
 
 def _text(content: bytes, path: Path) -> str:

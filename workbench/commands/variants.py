@@ -159,15 +159,9 @@ def _given(file: Path) -> str:
     """The text of a file, or what is piped in."""
     import sys
 
-    from core.errors import InputError
+    from core.toml_text import file_text
 
-    if str(file) == "-":
-        return sys.stdin.read()
-    try:
-        return file.expanduser().read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise InputError(f"The variant cannot be read ({why}).", path=file) from error
+    return sys.stdin.read() if str(file) == "-" else file_text(file.expanduser(), "The variant")
 
 
 @app.command()

@@ -57,14 +57,16 @@ def draw(gate: Gate, of: Mapping[str, Any]) -> None:
     """All that a stranger sees, or somebody without a role."""
     st.html(f"<style>{read('sign_in.css')}</style>")
     with st.container(key="sign-in"):
-        if of:
+        if gate.has_ended(of):
+            _stranger(gate, "Your sign-in has ended: you signed out, or it is older than 30 days. Sign in again.")
+        elif of:
             _no_role(gate, of)
         else:
-            _stranger(gate)
+            _stranger(gate, "Sign in to search, compare and judge.")
 
 
-def _stranger(gate: Gate) -> None:
-    st.html("<h1>Rankbook</h1><p>Sign in to search, compare and judge.</p>")
+def _stranger(gate: Gate, says: str) -> None:
+    st.html(f"<h1>Rankbook</h1><p>{says}</p>")
     st.button("Sign in", key="sign-in.in", type="primary", icon=":material/login:", on_click=st.login)
     st.html(f"<small>With your account at {html.escape(gate.provider.provider)}.</small>")
 

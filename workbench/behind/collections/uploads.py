@@ -151,7 +151,7 @@ def _tables(staged: Path, names: Sequence[str]) -> Origin:
         raise InputError(
             f"What these files are together cannot be told: {_listed(names)}. What is understood: one .zip as BEIR has "
             "it; corpus.jsonl with queries.jsonl and judgements as .tsv; Markdown, text or HTML files; or one table of "
-            f"documents ({', '.join(TABLE_SUFFIXES[:5])}), with one of queries (`queries` in its name) and one of "
+            f"documents ({', '.join(TABLE_SUFFIXES[:6])}), with one of queries (`queries` in its name) and one of "
             "labels (`labels` or `qrels` in its name) where there are such."
         )
     options = [f"queries_path={staged / name}" for name in queries]

@@ -89,7 +89,7 @@ def decoded(raw: bytes, place: Place) -> Row[str] | Flaw:
         return Flaw(place, f"Byte 0x{bad} at position {error.start + 1} of the line is not UTF-8. It was left out.")
 
 
-def start_of(stream: io.BufferedReader, size: int) -> bytes:
+def start_of(stream: io.BufferedReader[Any], size: int) -> bytes:
     """The first bytes, which stay in the stream: as many as its buffer holds, and so many at most."""
     return stream.peek(size)[:size]
 
@@ -145,7 +145,7 @@ def _begins_array(line: bytes) -> bool:
     return not inside or inside.startswith((b"{", b"]"))
 
 
-def _read_values(stream: io.BufferedReader, file: str) -> Iterator[Row[dict[str, Any]] | Flaw]:
+def _read_values(stream: io.BufferedReader[Any], file: str) -> Iterator[Row[dict[str, Any]] | Flaw]:
     """The objects of an array, or one after the other, over however many lines. Memory holds the longest allowed."""
     scanner = _ObjectScanner(file)
     while block := stream.read(_BLOCK):

@@ -147,9 +147,13 @@ def sniff(sample: bytes, usual: str, quote: str = '"') -> str:
 
 def _share_of_whole_rows(lines: list[str], delimiter: str, quote: str) -> float:
     """Of the first rows, how many have as many cells as a header of several has; 0 where it has but one."""
-    quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
     try:
-        read = csv.reader(lines, delimiter=delimiter, quotechar=quote or None, quoting=quoting)
+        read = csv.reader(
+            lines,
+            delimiter=delimiter,
+            quotechar=quote or None,
+            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+        )
         rows = [row for row in islice(read, _SAMPLE_ROWS) if row]
     except csv.Error:
         return 0.0

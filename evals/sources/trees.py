@@ -211,7 +211,7 @@ def open_file(path: Path, budget: Budget | None = None) -> io.BufferedReader:
     """A file's bytes, unpacked under a budget where its name ends in .gz."""
     require_file(path)
     try:
-        raw = path.open("rb", buffering=256 * 1024)
+        raw: io.BufferedReader = io.BufferedReader(io.FileIO(path), 256 * 1024)
     except OSError as error:
         raise InputError(f"The file cannot be read: {error.strerror or error}.", path=path) from error
     if not path.name.endswith(".gz"):

@@ -156,6 +156,11 @@ def test_code_on_a_page_stands_between_fences_and_cells_in_rows():
     assert HtmlReader().read(page).text == "# T\n\n```\n# no heading\nx\n```\n\na | b"
 
 
+def test_a_page_without_head_and_body_has_its_main_part_too():
+    page = b"<title>Site</title><nav>All pages</nav><main><h1>Toaster</h1><p>It browns.</p></main>"
+    assert HtmlReader().read(page).text == "# Toaster\n\nIt browns."
+
+
 def test_a_page_of_links_alone_keeps_them():
     page = b"<ul>" + b"".join(b"<li><a href=x>Chapter %d of the manual</a></li>" % each for each in range(9)) + b"</ul>"
     assert "Chapter 8 of the manual" in HtmlReader().read(page).text

@@ -78,14 +78,11 @@ def _main_part(source: str) -> tuple[str, str] | None:
         return None
     if any(error.level_name == "FATAL" for error in parser.error_log):
         return None  # nested deeper than it goes: what follows is missing from the tree
-    body = page.find("body")
-    if body is None:
-        return None
-    part = _landmark(body)
-    _prune(body if part is None else part, named=part is None)
+    part = _landmark(page)  # not of its body: without the tag, the parser keeps <nav> and <main> in the head
+    _prune(page if part is None else part, named=part is None)
     if part is None:
-        part = body
-        _prune_menus(body)
+        part = page
+        _prune_menus(page)
     _flatten(part)
     _fence(part)
     heading = next(part.iter("h1"), None)
@@ -97,13 +94,13 @@ def _words(element: Any) -> str:
     return "" if element is None else " ".join("".join(element.itertext()).split())
 
 
-def _landmark(body: Any) -> Any | None:
+def _landmark(page: Any) -> Any | None:
     """The element that the page names as its main part. Of several of a kind none is it, as on a page of articles."""
     part = None
     for path in (*_MAIN, *(_BODY.format(name) for name in _THEME_BODIES)):
-        found = (body if part is None else part).xpath(path)
+        found = (page if part is None else part).xpath(path)
         outermost = [each for each in found if not any(above in found for above in each.iterancestors())][:2]
-        if len(outermost) == 1 and outermost[0] is not body and _holds(outermost[0], body if part is None else part):
+        if len(outermost) == 1 and _holds(outermost[0], page if part is None else part):
             part = outermost[0]
             if part.tag != "main":
                 break  # inside <main> there may be sidebars beside the article
@@ -177,7 +174,7 @@ def _link_shares(body: Any) -> tuple[dict[Any, int], dict[Any, int], dict[Any, i
 
 
 def _leaves_first(body: Any) -> Iterator[Any]:
-    return reversed(list(body.iter()))  # document order the other way round: children come before their parents
+    yield from reversed(list(body.iter()))  # document order the other way round: children before their parents
 
 
 def _fence(part: Any) -> None:

@@ -78,7 +78,7 @@ class WordReader(_MarkItDown):
     def converter(self) -> Any:
         from markitdown.converters import DocxConverter
 
-        return DocxConverter()
+        return DocxConverter()  # type: ignore[no-untyped-call, unused-ignore]
 
 
 @readers.register("pdf")

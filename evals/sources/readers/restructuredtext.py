@@ -103,7 +103,8 @@ def _directives_of(source: str) -> Iterator[None]:
     """The directives that the source names and docutils lacks, for the time of one file."""
     from docutils.parsers.rst import directives
 
-    registered: dict[str, Any] = directives._directives  # which can be added to, and not taken from
+    registered: dict[str, Any] = directives._directives  # type: ignore[attr-defined] # no function takes from it
+    known: dict[str, Any] = directives._directive_registry  # type: ignore[attr-defined]
     generic, code, silent, elsewhere = _classes()
     with _one_at_a_time:
         before = dict(registered)
@@ -115,7 +116,7 @@ def _directives_of(source: str) -> Iterator[None]:
                     directives.register_directive(name, silent)
                 elif name in _ELSEWHERE:
                     directives.register_directive(name, elsewhere)
-                elif name not in directives._directive_registry:
+                elif name not in known:
                     directives.register_directive(name, generic)
             yield
         finally:

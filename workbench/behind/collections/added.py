@@ -64,6 +64,11 @@ class Look:
         return summary(type(self.source)) or self.source.kind
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the source as a whole: files that are not read, how a table is cut."""
+        return tuple(dict.fromkeys(flaw.message for flaw in self.flaws if flaw.outcome == "noted" and not flaw.subject))
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """Metadata fields that a filter could use."""
         return tuple(

@@ -219,6 +219,7 @@ def test_a_page_nested_deeper_than_the_parser_goes_loses_nothing():
         (RestructuredTextReader, "Text alone.\n", None),
         (AsciiDocReader, "= Document\n\n== Part\n", "Document"),
         (AsciiDocReader, ":doctitle: Attribute\n\ntext\n", "Attribute"),
+        (AsciiDocReader, "The guide\n=========\nAnn Author\n\nPart\n----\n", "The guide"),
     ],
 )
 def test_titles_come_from_front_matter_then_the_first_heading(reader, source, title):
@@ -274,6 +275,8 @@ Mesh  Micron
 ====  ======
 40    400
 ====  ======
+
+.. module:: siphon
 
 .. tab-set::
 
@@ -335,6 +338,11 @@ See <<pump,the pump>> and https://example.org/x[the docs], or link:a.html[this].
 rinse()  // stays
 ----
 
+mesh:: holes per inch
+
+Pump
+~~~~
+
 .Steps
 * Close the valve
 ** Wait
@@ -369,7 +377,8 @@ def test_asciidoc_becomes_text_and_follows_no_include():
     assert "other.adoc" in read.notes[0]
     assert read.text == (
         "# Siphon Guide\n\n## Filters\n\nA filter for Siphon removes sediment.\nSee the pump and the docs, or this.\n\n"
-        "```python\n# no heading\nrinse()  // stays\n```\n\nSteps\n- Close the valve\n  - Wait\n1. First\n\n"
+        "```python\n# no heading\nrinse()  // stays\n```\n\nmesh: holes per inch\n\n"
+        "### Pump\n\nSteps\n- Close the valve\n  - Wait\n1. First\n\n"
         "Mesh | Micron\n\nAn example\n\nOnly here.\n\n### The pump"
     )
 

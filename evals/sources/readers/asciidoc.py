@@ -23,6 +23,8 @@ _DELIMITER = re.compile(r"^(?:-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|--|``
 _BLOCK_LINE = re.compile(r"^\[(?:[^\[\]]|\[[^\[\]]*\])*\][ \t]*$")
 _DIRECTIVE = re.compile(r"^(include|ifdef|ifndef|ifeval|endif|toc|image|video|audio)::([^\[\]]*)\[(.*)\][ \t]*$")
 _BLOCK_TITLE = re.compile(r"^\.([^\s.].*)$")
+_TERM = re.compile(r"^([^\s:][^:]{0,200}):{2,4}(?:[ \t]+(.*))?$")
+UNDERLINES = "=-~^+"  # of titles over two lines, from the document's down
 _LIST = re.compile(r"^[ \t]*(\*{1,6}|-|\.{1,6}|\d+\.)[ \t]+(\S.*)$")
 _AUTHOR = re.compile(r"^[^\W\d_][\w.'-]*(?: [\w.'-]+){0,3}(?: <[^<>\s]+>)?$")
 _LANGUAGE = re.compile(r"^\[(?:source|,)[^\]]*?,\s*([\w+-]+)")
@@ -33,7 +35,7 @@ _MACRO = re.compile(
 )
 _URL = re.compile(r"(https?://[^\s\[\]<>]{1,300})\[([^\[\]]{0,1000})\]")
 _CROSS = re.compile(r"<<([^<>,]{1,200})(?:,([^<>]{0,500}))?>>")
-_ANCHOR = re.compile(r"\[\[[^\[\]]{1,200}\]\]|\[#[^\[\]]{1,200}\](?=\S)")
+_ANCHOR = re.compile(r"\[\[\[[^\[\]]{1,200}\]\]\]|\[\[[^\[\]]{1,200}\]\]|\[#[^\[\]]{1,200}\](?=\S)")
 _BOLD = re.compile(r"(?<![\w*])\*{1,2}(?=\S)([^*\n]{1,1000}?)(?<=\S)\*{1,2}(?![\w*])")
 _ITALIC = re.compile(r"(?<![\w_])_{1,2}(?=\S)([^_\n]{1,1000}?)(?<=\S)_{1,2}(?![\w_])")
 _SPAN = re.compile(r"\[[.%#][\w.%#-]{1,100}\](?=#)")
@@ -74,9 +76,16 @@ class _Page:
     def lines(self, source: list[str]) -> Iterator[str]:
         """Each line as Markdown, or nothing of it. A block stays open until its delimiter comes again."""
         opened: list[str] = []
-        for line in source:
+        underline = False
+        for line, after in zip(source, [*source[1:], ""], strict=True):
             mark = line.rstrip()
             inner = opened[-1] if opened else ""
+            if underline:
+                underline = False
+                continue
+            if not _verbatim(inner) and (underline := _is_underline(mark, after.rstrip())):
+                yield from self._heading("=" * (UNDERLINES.index(after[0]) + 1), self._inline(mark))
+                continue
             if len(mark) < LONGEST_LINE and _DELIMITER.match(mark):
                 kind = "```" if mark.startswith("```") else mark
                 if opened and kind in opened:
@@ -148,6 +157,8 @@ class _Page:
             depth = len(entry[1]) if entry[1][0] in "*." else 1
             mark = "-" if entry[1][0] in "*-" else "1."
             yield f"{'  ' * (depth - 1)}{mark} {self._inline(entry[2])}"
+        elif term := _TERM.match(line):
+            yield self._inline(f"{term[1]}: {term[2] or ''}".strip())
         else:
             yield self._inline(line.removesuffix(" +"))
 
@@ -163,6 +174,13 @@ class _Page:
         for marks in (_BOLD, _ITALIC, _MARKED):
             text = marks.sub(r"\1", text)
         return text
+
+
+def _is_underline(line: str, after: str) -> bool:
+    """Whether the line after is the underline of this one: one sign over and over, about as long."""
+    if len(after) < 3 or after[0] not in UNDERLINES or after.strip(after[0]) or not line[:1].isalnum():
+        return False
+    return abs(len(line) - len(after)) <= 2
 
 
 def _verbatim(delimiter: str) -> bool:

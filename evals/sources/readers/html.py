@@ -126,7 +126,7 @@ def _is_furniture(element: Any) -> bool:
         return True
     if element.tag != "a":
         return False
-    sign = "".join(element.itertext()).strip() in ("¶", "#", "\N{LINK SYMBOL}")
+    sign = "".join(element.itertext()).strip() in ("¶", "§", "#", "\N{LINK SYMBOL}")
     return sign or not _LINK_CLASSES.isdisjoint(classes)
 
 

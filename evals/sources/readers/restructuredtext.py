@@ -26,6 +26,7 @@ _NO_TEXT = frozenset(
     | {"default-role", "title", "header", "footer", "target-notes", "py:currentmodule", "cssclass", "rst-class"}
     | {"class", "tabularcolumns"}
 )
+_SWITCHES = frozenset({"module", "py:module", "only", "ifconfig", "tab-set", "tabs", "grid", "hlist"})
 _ELSEWHERE = frozenset({"include", "literalinclude", "raw", "mdinclude"})
 _KNOWN_ROLES = frozenset(
     {"emphasis", "strong", "literal", "code", "math", "subscript", "sub", "superscript", "sup", "title-reference"}
@@ -164,7 +165,7 @@ def _classes() -> tuple[Any, Any, Any, Any]:
         option_spec: ClassVar[Any] = AnyOption(name=unchanged)
 
         def run(self) -> list[Any]:
-            written = " ".join(self.arguments)
+            written = "" if self.name in _SWITCHES else " ".join(self.arguments)
             made: list[Any] = [nodes.paragraph(line, line) for line in written.splitlines() if line]
             if label := _LABELS.get(self.name):
                 text = " ".join((label, *written.split()))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,12 +21,14 @@ from core.store.engine import Store
 from core.store.ingest import Ingest, Report
 from core.store.names import ITEMS
 from core.store.progress import Listener, nobody
-from core.types import Flaw
+from core.types import Flaw, Place
 from evals import checks, labelling, query_sets
 from evals.labels import CheckedLabels
-from evals.sources import Source
+from evals.sources import FolderSource, Source, readers
+from evals.sources.walk import printable
 
 DEFAULT_CHUNKS = {"default": {"kind": "headings"}}
+FLAWS_SHOWN = 1000  # of a preview
 
 
 class Plan(BaseModel):
@@ -57,6 +60,18 @@ def plan_for(source: Source, **given: Any) -> Plan:
     return Plan.model_construct(_fields_set=set(given), **dict(plan))
 
 
+def plan_of(view: View) -> Plan:
+    """What the sets that are there say of the plan that they were made by."""
+    items = view.chunk_set(ITEMS)
+    return Plan(
+        language=view.row.language,
+        chunks={each.name: each.chunker for each in view.chunk_sets if each.key},
+        models=tuple(dict.fromkeys(stored_as(each.model) for each in view.embedding_sets)),
+        embed_items=any(each.chunk_set == items.key for each in view.embedding_sets),
+        index=next((each.index for each in view.embedding_sets), "vector"),
+    )
+
+
 @dataclass(slots=True)
 class Added:
     """What came of it: the ingest's report, the labels' sizes, and every flaw found."""
@@ -82,6 +97,7 @@ async def add(
     plan = plan or plan_for(source)
     parts = await _parts(store, plan, dict(embedders or {}))
     view = await collections.find(store, name)
+    source = source if view is None else source.as_loaded(view.row.origin)
     some = await asyncio.to_thread(_begins, source)
     if view is not None:
         _refuse_otherwise(view, plan, parts)
@@ -126,21 +142,37 @@ async def _parts(store: Store, plan: Plan, known: dict[str, Embedder]) -> _Parts
 def _begins(source: Source) -> bool:
     """Open all that the source reads, up to the first row of each: a wrong column or path is told here."""
     parts = (source.items, source.queries, source.labels, source.spans, source.exclusions)
-    first: list[object] = [next(rows(), None) for rows in parts]
+    first: list[object] = [next(_more_than_noted(rows()), None) for rows in parts]
     return first[0] is not None
+
+
+def _more_than_noted(rows: Iterator[Any]) -> Iterator[Any]:
+    """Without remarks on the source as a whole, which do not make it hold anything."""
+    return (row for row in rows if not isinstance(row, Flaw) or row.outcome != "noted")
 
 
 async def _load(store: Store, view: View, source: Source, plan: Plan, parts: _Parts, listener: Listener) -> Added:
     view = await _prepared(store, view, plan, parts)
-    models = _embedders(view, parts.known | {each.model: each for each in parts.models})
+    models = embedders_of(view, parts.known | {each.model: each for each in parts.models})
     tokenizer = parts.models[0] if parts.models else embedder()
     ingest = Ingest(store, view, models, tokenizer, listener)
     report = await ingest.run(source.items(), prune=plan.prune, total=source.size())
+    report.note(_old_reader(view, source))
     added = Added(view.name, report, flaws=list(report.flaws))
     await _label(store, view, source, added, listener, check=plan.check, documents=report.flaws)
     async with store.begin() as connection:
         await collections.mark_loaded(connection, view.name)
     return added
+
+
+def _old_reader(view: View, source: Source) -> Iterator[Flaw]:
+    """That a newer reader would read the folder otherwise, which is for somebody to decide."""
+    if isinstance(source, FolderSource) and source.reader < readers.NEWEST:
+        told = (
+            f"{view.name!r} keeps the reader that it was loaded by. A newer one takes the main part of HTML pages and "
+            f"reads more kinds of files: `rankbook data reload {quote(view.name)} --reader` says what that changes."
+        )
+        yield Flaw(Place(printable(source.path)), told, "noted")
 
 
 async def _prepared(store: Store, view: View, plan: Plan, parts: _Parts) -> View:
@@ -192,7 +224,7 @@ async def _dimension(model: Embedder) -> int:
         return model.dimension
 
 
-def _embedders(view: View, known: Mapping[str, Embedder]) -> dict[str, Embedder]:
+def embedders_of(view: View, known: Mapping[str, Embedder]) -> dict[str, Embedder]:
     """The models by which a collection is embedded, the known ones as they are."""
     ids = [each.model for each in view.embedding_sets]
     return {model: known.get(model) or embedder(stored_as(model)) for model in ids}
@@ -212,6 +244,8 @@ async def _label(
     """Keep queries and labels with the flaws known now, those of the documents where these were read too."""
     labels = await labelling.held_against(store, view, source)
     labelled = query_sets.Labelled.of(labels)
+    if documents is not None and labelled == query_sets.Labelled():  # documents alone leave the labels there are
+        labelled = await query_sets.load(store, view.name, name=query_set)
     added.queries, added.labels, added.splits = len(labelled.queries), len(labelled.labels), labelled.splits
     found: dict[str, Sequence[Flaw]] = {"labels": labels.flaws}
     version = (await collections.get(store, view.name)).row.version if check else None
@@ -263,14 +297,14 @@ async def embed(
     dimension = await _dimension(used)
     for chunk_set in [view.chunk_set(name) for name in chunks]:
         view = await collections.add_embedding_set(store, view, chunk_set, used.model, dimension)
-    return await Ingest(store, view, _embedders(view, {used.model: used}), used, listener).complete()
+    return await Ingest(store, view, embedders_of(view, {used.model: used}), used, listener).complete()
 
 
 async def chunk(
     store: Store, view: View, name: str, chunker: Mapping[str, Any], *, listener: Listener = nobody
 ) -> Report:
     """One more chunk set, embedded with every model that the collection has."""
-    models = _embedders(view, {})
+    models = embedders_of(view, {})
     dimensions = {model: await _dimension(each) for model, each in models.items()}
     view = await collections.add_chunk_set(store, view, name, spec_of(chunker_from(chunker)))
     for model, dimension in dimensions.items():

@@ -48,6 +48,14 @@ class EmbeddingCache:
             return np.empty((0, self.embedder.dimension), dtype=np.float32)
         return np.stack([known[digest(text)] for text in texts])
 
+    async def missing(self, texts: Sequence[str]) -> int:
+        """How many of the texts would have to be embedded."""
+        wanted = list({digest(text) for text in texts})
+        known = 0
+        for at in range(0, len(wanted), TEXTS_A_STEP):
+            known += len(await self._known(wanted[at : at + TEXTS_A_STEP]))
+        return len(wanted) - known
+
     async def _ours(self, wanted: Mapping[bytes, str]) -> dict[bytes, Vectors]:
         """By digest. Whoever asks for one of them meanwhile waits for it, so that it is not made twice."""
         made = asyncio.get_running_loop().create_future()

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg.types.json import Jsonb
-from sqlalchemy import select, update
+from sqlalchemy import Text, any_, literal, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Embedder
@@ -80,9 +81,17 @@ class Ingest:
         self.tokenizer = tokenizer
         self._take(view)
 
-    async def run(self, rows: Iterable[Row[Item] | Flaw], *, prune: bool = False, total: int | None = None) -> Report:
+    async def run(
+        self,
+        rows: Iterable[Row[Item] | Flaw],
+        *,
+        prune: bool = False,
+        total: int | None = None,
+        gone: Sequence[str] = (),
+    ) -> Report:
         """Load the rows, then do what earlier runs or new sets left to do, then texts and indexes.
 
+        `prune` removes the items that were not read; `gone` are ids of items to remove, whatever was read.
         The collection stays marked as being loaded: whoever brings in more, labels for instance, says when all is done.
         """
         async with self._alone() as connection:
@@ -90,6 +99,7 @@ class Ingest:
                 await collections.mark_loading(marking, self.view.name)
             async with self._timed("load"):
                 await self._load(connection, rows, prune=prune, total=total)
+                await self._remove(gone)
             await self._finish()
         return self.report
 
@@ -238,6 +248,16 @@ class Ingest:
                 await collections.touch(connection, self.view.name)
             self.report.removed += len(keys)
             self.listener(Step("Removing vanished documents", self.report.removed, None, "documents"))
+
+    async def _remove(self, ids: Sequence[str]) -> None:
+        for at in range(0, len(ids), reading.VANISHED_AT_ONCE):
+            some = any_(literal(list(ids[at : at + reading.VANISHED_AT_ONCE]), ARRAY(Text)))
+            async with self.store.begin(self.view.namespace) as connection:
+                await self._hold_keys(connection)
+                keys = list(await connection.scalars(select(StoredItem.key).where(StoredItem.id == some)))
+                await loading.remove_items(connection, self.view, keys)
+                await collections.touch(connection, self.view.name)
+            self.report.removed += len(keys)
 
     # -- backfilling -------------------------------------------------------------------------------------------------
 

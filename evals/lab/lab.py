@@ -74,15 +74,19 @@ class Lab(Shown):
     ) -> None:
         """Open the store that `dsn` or RANKBOOK_DSN names, else the embedded one, or take an open one.
 
-        With a source, a path or the name of a public collection, what is new in it is brought in; `plan` are options of
-        `evals.library.Plan`. Without one, a collection that ships with Rankbook is loaded where it is not there yet.
+        With a source, a path or the name of a public collection, what is new in it is brought in, and `notes` say what
+        of it was left out, repaired or read in another form; `plan` are options of `evals.library.Plan`. Without one, a
+        collection that ships with Rankbook is loaded where it is not there yet.
         """
         self.collection, self.query_set, self.progress = collection, query_set, progress
         self.resources = resources
+        self.notes: tuple[str, ...] = ()
         self._store = store or bridge.run(Store.open(dsn, chains=[chain]))
         self._given_back = weakref.finalize(self, lab_steps.give_back, self._store) if store is None else None
         try:
-            self._long(lambda listener: lab_steps.brought_in(self.store, collection, source, plan, resources, listener))
+            self.notes = self._long(
+                lambda listener: lab_steps.brought_in(self.store, collection, source, plan, resources, listener)
+            )
             self._ground()
         except BaseException:
             self.close()
@@ -282,7 +286,7 @@ class Lab(Shown):
             "queries": f"{len(ground.labelled.queries):,} in the query set {self.query_set}",
             "labelled": ", ".join(f"{split} {count:,}" for split, count in ground.labelled.splits.items()) or "none",
         }
-        return Facts(told.name, facts).tables()
+        return Facts(told.name, facts | ({"read in": " ".join(self.notes)} if self.notes else {})).tables()
 
     def _with(self, query_set: str) -> Lab:
         return Lab(

@@ -25,6 +25,7 @@ from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.progress import Listener
+from core.types import Flaw
 from core.variant import Variant
 from evals import exchange, library
 from evals.board import Board
@@ -68,17 +69,30 @@ async def brought_in(
     given: Mapping[str, Any],
     resources: Resources | None,
     listener: Listener,
-) -> None:
-    """What the source has and the collection lacks; without a source, a bundled collection that is not there whole."""
+) -> tuple[str, ...]:
+    """What the source has and the collection lacks; without a source, a bundled collection that is not there whole.
+
+    Gives what there is to say about the source, as `rankbook data add` says it: on the source as a whole in full, of
+    its rows how many and the first.
+    """
     if source is None and not await _lacks_bundled(store, name):
         if given:
             options = ", ".join(given)
             raise SpecError(f"{name!r} is there, and {options} say how one is made. Name the source too, or drop it.")
-        return
+        return ()
     found = source if isinstance(source, Source) else await asyncio.to_thread(guess, source or name)
     plan = library.plan_for(found, **given)
     embedders = {model: resources.embedder(model) for model in plan.models} if resources else {}
-    await library.add(store, name, found, plan, embedders=embedders, listener=listener)
+    added = await library.add(store, name, found, plan, embedders=embedders, listener=listener)
+    return tuple(_of_source(added.flaws))
+
+
+def _of_source(flaws: Sequence[Flaw]) -> Iterable[str]:
+    whole = [flaw for flaw in flaws if flaw.outcome == "noted" and not flaw.subject]
+    yield from dict.fromkeys(flaw.message for flaw in whole)
+    for outcome, said in (("quarantined", "left out"), ("cleaned", "repaired")):
+        if rows := [flaw for flaw in flaws if flaw.outcome == outcome]:
+            yield f"{len(rows):,} rows or files were {said}; the first, {rows[0].place}: {rows[0].message}"
 
 
 async def _lacks_bundled(store: Store, name: str) -> bool:
@@ -158,8 +172,9 @@ def _told(found: Foreign) -> Iterable[str]:
         yield f"It has nothing for {len(missing)} of the queries, {missing[0]!r} among them; they score 0."
     if unasked:
         yield f"It has {len(unasked)} queries that are not asked here, {unasked[0]!r} among them; they do not count."
-    if flaws:
-        yield f"{len(flaws)} of its lines were cleaned or left out; the first, {flaws[0].place}: {flaws[0].message}"
+    yield from (flaw.message for flaw in flaws if flaw.outcome == "noted")
+    if wrong := [flaw for flaw in flaws if flaw.outcome != "noted"]:
+        yield f"{len(wrong)} of its lines were cleaned or left out; the first, {wrong[0].place}: {wrong[0].message}"
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------

@@ -7,14 +7,25 @@ texts, nor compares labels with documents, nor touches the database: `evals.labe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from core.registry import Registry
 from core.types import Flaw, Item, Query, Row
 from evals.labels import Exclusion, Label, Span
+
+
+def _parted(value: Any) -> Any:
+    """`a,b` as a command line gives it; everything else as it is."""
+    if not isinstance(value, str):
+        return value
+    return [part for each in value.split(",") if (part := each.strip())]
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_parted)]
+"""Several texts, which may also be given as one with commas between them."""
 
 
 class Source(BaseModel, ABC):
@@ -53,6 +64,10 @@ class Source(BaseModel, ABC):
     def size(self) -> int | None:
         """About how many documents there are, where that is quick to tell: for the time left on screen."""
         return None
+
+    def as_loaded(self, origin: Mapping[str, Any]) -> Source:  # noqa: ARG002 - most can be read in one way only
+        """This source, read as the collection of that origin was: its documents keep their texts."""
+        return self
 
     def wishes(self) -> dict[str, Any]:
         """How the collection wants to be loaded (fields of `library.Plan`), where whoever made it said so."""

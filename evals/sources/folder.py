@@ -1,42 +1,61 @@
-"""A folder of Markdown, text and HTML files as a collection: a file is a document, its front matter the metadata."""
+"""A folder of documents as a collection: a file is a document, read by the reader of its ending.
+
+Owns which files are documents, what they are called, and what is said of the others; `evals.sources.readers` owns how
+one is read.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from core.errors import InputError
+from core.errors import InputError, SpecError
 from core.types import Flaw, Item, Place, Query, Row
 from evals.labels import Exclusion, Label
-from evals.sources.base import Source, sources
+from evals.sources import readers
+from evals.sources.base import Source, Texts, sources
 from evals.sources.beir import json_records
-from evals.sources.front_matter import split_front_matter
-from evals.sources.html_text import html_to_text
 from evals.sources.qrels import EXCLUSION_FILES, read_exclusions, read_qrels
+from evals.sources.readers import Document
+from evals.sources.readers.worker import IsolatedReaders
 from evals.sources.records import query_rows
 from evals.sources.trees import exists, open_file
-from evals.sources.walk import printable, walk
+from evals.sources.walk import ending, matches, printable, walk
 
 MAX_FILE = 32 * 2**20
-_HTML = (".html", ".htm")
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*)$")
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)")
+MOST_ENDINGS = 500  # that are counted one by one
+# What Sphinx, MkDocs and Jekyll keep or make beside the pages: sources a second time, styles, templates, lists.
+THEME_FOLDERS = frozenset({"_sources", "_static", "_templates", "_themes", "_layouts"})
+THEME_FILES = ("search.html", "genindex.html", "genindex-*.html", "py-modindex.html", "modindex.html", "404.html")
 
 
 @sources.register("folder")
 class FolderSource(Source):
-    """Markdown, text and HTML files below a folder, one document each, sorted by path."""
+    """Documents below a folder, one a file, sorted by path: Markdown, text, HTML, reStructuredText, AsciiDoc, more."""
 
     kind: ClassVar[str] = "folder"
     path: Path = Field(description="The folder; it is read with all folders below it, hidden ones excepted.")
-    suffixes: tuple[str, ...] = Field(
-        default=(".md", ".markdown", ".txt", ".html", ".htm"),
-        min_length=1,
-        description="Endings of the files that are read.",
+    suffixes: Texts | None = Field(
+        default=None,
+        description="Endings of the files that are read, as in .md,.rst; by default all that there is a reader for. "
+        "One that has no reader of its own is read as text.",
+    )
+    include: Texts = Field(
+        default=(), description="Globs of the files that are read, as in guide/**,*.md; all others are left out."
+    )
+    exclude: Texts = Field(
+        default=(), description="Globs of files and folders that are left out, as in drafts,*.tmp.md."
+    )
+    theme_files: bool = Field(
+        default=False,
+        description="Whether to read what documentation tools keep beside the pages too: _sources, _static, "
+        "_templates, search.html, genindex.html and their like.",
     )
     id_from: Literal["path", "stem", "file"] = Field(
         default="path",
@@ -48,16 +67,43 @@ class FolderSource(Source):
     )
     queries_path: Path | None = Field(default=None, description="A JSONL file of queries, as BEIR has it.")
     labels_path: Path | None = Field(default=None, description="A folder with a qrels TSV for each split.")
+    reader: int = Field(
+        default=readers.NEWEST,
+        ge=readers.FIRST,
+        le=readers.NEWEST,
+        description="How files are read: 2 takes the main part of HTML pages and reads reStructuredText, AsciiDoc and "
+        "more; 1 is how collections were loaded before, which they keep.",
+    )
+
+    @field_validator("suffixes")
+    @classmethod
+    def _dotted(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and not value:
+            raise ValueError("at least one ending was expected, as in .md")
+        return value and tuple(f".{suffix.lower().lstrip('.')}" for suffix in value)
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Those that are read here and now."""
+        if self.suffixes is not None:
+            return self.suffixes
+        return readers.FIRST_SUFFIXES if self.reader == readers.FIRST else readers.suffixes()
 
     def items(self) -> Iterator[Row[Item] | Flaw]:
-        require_folder(self.path, f"a folder with files that end in {', '.join(self.suffixes)}")
-        empty = True
-        for found in walk(self.path, tuple(suffix.lower() for suffix in self.suffixes)):
-            empty = False
-            yield from (found,) if isinstance(found, Flaw) else self._document(found)
-        if empty:
-            message = f"There is no file that ends in {', '.join(self.suffixes)} here."
-            raise InputError(message, path=self.path)
+        """What is left out is told first, so that a look at the first rows shows it too."""
+        require_folder(self.path, f"a folder with files that end in {', '.join(self.endings)}")
+        self._require_readers()
+        left_out = LeftOut()
+        for _ in self._files(left_out):
+            left_out.documents += 1
+        told = left_out.sentences(self.reader)
+        if not left_out.documents:
+            message = f"There is no file that ends in {', '.join(self.endings)} here."
+            raise InputError(" ".join((message, *told)), path=printable(self.path))
+        yield from (Flaw(Place(printable(self.path)), sentence, "noted") for sentence in told)
+        with IsolatedReaders() as isolated:
+            for found in self._files():
+                yield from (found,) if isinstance(found, Flaw) else self._document(found, isolated)
 
     def queries(self) -> Iterator[Row[Query] | Flaw]:
         if self.queries_path is not None:
@@ -77,7 +123,64 @@ class FolderSource(Source):
                     yield from read_exclusions(stream, str(path))
 
     def size(self) -> int | None:
-        return sum(isinstance(found, Path) for found in walk(self.path, self.suffixes)) if self.path.is_dir() else None
+        return sum(isinstance(found, Path) for found in self._files()) if self.path.is_dir() else None
+
+    def ids(self) -> Iterator[str]:
+        """The documents' ids, without reading one."""
+        yield from (self._id(found.relative_to(self.path)) for found in self._files() if isinstance(found, Path))
+
+    def spec(self) -> dict[str, Any]:
+        """With the reader, whichever it is: a later version may have another default."""
+        return {**super().spec(), "reader": self.reader}
+
+    def as_loaded(self, origin: Mapping[str, Any]) -> FolderSource:
+        """By the reader that the collection was loaded by: the first, where its origin names none."""
+        kept = origin.get("reader", readers.FIRST)
+        if not isinstance(kept, int) or kept == self.reader:
+            return self
+        if "reader" in self.model_fields_set:
+            if origin.get("kind") != self.kind:
+                return self
+            raise SpecError(
+                f"This collection was loaded by reader {kept}, and reader={self.reader} was given. Leave the option "
+                "out, or change the reader with `rankbook data reload NAME --reader`, which says first what changes."
+            )
+        return self.model_copy(update={"reader": min(kept, readers.NEWEST)})
+
+    # -- which files -------------------------------------------------------------------------------------------------
+
+    def _files(self, left_out: LeftOut | None = None) -> Iterator[Path | Flaw]:
+        """The documents' files; the others are counted."""
+        counted = left_out or LeftOut()
+
+        def passed(path: str) -> None:
+            if self._is_chosen(Path(path).relative_to(printable(self.path)).parts):
+                counted.add_ending(ending(path))
+            else:
+                counted.by_globs += 1
+
+        for found in walk(self.path, self.endings, passed):
+            parts = found.relative_to(self.path).parts if isinstance(found, Path) else ()
+            if isinstance(found, Flaw):
+                yield found
+            elif not self._is_chosen(parts):
+                counted.by_globs += 1
+            elif self.reader > readers.FIRST and not self.theme_files and (theme := theme_part(parts)):
+                counted.theme[theme] += 1
+            else:
+                yield found
+
+    def _is_chosen(self, parts: tuple[str, ...]) -> bool:
+        if any(matches(parts, glob) for glob in self.exclude):
+            return False
+        return not self.include or any(matches(parts, glob) for glob in self.include)
+
+    def _require_readers(self) -> None:
+        """Endings that somebody names must have their readers installed; by default those without are passed over."""
+        missing = [suffix for suffix in self.suffixes or () if _extra_of(suffix)] if self.reader > readers.FIRST else []
+        if missing:
+            message = f"Files that end in {', '.join(missing)} are read with an extra: {_pip(_extra_of(missing[0]))}."
+            raise InputError(message, path=printable(self.path))
 
     def _qrels(self) -> list[Path]:
         if self.labels_path is None:
@@ -85,71 +188,107 @@ class FolderSource(Source):
         require_folder(self.labels_path, "a folder with a .tsv file for each split")
         return sorted(self.labels_path.glob("*.tsv"))
 
-    def _document(self, path: Path) -> Iterator[Row[Item] | Flaw]:
+    # -- one file ----------------------------------------------------------------------------------------------------
+
+    def _document(self, path: Path, isolated: IsolatedReaders) -> Iterator[Row[Item] | Flaw]:
         place = Place(str(path))
         try:
             with open_file(path) as stream:
                 raw = stream.read(MAX_FILE + 1)
+            document = self._read(path, raw, isolated)
         except InputError as error:
             yield Flaw(place, error.message)
             return
-        if len(raw) > MAX_FILE:
-            yield Flaw(place, f"The file is larger than {MAX_FILE:,} bytes. Split it, or give it as JSONL.")
-            return
-        text, problem = decode_document(raw)
-        document, trouble = self._read(path, text)
-        yield Row(document, place)
-        yield from (Flaw(place, message, "cleaned", document.id) for message in (problem, trouble) if message)
+        item = self._item(path, document)
+        yield Row(item, place)
+        yield from (Flaw(place, note, "cleaned", item.id) for note in document.notes)
 
-    def _read(self, path: Path, source: str) -> tuple[Item, str]:
-        metadata, body, problem = split_front_matter(source)
-        trouble = f"The front matter is not valid YAML and was left out: {problem}." if problem else ""
-        title = ""
-        if path.name.lower().endswith(_HTML):
-            title, body, problem = html_to_text(body)
-            trouble = trouble or (f"The HTML is malformed; its tags were stripped: {problem}." if problem else "")
-        given = metadata.pop("title", None)
-        title = str(given) if given is not None else title or first_heading(body) or _words(path.stem)
-        relative = path.relative_to(self.path)
+    def _read(self, path: Path, raw: bytes, isolated: IsolatedReaders) -> Document:
+        if len(raw) > MAX_FILE:
+            raise InputError(f"The file is larger than {MAX_FILE:,} bytes. Split it, or give it as JSONL.")
+        if self.reader == readers.FIRST:
+            return readers.read_first(path.name, raw)
+        name = readers.by_suffix().get(ending(path.name), "markdown")
+        reader = readers.readers[name]
+        return isolated.read(name, raw) if reader.isolated else reader().read(raw)
+
+    def _item(self, path: Path, document: Document) -> Item:
+        relative, metadata = path.relative_to(self.path), dict(document.metadata)
         if self.folder_field and len(relative.parts) > 1:
             metadata.setdefault(self.folder_field, relative.parts[0])
-        return Item(self._id(relative), body, title, metadata), trouble
+        title = _words(path.stem) if document.title is None else document.title
+        return Item(self._id(relative), document.text, title, metadata)
 
     def _id(self, relative: Path) -> str:
         whole = relative.as_posix()
         return {"file": whole, "stem": relative.stem, "path": whole[: len(whole) - len(relative.suffix)]}[self.id_from]
 
 
+@dataclass
+class LeftOut:
+    """Files of a folder that are no documents, counted by what kept them out."""
+
+    documents: int = 0
+    endings: Counter[str] = field(default_factory=Counter)
+    theme: Counter[str] = field(default_factory=Counter)
+    by_globs: int = 0
+
+    def add_ending(self, suffix: str) -> None:
+        """Counted by itself, or among the others where there are too many to tell."""
+        named = printable(suffix) or "without an ending"
+        self.endings[named if named in self.endings or len(self.endings) < MOST_ENDINGS else "of other endings"] += 1
+
+    def sentences(self, reader: int) -> tuple[str, ...]:
+        """What is left out and the way in, a sentence each."""
+        extra = {suffix: count for suffix, count in self.endings.items() if _extra_of(suffix)}
+        known = readers.suffixes() if reader == readers.FIRST else ()
+        newer = {suffix: count for suffix, count in self.endings.items() if suffix in known}
+        others = {suffix: count for suffix, count in self.endings.items() if suffix not in extra | newer}
+        made = []
+        if newer:
+            made.append(
+                f"Not read: {_counted(newer)}. The collection keeps the reader that it was loaded by; "
+                "`rankbook data reload NAME --reader` changes to one that reads them."
+            )
+        if extra:
+            way_in = _pip(_extra_of(next(iter(extra))))
+            made.append(f"Not read: {_counted(extra)}. They are read with an extra: {way_in}.")
+        if others:
+            made.append(f"Not read: {_counted(others)}. A text format is read where it is named: -o suffixes=.md,.log.")
+        if self.theme:
+            told = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.theme.items()))
+            made.append(f"Left out as files of a theme or a tool: {told}. With -o theme_files=true they are read.")
+        if self.by_globs:
+            made.append(f"Left out by include and exclude: {self.by_globs:,} files.")
+        return tuple(made)
+
+
+def _counted(endings: Mapping[str, int]) -> str:
+    """`12 .png, 3 .svg`, the commonest first."""
+    ordered = sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count:,} {suffix}" for suffix, count in ordered)
+
+
+def _extra_of(suffix: str) -> str:
+    """The extra that an ending waits for; empty where its reader is there, or where there is none."""
+    name = readers.by_suffix().get(suffix)
+    return readers.readers[name].extra if name and not readers.readers[name].available() else ""
+
+
+def _pip(extra: str) -> str:
+    return f"pip install 'rankbook[{extra}]'"
+
+
+def theme_part(parts: tuple[str, ...]) -> str:
+    """The folder or file on a path that no author of the documents wrote; empty where there is none."""
+    folder = next((part for part in parts[:-1] if part in THEME_FOLDERS), "")
+    return folder or (parts[-1] if any(matches(parts[-1:], glob) for glob in THEME_FILES) else "")
+
+
 def require_folder(path: Path, what: str) -> None:
     if not exists(path) or not path.is_dir():
         state = "This is not a folder" if exists(path) else "There is nothing here"
         raise InputError(f"{state}; {what} was expected. Check the path.", path=printable(path))
-
-
-def decode_document(raw: bytes) -> tuple[str, str]:
-    """UTF-8, with replacement where it is not, and what to say about that."""
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return raw.decode("utf-8"), ""
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        return raw.decode("utf-8", "replace"), f"Bytes that are not UTF-8, first on line {line}, became U+FFFD."
-
-
-def first_heading(text: str) -> str:
-    """The first Markdown heading outside a fenced block."""
-    fenced = False
-    for line in text.splitlines():
-        fenced ^= bool(_FENCE.match(line))
-        if not fenced and line.lstrip().startswith("#") and (heading := _HEADING.match(line)):
-            return _without_closing(heading[1].strip())
-    return ""
-
-
-def _without_closing(heading: str) -> str:
-    """`Title ##` is `Title`, and `C#` stays `C#`."""
-    bare = heading.rstrip("#")
-    return bare.rstrip() if bare != heading and (not bare or bare[-1] in " \t") else heading
 
 
 def _words(stem: str) -> str:

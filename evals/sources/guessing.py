@@ -10,23 +10,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.errors import InputError, SpecError
+from evals.sources import readers
 from evals.sources.base import Source, sources
 from evals.sources.beir import BeirSource, holds_corpus
 from evals.sources.bundled import BundledSource, bundled_names, collection_at
 from evals.sources.catalog import catalog
-from evals.sources.folder import FolderSource
+from evals.sources.folder import FolderSource, LeftOut
 from evals.sources.ir_datasets_source import IrDatasetsSource
 from evals.sources.tables import TABLE_SUFFIXES
 from evals.sources.tabular import TabularSource
 from evals.sources.trec import TrecSource
 from evals.sources.trees import ArchiveLimits, exists, opened_tree
-from evals.sources.walk import walk
+from evals.sources.walk import ending, walk
 
 TREC_SUFFIXES = (".trec", ".sgml", ".sgm", ".xml", ".trec.gz", ".sgml.gz", ".sgm.gz", ".xml.gz")
 _PREFIX = "ir_datasets:"
 _UNDERSTOOD = (
-    "What is understood: a folder or .zip with corpus.jsonl (BEIR); a folder of .md, .txt or .html files; a "
-    f"{', '.join(TABLE_SUFFIXES[:5])} file; TREC documents ({', '.join(TREC_SUFFIXES[:4])}); ir_datasets:ID"
+    "What is understood: a folder or .zip with corpus.jsonl (BEIR); a folder of "
+    f"{', '.join(readers.suffixes(available=False))} files; a {', '.join(TABLE_SUFFIXES[:6])} file; TREC documents "
+    f"({', '.join(TREC_SUFFIXES[:4])}); ir_datasets:ID"
 )
 
 
@@ -39,11 +41,14 @@ def source_from(spec: Mapping[str, Any]) -> Source:
     return _built(kind, lambda: sources[kind](**fields))
 
 
-def guess(path_or_name: str | Path) -> Source:
-    """What stands at the path; else the bundled collection or the catalogue's of that name."""
+def guess(path_or_name: str | Path, *, suffixes: str = "") -> Source:
+    """What stands at the path; else the bundled collection or the catalogue's of that name.
+
+    With `suffixes`, a folder that holds files of these endings is one of documents.
+    """
     path, name = Path(path_or_name).expanduser(), str(path_or_name)
     if exists(path):
-        return _folder(path) if path.is_dir() else _file(path)
+        return _folder(path, suffixes) if path.is_dir() else _file(path)
     if name in bundled_names():
         return BundledSource(name=name)
     if name.startswith(_PREFIX):
@@ -63,15 +68,18 @@ def _built(what: str, build: Callable[[], Source]) -> Source:
         raise SpecError.from_pydantic(f"The source {what!r}", error) from error
 
 
-def _folder(path: Path) -> Source:
+def _folder(path: Path, suffixes: str) -> Source:
     with opened_tree(path, ArchiveLimits()) as tree:
         if holds_corpus(tree):
             return BeirSource(path=path)
     if (path / "documents").is_dir() and ((path / "queries.jsonl").is_file() or (path / "qrels").is_dir()):
         return collection_at(path)
-    if any(isinstance(found, Path) for found in walk(path, (".md", ".markdown", ".txt", ".html", ".htm"))):
+    left_out = LeftOut()
+    taken = FolderSource(path=path, suffixes=suffixes).endings if suffixes else readers.suffixes()
+    if any(isinstance(found, Path) for found in walk(path, taken, lambda file: left_out.add_ending(ending(file)))):
         return FolderSource(path=path)
-    raise InputError(f"Nothing in this folder is understood. {_choices()}", path=path)
+    told = " ".join(("Nothing in this folder is understood.", *left_out.sentences(readers.NEWEST), _choices()))
+    raise InputError(told, path=path)
 
 
 def _file(path: Path) -> Source:

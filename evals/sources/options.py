@@ -1,4 +1,7 @@
-"""Options as people type them: which source is meant, `a.b=c` for anything inside it, and a chunk set in one word."""
+"""Options as people type them: which source is meant, `a.b=c` for anything inside it, and a chunk set in one word.
+
+Where an option holds several texts, they are typed with commas between them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ def source_of(origin: str, kind: str | None, options: list[str]) -> Source:
     if kind is not None:
         first = next(iter(sources[kind].model_fields))
         return source_from({"kind": kind, **({} if first in chosen else {first: origin}), **chosen})
-    guessed = guess(origin)
+    given = chosen.get("suffixes")
+    guessed = guess(origin, suffixes=given if isinstance(given, str) else "")
     return source_from({**guessed.spec(), **chosen}) if chosen else guessed
 
 

@@ -1,24 +1,28 @@
-"""Rows of CSV, TSV, JSONL and Parquet as plain dicts with their places. Owns the formats, not what columns mean."""
+"""Rows of CSV, TSV, JSON, JSONL, Parquet as plain dicts with their places. Owns formats, not what columns mean."""
 
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from core.errors import InputError
 from core.types import Flaw, Place, Row
-from evals.sources.lines import MAX_LINE, count_lines, json_objects, read_lines
+from evals.sources.lines import MAX_LINE, count_lines, is_lines, read_json_lines, read_lines, start_of
 from evals.sources.parquet_rows import number_of_rows, opened_parquet
 from evals.sources.trees import open_file, require_file
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".ndjson.gz")
+_JSON = (".jsonl", ".ndjson", ".json")
+TABLE_SUFFIXES = (".csv", ".tsv", *_JSON, ".parquet", ".csv.gz", ".tsv.gz", *(f"{suffix}.gz" for suffix in _JSON))
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_SAMPLE_ROWS, _SAMPLE = 50, 2**18  # rows and bytes from which a delimiter is told
 _PEEK = 100  # JSON objects may leave a field out, so the columns are those of the first rows, long ones being fewer
 MOST_COLUMNS = 10_000  # of a CSV: each is a name in every row
 TableRow = Row[dict[str, Any]]
@@ -48,10 +52,10 @@ class Table:
 
 
 @contextmanager
-def opened_table(path: Path, quote: str = '"') -> Iterator[Table]:
-    """A table by the ending of its name, for the time of one pass."""
+def opened_table(path: Path, quote: str = '"', delimiter: str = "") -> Iterator[Table]:
+    """A table by the ending of its name, for the time of one pass. Without a delimiter, the rows tell theirs."""
     name = path.name.lower().removesuffix(".gz")
-    require_file(path, "a CSV, TSV, JSONL or Parquet file")
+    require_file(path, "a CSV, TSV, JSON, JSONL or Parquet file")
     if name.endswith(".parquet"):
         with opened_parquet(path) as (columns, rows):
             yield Table(str(path), columns, rows)
@@ -60,10 +64,11 @@ def opened_table(path: Path, quote: str = '"') -> Iterator[Table]:
         message = f"The ending is not known. What is understood: {', '.join(TABLE_SUFFIXES)}."
         raise InputError(message, path=path)
     with open_file(path) as stream:
-        if name.endswith((".jsonl", ".ndjson")):
+        if name.endswith(_JSON):
             yield _json_table(stream, str(path))
         else:
-            yield _csv_table(stream, str(path), "\t" if name.endswith(".tsv") else ",", quote)
+            usual = "\t" if name.endswith(".tsv") else ","
+            yield _csv_table(stream, str(path), delimiter or usual, quote, sniffed=not delimiter)
 
 
 def count_rows(path: Path) -> int | None:
@@ -72,23 +77,26 @@ def count_rows(path: Path) -> int | None:
     if name.endswith(".parquet"):
         return number_of_rows(path)
     lines = count_lines(path) if name.endswith(TABLE_SUFFIXES) and path.is_file() else None
-    return lines if lines is None or name.endswith((".jsonl", ".ndjson")) else max(0, lines - 1)
+    if lines is None or name.endswith((".csv", ".tsv")):
+        return lines and max(0, lines - 1)
+    return lines if name.endswith((".jsonl", ".ndjson")) and is_lines(path) else None
 
 
 def _json_table(stream: BinaryIO, file: str) -> Table:
     length = 0
 
-    def counted() -> Iterator[Row[str] | Flaw]:
+    def count(characters: int) -> None:
         nonlocal length
-        for line in read_lines(stream, file):
-            length += len(line.value) if isinstance(line, Row) else 0
-            yield line
+        length += characters
 
-    rows = json_objects(counted())
+    rows = read_json_lines(stream, file, count)
     first: list[TableRow | Flaw] = []
     while len(first) < _PEEK and length <= MAX_LINE and (row := next(rows, None)) is not None:
         first.append(row)
     columns = dict.fromkeys(name for row in first if isinstance(row, Row) for name in row.value)
+    wrong = next((row for row in first if isinstance(row, Flaw) and row.outcome == "quarantined"), None)
+    if not columns and wrong is not None:
+        raise InputError(f"There is no JSON object with fields. {wrong.message}", path=file, line=wrong.place.line)
     return Table(file, tuple(columns), chain(first, rows))
 
 
@@ -120,9 +128,10 @@ class _Feed:
         return line.value
 
 
-def _csv_table(stream: BinaryIO, file: str, delimiter: str, quote: str) -> Table:
+def _csv_table(stream: io.BufferedReader, file: str, delimiter: str, quote: str, *, sniffed: bool) -> Table:
     # The module's own limit of 128 KiB is process-wide and shorter than many documents; it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    usual, delimiter = delimiter, sniff(start_of(stream, _SAMPLE), delimiter, quote) if sniffed else delimiter
     feed = _Feed(read_lines(stream, file))
     reader = csv.reader(
         feed, delimiter=delimiter, quotechar=quote or None, quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
@@ -139,7 +148,40 @@ def _csv_table(stream: BinaryIO, file: str, delimiter: str, quote: str) -> Table
         )
     if repeated := sorted(name for name, count in Counter(columns).items() if count > 1):
         raise InputError(f"The header names a column twice: {', '.join(map(repr, repeated[:30]))}.", path=file, line=1)
-    return Table(file, columns, _as_dicts(records, columns))
+    rows = _as_dicts(records, columns)
+    if delimiter != usual:
+        told = f"The columns are parted by {DELIMITERS[delimiter]}, as the first rows tell."
+        rows = chain((Flaw(Place(file, 1), told, "noted"),), rows)
+    return Table(file, columns, rows)
+
+
+def sniff(sample: bytes, usual: str, quote: str = '"') -> str:
+    """What parts the columns: that which cuts header and first rows into as many cells, the usual one before others."""
+    text = sample.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    lines = text[: text.rfind("\n") + 1 or len(text)].splitlines(keepends=True)[: 2 * _SAMPLE_ROWS]
+    best, shared = usual, 0.0
+    for delimiter in dict.fromkeys((usual, *DELIMITERS)):
+        share = _share_of_whole_rows(lines, delimiter, quote) if delimiter != quote else 0.0
+        if share > shared:
+            best, shared = delimiter, share
+    return best
+
+
+def _share_of_whole_rows(lines: list[str], delimiter: str, quote: str) -> float:
+    """Of the first rows, how many have as many cells as a header of several has; 0 where it has but one."""
+    try:
+        read = csv.reader(
+            lines,
+            delimiter=delimiter,
+            quotechar=quote or None,
+            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+        )
+        rows = [row for row in islice(read, _SAMPLE_ROWS) if row]
+    except csv.Error:
+        return 0.0
+    if not rows or len(rows[0]) < 2:
+        return 0.0
+    return sum(len(row) == len(rows[0]) for row in rows) / len(rows)
 
 
 def _records(reader: Any, feed: _Feed, file: str) -> Iterator[Row[list[str]] | Flaw]:

@@ -1,4 +1,4 @@
-"""CSV, TSV, JSONL and Parquet with a column mapping: documents, and queries and judgements in tables of their own."""
+"""CSV, TSV, JSON, JSONL and Parquet with a column mapping: documents, queries and judgements, a table each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from core.types import Flaw, Item, Query, Row
 from evals.labels import Label
-from evals.sources.base import Source, sources
+from evals.sources.base import Source, Texts, sources
 from evals.sources.records import id_text, item_rows, label_row, query_rows
 from evals.sources.tables import Table, count_rows, opened_table
 
@@ -35,9 +35,7 @@ class ItemColumns(_Columns):
     title: str | None = Field(
         default=None, description="Column of the title; else `title` where there is one. Empty for none."
     )
-    metadata: tuple[str, ...] | None = Field(
-        default=None, description="Columns kept as metadata; all others when not given."
-    )
+    metadata: Texts | None = Field(default=None, description="Columns kept as metadata; all others when not given.")
 
 
 class QueryColumns(_Columns):
@@ -69,7 +67,7 @@ class LabelColumns(_Columns):
 
 @sources.register("tabular")
 class TabularSource(Source):
-    """CSV, TSV, JSONL or Parquet (by the file's ending; text formats also with .gz), columns mapped by name."""
+    """CSV, TSV, JSON, JSONL or Parquet (by the file's ending; text formats also with .gz), columns mapped by name."""
 
     kind: ClassVar[str] = "tabular"
     path: Path = Field(description="The table of documents.")
@@ -82,6 +80,19 @@ class TabularSource(Source):
         default='"', max_length=1, description="The quoting character of CSV and TSV; empty where none is used."
     )
 
+    delimiter: str = Field(
+        default="",
+        description="What parts the columns of CSV and TSV: one character, or `tab`; by default the first rows tell.",
+    )
+
+    @field_validator("delimiter")
+    @classmethod
+    def _one_character(cls, value: str) -> str:
+        value = "\t" if value in ("tab", "\\t") else value
+        if value and (len(value) > 1 or value in '\r\n"' or not value.isascii()):
+            raise ValueError("one character was expected, such as ; or |, or the word tab")
+        return value
+
     @field_validator("quote")
     @classmethod
     def _usable(cls, value: str) -> str:
@@ -90,7 +101,7 @@ class TabularSource(Source):
         return value
 
     def items(self) -> Iterator[Row[Item] | Flaw]:
-        with opened_table(self.path, self.quote) as table:
+        with opened_table(self.path, self.quote, self.delimiter) as table:
             wanted = self.columns
             names = {
                 "_id": table.pick(wanted.id, _IDS, "id"),
@@ -107,7 +118,7 @@ class TabularSource(Source):
     def queries(self) -> Iterator[Row[Query] | Flaw]:
         if self.queries_path is None:
             return
-        with opened_table(self.queries_path, self.quote) as table:
+        with opened_table(self.queries_path, self.quote, self.delimiter) as table:
             wanted = self.query_columns
             facets = {name: _optional(table, getattr(wanted, name), name) for name in ("kind", "tags", "weight")}
             names = {
@@ -120,7 +131,7 @@ class TabularSource(Source):
     def labels(self) -> Iterator[Row[Label] | Flaw]:
         if self.labels_path is None:
             return
-        with opened_table(self.labels_path, self.quote) as table:
+        with opened_table(self.labels_path, self.quote, self.delimiter) as table:
             wanted = self.label_columns
             query = table.pick(wanted.query, _QUERY_IDS, "query's id")
             item = table.pick(wanted.item, _ITEM_IDS, "document's id")

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from core.errors import InputError
 from core.types import Flaw, Item, Query, Row
 from evals.labels import Label
-from evals.sources.base import Source, sources
+from evals.sources.base import Source, Texts, sources
 from evals.sources.folder import require_folder
 from evals.sources.lines import SAMPLE, extrapolated, read_lines, shown
 from evals.sources.qrels import read_qrels
@@ -39,16 +39,16 @@ class TrecSource(Source):
     )
     document_tag: str = Field(default="doc", pattern=_NAME, description="The element that is a document.")
     id_tag: str = Field(default="docno", pattern=_NAME, description="The element inside it that is the id.")
-    title_tags: tuple[str, ...] = Field(
+    title_tags: Texts = Field(
         default=("title", "headline", "hl", "ti"), description="Elements that can be the title; the first one there is."
     )
-    text_tags: tuple[str, ...] = Field(
+    text_tags: Texts = Field(
         default=("text",), description="Elements that are the text; where there are none, all that is not id or title."
     )
     topics: Path | None = Field(
         default=None, description="Topics: <top> with <num> and <title>, <topic> in XML, or TSV id, text."
     )
-    topic_fields: tuple[str, ...] = Field(
+    topic_fields: Texts = Field(
         default=("title",), min_length=1, description="The topic's parts that make up the query: title, desc, narr."
     )
     qrels: dict[str, Path] = Field(

@@ -151,8 +151,9 @@ class ZipTree(Tree):
 
     def __init__(self, archive: zipfile.ZipFile, path: Path, limits: ArchiveLimits) -> None:
         self._archive, self._path = archive, path
-        self._entries = {entry.filename: entry for entry in checked_entries(archive, path, limits)}
-        self._budget = Budget(str(path), path.stat().st_size, limits)
+        size = path.stat().st_size
+        self._entries = {entry.filename: entry for entry in checked_entries(archive, size, str(path), limits)}
+        self._budget = Budget(str(path), size, limits)
 
     def names(self) -> list[str]:
         return sorted(self._entries)
@@ -172,12 +173,14 @@ class ZipTree(Tree):
         return _metered(inner, name, self.place(name), self._budget)
 
 
-def checked_entries(archive: zipfile.ZipFile, path: Path, limits: ArchiveLimits) -> Iterator[zipfile.ZipInfo]:
-    """The archive's files, or InputError where the archive as a whole is not to be trusted."""
+def checked_entries(
+    archive: zipfile.ZipFile, packed: int, path: str, limits: ArchiveLimits
+) -> Iterator[zipfile.ZipInfo]:
+    """The files of an archive of `packed` bytes, or InputError where it is not to be trusted as a whole."""
     entries = archive.infolist()
     if len(entries) > limits.entries:
         raise InputError(f"The archive has {len(entries):,} entries; {limits.entries:,} are allowed.", path=path)
-    Budget(str(path), path.stat().st_size, limits).spend(sum(entry.file_size for entry in entries))
+    Budget(path, packed, limits).spend(sum(entry.file_size for entry in entries))
     seen: set[str] = set()
     for entry in entries:
         if problem := _problem(entry, seen):
@@ -210,7 +213,7 @@ def open_file(path: Path, budget: Budget | None = None) -> io.BufferedReader:
     """A file's bytes, unpacked under a budget where its name ends in .gz."""
     require_file(path)
     try:
-        raw = path.open("rb")
+        raw: io.BufferedReader = io.BufferedReader(io.FileIO(path), 256 * 1024)
     except OSError as error:
         raise InputError(f"The file cannot be read: {error.strerror or error}.", path=path) from error
     if not path.name.endswith(".gz"):

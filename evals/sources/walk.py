@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from core.errors import InputError
@@ -15,8 +16,11 @@ def printable(path: Path | str) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def walk(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path | Flaw]:
-    """Hidden files and folders are passed over; a link that leads out of the folder, or to a folder, is a Flaw."""
+def walk(root: Path, suffixes: tuple[str, ...], passed: Callable[[str], None] | None = None) -> Iterator[Path | Flaw]:
+    """Hidden files and folders are passed over; a link that leads out of the folder, or to a folder, is a Flaw.
+
+    `passed` is called with the path of each file of another ending.
+    """
     home, pending = root.resolve(), [iter(_sorted(root))]
     while pending:
         entry = next(pending[-1], None)
@@ -29,8 +33,45 @@ def walk(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path | Flaw]:
                 pending.append(iter(_sorted(Path(entry.path))))
             except InputError as error:
                 yield Flaw(Place(printable(entry.path)), error.message)
-        elif entry.name.lower().endswith(suffixes) and entry.is_file():
+        elif not entry.is_file():
+            continue
+        elif entry.name.lower().endswith(suffixes):
             yield _named(Path(entry.path))
+        elif passed is not None:
+            passed(printable(entry.path))
+
+
+def ending(name: str) -> str:
+    """How a file's name ends, in lower case; empty where it has no ending."""
+    return Path(name).suffix.lower()
+
+
+def matches(parts: tuple[str, ...], glob: str) -> bool:
+    """Whether a path below a folder is of that glob, or lies in a folder that is.
+
+    Without a slash inside, a glob is about any one name on the path; with one, about the path from the top, where
+    `**` stands for any number of folders.
+    """
+    pattern = tuple(part for part in glob.split("/") if part and part != ".")
+    if len(pattern) < 2 and not glob.startswith("/"):
+        return bool(pattern) and any(fnmatchcase(part, pattern[0]) for part in parts)
+    reached = _skipping({0}, pattern)
+    for part in parts:
+        any_folder = {at for at in reached if pattern[at] == "**"}
+        by_name = {at + 1 for at in reached - any_folder if fnmatchcase(part, pattern[at])}
+        reached = _skipping(any_folder | by_name, pattern)
+        if len(pattern) in reached:
+            return True
+    return False
+
+
+def _skipping(reached: set[int], pattern: tuple[str, ...]) -> set[int]:
+    """With the places after each `**`, which may stand for no folder."""
+    found = set(reached)
+    for at, part in enumerate(pattern):
+        if at in found and part == "**":
+            found.add(at + 1)
+    return found
 
 
 def _sorted(folder: Path) -> list[os.DirEntry[str]]:

@@ -252,6 +252,31 @@ def test_a_folder_is_looked_into_before_anything_is_imported_and_then_becomes_a_
     assert "documents added" not in written(page)
 
 
+def test_what_is_not_read_is_said_by_the_look_and_by_the_report(page, store, tmp_path, name):
+    folder = folder_of_texts(tmp_path / "furniture")
+    (folder / "a<b>.svg").write_text("x")
+    (folder / "sofa.adoc").write_text("= Sofa\n")
+    visit(page, add="path")
+    page.text_input(key="add.from").input(str(folder)).run()
+    assert [cells[1] for cells in rows(page, "look.documents").values()] == ["Chair", "Lamp", "Sofa"]
+    assert "Not read: 1 .svg." in written(page)
+    page.text_input(key="add.name").input(name).run()
+    page.selectbox(key="add.model").select("").run()
+    press(page, "Import")
+    added = waited(page, store, "add", name).result()
+    assert any("Not read: 1 .svg." in flaw.message for flaw in added.flaws)
+    assert any("Not read: 1 .svg." in cells[0] for cells in rows(page, f"report.added.{name}").values())
+
+
+def test_how_a_table_is_cut_is_said_by_the_look(page, tmp_path):
+    table = tmp_path / "faq.csv"
+    table.write_text("id;text\n1;Press, then wait\n")
+    visit(page, add="path")
+    page.text_input(key="add.from").input(str(table)).run()
+    assert "The columns are parted by semicolons" in written(page)
+    assert [cells[2] for cells in rows(page, "look.documents").values()] == ["Press, then wait"]
+
+
 def test_a_table_whose_columns_bear_other_names_is_mapped_by_hand(page, tmp_path):
     table = tmp_path / "faq.csv"
     table.write_text("nr,answer,topic\n1,Press the button,start\n2,Pull the plug,stop\n")
@@ -474,6 +499,8 @@ def staged() -> Iterator[Callable[..., Origin]]:
         (["faq.csv"], None, []),
         (["notes.md", "more.html"], "folder", []),
         (["one.txt"], "folder", []),
+        (["one.rst", "two.adoc", "three.pdf"], "folder", []),
+        (["faq.json"], None, []),
         (["faq.csv", "my queries.tsv", "faq-labels.parquet"], "tabular", ["queries_path", "labels_path"]),
         (
             ["corpus.jsonl.gz", "queries.jsonl", "dev.tsv"],

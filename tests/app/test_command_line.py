@@ -367,6 +367,68 @@ def test_a_collection_goes_out_as_a_folder_that_comes_in_again(added, tmp_path):
     assert "is there already" in mistake("data", "export", added, str(folder))
 
 
+@pytest.fixture
+def docs(tmp_path):
+    """A folder as somebody has it, with files of many kinds."""
+    made = tmp_path / "docs"
+    for place, content in {
+        "guide/kettle.md": "# Kettle\n\nThe kettle boils water.",
+        "guide/toaster.html": "<title>Toaster - Site</title><nav>All appliances</nav><main><h1>Toaster</h1>It browns."
+        "</main>",
+        "drafts/oven.md": "# Oven",
+        "notes.log": "Descaled on Monday.",
+        "a.png": "x",
+        "b.png": "x",
+        "_static/page.html": "x",
+    }.items():
+        (made / place).parent.mkdir(parents=True, exist_ok=True)
+        (made / place).write_text(content)
+    return made
+
+
+LOADED = ("--model", MODEL, "--chunks", "small=fixed,max_tokens=8,overlap=0", "--no-check")
+
+
+def test_what_a_folder_holds_besides_is_listed_and_globs_and_suffixes_can_be_given(store, name, docs):
+    told = rankbook("data", "add", name, str(docs), *LOADED, "--exclude", "drafts").stderr
+    assert "2 documents added" in told
+    shown = " ".join(rankbook("data", "add", name, str(docs), *LOADED, "--exclude", "drafts").output.split())
+    for sentence in ("2 .png", "1 .log", "_static (1)", "Left out by include and exclude: 1 files."):
+        assert sentence in shown
+    some = ("-o", "suffixes=.md,.log", "--include", "guide", "--include", "*.log")
+    report = data("data", "add", name, str(docs), *LOADED, *some)
+    assert (report["report"]["added"], report["report"]["unchanged"]) == (1, 1)
+    assert any("1 .html" in flaw["message"] for flaw in report["flaws"])
+    bridge.run(library.drop(store, name))
+    assert "is not known here" in mistake("data", "add", name, str(docs), "--as", "beir", "--exclude", "x")
+
+
+def test_a_collection_changes_its_reader_after_it_was_said_what_changes(store, name, docs):
+    rankbook("data", "add", name, str(docs), *LOADED, "-o", "reader=1")
+    again = rankbook("data", "add", name, str(docs), *LOADED).output
+    assert "--reader" in " ".join(again.split())
+    assert "reload" in mistake("data", "add", name, str(docs), *LOADED, "-o", "reader=2")
+    refused = rankbook("data", "reload", name, "--reader", typed="n\n", code=1)
+    assert "Reader 1 becomes 2: 1 documents have another text or title, 0 come in, 1 go, 2 stay" in refused.stderr
+    assert "No documents any more: _static/page." in refused.stderr
+    assert bridge.run(collections.get(store, name)).row.origin["reader"] == 1
+    changed = data("data", "reload", name, "--reader", "--yes")
+    assert changed["documents"] == {"added": 0, "changed": 1, "unchanged": 2, "removed": ["_static/page"]}
+    assert changed["texts_to_embed"] == changed["report"]["embedded"]
+    assert data("data", "reload", name, "--reader") == {"name": name, "changed": False}
+    (docs / "new.md").write_text("# New")
+    assert data("data", "reload", name)["report"]["added"] == 1
+    assert "1 unchanged" not in rankbook("data", "reload", name, str(docs)).stderr
+    bridge.run(library.drop(store, name))
+
+
+def test_a_table_says_how_its_columns_are_parted(store, name, tmp_path):
+    (tmp_path / "faq.csv").write_text("id;text\n1;The kettle, boiling\n")
+    told = " ".join(rankbook("data", "add", name, str(tmp_path / "faq.csv"), *LOADED).output.split())
+    assert "The columns are parted by semicolons" in told
+    bridge.run(library.drop(store, name))
+
+
 def test_verify_ends_with_1_where_something_is_off(store, added):
     view = bridge.run(collections.get(store, added))
 

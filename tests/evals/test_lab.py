@@ -477,3 +477,16 @@ def test_tables_are_loaded_without_the_lab_that_is_built_on_what_they_show():
     assert told.stdout.strip() == "False"
     with pytest.raises(AttributeError, match="no attribute 'Lap'"):
         _ = evals.lab.Lap
+
+
+def test_a_lab_says_of_its_source_what_the_command_says(store, tmp_path):
+    (tmp_path / "kettle.md").write_text("# Kettle\n\nIt boils water.")
+    (tmp_path / "a.png").write_text("x")
+    with Lab(some_name(), tmp_path, store=store, resources=RESOURCES, progress=False, models=()) as lab:
+        assert lab.notes == ("Not read: 1 .png. A text format is read where it is named: -o suffixes=.md,.log.",)
+        assert "1 .png" in str(lab)
+    table = tmp_path / "faq.csv"
+    table.write_text("id;text\n1;a\n;b\n")
+    with Lab(some_name(), table, store=store, resources=RESOURCES, progress=False, models=()) as lab:
+        assert "parted by semicolons" in lab.notes[0]
+        assert lab.notes[1].startswith("1 rows or files were left out; the first, ")

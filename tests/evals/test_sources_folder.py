@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError, RankbookError, UnknownName
+from core.errors import InputError, RankbookError, SpecError, UnknownName
 from core.types import Flaw, Row
-from evals.sources import BundledSource, FolderSource, bundled_names, bundled_path
+from evals.sources import BundledSource, FolderSource, bundled_names, bundled_path, guess
 from evals.sources.front_matter import split_front_matter
 from evals.sources.html_text import html_to_text
+from evals.sources.options import source_of
+from evals.sources.readers import NEWEST, PdfReader
+from evals.sources.walk import matches
 from tests.effort import examples, quickly
 
 FRONT = "---\ntitle: Alarms\ndate: 2024-06-11\ntags: [a, b]\n---\n\n# Heading\n\nBody.\n"
@@ -43,15 +46,177 @@ def test_front_matter_becomes_metadata_and_leaves_the_text(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "title"),
     [
+        ("a.md", "---\ntitle: Front\n---\n# Heading\n", "Front"),
+        ("b.md", "```\n# no\n```\n## Part\n# About C# ##\n", "About C#"),
+        ("c-d_e.txt", "## Part\nplain", "c d e"),
+        ("f.html", "<title> A  title</title><h1>H</h1>", "H"),
+        ("g.htm", "<h2>Only <b>one</b></h2>", "g"),
+        ("the_pump.adoc", "text", "the pump"),
+    ],
+)
+def test_titles_come_from_front_matter_then_the_first_heading_then_the_files_name(tmp_path, name, text, title):
+    assert read(FolderSource(path=folder(tmp_path, {name: text})))[0][0].title == title
+
+
+@pytest.mark.slow
+def test_restructured_text_is_read_by_itself(tmp_path):
+    files = {"guide/a.rst": "Heading\n=======\n\nSee :ref:`b`.\n\n.. include:: b.rst\n", "b.rst": ".. x"}
+    items, flaws = read(FolderSource(path=folder(tmp_path, files)))
+    assert [(item.id, item.title, item.text) for item in items] == [
+        ("b", "b", ""),
+        ("guide/a", "Heading", "# Heading\n\nSee b."),
+    ]
+    assert [(flaw.subject, flaw.outcome) for flaw in flaws] == [("guide/a", "cleaned")]
+    assert "include b.rst" in flaws[0].message
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
         ("a.md", "```\n# no\n```\n## Yes ##\n", "Yes"),
         ("b.md", "# About C#\n", "About C#"),
         ("c-d_e.txt", "plain", "c d e"),
+        ("d.md", "---\ntitle: ''\n---\n# H", ""),
         ("f.html", "<title> A  title</title><h1>H</h1>", "A title"),
         ("g.htm", "<h2>Only <b>one</b></h2>", "Only one"),
     ],
 )
-def test_titles_come_from_the_best_place_there_is(tmp_path, name, text, title):
-    assert read(FolderSource(path=folder(tmp_path, {name: text})))[0][0].title == title
+def test_the_first_reader_keeps_its_own_titles(tmp_path, name, text, title):
+    assert read(FolderSource(path=folder(tmp_path, {name: text}), reader=1))[0][0].title == title
+
+
+# -- what is read, and what is said of the rest ------------------------------------------------------------------------
+
+MIXED = {
+    "guide/a.md": "# A",
+    "guide/b.adoc": "= B",
+    "c.adoc": "= C",
+    "d.html": "<main><h1>D</h1></main>",
+    "x.png": "x",
+    "y/z.PNG": "x",
+    "app.py": "x",
+    "Makefile": "x",
+    "_sources/a.md.txt": "# A",
+    "_static/theme.html": "x",
+    "search.html": "x",
+    "genindex-A.html": "x",
+    "drafts/e.md": "# E",
+    "guide/f.tmp.md": "# F",
+}
+
+
+def said(flaws):
+    return " ".join(flaw.message for flaw in flaws if flaw.outcome == "noted")
+
+
+def test_every_ending_that_was_not_read_is_listed_with_its_count(tmp_path):
+    items, flaws = read(FolderSource(path=folder(tmp_path, MIXED)))
+    assert [item.id for item in items] == ["c", "d", "drafts/e", "guide/a", "guide/b", "guide/f.tmp"]
+    assert {flaw.place.file for flaw in flaws} == {str(tmp_path)}
+    assert "Not read: 2 .png, 1 .py, 1 without an ending." in said(flaws)
+    assert "_sources (1), _static (1), genindex-A.html (1), search.html (1)" in said(flaws)
+    first = next(FolderSource(path=tmp_path).items())
+    assert isinstance(first, Flaw), "a look at the first rows shows it"
+
+
+def test_a_reader_that_is_not_installed_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(PdfReader, "needs", ("no_such_package",))
+    path = folder(tmp_path, {"a.md": "x", "b.pdf": "x", "c/d.PDF": "x"})
+    assert "Not read: 2 .pdf. They are read with an extra: pip install 'rankbook[documents]'." in said(
+        read(FolderSource(path=path))[1]
+    )
+    with pytest.raises(InputError, match=r"\.pdf are read with an extra: pip install 'rankbook\[documents\]'"):
+        next(FolderSource(path=path, suffixes=(".pdf",)).items())
+    with pytest.raises(InputError, match=r"2 \.pdf.*rankbook\[documents\]"):
+        next(FolderSource(path=path, exclude=("a.md",)).items())
+
+
+def test_theme_files_are_documents_where_somebody_says_so(tmp_path):
+    items, flaws = read(FolderSource(path=folder(tmp_path, MIXED), theme_files=True))
+    assert {"_sources/a.md", "search", "genindex-A"} <= {item.id for item in items}
+    assert "theme" not in said(flaws)
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "ids"),
+    [
+        ((), ("drafts", "*.tmp.md"), ["c", "d", "guide/a", "guide/b"]),
+        (("guide/**",), (), ["guide/a", "guide/b", "guide/f.tmp"]),
+        (("*.md",), ("guide",), ["drafts/e"]),
+        (("**/a.*", "/c.adoc"), (), ["c", "guide/a"]),
+        ((), ("**/*.md", "d.html"), ["c", "guide/b"]),
+    ],
+)
+def test_globs_say_what_is_read(tmp_path, include, exclude, ids):
+    items, flaws = read(FolderSource(path=folder(tmp_path, MIXED), include=include, exclude=exclude))
+    assert [item.id for item in items] == ids
+    assert "Left out by include and exclude:" in said(flaws)
+
+
+@pytest.mark.parametrize(
+    ("parts", "glob", "found"),
+    [
+        (("a", "b", "c.md"), "b", True),
+        (("a", "b", "c.md"), "a/b", True),
+        (("a", "b", "c.md"), "b/c.md", False),
+        (("a", "b", "c.md"), "**/c.md", True),
+        (("c.md",), "**/c.md", True),
+        (("a", "b", "c.md"), "a/**/c.md", True),
+        (("a", "c.md"), "a/**/c.md", True),
+        (("a", "b", "c.md"), "a/*.md", False),
+        (("a", "b"), "/b", False),
+        (("b",), "/b", True),
+        (("a",) * 60, "/".join(["**", "b"] * 30), False),
+        (("a",), "", False),
+    ],
+)
+def test_a_glob_is_about_a_name_or_about_the_path_from_the_top(parts, glob, found):
+    assert matches(parts, glob) is found
+
+
+def test_options_of_several_texts_are_typed_with_commas(tmp_path):
+    path = folder(tmp_path, {"a.log": "x", "b.md": "x", "c.text": "x", "drafts/d.log": "x"})
+    source = source_of(str(path), None, ["suffixes=log, .TEXT", "exclude=drafts"])
+    assert [item.id for item in read(source)[0]] == ["a", "c"]
+    assert source_of(str(path), "folder", ["suffixes=.log"]).spec()["suffixes"] == [".log"]
+    columns = source_of(str(path), "tabular", ["columns.metadata=a,b"]).spec()["columns"]
+    assert columns["metadata"] == ["a", "b"]
+    with pytest.raises(SpecError, match="ending"):
+        source_of(str(path), "folder", ["suffixes="])
+    with pytest.raises(InputError, match=r"1 \.bin"):
+        guess(folder(tmp_path / "none", {"a.bin": "x"}))
+
+
+def test_a_folder_with_nothing_to_read_says_what_is_there(tmp_path):
+    with pytest.raises(InputError, match=r"no file that ends in \.md.*Not read: 1 \.png"):
+        next(FolderSource(path=folder(tmp_path, {"a.png": "x"})).items())
+
+
+# -- the reader is kept ------------------------------------------------------------------------------------------------
+
+
+def test_the_reader_is_part_of_the_spec_and_a_spec_without_one_is_of_the_first(tmp_path):
+    source = FolderSource(path=tmp_path)
+    assert source.spec()["reader"] == NEWEST
+    assert source.as_loaded(source.spec()) == source
+    assert source.as_loaded({"kind": "folder", "path": str(tmp_path)}).reader == 1
+    with pytest.raises(SpecError, match="data reload NAME --reader"):
+        FolderSource(path=tmp_path, reader=2).as_loaded({"kind": "folder", "path": str(tmp_path)})
+
+
+def test_the_first_reader_reads_what_it_read(tmp_path):
+    items, flaws = read(FolderSource(path=folder(tmp_path, MIXED), reader=1))
+    assert [item.id for item in items] == [
+        "_sources/a.md",
+        "_static/theme",
+        "d",
+        "drafts/e",
+        "genindex-A",
+        "guide/a",
+        "guide/f.tmp",
+        "search",
+    ]
+    assert "2 .adoc. The collection keeps the reader that it was loaded by" in said(flaws)
 
 
 def test_documents_are_sorted_by_path_and_ids_can_be_chosen(tmp_path):

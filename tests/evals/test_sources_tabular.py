@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -15,9 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from core.errors import InputError, RankbookError
+from core.errors import InputError, RankbookError, SpecError
 from core.types import Flaw, Row
-from evals.sources import ItemColumns, TabularSource
+from evals.sources import BeirSource, ItemColumns, TabularSource
+from evals.sources.lines import _ObjectScanner
+from evals.sources.options import source_of
+from evals.sources.tables import sniff
 from tests.effort import examples
 
 
@@ -134,8 +138,10 @@ def test_unquoted_tsv_takes_a_lone_quote_as_text(tmp_path):
 
 @examples(60)
 @given(
-    name=st.sampled_from(["f.csv", "f.tsv", "f.jsonl", "f.parquet", "f.csv.gz"]),
-    header=st.sampled_from([b"", b"id,text\n", b"id\ttext\n", b'{"id": 1, "text": "t"}\n', b"PAR1"]),
+    name=st.sampled_from(["f.csv", "f.tsv", "f.jsonl", "f.json", "f.parquet", "f.csv.gz"]),
+    header=st.sampled_from(
+        [b"", b"id,text\n", b"id\ttext\n", b"id;text\n", b'{"id": 1, "text": "t"}\n', b"[{", b"PAR1"]
+    ),
     content=st.lists(
         st.sampled_from([b'"', b",", b"\t", b"\n", b"\r", b"\0", b"{}"]) | st.binary(max_size=5), max_size=20
     ).map(b"".join),
@@ -155,6 +161,125 @@ def test_arbitrary_bytes_raise_nothing_but_our_own_errors(tmp_path, name, header
 def test_what_json_writes_is_read_back_exactly(tmp_path, texts):
     lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(texts)]
     assert [row.value.text for row in TabularSource(path=table(tmp_path, "r.jsonl", "\n".join(lines))).items()] == texts
+
+
+# -- CSV as it is found ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("d.csv", 'id;text;lang\n1;"a; b, c";en\n2;d;de\n', "semicolons"),
+        ("d.csv", "id\ttext\tlang\n1\ta; b, c\ten\n2\td\tde\n", "tabs"),
+        ("d.csv", "id|text|lang\n1|a; b, c|en\n2|d|de\n", "vertical bars"),
+        ("d.tsv", 'id,text,lang\n1,"a; b, c",en\n2,d,de\n', "commas"),
+        ("d.csv.gz", 'id;text;lang\n1;"a; b, c";en\n2;d;de\n', "semicolons"),
+    ],
+)
+def test_what_parts_the_columns_is_told_by_the_first_rows_and_said(tmp_path, name, content, told):
+    raw = gzip.compress(content.encode(), mtime=0) if name.endswith(".gz") else content.encode()
+    rows, flaws = split(TabularSource(path=table(tmp_path, name, raw)).items())
+    assert [(row.value.text, dict(row.value.metadata)) for row in rows] == [
+        ("a; b, c", {"lang": "en"}),
+        ("d", {"lang": "de"}),
+    ]
+    assert [(flaw.message, flaw.outcome) for flaw in flaws] == [
+        (f"The columns are parted by {told}, as the first rows tell.", "noted")
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["id,text\n1,a;b;c\n2,d;e;f\n", "id,text\n1,a|b\n2,c|d\n", "text\na;b\nc;d\n", "id,text\n1,a,b\n2,c;d\n", "", "\n"],
+)
+def test_a_file_that_its_own_ending_reads_is_read_by_that(content):
+    assert sniff(content.encode(), ",") == ","
+
+
+def test_a_delimiter_that_is_given_is_not_guessed(tmp_path):
+    path = table(tmp_path, "d.csv", "id;text|more\n1;a|b\n")
+    source = source_of(str(path), None, ["delimiter=|", "columns.id=id;text", "columns.text=more"])
+    assert [row.value.id for row in source.items()] == ["1;a"]
+    assert source_of(str(path), None, ["delimiter=tab"]).spec()["delimiter"] == "\t"
+    with pytest.raises(SpecError, match="one character"):
+        source_of(str(path), None, ["delimiter=;;"])
+
+
+# -- JSON as it is found -----------------------------------------------------------------------------------------------
+
+DOCUMENTS = [{"id": 1, "text": 'a "quoted" { [ \\'}, {"id": 2, "text": "b", "m": {"n": [1, {"o": "]}"}]}}]
+ARRAY = json.dumps(DOCUMENTS)
+PRETTY = json.dumps(DOCUMENTS, indent=2)
+ONE_BY_ONE = "\n".join(json.dumps(each, indent=2) for each in DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", ["d.json", "d.jsonl", "d.ndjson", "d.json.gz"])
+@pytest.mark.parametrize(
+    "content", [ARRAY, PRETTY, ONE_BY_ONE, f"\ufeff\n {PRETTY}"], ids=["array", "pretty", "ones", "mark"]
+)
+def test_arrays_and_pretty_printed_json_are_read(tmp_path, name, content):
+    raw = gzip.compress(content.encode(), mtime=0) if name.endswith(".gz") else content.encode()
+    source = TabularSource(path=table(tmp_path, name, raw))
+    rows, flaws = split(source.items())
+    assert [(row.value.id, row.value.text, dict(row.value.metadata)) for row in rows] == [
+        ("1", 'a "quoted" { [ \\', {}),
+        ("2", "b", {"m": {"n": [1, {"o": "]}"}]}}),
+    ]
+    assert [flaw.outcome for flaw in flaws] == ([] if ".json" in name and "jsonl" not in name else ["noted"])
+    assert source.size() is None
+
+
+def test_lines_of_json_are_read_from_a_json_file_too(tmp_path):
+    path = table(tmp_path, "d.json", '{"id": 1, "text": "a"}\n{\n{"id": 2, "text": "b"}\n')
+    rows, flaws = split(TabularSource(path=path).items())
+    assert ([row.value.id for row in rows], [flaw.place.line for flaw in flaws]) == (["1", "2"], [2])
+
+
+def test_a_bad_object_of_an_array_costs_itself_and_has_its_line(tmp_path):
+    content = '[\n{"id": 1,\n "text": "a"},\n{"id": 2,\n "text": },\n 3,\n"no",\n{"id": 4, "text": "\xff"},\n'
+    content += '{"id": 5, "text": "e"}\n]\n{"id": 6'
+    rows, flaws = split(TabularSource(path=table(tmp_path, "d.json", content.encode("latin-1"))).items())
+    assert [(row.value.id, row.place.line) for row in rows] == [("1", 2), ("5", 9)]
+    assert [flaw.place.line for flaw in flaws] == [5, 6, 7, 8, 11]
+    assert "not closed" in flaws[-1].message
+
+
+def test_memory_holds_one_object_of_an_array_and_blocks_may_end_anywhere(tmp_path):
+    documents = [{"id": number, "text": '\\"' * (number % 7) + "x" * 997} for number in range(2000)]
+    path = table(tmp_path, "d.json", json.dumps(documents))
+    tracemalloc.start()
+    try:
+        texts = [len(row.value.text) for row in TabularSource(path=path).items()]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert texts == [len(each["text"]) for each in documents]
+    assert peak < 2 * 2**20 < path.stat().st_size + 2**20
+
+
+def test_an_array_in_a_labelled_collection_is_read_as_its_lines_would_be(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text(json.dumps([{"_id": "a", "text": "t"}], indent=1))
+    rows, flaws = split(BeirSource(path=tmp_path).items())
+    assert [row.value.id for row in rows] == ["a"]
+    assert "JSON array" in flaws[0].message
+
+
+@examples(60)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.text(max_size=5), st.text(max_size=8) | st.integers() | st.lists(st.text(max_size=3)), max_size=3
+        ),
+        max_size=6,
+    ),
+    st.sampled_from([None, 1]),
+    st.integers(1, 9),
+)
+def test_objects_are_cut_out_of_any_array_whatever_the_blocks(objects, indent, size):
+    scanner = _ObjectScanner("f")
+    raw = json.dumps(objects, indent=indent, ensure_ascii=False).encode("utf-8", "replace")
+    rows = [row for at in range(0, len(raw), size) for row in scanner.feed(raw[at : at + size])] + list(scanner.end())
+    assert [row.value if isinstance(row, Row) else row for row in rows] == json.loads(raw)
 
 
 @pytest.mark.parametrize(

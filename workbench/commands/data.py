@@ -10,7 +10,10 @@ import typer
 from workbench.commands import attach, recall, spreading, telling
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from core.store.collections import View
+    from evals.reload import ReaderChange, SpanMove
 
 app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, verify, export, drop.")
 
@@ -20,6 +23,8 @@ app.command()(attach.label)
 app.command()(recall.recall)
 
 AsJson = telling.AsJson
+NAMES_SHOWN = 10
+LONGEST_SPAN = 80
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
 Queries = Annotated[str, typer.Option(help="The query set.")]
 
@@ -58,6 +63,12 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", help="An option of the source, such as columns.id=doc_no.")
     ] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(help="A glob of the files of a folder that are read, such as 'guide/**'.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="A glob of files and folders that are left out, such as drafts.")
+    ] = None,
     language: Annotated[str | None, typer.Option(help="Text-search configuration: english, german, simple ...")] = None,
     chunks: Annotated[
         list[str] | None, typer.Option(help="A chunk set, NAME=CHUNKER[,option=value...]; 'none' for none.")
@@ -82,6 +93,7 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data add scifact                          a public one (see: rankbook data catalog)
     rankbook data add faq faq.csv -o columns.id=nr -o columns.text=answer --field product
     rankbook data add docs ./docs --chunks small=fixed,max_tokens=100 --chunks sections=headings
+    rankbook data add notes ./notes -o suffixes=.md,.log --exclude drafts --exclude '*.tmp.md'
     rankbook data add wiki --as ir_datasets -o id=wikir/en1k
     """
     from core import bridge
@@ -89,7 +101,8 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     from evals.sources.options import chunk_set_of, source_of
     from workbench.session import store
 
-    found = source_of(origin or name, source, option or [])
+    globs = [f"{word}={','.join(given)}" for word, given in (("include", include), ("exclude", exclude)) if given]
+    found = source_of(origin or name, source, [*(option or []), *globs])
     given: dict[str, Any] = {
         "language": language,
         "chunks": None if chunks is None else dict(chunk_set_of(each) for each in chunks if each != "none"),
@@ -114,6 +127,88 @@ def _tell(added: Any) -> None:
         f"{report.removed:,} removed; {report.chunks:,} chunks made, {report.embedded:,} texts embedded; "
         f"{added.queries:,} queries, {added.labels:,} labels; {sum(report.seconds.values()):.1f} s."
     )
+
+
+@app.command()
+def reload(
+    name: Name,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FROM]", help="The folder, where it is no longer where it was.")
+    ] = None,
+    reader: Annotated[bool, typer.Option("--reader", help="Change to the newest reader of documents.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    _dask: spreading.Dask = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Load a collection from its source again: what is new or changed comes in.
+
+    A folder is read by the reader that the collection was first loaded by. With --reader it changes to the newest: it
+    says first which documents that changes, what is embedded anew and which spans of labels move, and asks.
+
+    \b
+    rankbook data reload docs
+    rankbook data reload docs --reader
+    rankbook data reload docs ./docs-moved --reader --yes
+    """
+    from core import bridge
+    from evals import reload as reloading
+    from workbench.session import store
+
+    folder = folder and folder.expanduser()
+    if not reader:
+        with telling.progress(quiet=as_json) as listener:
+            added = bridge.run(reloading.refresh(store(telling.say), name, folder, listener=listener))
+        telling.as_json(added) if as_json else _tell(added)
+        return
+    with telling.progress(quiet=as_json) as listener:
+        change = bridge.run(reloading.preview(store(telling.say), name, folder, listener=listener))
+    if change is None:
+        telling.done({"name": name, "changed": False}, f"{name} has the newest reader.", json=as_json)
+        return
+    _tell_change(change)
+    if not yes and (change.touches or change.lost):
+        typer.confirm(f"Change the reader of {telling.printable(name)!r}?", abort=True, err=True)
+    with telling.progress(quiet=as_json) as listener:
+        report = bridge.run(reloading.apply(store(), change, listener=listener))
+    sentence = (
+        f"{name}: read by reader {change.source.reader} from now on. {report.added:,} documents added, "
+        f"{report.changed:,} changed, {report.removed:,} removed; {report.embedded:,} texts embedded; "
+        f"{len(change.moved):,} spans moved, {len(change.lost):,} left out."
+    )
+    telling.done({**change.plain(), "report": report}, sentence, json=as_json)
+
+
+def _tell_change(change: ReaderChange) -> None:
+    """What is about to change, on standard error."""
+    telling.flaws(change.flaws, len(change.flaws), on=telling.notices)
+    models = f" by {', '.join(change.models)}" if change.models else ""
+    telling.say(
+        f"Reader {change.before} becomes {change.source.reader}: {change.changed:,} documents have another text or "
+        f"title, {change.added:,} come in, {len(change.removed):,} go, {change.unchanged:,} stay as they are; "
+        f"{change.texts:,} texts are embedded anew{models}."
+    )
+    if change.removed:
+        labels = f"; {change.labels_without_document:,} labels are about them" if change.labels_without_document else ""
+        telling.say(f"No documents any more: {_first(change.removed)}{labels}.")
+    if change.moves:
+        telling.say(f"Spans of labels: {len(change.moved):,} move with their texts, {len(change.lost):,} cannot.")
+        rows = [
+            (move.query_set, move.span.query_id, move.span.item_id, _places(move), move.span.text[:LONGEST_SPAN])
+            for move in (*change.lost, *change.moved)[: telling.FLAWS_SHOWN]
+        ]
+        columns = ("query set", "query", "document", "where", "text")
+        telling.table("Spans that change, those that are left out first", columns, rows, on=telling.notices)
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _places(move: SpanMove) -> str:
+    before = f"{move.span.start}:{move.span.end}"
+    return f"{before} -> {move.to.start}:{move.to.end}" if move.to else f"{before} -> left out"
 
 
 @app.command()

@@ -163,12 +163,12 @@ def _harmless(letter: str) -> str:
     return letter if letter in JOINERS else "\N{REPLACEMENT CHARACTER}"
 
 
-def flaws(found: Sequence[Flaw], total: int) -> None:
+def flaws(found: Sequence[Flaw], total: int, *, on: Console | None = None) -> None:
     """What was wrong with the input, the first of it row by row."""
     if not found:
         return
     rows = [(str(flaw.place), flaw.subject, flaw.outcome, flaw.message) for flaw in found[:FLAWS_SHOWN]]
-    table("What to know about the input", ("where", "id", "outcome", "what"), rows)
+    table("What to know about the input", ("where", "id", "outcome", "what"), rows, on=on)
     if total > len(rows):
         say(f"... and {total - len(rows):,} more. See them all with --json.")
 

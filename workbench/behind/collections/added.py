@@ -19,7 +19,6 @@ from core.store import collections, names
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Report
-from core.store.names import ITEMS
 from core.store.progress import Listener
 from core.types import Flaw, Item, Query, Row
 from evals import library
@@ -63,6 +62,11 @@ class Look:
     def taken_for(self) -> str:
         """What kind of source it is, in the words of that kind."""
         return summary(type(self.source)) or self.source.kind
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the source as a whole: files that are not read, how a table is cut."""
+        return tuple(dict.fromkeys(flaw.message for flaw in self.flaws if flaw.outcome == "noted" and not flaw.subject))
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -124,7 +128,7 @@ def looked_at(origin: Origin) -> Look:
 def _columns(source: Source) -> tuple[str, ...]:
     if not isinstance(source, TabularSource):
         return ()
-    with opened_table(source.path, source.quote) as opened:
+    with opened_table(source.path, source.quote, source.delimiter) as opened:
         return opened.columns
 
 
@@ -182,7 +186,7 @@ async def resume(store: Store, name: str, listener: Listener) -> Added | Report:
     if view.row.loaded_at is not None:
         return await _completed(store, view, listener)
     source = source_from(view.row.origin)
-    added = await library.add(store, name, source, resumed_plan(view), listener=listener)
+    added = await library.add(store, name, source, library.plan_of(view), listener=listener)
     for path in _paths(view.row.origin):
         await asyncio.to_thread(uploads.discard, Path(path))
     return added
@@ -195,18 +199,6 @@ async def _completed(store: Store, view: View, listener: Listener) -> Report:
         return await library.embed(store, view, stored_as(each.model), over, listener=listener)
     own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
     return await library.chunk(store, view, own.name, own.chunker, listener=listener)
-
-
-def resumed_plan(view: View) -> Plan:
-    """What the sets that are there say of the plan that they were made by."""
-    items = view.chunk_set(ITEMS)
-    return Plan(
-        language=view.row.language,
-        chunks={each.name: each.chunker for each in view.chunk_sets if each.key},
-        models=tuple(dict.fromkeys(stored_as(each.model) for each in view.embedding_sets)),
-        embed_items=any(each.chunk_set == items.key for each in view.embedding_sets),
-        index=next((each.index for each in view.embedding_sets), "vector"),
-    )
 
 
 def sweep(rows: Iterable[Mapping[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from core.errors import InputError
 from core.store.home import home
 from core.store.names import checked
 from evals.labelling import JUDGED, asks
+from evals.sources import readers
 from evals.sources.tables import TABLE_SUFFIXES
 from evals.sources.trees import ArchiveLimits
 from workbench.behind.collections import transient
@@ -24,7 +25,6 @@ from workbench.behind.collections import transient
 MOST_FILES: Final = 2000
 MOST_BYTES: Final = 2 * 2**30  # all files of one upload together
 LONGEST_NAME: Final = 200  # bytes; file systems allow 255
-TEXTS: Final = (".md", ".markdown", ".txt", ".html", ".htm")
 CORPUS: Final = ("corpus.jsonl", "corpus.jsonl.gz")
 # Smaller than what a file on this machine may hold: whoever uploads need not be its owner.
 UNPACKED: Final = ArchiveLimits(entries=5000, total_bytes=8 * 2**30)
@@ -123,7 +123,7 @@ def taken_for(staged: Path) -> Origin:
     names = sorted(path.name for path in staged.iterdir() if path.is_file())
     if any(name.lower() in CORPUS for name in names) or (staged / "qrels").is_dir():
         return _beir(staged, names)
-    if all(name.lower().endswith(TEXTS) for name in names):
+    if all(name.lower().endswith(readers.suffixes(available=False)) for name in names):
         return Origin(str(staged), "folder")
     if len(names) == 1:
         packed = names[0].lower().endswith(".zip")
@@ -150,8 +150,9 @@ def _tables(staged: Path, names: Sequence[str]) -> Origin:
     if strange or len(documents) != 1 or len(queries) > 1 or len(labels) > 1:
         raise InputError(
             f"What these files are together cannot be told: {_listed(names)}. What is understood: one .zip as BEIR has "
-            "it; corpus.jsonl with queries.jsonl and judgements as .tsv; Markdown, text or HTML files; or one table of "
-            f"documents ({', '.join(TABLE_SUFFIXES[:5])}), with one of queries (`queries` in its name) and one of "
+            "it; corpus.jsonl with queries.jsonl and judgements as .tsv; documents "
+            f"({', '.join(readers.suffixes(available=False))}); or one table of "
+            f"documents ({', '.join(TABLE_SUFFIXES[:6])}), with one of queries (`queries` in its name) and one of "
             "labels (`labels` or `qrels` in its name) where there are such."
         )
     options = [f"queries_path={staged / name}" for name in queries]

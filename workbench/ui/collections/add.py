@@ -97,8 +97,9 @@ def _path() -> Origin | None:
             "Folder or file",
             key="add.from",
             placeholder="/home/me/docs, faq.csv, scifact.zip",
-            help="A path on the machine that Rankbook runs on: a folder of Markdown, text or HTML files; a CSV, TSV, "
-            "JSONL or Parquet table; a BEIR folder or .zip; TREC documents.",
+            help="A path on the machine that Rankbook runs on: a folder of documents (Markdown, text, HTML, "
+            "reStructuredText, AsciiDoc; Word, PDF and notebooks with the extra `documents`); a CSV, TSV, JSON, JSONL "
+            "or Parquet table; a BEIR folder or .zip; TREC documents.",
         )
     with right:
         st.session_state.setdefault("add.kind", "")
@@ -131,8 +132,9 @@ def _upload(shelf: Sequence[Shelved]) -> Origin | None:
         accept_multiple_files=True,
         key="add.files",
         max_upload_size=LARGEST,
-        help="One .zip as BEIR has it; corpus.jsonl with queries.jsonl and judgements as .tsv; Markdown, text or HTML "
-        "files; or a table of documents (.csv, .tsv, .jsonl, .parquet), with one of queries and one of labels.",
+        help="One .zip as BEIR has it; corpus.jsonl with queries.jsonl and judgements as .tsv; documents, a file each "
+        "(.md, .html, .rst, .adoc, .pdf ...); or a table of documents (.csv, .tsv, .json, .jsonl, .parquet), with one "
+        "of queries and one of labels.",
     )
     ids = tuple(file.file_id for file in files)
     staged: tuple[tuple[str, ...], Origin] | None = st.session_state.get("add.staged")

@@ -25,6 +25,8 @@ USUAL: Final = "the usual one"
 
 def draw(look: Look, given: Origin) -> None:
     st.html(f'<p class="rb-report">{_said(look)}</p>')
+    for note in look.notes:
+        st.html(f'<p class="rb-report">{html.escape(note)}</p>')
     if look.columns:
         _columns(look, given)
     if look.problem is not None:

@@ -13,6 +13,7 @@ from core.embedding import DEFAULT_MODEL
 from core.store import collections
 from core.store.engine import Store
 from core.store.names import composed
+from evals import library
 from workbench.behind.collections import added as collections_added
 from workbench.behind.collections import announced
 from workbench.behind.collections.added import Look
@@ -68,7 +69,7 @@ def _refresh(store: Store, name: str) -> Plain:
         "and embedded as the rest of it; unchanged documents cost nothing. For another chunking or model take another "
         "name, or extend it afterwards.</p>"
     )
-    made = collections_added.resumed_plan(bridge.run(collections.get(store, name)))
+    made = library.plan_of(bridge.run(collections.get(store, name)))
     return {"chunks": made.chunks, "models": made.models, "embed_items": made.embed_items, **_more(new=False)}
 
 

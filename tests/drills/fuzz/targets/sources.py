@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -12,13 +13,14 @@ from typing import Any
 
 from core.errors import InputError
 from core.store.gate import admit, digest
-from core.types import Flaw, Item, Row
+from core.types import Flaw, Item, Place, Row
 from evals.authoring import read_queries
 from evals.exchange import read_run, write_run
 from evals.labels import check_labels
 from evals.runs import Subject
 from evals.sources import BeirSource, FolderSource, Source, TabularSource, TrecSource, guess
 from evals.sources.html_text import html_to_text
+from evals.sources.readers import AsciiDocReader, Document, RestructuredTextReader
 from evals.splits import Split
 from tests.drills.fuzz.scratch import folder, packed, written
 from tests.drills.fuzz.target import Family
@@ -126,11 +128,13 @@ def table(ending: str) -> Callable[[bytes], None]:
     return take
 
 
+ARRAY = b'[\n {"id": 1, "text": "a { \\" ] b"},\n {"id": 2, "text": "x", "m": {"n": [1, {}]}}, 3\n]\n'
 LABELLED = b"query_id,item_id,grade,split,id,text\nq1,1,2,test,1,a\n"
 for ending, seeds, words in (
-    (".csv", (CSV, LABELLED), (b'"', b'""', b"\r\n", b"\x00", b"id,text", b"\xff\xfe")),
+    (".csv", (CSV, LABELLED), (b'"', b'""', b"\r\n", b"\x00", b"id,text", b";", b"|", b"\t", b"\xff\xfe")),
     (".tsv", (CSV.replace(b",", b"\t"), LABELLED.replace(b",", b"\t")), (b'"', b"\t", b"\r", b"\xef\xbb\xbf")),
     (".jsonl", (CORPUS, QUERIES), JSON_WORDS),
+    (".json", (ARRAY, CORPUS.replace(b', "', b',\n "')), (*JSON_WORDS, b"[", b"]", b"},{", b'\\"', b"\\")),
 ):
     family.target(*seeds, words=words, name=f"table_{ending[1:]}")(table(ending))
 
@@ -249,8 +253,49 @@ HTML = (
 )
 def html_file(content: bytes) -> None:
     path = written("html/x.html", content)
-    exhausted(FolderSource(path=path.parent))
+    for reader in (1, 2):
+        exhausted(FolderSource(path=path.parent, reader=reader))
     html_to_text(content.decode("utf-8", "replace"))
+
+
+RST = (
+    b":author: Ann\n\nFilters\n=======\n\nSee :ref:`the pump <pump>` and ``mesh``.\n\n.. note:: One |bar| is *100*.\n\n"
+    b".. code-block:: python\n   :linenos:\n\n   rinse()\n\n.. py:function:: rinse(hard)\n\n   :param hard: x\n\n"
+    b"* one\n* two\n\n1. x\n\nterm\n   said\n\n+---+---+\n| a | b |\n+---+---+\n\n.. include:: /etc/passwd\n\n"
+    b".. _x: y\n"
+)
+
+
+@family.target(
+    RST,
+    b"====  ==\na     b\n====  ==\n1     2\n====  ==\n\n.. [#] note\n",
+    words=(b".. ", b"::", b":a:`", b"``", b"`_", b"|x|", b"__", b"\n   ", b"===", b"..\n", b"::\n\n", b"- ", b"[1]_"),
+)
+def restructured_text(content: bytes) -> None:
+    """In this process, as its parser is to be watched; a folder's files are read in one of their own."""
+    kept(RestructuredTextReader().read(content))
+
+
+ASCIIDOC = (
+    b"= Guide\nAnn <a@b>\nv1.0\n:product: Siphon\n\n== Filters\n\nA *{product}* _x_ <<p,the pump>> link:a[b].\n\n"
+    b"[source,python]\n"
+    b"----\n# no\n----\n\n.Steps\n* one\n** two\n. x\n\n|===\n|a |b\n|===\n\ninclude::x[]\n\n////\nno\n////\n"
+    b"ifdef::a[b]\n"
+)
+
+
+@family.target(
+    ASCIIDOC, words=(b"----\n", b"|===\n", b"====\n", b"[[", b"]]", b"<<", b"::", b"{a}", b":a: ", b"image::", b"##")
+)
+def asciidoc(content: bytes) -> None:
+    kept(AsciiDocReader().read(content))
+
+
+def kept(document: Document) -> None:
+    """What a folder makes of a document, and an import of that."""
+    item = Item("x", document.text, document.title or "x", document.metadata)
+    list(admitted(iter([Row(item, Place("x"))])))
+    json.dumps(dict(document.metadata))
 
 
 TARGETS = tuple(family.targets)

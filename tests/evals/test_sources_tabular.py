@@ -276,7 +276,7 @@ def test_an_array_in_a_labelled_collection_is_read_as_its_lines_would_be(tmp_pat
     st.integers(1, 9),
 )
 def test_objects_are_cut_out_of_any_array_whatever_the_blocks(objects, indent, size):
-    scanner = _ObjectScanner("f")
+    scanner = _ObjectScanner("f", int)
     raw = json.dumps(objects, indent=indent, ensure_ascii=False).encode("utf-8", "replace")
     rows = [row for at in range(0, len(raw), size) for row in scanner.feed(raw[at : at + size])] + list(scanner.end())
     assert [row.value if isinstance(row, Row) else row for row in rows] == json.loads(raw)

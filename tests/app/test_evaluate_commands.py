@@ -241,6 +241,15 @@ def test_sweep_as_json_has_every_point(name):
     assert found["too_few"]
 
 
+def test_sweep_keeps_the_depth_that_it_is_given_and_says_what_deeper_would_bring(name, tmp_path):
+    out = tmp_path / "tuned.toml"
+    words = ("sweep", name, "bm25", "vector", "--steps", "2", "--depth", "2", "--save", str(out), "--even-so")
+    assert "Legs are 2 deep. Deeper would bring" in rankbook(*words).stderr
+    assert out.read_text().count("depth = 2") == 2
+    deeper = data("sweep", name, "bm25", "vector", "--steps", "2", "--fusion", "rrf")["deeper"]
+    assert (deeper["depths"], deeper["depth"]) == ({"bm25": 30, "vector": 30}, 100)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -267,6 +276,22 @@ def test_a_slip_in_sweep_is_a_sentence(name, words, said, tmp_path, monkeypatch)
 def kept(store, name):
     """The ids of two runs."""
     return [each["id"] for each in data("eval", name, "bm25", "vector", "-m", "mrr@5")["runs"]]
+
+
+def test_a_set_up_is_set_aside_and_taken_back_and_tables_say_so(name, kept):
+    def told() -> list[str]:
+        return [each["message"] for each in data("eval", name, "bm25", "-m", "mrr@5", "-m", "ndcg@10")["warnings"]]
+
+    assert data("runs", "aside", kept[1])["set_aside"] is True
+    assert any("Set aside: 1, all of them after their scores were seen." in each for each in told())
+    assert "is a candidate again" in rankbook("runs", "aside", kept[1], "--back").stderr
+    assert not any("Set aside" in each for each in told())
+
+
+def test_compare_by_what_neither_ships_has_no_verdict(name, kept):
+    shown = rankbook("compare", *kept, "--metric", "recall@50")
+    assert shown.stderr.startswith("recall@50: recall@50 counts 50 hits, more than ship of")
+    assert "the difference decides nothing" in shown.stderr
 
 
 def test_compare_says_the_verdict_first_and_which_queries_decide(name, kept):

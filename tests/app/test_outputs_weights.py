@@ -37,6 +37,13 @@ def test_the_instrument_is_given_the_cells_own_surface(weighed):
     assert given["surface"]["verdict"].startswith("Under ")
 
 
+def test_the_depth_of_the_legs_is_the_cells_and_what_deeper_would_bring_is_said(store):
+    STAGE.play(store, "fusion", f"{LEGS}depth = 5\neven_so = true\n", split="all")
+    app = page()
+    assert "Legs are 5 deep. Deeper would bring" in written(app)
+    assert any(each.value.count("depth = 5") == 2 for each in app.code)
+
+
 def test_the_address_says_point_query_and_what_it_is_compared_with(weighed):
     given = handed(page(cell=CELL, weights="7-3", against="10-0", query="q2"), INSTRUMENT)
     assert (given["weights"], given["against"], given["query"]["text"]) == ("7-3", "10-0", "E-42")

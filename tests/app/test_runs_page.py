@@ -20,7 +20,7 @@ from core.store.engine import Store
 from evals import evaluation, query_sets
 from evals.evaluation import Wanted
 from evals.references import variant_of
-from evals.running import run_store
+from evals.running import candidates, run_store
 from evals.runs import Run
 from evals.store import chain
 from tests.app.test_command_line import data, rankbook
@@ -179,6 +179,30 @@ def test_pinning_moves_a_baseline_and_a_pinned_run_cannot_be_deleted(page, store
     assert bridge.run(run_store.pinned(store)) == {"main": other}
     press(page, f"runs.pin.{other}.un.0")
     assert bridge.run(run_store.pinned(store)) == {}
+
+
+def test_a_set_up_is_set_aside_and_made_a_candidate_again(page, store, runs):
+    one = runs["trigram"]
+    visit(page, run=one.id, view="made")
+    press(page, f"runs.aside.{one.id}")
+    assert bridge.run(candidates.is_aside(store, one))
+    assert page.button(key=f"runs.aside.{one.id}").label == "Make it a candidate"
+    press(page, f"runs.aside.{one.id}")
+    assert not bridge.run(candidates.is_aside(store, one))
+
+
+def test_a_score_that_is_not_of_what_ships_bears_its_badge_in_the_list(page, store, runs):
+    bridge.run(run_store.keep_scores(store, runs["bm25"].id, {"recall@100": 0.9, "recall@100 interval": [0.8, 0.95]}))
+    deep = bridge.run(run_store.save(store, replace(runs["trigram"], id="", name="asked deep", depth=100, beyond={})))
+    bridge.run(run_store.keep_scores(store, deep.id, {"recall@100": 0.7}))
+    visit(page, metric="recall@100")
+    assert {row["cells"][0]: row["cells"][3] for row in history(page)} == {
+        "bm25": "0.900 [0.80, 0.95] beyond",
+        "asked deep (deep)": "0.700 deep",
+        "trigram": "",
+    }
+    told = rankbook("runs", "list").stdout
+    assert "recall@100 0.900 beyond" in " ".join(told.split())
 
 
 def test_a_baseline_without_a_name_is_refused_in_a_sentence(page, runs):

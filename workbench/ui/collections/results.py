@@ -11,6 +11,7 @@ import streamlit as st
 from core.errors import InputError
 from core.store.ingest import Report
 from core.store.verify import Finding
+from evals.label_revisions import FewerLabels
 from evals.library import Added
 from workbench.behind.collections import uploads
 from workbench.behind.collections.out import LARGEST, Zipped
@@ -72,9 +73,13 @@ def _resumed(name: str, result: Added | Report) -> None:
 
 def problem(error: Exception) -> None:
     """What went wrong, uploaded files under the names that they were sent by."""
+    found = error.flaws if isinstance(error, FewerLabels) else ()
     if isinstance(error, InputError):
         error = InputError(uploads.told(str(error)))
     errors.draw(error)
+    if found:
+        with st.expander(f"{many(len(found), 'remark')} on the input", expanded=True):
+            flaws("problem.flaws", plain(found), len(found))
 
 
 def _extended(name: str, report: Report) -> None:

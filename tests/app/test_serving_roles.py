@@ -129,6 +129,7 @@ def test_labels_are_corrected_and_brought_back_by_editors_alone(store, name):
     bridge.run(library.add(store, name, KETTLES, library.Plan(models=(), check=False)))
     view = bridge.run(collections.get(store, name))
     bridge.run(corrections.relabel(store, view, "q1", "descale", 2, cause=Cause("ada")))
+    bridge.run(granting.refresh(store))
     st.cache_data.clear()  # the list of collections was drawn before this one came
     address = {"collection": name, "view": "queries", "query": "q1"}
     assert {"Correct the label", "Undo the last change"} <= labels(seen("collections", EDITOR, **address))

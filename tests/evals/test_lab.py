@@ -282,8 +282,8 @@ def test_a_label_is_corrected_undone_and_made_again_and_the_scores_follow(own: L
         return own.evaluate("bm25", split="train", metrics="ndcg@5").cells("ndcg@5")["bm25"].mean
 
     before = score()
-    made = own.relabel("clean-oven", "oven-clean", 0, author="anna", why="another oven")
-    assert "'clean-oven' and 'oven-clean' in 'train': 2 -> 0." in repr(made)
+    made = own.relabel("clean-oven", "mixer-repair", 2, author="anna", why="another oven")
+    assert "'clean-oven' and 'mixer-repair' in 'train': no label -> 2." in repr(made)
     changed = score()
     assert changed != before
     assert "Undone: 'clean-oven'" in repr(own.undo_labels())

@@ -21,7 +21,8 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), fl
 COLLECTION = "coffee"
 KINDS = (
     *("Lab", "SideBySide", "DataFrame", "Why", "Board", "Compared", "Board", "LabSweep", "Board", "Pool", "Board"),
-    *("LabelResult", "LabelResult", "DataFrame", "Statement"),
+    "DataFrame",
+    "Statement",
 )
 
 

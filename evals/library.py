@@ -71,6 +71,7 @@ class Added:
     splits: dict[str, int] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
     change: LabelChange | None = None  # of the query set, against what it held before
+    stayed: str = ""  # why what it held stayed, where the source brought something else
 
 
 async def add(
@@ -218,7 +219,8 @@ async def _label(
     version = (await collections.get(store, view.name)).row.version if check else None
     found: dict[str, Sequence[Flaw]] = {"documents": added.report.flaws}
     if version is not None:
-        queries = labels.queries if stays is None else [Row(each, _place()) for each in there.queries]
+        place = Place(f"the query set {query_sets.DEFAULT!r}")
+        queries = labels.queries if stays is None else [Row(each, place) for each in there.queries]
         digest = (brought if stays is None else there).digest()
         found |= await _looked_through(store, view, queries, digest, version, listener)
     async with query_sets.changing(store, view.name, query_sets.DEFAULT):
@@ -227,19 +229,16 @@ async def _label(
             stays, version = await _reason_to_stay(store, view, now, brought), None
         if stays is None:
             found["labels"] = labels.flaws  # of labels that stay, what was found when they came in is kept
-        for flaws in (labels.flaws, stays or (), found.get("leaks", ()), found.get("repeats", ())):
+        for flaws in (labels.flaws, found.get("leaks", ()), found.get("repeats", ())):
             added.flaws += flaws
+        added.stayed = stays or ""
         labelled, cause = brought if stays is None else now, Cause(author, f"loaded from {_origin(source)}", "load")
         _count(added, now, labelled)
         await query_sets.keep(store, view.name, labelled, found, checked_version=version, cause=cause)
 
 
-def _place() -> Place:
-    return Place(f"the query set {query_sets.DEFAULT!r}")
-
-
-async def _reason_to_stay(store: Store, view: View, there: Labelled, brought: Labelled) -> list[Flaw] | None:
-    """None where what the source brings may come in; else what there is stays, and what there is to say of that.
+async def _reason_to_stay(store: Store, view: View, there: Labelled, brought: Labelled) -> str | None:
+    """None where what the source brings may come in; else what there is stays, and why, where it is worth saying.
 
     It stays where the source has no queries, where somebody changed it since it was loaded, and where less would be
     left. What is about documents that have gone from the collection is no loss.
@@ -252,22 +251,22 @@ async def _reason_to_stay(store: Store, view: View, there: Labelled, brought: La
     present = await labelling.stored_items(store, view, named)
     if not brought.queries:
         if not (gone := [item for item in named if item not in present]):
-            return []
+            return ""
         count = sum(row.item_id not in present for row in rows)
-        message = (
-            f"{count:,} of its labels are about documents that are not in the collection, such as {gone[0]!r:.80}."
+        return (
+            f"{count:,} labels of the query set {query_sets.DEFAULT!r} are about documents that are not in the "
+            f"collection any more, such as {gone[0]!r:.80}."
         )
-        return [Flaw(_place(), message, "noted", gone[0])]
     change = LabelChange.between(there, brought)
     if edit := await label_revisions.last_edit(store, view.name, name=query_sets.DEFAULT):
-        why = f"It was changed since it was loaded, last by {edit.author} at {edit.made_at:%Y-%m-%d %H:%M}"
+        why = f"was changed since it was loaded, last by {edit.author} at {edit.made_at:%Y-%m-%d %H:%M}"
     elif LabelChange.between(_about(there, present), brought).loses:
-        why = "With what the source brings it would hold less"
+        why = "would hold less with what the source brings"
     else:
         return None
     way_out = f"rankbook data label {view.name} FROM{' --even-so' if change.loses else ''}"
-    message = f"{why}, so what is there stays: {change.sentence}. To replace it: {way_out}"
-    return [Flaw(_place(), message, "noted")]
+    stays = f"The query set {query_sets.DEFAULT!r} {why}, so what is there stays: {change.sentence}."
+    return f"{stays} To replace it: {way_out}"
 
 
 def _about(labelled: Labelled, items: Collection[str]) -> Labelled:

@@ -25,7 +25,7 @@ from core.resources import Resources
 from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.progress import Listener
+from core.store.progress import Listener, nobody
 from core.variant import Variant
 from evals import exchange, labelling, library
 from evals.board import Board
@@ -81,7 +81,9 @@ async def brought_in(
     found = source if isinstance(source, Source) else await asyncio.to_thread(guess, source or name)
     plan = library.plan_for(found, **given)
     embedders = {model: resources.embedder(model) for model in plan.models} if resources else {}
-    await library.add(store, name, found, plan, embedders=embedders, listener=listener)
+    added = await library.add(store, name, found, plan, embedders=embedders, listener=listener)
+    if added.stayed and listener is not nobody:
+        sys.stderr.write(f"{added.stayed}\n")
 
 
 async def _lacks_bundled(store: Store, name: str) -> bool:

@@ -86,6 +86,26 @@ def test_a_label_file_that_costs_labels_is_refused_and_what_it_replaced_comes_ba
     assert "no change to undo" in mistake("data", "label", kept, "--undo")
 
 
+def test_loading_again_says_what_became_of_the_labels(name, store, tmp_path):
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "one"}\n{"_id": "d2", "text": "two"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "which"}\n')
+    (tmp_path / "qrels").mkdir()
+
+    def add(*labels: str) -> str:
+        (tmp_path / "qrels" / "test.tsv").write_text("".join(f"q1\t{label}\n" for label in labels))
+        return str(rankbook("data", "add", name, str(tmp_path), "--model", "none", "--chunks", "none").output)
+
+    try:
+        assert "default:" not in add("d1\t1")
+        assert f"default: 1 label -> 2. To take that back: rankbook data label {name} --undo" in add("d1\t1", "d2\t1")
+        assert "so what is there stays: 2 labels -> 1. To replace it" in add("d1\t1")
+        rankbook("data", "relabel", name, "q1", "d2", "0")
+        assert "was changed since it was loaded, last by" in add("d1\t1", "d2\t1")
+        assert {each.grade for each in bridge.run(query_sets.load(store, name)).labels} == {0, 1}
+    finally:
+        bridge.run(library.drop(store, name))
+
+
 def test_only_one_thing_is_done_to_labels_at_a_time(kept, tmp_path):
     for words in ([], ["--undo", "--redo"], [str(tmp_path / "judged.qrels"), "--undo"]):
         assert "Say one thing" in mistake("data", "label", kept, *words)

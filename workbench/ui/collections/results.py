@@ -19,6 +19,7 @@ from workbench.behind.collections.shown import many, told_bytes
 from workbench.behind.collections.work import Recall
 from workbench.ui import errors, textgrid
 from workbench.ui.collections import brought as collections_brought
+from workbench.ui.collections import notes
 from workbench.ui.collections.remarks import flaws, plain
 from workbench.ui.collections.state import go, links_of
 from workbench.ui.textgrid import Column, Line
@@ -55,6 +56,8 @@ def added(name: str, result: Added, how: str = "added") -> None:
         f"{sum(report.seconds.values()):.1f} s."
     )
     st.html(f'<p class="rb-report">{html.escape(said)}</p>')
+    if result.stayed:
+        notes.note("Queries and labels stay", result.stayed)
     with st.container(horizontal=True, vertical_alignment="center"):
         links_of(name, labelled=bool(result.labels))
         st.button("Show it", key=f"show.{how}.{name}", on_click=go, kwargs={"collection": name}, icon=SHOW)

@@ -32,9 +32,10 @@ from core.store.progress import Listener, Step, nobody
 from core.types import Flaw, Place, Query, Row
 from evals import query_sets
 from evals.judging.judgements import ShownItem, shown
+from evals.label_revisions import Cause
 from evals.labels import Label, check_labels
 from evals.query_sets import Labelled
-from evals.sources.records import query_rows
+from evals.sources.records import QUERY_IDS, query_rows
 from evals.sources.tables import opened_table
 
 _WORD = re.compile(r"\w+(?:[-'./]\w+)*")
@@ -63,22 +64,23 @@ class Written:
 
 
 def read_queries(path: Path) -> Iterator[Row[Query] | Flaw]:
-    """Queries of a table (CSV, TSV, JSONL, Parquet) with a column `text`, and `id`, `kind`, `tags` where it has them.
+    """Queries of a table (CSV, TSV, JSONL, Parquet) with a column `text`, and an id, `kind`, `tags` where it has them.
 
-    A query without an id gets one that is made of its text: the same text has the same id tomorrow.
+    The id's column is called as in tables of labels (query_id, qid ...), or id. A query without one gets an id that is
+    made of its text: the same text has the same id tomorrow.
     """
     with opened_table(path) as table:
         text = table.pick(None, ("text", "query", "question"), "query's text")
+        ids = [name for name in (*QUERY_IDS, "_id", "id") if name != text]
         for row in table.rows:
             if isinstance(row, Flaw):
                 yield row
                 continue
             fields = {**row.value, "text": row.value.get(text)}
-            given = next((fields[name] for name in ("_id", "id") if fields.get(name) not in (None, "")), None)
-            others = {
-                name: value for name, value in fields.items() if name not in ("_id", "id", text) or name == "text"
-            }
-            yield from query_rows(Row({**others, "_id": given or _id_of(str(fields["text"] or ""))}, row.place))
+            column = next((name for name in ids if fields.get(name) not in (None, "")), None)
+            others = {name: value for name, value in fields.items() if name not in (column, text) or name == "text"}
+            made = fields[column] if column else _id_of(str(fields["text"] or ""))
+            yield from query_rows(Row({**others, "_id": made}, row.place))
 
 
 def typed_queries(text: str) -> Iterator[Row[Query] | Flaw]:
@@ -94,7 +96,12 @@ def _id_of(text: str) -> str:
 
 
 async def add(
-    store: Store, collection: str, rows: Iterator[Row[Query] | Flaw], *, name: str = query_sets.DEFAULT
+    store: Store,
+    collection: str,
+    rows: Iterator[Row[Query] | Flaw],
+    *,
+    name: str = query_sets.DEFAULT,
+    author: str = "",
 ) -> Written:
     """Put queries beside those of a set, through the checks of an import. What is there stays, its labels included."""
     name = names.checked(name, what="The query set's name")
@@ -112,7 +119,8 @@ async def add(
                 flaws.append(Flaw(row.place, message, "quarantined", twin.id))
         every = sorted([*there.queries, *new], key=lambda query: query.id)
         if new:
-            await query_sets.keep(store, collection, replace(there, queries=tuple(every)), name=name)
+            cause = Cause(author, f"{len(new):,} queries added")
+            await query_sets.keep(store, collection, replace(there, queries=tuple(every)), name=name, cause=cause)
     return Written(name, len(new), len(every), tuple(flaws))
 
 
@@ -257,14 +265,15 @@ def _misspelled(word: str, chance: random.Random) -> str:
     return next((slip for slip in chance.sample(slips, len(slips)) if slip != word), word)
 
 
-async def save(store: Store, collection: str, made: Generated, *, name: str = KNOWN_ITEMS) -> bool:
+async def save(store: Store, collection: str, made: Generated, *, name: str = KNOWN_ITEMS, author: str = "") -> bool:
     """Keep them as a query set of their own, in the place of what this made before. Never over what people wrote."""
     if not made.labelled.queries:
         raise InputError("No document has the words for a query in this style. Choose another style.")
     name = names.checked(name, what="The query set's name")
     async with query_sets.changing(store, collection, name):
         await refuse_written(store, collection, name)
-        return await query_sets.keep(store, collection, made.labelled, name=name)
+        cause = Cause(author, "known-item queries generated")
+        return await query_sets.keep(store, collection, made.labelled, name=name, cause=cause)
 
 
 async def refuse_written(store: Store, collection: str, name: str) -> None:

@@ -159,8 +159,8 @@ async def held_against(store: Store, view: View, source: Source) -> CheckedLabel
     queries, labels, spans, exclusions = await asyncio.to_thread(_read, source)
     named = {row.value.item_id for row in (*labels, *spans, *exclusions) if not isinstance(row, Flaw)}
     spanned = {row.value.item_id for row in spans if not isinstance(row, Flaw)}
-    present = set(await _items(store, view, sorted(named)))
-    texts = await _items(store, view, sorted(spanned), with_text=True)
+    present = set(await stored_items(store, view, sorted(named)))
+    texts = await stored_items(store, view, sorted(spanned), with_text=True)
     return check_labels(queries, labels, spans, exclusions, has_item=present.__contains__, item_text=texts.get)
 
 
@@ -174,7 +174,9 @@ def _read(source: Source) -> tuple[list[Any], ...]:
     return tuple(list(query_sets.admitted(rows)) for rows in parts)
 
 
-async def _items(store: Store, view: View, ids: list[str], *, with_text: bool = False) -> dict[str, str | None]:
+async def stored_items(
+    store: Store, view: View, ids: Sequence[str], *, with_text: bool = False
+) -> dict[str, str | None]:
     """Those of the ids that the collection holds, with their texts where these are asked for."""
     items = documents(store, view)
     found: dict[str, str | None] = {}

@@ -6,17 +6,23 @@ Nothing here raises for a bad row: what cannot be used is left out, and a Flaw s
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Generic, TypeVar
 
+from core.errors import InputError
 from core.types import Flaw, Place, Query, Row
 
+USUAL_GRADE = 3  # the highest of the usual scale, which begins at 0: beyond it a grade may be of another scale
 DEFAULT_MAX_GRADE = 10  # nDCG's gain may be 2**grade - 1: beyond this a grade is a slip or another scale
 _EXAMPLES = 5
 T = TypeVar("T")
+
+
+class UnusualGrades(InputError):
+    """Grades beyond 0 to 3, which nobody has said to be of that scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,10 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class CheckedLabels:
-    """What can be used, and what was said about the rest. `unlabelled` are ids of queries without any judgement."""
+    """What can be used, and what was said about the rest. `unlabelled` are ids of queries without any judgement.
+
+    `unusual` has the grades beyond 0 to 3, those that were left out or raised to 0 among them, with their counts.
+    """
 
     queries: tuple[Row[Query], ...]
     labels: tuple[Row[Label], ...]
@@ -60,6 +69,26 @@ class CheckedLabels:
     exclusions: tuple[Row[Exclusion], ...]
     unlabelled: tuple[str, ...]
     flaws: tuple[Flaw, ...]
+    unusual: Mapping[int, int] = field(default_factory=dict)
+
+
+def unusual_in_words(unusual: Mapping[int, int]) -> str:
+    """`-1 (2 labels, counted as 0), 5 (1 label)`."""
+    made = []
+    for grade, count in sorted(unusual.items()):
+        fate = ", counted as 0" if grade < 0 else ", left out" if grade > DEFAULT_MAX_GRADE else ""
+        made.append(f"{grade} ({count:,} label{'' if count == 1 else 's'}{fate})")
+    return ", ".join(made[:_EXAMPLES]) + (", ..." if len(made) > _EXAMPLES else "")
+
+
+def refuse_unusual(unusual: Mapping[int, int]) -> None:
+    """Unless somebody has said that these grades are meant."""
+    if unusual:
+        raise UnusualGrades(
+            f"There are grades beyond 0 to {USUAL_GRADE}: {unusual_in_words(unusual)}. A higher grade counts for more "
+            "in nDCG than all that is on the usual scale. Nothing was changed. If they are meant so, say it: "
+            "`--all-grades` in a command, `all_grades=True` in Python, a tick on the page."
+        )
 
 
 def check_labels(
@@ -79,6 +108,7 @@ def check_labels(
     check.take_spans(spans)
     check.take_exclusions(exclusions)
     check.look_over_splits()
+    check.look_over_grades()
     return check.result()
 
 
@@ -92,6 +122,7 @@ class _Check:
     labels: dict[tuple[str, str, str], Row[Label]] = field(default_factory=dict)
     spans: dict[Span, Row[Span]] = field(default_factory=dict)
     exclusions: dict[Exclusion, Row[Exclusion]] = field(default_factory=dict)
+    unusual: Counter[int] = field(default_factory=Counter)
 
     def take_queries(self, rows: Iterable[Row[Query] | Flaw]) -> None:
         texts: dict[str, str] = {}
@@ -119,10 +150,10 @@ class _Check:
         if not isinstance(grade, int) or isinstance(grade, bool):
             self.drop(row.place, f"The grade is {grade!r:.40}; a whole number was expected.", row.value.query_id)
             return None
+        if not 0 <= grade <= USUAL_GRADE:
+            self.unusual[grade] += 1
         if grade > self.max_grade:
-            message = (
-                f"The grade is {grade}; 0 to {self.max_grade} are allowed. If this is your scale, raise max_grade."
-            )
+            message = f"The grade is {grade}; 0 to {self.max_grade} are allowed. Bring your scale down to that."
             self.drop(row.place, message, row.value.query_id)
             return None
         if grade >= 0:
@@ -224,6 +255,16 @@ class _Check:
                 )
                 self.note(self.queries[shared[0]].place, message, shared[0])
 
+    def look_over_grades(self) -> None:
+        """What is above the usual scale and counts as it is; what is below or far above has been said row by row."""
+        high = [row for row in self.labels.values() if row.value.grade > USUAL_GRADE]
+        if high:
+            counts = unusual_in_words(Counter(row.value.grade for row in high))
+            message = (
+                f"Grades beyond 0 to {USUAL_GRADE} count as they are: {counts}. Check that they are of this scale."
+            )
+            self.note(high[0].place, message, high[0].value.query_id)
+
     def unlabelled(self) -> list[str]:
         labelled = {query for _, query, _ in self.labels}
         return [query for query in self.queries if query not in labelled]
@@ -245,6 +286,7 @@ class _Check:
             tuple(self.exclusions.values()),
             tuple(self.unlabelled()),
             tuple(self.flaws),
+            dict(self.unusual),
         )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from shlex import quote
 from typing import Any
 
@@ -21,9 +22,11 @@ from core.store.engine import Store
 from core.store.ingest import Ingest, Report
 from core.store.names import ITEMS
 from core.store.progress import Listener, nobody
-from core.types import Flaw, Place
-from evals import checks, labelling, query_sets
-from evals.labels import CheckedLabels
+from core.types import Flaw, Place, Query, Row
+from evals import checks, label_revisions, labelling, query_sets
+from evals.label_revisions import Cause, FewerLabels, LabelChange
+from evals.labels import Exclusion, Label, Span, refuse_unusual
+from evals.query_sets import Labelled
 from evals.sources import FolderSource, Source, readers
 from evals.sources.walk import printable
 
@@ -82,6 +85,8 @@ class Added:
     labels: int = 0
     splits: dict[str, int] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
+    change: LabelChange | None = None  # of the query set, against what it held before
+    stayed: str = ""  # why what it held stayed, where the source brought something else
 
 
 async def add(
@@ -92,8 +97,12 @@ async def add(
     *,
     embedders: Mapping[str, Embedder] | None = None,
     listener: Listener = nobody,
+    author: str = "",
 ) -> Added:
-    """Bring a source's items, queries and labels into a collection, new or there already."""
+    """Bring a source's items, queries and labels into a collection, new or there already.
+
+    Queries and labels that are there stay where the source has none, or would leave fewer of them.
+    """
     plan = plan or plan_for(source)
     parts = await _parts(store, plan, dict(embedders or {}))
     view = await collections.find(store, name)
@@ -101,14 +110,14 @@ async def add(
     some = await asyncio.to_thread(_begins, source)
     if view is not None:
         _refuse_otherwise(view, plan, parts)
-        return await _load(store, view, source, plan, parts, listener)
+        return await _load(store, view, source, plan, parts, listener, author)
     if not some:
         raise InputError(f"The source holds no documents, so {name!r} was not made. Check the path and its options.")
     view = await collections.create(
         store, name, language=plan.language, card=source.card(), origin=source.spec(), fields=plan.fields
     )
     try:
-        return await _load(store, view, source, plan, parts, listener)
+        return await _load(store, view, source, plan, parts, listener, author)
     except Exception:
         await _drop_if_empty(store, view.name)
         raise
@@ -151,7 +160,9 @@ def _more_than_noted(rows: Iterator[Any]) -> Iterator[Any]:
     return (row for row in rows if not isinstance(row, Flaw) or row.outcome != "noted")
 
 
-async def _load(store: Store, view: View, source: Source, plan: Plan, parts: _Parts, listener: Listener) -> Added:
+async def _load(
+    store: Store, view: View, source: Source, plan: Plan, parts: _Parts, listener: Listener, author: str
+) -> Added:
     view = await _prepared(store, view, plan, parts)
     models = embedders_of(view, parts.known | {each.model: each for each in parts.models})
     tokenizer = parts.models[0] if parts.models else embedder()
@@ -159,7 +170,7 @@ async def _load(store: Store, view: View, source: Source, plan: Plan, parts: _Pa
     report = await ingest.run(source.items(), prune=plan.prune, total=source.size())
     report.note(_old_reader(view, source))
     added = Added(view.name, report, flaws=list(report.flaws))
-    await _label(store, view, source, added, listener, check=plan.check, documents=report.flaws)
+    await _label(store, view, source, added, listener, check=plan.check, author=author)
     async with store.begin() as connection:
         await collections.mark_loaded(connection, view.name)
     return added
@@ -231,48 +242,119 @@ def embedders_of(view: View, known: Mapping[str, Embedder]) -> dict[str, Embedde
 
 
 async def _label(
-    store: Store,
-    view: View,
-    source: Source,
-    added: Added,
-    listener: Listener,
-    *,
-    check: bool,
-    documents: Sequence[Flaw] | None = None,
-    query_set: str = query_sets.DEFAULT,
+    store: Store, view: View, source: Source, added: Added, listener: Listener, *, check: bool, author: str
 ) -> None:
-    """Keep queries and labels with the flaws known now, those of the documents where these were read too."""
+    """The source's queries and labels for those that are there, unless somebody's would be lost by that."""
     labels = await labelling.held_against(store, view, source)
-    labelled = query_sets.Labelled.of(labels)
-    if documents is not None and labelled == query_sets.Labelled():  # documents alone leave the labels there are
-        labelled = await query_sets.load(store, view.name, name=query_set)
-    added.queries, added.labels, added.splits = len(labelled.queries), len(labelled.labels), labelled.splits
-    found: dict[str, Sequence[Flaw]] = {"labels": labels.flaws}
+    brought, there = Labelled.of(labels), await query_sets.load(store, view.name)
+    stays = await _reason_to_stay(store, view, there, brought)
     version = (await collections.get(store, view.name)).row.version if check else None
+    found: dict[str, Sequence[Flaw]] = {"documents": added.report.flaws}
     if version is not None:
-        found |= await _looked_through(store, view, labels, labelled.digest(), version, listener)
-    for flaws in found.values():
-        added.flaws += flaws
-    if documents is not None:
-        found["documents"] = documents
-    await query_sets.keep(store, view.name, labelled, found, checked_version=version, name=query_set)
+        place = Place(f"the query set {query_sets.DEFAULT!r}")
+        queries = labels.queries if stays is None else [Row(each, place) for each in there.queries]
+        digest = (brought if stays is None else there).digest()
+        found |= await _looked_through(store, view, queries, digest, version, listener)
+    async with query_sets.changing(store, view.name, query_sets.DEFAULT):
+        now = await query_sets.load(store, view.name)
+        if now != there:  # whoever changed it while this one read must not lose that
+            stays, version = await _reason_to_stay(store, view, now, brought), None
+        if stays is None:
+            found["labels"] = labels.flaws  # of labels that stay, what was found when they came in is kept
+        for flaws in (labels.flaws, found.get("leaks", ()), found.get("repeats", ())):
+            added.flaws += flaws
+        added.stayed = stays or ""
+        labelled, cause = brought if stays is None else now, Cause(author, f"loaded from {_origin(source)}", "load")
+        _count(added, now, labelled)
+        await query_sets.keep(store, view.name, labelled, found, checked_version=version, cause=cause)
+
+
+async def _reason_to_stay(store: Store, view: View, there: Labelled, brought: Labelled) -> str | None:
+    """None where what the source brings may come in; else what there is stays, and why, where it is worth saying.
+
+    It stays where the source has no queries, where somebody changed it since it was loaded, and where less would be
+    left. What is about documents that have gone from the collection is no loss.
+    """
+    kept = await query_sets.checked(store, view.name)
+    if not there.queries or (kept is not None and kept.digest == brought.digest()):
+        return None
+    rows: tuple[Label | Span | Exclusion, ...] = (*there.labels, *there.spans, *there.exclusions)
+    named = sorted({row.item_id for row in rows})
+    present = await labelling.stored_items(store, view, named)
+    if not brought.queries:
+        if not (gone := [item for item in named if item not in present]):
+            return ""
+        count = sum(row.item_id not in present for row in rows)
+        return (
+            f"{count:,} labels of the query set {query_sets.DEFAULT!r} are about documents that are not in the "
+            f"collection any more, such as {gone[0]!r:.80}."
+        )
+    change = LabelChange.between(there, brought)
+    if edit := await label_revisions.last_edit(store, view.name, name=query_sets.DEFAULT):
+        why = f"was changed since it was loaded, last by {edit.author} at {edit.made_at:%Y-%m-%d %H:%M}"
+    elif LabelChange.between(_about(there, present), brought).loses:
+        why = "would hold less with what the source brings"
+    else:
+        return None
+    way_out = f"rankbook data label {view.name} FROM{' --even-so' if change.loses else ''}"
+    stays = f"The query set {query_sets.DEFAULT!r} {why}, so what is there stays: {change.sentence}."
+    return f"{stays} To replace it: {way_out}"
+
+
+def _about(labelled: Labelled, items: Collection[str]) -> Labelled:
+    """Without labels, spans and exclusions of other items."""
+    parts = {
+        part: tuple(row for row in getattr(labelled, part) if row.item_id in items)
+        for part in ("labels", "spans", "exclusions")
+    }
+    return replace(labelled, **parts)
+
+
+def _origin(source: Source) -> str:
+    """What the source reads, in a word or two."""
+    spec = source.spec()
+    named = next((str(value) for name, value in spec.items() if name != "kind" and isinstance(value, str)), "")
+    return PurePath(named).name or str(spec.get("kind", "a source"))
+
+
+def _count(added: Added, there: Labelled, labelled: Labelled) -> None:
+    added.queries, added.labels, added.splits = len(labelled.queries), len(labelled.labels), labelled.splits
+    added.change = LabelChange.between(there, labelled)
 
 
 async def _looked_through(
-    store: Store, view: View, labels: CheckedLabels, digest: bytes, version: int, listener: Listener
+    store: Store, view: View, queries: Sequence[Row[Query]], digest: bytes, version: int, listener: Listener
 ) -> dict[str, Sequence[Flaw]]:
     """The checks that read every text, each where what it compares has changed since it was made."""
     last = await query_sets.checked(store, view.name)
     found: dict[str, Sequence[Flaw]] = {}
     if last is None or (last.digest, last.version) != (digest, version):
-        found["leaks"] = await checks.queries_in_corpus(store, view, labels.queries)
+        found["leaks"] = await checks.queries_in_corpus(store, view, queries)
     if last is None or last.version != version:
         found["repeats"] = await checks.near_duplicates(store, view, listener)
     return found
 
 
-async def label(store: Store, view: View, source: Source, *, query_set: str = query_sets.DEFAULT) -> Added:
-    """Queries and labels from files, for a collection that is there, an attached one for instance."""
+def unannounced(_: LabelChange) -> None:
+    """Nobody is told what a change comes to before it is made."""
+
+
+async def label(
+    store: Store,
+    view: View,
+    source: Source,
+    *,
+    query_set: str = query_sets.DEFAULT,
+    even_so: bool = False,
+    all_grades: bool = False,
+    announce: Callable[[LabelChange], None] = unannounced,
+    author: str = "",
+) -> Added:
+    """Queries and labels from files, for a collection that is there, an attached one for instance.
+
+    Refused where the set would hold less than it does, or no label can be used, unless `even_so`; and where grades go
+    beyond 0 to 3, unless `all_grades`. What it comes to is announced before anything is written.
+    """
     names.checked(query_set, what="The query set's name")
     added = Added(view.name, Report())
     async with query_sets.changing(store, view.name, query_set):
@@ -281,8 +363,25 @@ async def label(store: Store, view: View, source: Source, *, query_set: str = qu
             raise InputError(
                 "There are no labels in it, and those that are there stay. See `rankbook queries add --help`."
             )
-        await _label(store, view, source, added, nobody, check=False, query_set=query_set)
+        labels = await labelling.held_against(store, view, source)
+        there = await query_sets.load(store, view.name, name=query_set)
+        labelled = Labelled.of(labels)
+        _count(added, there, labelled)
+        change, added.flaws = LabelChange.between(there, labelled), list(labels.flaws)
+        if not even_so and (change.loses or not (labelled.labels or labelled.spans)):
+            raise FewerLabels(query_set, change, labels.flaws)
+        if not all_grades:
+            refuse_unusual(labels.unusual)
+        announce(change)
+        cause = Cause(author, f"labels from {_label_origin(source)}")
+        await query_sets.keep(store, view.name, labelled, {"labels": labels.flaws}, name=query_set, cause=cause)
     return added
+
+
+def _label_origin(source: Source) -> str:
+    if isinstance(source, labelling.LabelFiles):
+        return ", ".join(path.name for path in source.judged.values())
+    return _origin(source)
 
 
 def _judges(source: Source) -> bool:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import delete, func, insert, select, text
+from sqlalchemy import bindparam, delete, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import UnknownName
 from core.store import gate
 from core.store.engine import Store
 from core.types import Flaw, Query, Row
+from evals import label_revisions
+from evals.label_revisions import UNSAID, Cause, Difference, LabelChange, State, rows_only_in
 from evals.labels import CheckedLabels, Exclusion, Label, Span
 from evals.merged_from import MergedFrom
 from evals.store import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
@@ -125,8 +127,11 @@ async def keep(
     checked_version: int | None = None,
     merged: MergedFrom | None = None,
     name: str = DEFAULT,
+    cause: Cause = UNSAID,
 ) -> bool:
     """Put a query set in the place of the one of that name. False where queries and labels are the same.
+
+    What that changes of a set that was there is kept as a revision.
 
     `found` takes the place of the flaws of its kinds; what was found by a look that was not taken this time stands.
     `checked_version` is the collection's, where its texts have been looked through for these queries; `merged` says
@@ -135,11 +140,14 @@ async def keep(
     digest = labelled.digest()
     async with store.begin() as connection:
         session = AsyncSession(connection)
-        row = await _find(session, collection, name)
+        row = await find(session, collection, name, locked=True)
         changed = row is None or bytes(row.digest) != digest
+        before, was = Labelled(), None
         if row is None:
             row = QuerySet(collection=collection, name=name, digest=digest, flaws=[])
             session.add(row)
+        elif changed:
+            before, was = await parts(session, row), State.of(row)
         if changed:
             row.digest, row.changed_at, row.checked_version = digest, func.now(), None
         if checked_version is not None:
@@ -149,7 +157,11 @@ async def keep(
         row.flaws = _with(row.flaws, found or {})
         await session.flush()
         if changed:
-            await _replace_parts(connection, row.key, labelled)
+            await write_parts(connection, row.key, before, labelled)
+        if was is not None:
+            difference = Difference.between(before, was, labelled, State.of(row))
+            change = LabelChange.between(before, labelled)
+            await label_revisions.record(connection, row.key, change, difference, cause)
     return changed
 
 
@@ -159,21 +171,27 @@ def _with(kept: Sequence[dict[str, Any]], found: Found) -> list[dict[str, Any]]:
     return standing + [_plain(flaw, kind) for kind, flaws in found.items() for flaw in flaws[:FLAWS_KEPT]]
 
 
-async def _find(session: AsyncSession, collection: str, name: str) -> QuerySet | None:
-    return await session.scalar(select(QuerySet).where(QuerySet.collection == collection, QuerySet.name == name))
+async def find(session: AsyncSession, collection: str, name: str, *, locked: bool = False) -> QuerySet | None:
+    """The set's row; locked, nobody else changes it until the transaction ends."""
+    wanted = select(QuerySet).where(QuerySet.collection == collection, QuerySet.name == name)
+    return await session.scalar(wanted.with_for_update() if locked else wanted)
 
 
-async def _replace_parts(connection: AsyncConnection, key: int, labelled: Labelled) -> None:
-    parts: list[tuple[Any, list[dict[str, Any]]]] = [
-        (StoredQuery, [_query_row(query) for query in labelled.queries]),
-        (StoredLabel, [asdict(label) for label in labelled.labels]),
-        (StoredSpan, [_span_row(span) for span in labelled.spans]),
-        (StoredExclusion, [asdict(pair) for pair in labelled.exclusions]),
-    ]
-    for table, rows in parts:
-        await connection.execute(delete(table).where(table.set_key == key))
-        if rows:
-            await connection.execute(insert(table.__table__), [{"set_key": key, **row} for row in rows])
+async def write_parts(connection: AsyncConnection, key: int, before: Labelled, after: Labelled) -> None:
+    """Make the stored rows those of `after`. Only what differs is written: a corrected label is one row of many."""
+    leaving, coming = rows_only_in(before, after), rows_only_in(after, before)
+    for part, (table, columns, row_of) in STORED.items():
+        rows = table.__table__
+        of_set = delete(rows).where(rows.c.set_key == key)
+        if gone := [row_of(row) for row in leaving[part]]:
+            if len(gone) == len(getattr(before, part)):
+                await connection.execute(of_set)
+            else:
+                same = (rows.c[column] == bindparam(f"old_{column}") for column in columns)
+                values = [{f"old_{column}": row[column] for column in columns} for row in gone]
+                await connection.execute(of_set.where(*same), values)
+        if new := [{"set_key": key, **row_of(row)} for row in coming[part]]:
+            await connection.execute(insert(rows), new)
 
 
 def _query_row(query: Query) -> dict[str, Any]:
@@ -184,6 +202,15 @@ def _query_row(query: Query) -> dict[str, Any]:
 def _span_row(span: Span) -> dict[str, Any]:
     row = asdict(span)
     return {**row, "start_at": row.pop("start"), "end_at": row.pop("end")}
+
+
+# By part: its table, the columns that tell its rows apart within a set, and how a value becomes a row.
+STORED: Final[Mapping[str, tuple[Any, tuple[str, ...], Callable[[Any], dict[str, Any]]]]] = {
+    "queries": (StoredQuery, ("id",), _query_row),
+    "labels": (StoredLabel, ("split", "query_id", "item_id"), asdict),
+    "spans": (StoredSpan, ("split", "query_id", "item_id", "start_at", "end_at", "text", "grade"), _span_row),
+    "exclusions": (StoredExclusion, ("query_id", "item_id"), asdict),
+}
 
 
 def _plain(flaw: Flaw, kind: str) -> dict[str, Any]:
@@ -205,21 +232,24 @@ async def load(store: Store, collection: str, *, name: str = DEFAULT) -> Labelle
     """The query set of that name, empty where there is none."""
     async with store.begin(read_only=True) as connection:
         session = AsyncSession(connection)
-        found = await _find(session, collection, name)
-        if found is None:
-            return Labelled()
-        return Labelled.ordered(
-            [_query(row) for row in await session.scalars(_of(StoredQuery, found))],
-            [Label(*row) for row in await session.execute(_of(StoredLabel, found, *LABEL))],
-            [Span(*row) for row in await session.execute(_of(StoredSpan, found, *SPAN))],
-            [Exclusion(*row) for row in await session.execute(_of(StoredExclusion, found, *EXCLUSION))],
-        )
+        found = await find(session, collection, name)
+        return Labelled() if found is None else await parts(session, found)
+
+
+async def parts(session: AsyncSession, found: QuerySet) -> Labelled:
+    """What the set holds."""
+    return Labelled.ordered(
+        [_query(row) for row in await session.scalars(_of(StoredQuery, found))],
+        [Label(*row) for row in await session.execute(_of(StoredLabel, found, *LABEL))],
+        [Span(*row) for row in await session.execute(_of(StoredSpan, found, *SPAN))],
+        [Exclusion(*row) for row in await session.execute(_of(StoredExclusion, found, *EXCLUSION))],
+    )
 
 
 async def merged_from(store: Store, collection: str, *, name: str) -> MergedFrom | None:
     """Of what a merge of judgements made the set; None where none did, or somebody changed it since."""
     async with store.begin(read_only=True) as connection:
-        found = await _find(AsyncSession(connection), collection, name)
+        found = await find(AsyncSession(connection), collection, name)
         if found is None or found.merged_digest != found.digest:
             return None
         return MergedFrom.read(found.merged_from)
@@ -228,7 +258,7 @@ async def merged_from(store: Store, collection: str, *, name: str) -> MergedFrom
 async def flaws(store: Store, collection: str, *, name: str = DEFAULT) -> list[dict[str, Any]]:
     """What import found wrong, as it was kept."""
     async with store.begin(read_only=True) as connection:
-        found = await _find(AsyncSession(connection), collection, name)
+        found = await find(AsyncSession(connection), collection, name)
         return list(found.flaws) if found else []
 
 
@@ -243,7 +273,7 @@ class Checked:
 async def checked(store: Store, collection: str, *, name: str = DEFAULT) -> Checked | None:
     """The last time that leaks and repeats were looked for; None where there is no such set."""
     async with store.begin(read_only=True) as connection:
-        found = await _find(AsyncSession(connection), collection, name)
+        found = await find(AsyncSession(connection), collection, name)
         return Checked(bytes(found.digest), found.checked_version) if found else None
 
 

@@ -1,4 +1,4 @@
-"""The harness's own tables: query sets, labels, runs, judgements, outputs, votes. Mapped here, migrated beside."""
+"""The harness's own tables: query sets, labels and their revisions, runs, judgements, outputs, votes. Mapped here."""
 
 from __future__ import annotations
 
@@ -109,6 +109,25 @@ class StoredExclusion(Base):
     set_key: Mapped[int] = mapped_column(ForeignKey(QUERY_SET, ondelete="CASCADE"), primary_key=True)
     query_id: Mapped[str] = mapped_column(Id, primary_key=True)
     item_id: Mapped[str] = mapped_column(Id, primary_key=True)
+
+
+class LabelRevision(Base):
+    """A change of a query set that can be undone: who made it, when and why, and what differs before and after."""
+
+    __tablename__ = "label_revisions"
+    __table_args__ = ({"schema": CATALOG},)
+
+    key: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    set_key: Mapped[int] = mapped_column(ForeignKey(QUERY_SET, ondelete="CASCADE"), index=True)
+    author: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)  # "load" where a source was loaded, else "edit"
+    reason: Mapped[str] = mapped_column(Text)
+    counts: Mapped[dict[str, Any]] = mapped_column(JSONB)  # how many queries and labels, before and after
+    content: Mapped[bytes] = mapped_column(LargeBinary)  # compressed: see `evals.label_revisions`
+    made_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+    undone_by: Mapped[str | None] = mapped_column(Text)
+    undone_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    lapsed: Mapped[bool] = mapped_column(server_default="false")  # undone, and changed otherwise since
 
 
 class StoredRun(Base):

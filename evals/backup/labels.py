@@ -17,11 +17,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
 from core.types import Place, Query, Row
-from evals import query_sets
+from evals import label_revisions, query_sets
 from evals.backup import parts
 from evals.backup.parts import LABELS
 from evals.backup.taking import Taking, counted
 from evals.judging.judgements import MODEL_PREFIX
+from evals.label_revisions import Cause, Difference, LabelChange, State
 from evals.labels import DEFAULT_MAX_GRADE, CheckedLabels, Exclusion, Label, Span
 from evals.merged_from import MergedFrom
 from evals.query_sets import Labelled
@@ -33,6 +34,7 @@ NO_QUESTION = "of queries that are not here"
 OTHER_GRADE = "labels graded otherwise here"
 NO_DOCUMENT = "for documents that are not here"
 OLDER = "judgements that are here already, or newer"
+RESTORED: Final = "merged from a backup"
 OF_A_SET = ("digest", "checked_version", "merged_digest", "merged_from", "changed_at")
 
 
@@ -85,6 +87,7 @@ class Merging:
         """The ids of queries that are other questions here."""
         self._refuse_made_up(row)
         key, digest = await self._own_set(row)
+        here = None if digest is None else await kept_state(self.connection, key)
         others = [] if digest is None else await self._other_questions(row.key, key)
         missing = await self._missing(row.key)
         before = sum(self.merged.added.values())
@@ -93,7 +96,16 @@ class Merging:
         whole = digest is None and self.absent is None  # all of it has been checked
         if sum(self.merged.added.values()) > before or digest is None:
             await self._mark(row, key, whole=whole)
+        if here is not None:
+            await self._keep_revision(key, *here)
         return set(others)
+
+    async def _keep_revision(self, key: int, labelled: Labelled, state: State) -> None:
+        """What the backup changed of a set that was here, so that it can be undone."""
+        now, then = await kept_state(self.connection, key)
+        if then.digest != state.digest:
+            change, difference = LabelChange.between(labelled, now), Difference.between(labelled, state, now, then)
+            await label_revisions.record(self.connection, key, change, difference, Cause(reason=RESTORED))
 
     def _refuse_made_up(self, row: Any) -> None:
         """What is kept as JSON has the form that later work takes it to have."""
@@ -205,6 +217,14 @@ def _same(table: Table, theirs: Table, key: int) -> Any:
     if table.name == "spans":
         given = [name for name in parts.columns(table) if name not in {"key", "set_key"}]
     return and_(table.c.set_key == key, *(table.c[name] == theirs.c[name] for name in given))
+
+
+async def kept_state(connection: AsyncConnection, key: int) -> tuple[Labelled, State]:
+    """A set as it stands in this very transaction, with what is kept beside its rows."""
+    table = parts.table_of_sets()
+    row = (await connection.execute(select(table).where(table.c.key == key))).one()
+    merged = None if row.merged_digest is None else bytes(row.merged_digest)
+    return await labelled_of(connection, key), State(bytes(row.digest), row.flaws, merged, row.merged_from)
 
 
 async def labelled_of(connection: AsyncConnection, key: int) -> Labelled:

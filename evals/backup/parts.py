@@ -26,6 +26,7 @@ from core.store.schema import (
 from evals.store import (
     Contest,
     Judgement,
+    LabelRevision,
     Output,
     Pin,
     QuerySet,
@@ -96,6 +97,8 @@ RESULTS: Final = (
 OF_COLLECTIONS: Final = (*LABELS, *RESULTS)
 REGISTER: Final = Part(table(Collection), "name")
 OUTPUTS: Final = table(Output)  # belongs to notebooks, not to collections; only where it is asked for
+# What a backup leaves out: earlier labels are history, and a restored set begins a new one.
+HISTORY: Final = (table(LabelRevision),)
 # Filled again by what needs them, at some cost in time.
 DERIVED: Final = (table(CachedEmbedding), table(RankingBatch), table(CachedChunks))
 

@@ -33,6 +33,7 @@ from evals.judging.judgements import (
     with_judgements,
 )
 from evals.judging.pooling import Outlook, Pair, by_depth, hidden, pool, settling
+from evals.label_revisions import Cause
 from evals.labels import check_labels
 from evals.merged_from import MergedFrom, Way
 from evals.query_sets import Labelled
@@ -188,7 +189,7 @@ class WouldLose(InputError):
     """A query set of that name is there, with labels or queries that nothing else has."""
 
 
-async def merge_into(
+async def merge_into(  # noqa: PLR0913 - a merge has that many sides
     store: Store,
     view: View,
     into: str,
@@ -198,6 +199,7 @@ async def merge_into(
     models: bool | None = None,
     overrule: bool | None = None,
     overwrite: bool = False,
+    author: str = "",
 ) -> tuple[Merged, bool]:
     """Keep a query set with the judgements that hold as labels, under `into`; and whether that changed anything.
 
@@ -228,7 +230,8 @@ async def merge_into(
                     "be lost. Choose another name, or say that it may be overwritten."
                 )
         of = MergedFrom(query_set=name, splits=ways) if into != name else None
-        return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=of)
+        cause = Cause(author, f"judgements merged with {name!r}, into {split!r}")
+        return made, await query_sets.keep(store, view.name, made.labelled, name=into, merged=of, cause=cause)
 
 
 def _ways(again: MergedFrom | None, split: str, *, models: bool | None, overrule: bool | None) -> dict[str, Way]:

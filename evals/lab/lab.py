@@ -29,7 +29,7 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.progress import Listener
 from core.variant import Variant
-from evals import evaluation
+from evals import corrections, evaluation, library
 from evals.board import DEFAULT_RULES, METRICS, Board
 from evals.evaluation import Opened, Wanted
 from evals.judging import judgements as judging
@@ -37,8 +37,9 @@ from evals.judging import queue as judging_queue
 from evals.judging.queue import QueueSpec
 from evals.lab import steps as lab_steps
 from evals.lab.progress import watched
-from evals.lab.results import Compared, Facts, Found, LabRun, LabSweep, Pool, SideBySide, Statement, Why
+from evals.lab.results import Compared, Facts, Found, LabelResult, LabRun, LabSweep, Pool, SideBySide, Statement, Why
 from evals.lab.tables import Shown, Table
+from evals.label_revisions import Cause
 from evals.metric_names import DEFAULT_METRIC
 from evals.overview import summary
 from evals.query_sets import DEFAULT
@@ -267,10 +268,73 @@ class Lab(Shown):
         overwrite: bool = False,
     ) -> Lab:
         """This lab over a query set that has the judgements among its labels; what came with the collection stays."""
-        merge, how = judging_queue.merge_into, {"models": models, "overrule": overrule}
+        how: dict[str, Any] = {"models": models, "overrule": overrule, "overwrite": overwrite}
         view, name = self._view(), self.query_set
-        bridge.run(merge(self.store, view, into, name=name, split=split, overwrite=overwrite, **how))
+        bridge.run(judging_queue.merge_into(self.store, view, into, name=name, split=split, **how))
         return self._with(into)
+
+    # -- labels ------------------------------------------------------------------------------------------------------
+
+    def label(
+        self,
+        origin: Path | str,
+        *,
+        queries: Path | str | None = None,
+        even_so: bool = False,
+        all_grades: bool = False,
+        author: str = "",
+    ) -> LabelResult:
+        """Replace the query set's labels, and its queries where there are some, with those from files.
+
+        Refused where fewer would be left, unless `even_so`, and where grades go beyond 0 to 3, unless `all_grades`.
+        """
+        announce = lab_steps.told_before if self.progress else library.unannounced
+        how = {"even_so": even_so, "all_grades": all_grades, "announce": announce, "author": author}
+        asked = None if queries is None else Path(queries)
+        work = lab_steps.labelled(self.store, self._view(), str(origin), asked, self.query_set, **how)
+        return lab_steps.label_result(bridge.run(work), self.query_set)
+
+    def relabel(
+        self,
+        query: str,
+        document: str,
+        grade: int | None,
+        *,
+        split: str | None = None,
+        all_grades: bool = False,
+        author: str = "",
+        why: str = "",
+    ) -> LabelResult:
+        """Give a document the grade that it should have for a query, both by their ids; None takes the label away."""
+        made = bridge.run(
+            corrections.relabel(
+                self.store,
+                self._view(),
+                query,
+                document,
+                grade,
+                query_set=self.query_set,
+                split=split,
+                all_grades=all_grades,
+                cause=Cause(author, why),
+            )
+        )
+        return LabelResult(made.sentence, made)
+
+    def undo_labels(self, *, author: str = "") -> LabelResult:
+        """Take back the last change of the query set, whoever made it; again, the one before it."""
+        done = bridge.run(corrections.undo(self.store, self._view().name, name=self.query_set, author=author))
+        return LabelResult(done.sentence, done)
+
+    def redo_labels(self, *, author: str = "") -> LabelResult:
+        """Make again the change that was undone last."""
+        done = bridge.run(corrections.redo(self.store, self._view().name, name=self.query_set, author=author))
+        return LabelResult(done.sentence, done)
+
+    def label_changes(self) -> pd.DataFrame:
+        """The last changes of the query set, latest first: when, who, what, why, and whether they hold."""
+        found = bridge.run(corrections.changes(self.store, self._view().name, name=self.query_set))
+        return lab_steps.changes_frame(found)
 
     # -- itself ------------------------------------------------------------------------------------------------------
 

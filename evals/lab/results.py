@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from core.explain import Account
 from core.retriever import RetrievalBundle
 from core.snippets import snippet
-from core.types import Hit
+from core.types import Flaw, Hit
 from core.variant import Variant
 from evals.board import Board
+from evals.corrections import Correction, Moved
 from evals.exchange import frame
 from evals.judging.judgements import Task
 from evals.judging.queue import Queue
 from evals.lab.tables import Cell, Shown, Table
+from evals.library import Added
 from evals.runs import Run
 from evals.statistics.comparison import Comparison, QueryDifference
 from evals.weights import summary as sweep_summary
@@ -31,6 +33,21 @@ if TYPE_CHECKING:
 
 SNIPPET = 160  # characters
 SHOWN = 10  # rows of a list that may be long
+
+
+@dataclass(frozen=True, repr=False)
+class LabelResult(Shown):
+    """What became of the labels, in a sentence; `result` has it in figures, `flaws` what was wrong with rows."""
+
+    sentence: str
+    result: Added | Correction | Moved
+    flaws: tuple[Flaw, ...] = ()
+
+    def tables(self) -> tuple[Table, ...]:
+        rows = tuple((str(flaw.place), flaw.outcome, flaw.message) for flaw in self.flaws[:SHOWN])
+        more = len(self.flaws) - len(rows)
+        notes = (self.sentence, *([f"... and {more:,} more rows, in `flaws`."] if more else ()))
+        return (Table("", ("where", "outcome", "what"), rows, (), notes),)
 
 
 @dataclass(frozen=True, repr=False)

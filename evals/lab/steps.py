@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
@@ -27,13 +28,15 @@ from core.store.engine import Store
 from core.store.progress import Listener
 from core.types import Flaw
 from core.variant import Variant
-from evals import exchange, library
+from evals import exchange, labelling, library
 from evals.board import Board
 from evals.evaluation import Opened, Wanted, check_documents, made, made_deep, scored, with_baseline
 from evals.exchange import Foreign
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
-from evals.lab.results import LabRun, LabSweep
+from evals.lab.results import LabelResult, LabRun, LabSweep
+from evals.label_revisions import LabelChange, Revision
+from evals.library import Added
 from evals.rankings import Rankings
 from evals.references import Reference, leg_of
 from evals.running import run_store
@@ -84,7 +87,7 @@ async def brought_in(
     plan = library.plan_for(found, **given)
     embedders = {model: resources.embedder(model) for model in plan.models} if resources else {}
     added = await library.add(store, name, found, plan, embedders=embedders, listener=listener)
-    return tuple(_of_source(added.flaws))
+    return (*filter(None, (added.stayed,)), *_of_source(added.flaws))
 
 
 def _of_source(flaws: Sequence[Flaw]) -> Iterable[str]:
@@ -100,6 +103,24 @@ async def _lacks_bundled(store: Store, name: str) -> bool:
     if view is None:
         return name in bundled_names()
     return view.interrupted and view.row.origin == BundledSource(name=name).spec()
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+
+async def labelled(store: Store, view: View, origin: str, queries: Path | None, query_set: str, **how: Any) -> Added:
+    source = await asyncio.to_thread(labelling.labels_at, origin, queries=queries)
+    return await library.label(store, view, source, query_set=query_set, **how)
+
+
+def label_result(added: Added, query_set: str) -> LabelResult:
+    sentence = f"{query_set}: {added.queries:,} queries, {added.labels:,} labels."
+    return LabelResult(sentence, added, tuple(added.flaws))
+
+
+def told_before(change: LabelChange) -> None:
+    """On stderr, where progress goes too."""
+    sys.stderr.write(f"{change.sentence}\n")
 
 
 # -- scoring -----------------------------------------------------------------------------------------------------------
@@ -239,6 +260,14 @@ def runs_frame(runs: Sequence[Summary]) -> pd.DataFrame:
         for run in runs
     ]
     return pd.DataFrame(rows, columns=None if rows else ["run", "name", "split", "queries", "failed", "made", "pins"])
+
+
+def changes_frame(changes: Sequence[Revision]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = ["when", "who", "what", "why", "state"]
+    rows = [(each.made_at, each.author, each.change.sentence, each.reason, each.state) for each in changes]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def queries_frame(split: Split) -> pd.DataFrame:

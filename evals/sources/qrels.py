@@ -8,10 +8,10 @@ from typing import BinaryIO
 from core.types import Flaw, Row
 from evals.labels import Exclusion, Label
 from evals.sources.lines import read_lines, shown
-from evals.sources.records import exclusion_row, label_row
+from evals.sources.records import QUERY_IDS, exclusion_row, label_row
 
 EXCLUSION_FILES = frozenset({"exclude", "exclusions", "source-docs"})
-_HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic", "topic-id", "topic_id", "q_id"})
+_HEADERS = frozenset({*QUERY_IDS, "query", "topic"})
 
 
 def read_qrels(stream: BinaryIO, file: str, split: str) -> Iterator[Row[Label] | Flaw]:

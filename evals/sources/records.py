@@ -14,6 +14,7 @@ from evals.labels import Exclusion, Label, Span
 from evals.sources.lines import shown
 
 Fields = Mapping[str, Any]
+QUERY_IDS = ("query_id", "query-id", "qid", "queryid", "q_id", "topic_id", "topic-id")  # columns of a query's id
 _ITEM_FIELDS = frozenset({"_id", "title", "text", "metadata"})
 _QUERY_FIELDS = frozenset({"_id", "text", "metadata", "kind", "tags", "weight"})
 

@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from core.types import Flaw, Item, Query, Row
 from evals.labels import Label
 from evals.sources.base import Source, Texts, sources
-from evals.sources.records import id_text, item_rows, label_row, query_rows
+from evals.sources.records import QUERY_IDS, id_text, item_rows, label_row, query_rows
 from evals.sources.tables import Table, count_rows, opened_table
 
 _IDS = ("id", "_id", "doc_id", "docid", "docno", "document_id", "item_id", "pid", "uuid", "key")
 _TEXTS = ("text", "body", "content", "contents", "passage", "abstract", "document", "description")
-_QUERY_IDS = ("query_id", "query-id", "qid", "topic", "query")
+_QUERY_IDS = (*QUERY_IDS, "topic", "query")
 _ITEM_IDS = ("item_id", "item", "corpus-id", "corpus_id", *_IDS[2:6], "id")
 _GRADES = ("grade", "score", "relevance", "rel", "label", "rating")
 
@@ -122,7 +122,7 @@ class TabularSource(Source):
             wanted = self.query_columns
             facets = {name: _optional(table, getattr(wanted, name), name) for name in ("kind", "tags", "weight")}
             names = {
-                "_id": table.pick(wanted.id, (*_QUERY_IDS[:3], *_IDS), "query's id"),
+                "_id": table.pick(wanted.id, (*QUERY_IDS, *_IDS), "query's id"),
                 "text": table.pick(wanted.text, ("text", "query", "question"), "query's text"),
             }
             for row in table.rows:

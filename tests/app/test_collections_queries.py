@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from core.embedding.cache import forget
 from core.store import collections
 from core.store.engine import Store
 from core.types import Query
-from evals import authoring, library, query_sets
+from evals import authoring, corrections, library, query_sets
 from evals.authoring import KnownItems
 from evals.labels import Label
 from evals.query_sets import Labelled
@@ -183,11 +184,79 @@ def test_label_files_take_the_place_of_labels_and_what_does_not_fit_is_listed(pa
     text(page, "or a path on this machine").input(str(tmp_path / "judged.qrels")).run()
     press(page, "Replace the labels")
     waited(page, store, "label", spare)
+    assert "5 labels -&gt; 1 (test 4 -&gt; 1, train 1 -&gt; 0)" in written(page)
+    assert "<b>nowhere" not in written(page)
+    assert len(rows(page, "problem.flaws")) == 2
+    assert len(bridge.run(query_sets.load(store, spare)).labels) == 5
+    page.checkbox(key="ask.even_so").check().run()
+    press(page, "Replace the labels")
+    waited(page, store, "label", spare)
     assert "3 queries, 1 label (labelled queries by split: test 1)." in written(page)
+    assert "5 labels -&gt; 1 (test 4 -&gt; 1, train 1 -&gt; 0). Under Queries this can be undone." in written(page)
     assert "<b>nowhere" not in written(page)
     told = [cells[0] for cells in rows(page, f"remarks.labelled.{spare}").values()]
     assert any("<b>nowhere</b>" in sentence for sentence in told)
     assert [each.grade for each in bridge.run(query_sets.load(store, spare)).labels] == [2]
+
+
+def test_odd_grades_are_taken_once_the_box_for_them_is_ticked(page, store, spare, tmp_path):
+    (tmp_path / "judged.qrels").write_text("q1 0 descale 5\n")
+    visit(page, collection=spare, view="ask", by="labels", set="pilot")
+    text(page, "or a path on this machine").input(str(tmp_path / "judged.qrels")).run()
+    press(page, "Bring them in")
+    waited(page, store, "label", spare)
+    assert "beyond 0 to 3: 5 (1 label)" in written(page)
+    page.checkbox(key="ask.all_grades").check().run()
+    press(page, "Bring them in")
+    waited(page, store, "label", spare)
+    assert [each.grade for each in bridge.run(query_sets.load(store, spare, name="pilot")).labels] == [5]
+
+
+# -- labels corrected --------------------------------------------------------------------------------------------------
+
+
+def filled(page: AppTest, **fields: Any) -> None:
+    """The form below a query: its fields by the last part of their keys."""
+    for widget in (*page.selectbox, *page.text_input, *page.checkbox):
+        name = str(widget.key).rpartition(".")[2]
+        if str(widget.key).startswith("correct.") and name in fields:
+            widget.set_value(fields[name])
+    page.run()
+
+
+def test_a_label_is_corrected_where_its_query_is_read_and_that_is_undone(page, store, two_sets):
+    before = bridge.run(query_sets.load(store, two_sets, name="pi <b>lot</b>"))
+    visit(page, collection=two_sets, view="queries", set="pi <b>lot</b>", query="mine")
+    filled(page, item="warranty", grade=3, why=f"better {MARKUP}")
+    press(page, "Correct the label")
+    assert "&#x27;mine&#x27; and &#x27;warranty&#x27; in &#x27;test&#x27;: 1 -&gt; 3." in written(page)
+    assert list(rows(page, "browse.judged").values()) == [["Warranty", "warranty", "test", "3"]]
+    ((_, who, what, why, state),) = rows(page, "changes.list").values()
+    assert (who, what, state) == (getuser(), "1 label -> 1", "holds")
+    assert why.endswith(f"1 -> 3 (better {MARKUP})")
+    press(page, "Undo the last change")
+    assert "Undone: " in written(page)
+    assert bridge.run(query_sets.load(store, two_sets, name="pi <b>lot</b>")) == before
+    assert next(iter(rows(page, "browse.judged").values()))[3] == "1"
+    press(page, "Make it again")
+    assert next(iter(rows(page, "browse.judged").values()))[3] == "3"
+    assert button(page, "Make it again").disabled
+    filled(page, item="warranty", grade="no label")
+    press(page, "Correct the label")
+    assert not rows(page, "browse.judged")
+
+
+def test_a_correction_that_is_refused_says_why_and_changes_nothing(page, store, spare):
+    visit(page, collection=spare, view="queries", query="q1")
+    press(page, "Correct the label")
+    assert "Choose a document and the grade" in written(page)
+    filled(page, item="descale", grade=7)
+    press(page, "Correct the label")
+    assert "beyond 0 to 3" in written(page)
+    assert not bridge.run(corrections.changes(store, spare))
+    filled(page, item="descale", grade=7, all_grades=True)
+    press(page, "Correct the label")
+    assert "3 -&gt; 7" in written(page)
 
 
 def test_uploaded_label_files_are_put_away_whatever_comes_of_them(page, store, spare):

@@ -17,13 +17,14 @@ from streamlit.testing.v1 import AppTest
 from core import bridge
 from core.errors import NotAllowed
 from core.resources import Resources
-from core.store import granting, roles
+from core.store import collections, granting, roles
 from core.store.engine import Store
 from core.store.progress import nobody
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
 from core.variant import Variant
-from evals import evaluation, kept_variants, library
+from evals import corrections, evaluation, kept_variants, library
 from evals.evaluation import Wanted, made
+from evals.label_revisions import Cause
 from evals.references import variant_of
 from evals.running import run_store
 from evals.store import chain
@@ -122,6 +123,20 @@ def test_an_address_leads_no_viewer_to_a_form(view):
     assert not {"Drop the collection", "Verify", "Chunk", "Export as BEIR"} & labels(app)
     app = seen("collections", VIEWER, add="upload")
     assert not app.get("file_uploader")
+
+
+def test_labels_are_corrected_and_brought_back_by_editors_alone(store, name):
+    bridge.run(library.add(store, name, KETTLES, library.Plan(models=(), check=False)))
+    view = bridge.run(collections.get(store, name))
+    bridge.run(corrections.relabel(store, view, "q1", "descale", 2, cause=Cause("ada")))
+    bridge.run(granting.refresh(store))
+    st.cache_data.clear()  # the list of collections was drawn before this one came
+    address = {"collection": name, "view": "queries", "query": "q1"}
+    assert {"Correct the label", "Undo the last change"} <= labels(seen("collections", EDITOR, **address))
+    for role in roles.READERS:
+        app = seen("collections", role, **address)
+        assert not {"Correct the label", "Undo the last change"} & labels(app)
+        assert handed(app, "changes.list")["rows"][0]["cells"][1] == "ada"
 
 
 def test_a_viewer_opens_a_run_and_may_neither_pin_nor_delete_it():

@@ -14,7 +14,7 @@ from core import bridge
 from core.errors import InputError, SpecError
 from core.store.lexicon import update_texts
 from core.types import Item, Query
-from evals import authoring, query_sets
+from evals import authoring, corrections, query_sets
 from evals.authoring import KnownItems, known_items, read_queries
 from evals.labels import Label
 from evals.query_sets import Labelled
@@ -150,6 +150,37 @@ def test_queries_of_a_file_without_ids_are_named_by_their_text(store, name, file
     first = kept["how do I descale it"]
     assert (first.kind, first.tags, first.metadata) == ("question", ("care", "vinegar"), {})
     assert first.id.startswith("q-")
+
+
+@pytest.mark.parametrize("column", ["query_id", "query-id", "qid", "queryid", "q_id", "topic_id", "_id", "id"])
+def test_an_id_is_read_from_the_columns_that_tables_of_labels_have(store, name, tmp_path, column):
+    path = tmp_path / "queries.csv"
+    path.write_text(f"{column},text,topic\n7,how do I descale it,care\n0,E-42,\n,no id of its own,\n")
+    assert add(store, name, path).added == 3
+    kept = {query.text: query for query in bridge.run(query_sets.load(store, name)).queries}
+    assert [kept[text].id for text in ("how do I descale it", "E-42")] == ["7", "0"]
+    assert kept["no id of its own"].id.startswith("q-")
+    assert column not in kept["how do I descale it"].metadata
+    assert kept["how do I descale it"].metadata["topic"] == "care"
+
+
+def test_a_query_id_comes_before_a_tables_own_id(store, name, tmp_path):
+    path = tmp_path / "queries.jsonl"
+    path.write_text(json.dumps({"id": 12, "query_id": "q1", "query": "how do I descale it"}))
+    add(store, name, path)
+    (query,) = bridge.run(query_sets.load(store, name)).queries
+    assert (query.id, query.text, query.metadata["id"]) == ("q1", "how do I descale it", 12)
+
+
+def test_added_and_generated_queries_are_changes_that_can_be_undone(store, view):
+    there = Labelled((Query("old", "an old query"),), (Label("old", "d1", 2),))
+    bridge.run(query_sets.keep(store, view.name, there, name="mine"))
+    rows = authoring.typed_queries("where is the lid")
+    bridge.run(authoring.add(store, view.name, rows, name="mine", author="ada"))
+    done = bridge.run(corrections.undo(store, view.name, name="mine"))
+    assert done.change.sentence == "1 label -> 1, 2 queries -> 1"
+    assert (done.revision.author, done.revision.reason) == ("ada", "1 queries added")
+    assert bridge.run(query_sets.load(store, view.name, name="mine")) == there
 
 
 def test_adding_a_file_twice_adds_nothing_and_keeps_what_was_there(store, name, file):

@@ -31,7 +31,7 @@ from core.store import attached, collections, writers
 from core.store.engine import Store
 from core.store.schema import HERE, Base
 from core.types import Place, Query, Row
-from evals import backup, library, query_sets
+from evals import backup, corrections, library, query_sets
 from evals.backup import fitting, form, parts, reading, saving
 from evals.judging import judgements as judging
 from evals.labels import CheckedLabels, Exclusion, Label
@@ -367,7 +367,7 @@ def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
 
 def test_every_table_is_saved_or_known_to_be_derived():
     known = {part.table.name for part in (parts.REGISTER, *parts.OF_COLLECTIONS)}
-    known |= {parts.OUTPUTS.name, *(table.name for table in parts.DERIVED)}
+    known |= {parts.OUTPUTS.name, *(table.name for table in (*parts.DERIVED, *parts.HISTORY))}
     own = {"items", "chunk_sets", "embedding_sets"}
     for table in Base.metadata.tables.values():
         assert table.name in (own | known if table.schema == HERE else known), f"{table.name}: saved or derived?"
@@ -440,6 +440,32 @@ def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
     assert done.added == {"queries": 1, "labels": 3, "spans": 1, "exclusions": 1, "judgements": 2}
     assert bridge.run(query_sets.keep(store, name, Labelled.of(as_checked(after)))) is False, "its digest is another's"
     assert merged(store, donor, name=name)[0].added["labels"] == 0
+
+
+@pytest.mark.slow
+def test_what_a_backup_brought_into_a_set_can_be_undone(store, name, donor):
+    with_documents(store, name, 12)
+    here = Labelled((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),))
+    bridge.run(query_sets.keep(store, name, here))
+    merged(store, donor, name=name)
+    after = bridge.run(query_sets.load(store, name))
+    done = bridge.run(corrections.undo(store, name))
+    assert done.revision.reason == "merged from a backup"
+    assert bridge.run(query_sets.load(store, name)) == here
+    bridge.run(corrections.redo(store, name))
+    assert bridge.run(query_sets.load(store, name)) == after
+    merged(store, donor, name=name)
+    assert len(bridge.run(corrections.changes(store, name))) == 1, "nothing came in, so nothing changed"
+
+
+@pytest.mark.slow
+def test_a_restored_set_has_its_labels_as_corrected_and_begins_without_a_past(store, name, saved, tmp_path):
+    bridge.run(corrections.relabel(store, fresh(store, name), "q1", "d00001", 0))
+    path = backed_up(store, tmp_path / "b.tar", name).path
+    bridge.run(library.drop(store, name))
+    restored(store, path)
+    assert Label("q1", "d00001", 0) in bridge.run(query_sets.load(store, name)).labels
+    assert bridge.run(corrections.changes(store, name)) == []
 
 
 def as_checked(labelled):

@@ -34,7 +34,8 @@ from evals.judging.queue import WouldLose
 from evals.lab import Entry, Lab, steps
 from evals.lab.progress import told, watched
 from evals.lab.tables import Cell, Table, as_html, as_text
-from evals.labels import Label
+from evals.label_revisions import FewerLabels
+from evals.labels import Label, UnusualGrades
 from evals.weights.tuned import Procedure
 from tests.conftest import TEST_DSN
 from tests.evals.boards import board
@@ -287,6 +288,38 @@ def test_judgements_are_merged_again_as_before_and_over_labels_by_hand_only_wher
         own.merge_judgements("judged")
     assert own.merge_judgements("judged", overwrite=True).query_set == judged.query_set
     assert overruled not in bridge.run(query_sets.load(own.store, own.collection, name="judged")).labels
+
+
+def test_a_label_is_corrected_undone_and_made_again_and_the_scores_follow(own: Lab) -> None:
+    def score() -> float | None:
+        return own.evaluate("bm25", split="train", metrics="ndcg@5").cells("ndcg@5")["bm25"].mean
+
+    before = score()
+    made = own.relabel("clean-oven", "mixer-repair", 2, author="anna", why="another oven")
+    assert "'clean-oven' and 'mixer-repair' in 'train': no label -> 2." in repr(made)
+    changed = score()
+    assert changed != before
+    assert "Undone: 'clean-oven'" in repr(own.undo_labels())
+    assert score() == before
+    own.redo_labels()
+    assert score() == changed
+    (row,) = own.label_changes().to_dict("records")
+    assert (row["who"], row["state"]) == ("anna", "holds")
+    assert row["why"].endswith("(another oven)")
+
+
+def test_label_files_are_refused_by_the_lab_too_unless_it_is_said_that_they_are_meant(own: Lab, tmp_path: Path) -> None:
+    (tmp_path / "judged.qrels").write_text("repair-oven 0 oven-repair 4\n")
+    with pytest.raises(FewerLabels, match="even_so=True"):
+        own.label(tmp_path / "judged.qrels")
+    with pytest.raises(UnusualGrades, match="all_grades=True"):
+        own.label(tmp_path / "judged.qrels", even_so=True)
+    assert len(own.queries()) == 17
+    made = own.label(tmp_path / "judged.qrels", even_so=True, all_grades=True)
+    assert "default: 17 queries, 1 labels." in repr(made)
+    assert "count as they are" in repr(made)
+    own.undo_labels()
+    assert len(own.queries()) == 17
 
 
 def test_queries_come_as_a_frame(lab: Lab) -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +18,10 @@ from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
 from core.types import Row
-from evals import labelling, library, query_sets
+from evals import corrections, labelling, library, query_sets
+from evals.label_revisions import FewerLabels, LabelChange
 from evals.labelling import LabelFiles, labels_at
+from evals.labels import Exclusion, Span, UnusualGrades
 from evals.library import Plan
 from tests.app.corpus import KETTLES
 
@@ -30,8 +34,12 @@ def view(store: Store, name: str) -> Iterator[View]:
     bridge.run(library.drop(store, name))
 
 
-def label(store: Store, view: View, path: Path, *, queries: Path | None = None, into: str = "default") -> library.Added:
-    return bridge.run(library.label(store, view, labels_at(str(path), queries=queries), query_set=into))
+def label(
+    store: Store, view: View, path: Path, *, queries: Path | None = None, into: str = "default", **how: Any
+) -> library.Added:
+    """Whatever labels it costs, unless a test says otherwise."""
+    source = labels_at(str(path), queries=queries)
+    return bridge.run(library.label(store, view, source, query_set=into, **{"even_so": True, **how}))
 
 
 def graded(store: Store, view: View, into: str = "default") -> dict[tuple[str, str, str], int]:
@@ -67,6 +75,80 @@ def test_what_does_not_fit_is_said_row_by_row_and_the_rest_comes_in(store, view,
     assert sorted(lines) == [2, 3, 4, 5]
     assert ("q9" in lines[2], "nowhere" in lines[3], "much" in lines[4]) == (True, True, True)
     assert len(bridge.run(query_sets.flaws(store, view.name))) == len(added.flaws)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            "q9 0 descale 2\nq9 0 e42 2\n",
+            r"No label of it can be used for 'default': 5 labels -> 0 .*rows: 2; the first",
+        ),
+        ("q1 0 descale 2\n", r"'default' would hold less: 5 labels -> 1 \(test 4 -> 1, train 1 -> 0\)"),
+        ("".join(f"{q} 0 {d} 1\n" for q in ("q1", "q2") for d in ("e42", "teapot", "descale")), "train 1 -> 0"),
+    ],
+)
+def test_a_file_that_leaves_fewer_labels_is_refused_unless_somebody_insists(store, view, tmp_path, content, said):
+    (tmp_path / "judged.qrels").write_text(content)
+    before, told = graded(store, view), list[str]()
+    how: dict[str, Any] = {"announce": lambda change: told.append(change.sentence), "all_grades": True}
+    with pytest.raises(FewerLabels, match=said) as refused:
+        label(store, view, tmp_path / "judged.qrels", even_so=False, **how)
+    assert "--even-so" in str(refused.value)
+    assert (graded(store, view), told) == (before, [])
+    label(store, view, tmp_path / "judged.qrels", **how)
+    assert len(told) == 1
+    assert told[0] in str(refused.value)
+    assert graded(store, view) != before
+    assert bridge.run(corrections.undo(store, view.name)).revision.reason == "labels from judged.qrels"
+    assert graded(store, view) == before
+
+
+def test_what_changes_is_announced_before_anything_is_written(store, view, tmp_path):
+    (tmp_path / "judged.qrels").write_text("".join(f"q1 0 {item} 1\n" for item in ("descale", "e42", "teapot")))
+    before = graded(store, view)
+
+    def stop(change: LabelChange) -> None:
+        raise RankbookError(change.sentence)
+
+    with pytest.raises(RankbookError, match="5 labels -> 3"):
+        label(store, view, tmp_path / "judged.qrels", announce=stop)
+    assert graded(store, view) == before
+
+
+@pytest.mark.parametrize("part", ["spans", "exclusions"])
+def test_answer_spans_and_exclusions_are_not_lost_in_silence_either(store, view, tmp_path, part):
+    there = bridge.run(query_sets.load(store, view.name))
+    rows: dict[str, Any] = {
+        "spans": (Span("q1", "descale", 2, 9, "Descale"),),
+        "exclusions": (Exclusion("q2", "teapot"),),
+    }
+    bridge.run(query_sets.keep(store, view.name, replace(there, **{part: rows[part]})))
+    as_file = "".join(f"{each.query_id},{each.item_id},{each.grade},{each.split}\n" for each in there.labels)
+    (tmp_path / "judged.csv").write_text("query_id,item_id,grade,split\n" + as_file)
+    with pytest.raises(FewerLabels, match=r"5 labels -> 5 .*1 (answer span|exclusion) -> 0"):
+        label(store, view, tmp_path / "judged.csv", even_so=False)
+
+
+def test_a_file_of_which_no_row_is_usable_is_refused_where_there_is_nothing_to_lose(store, view, tmp_path):
+    (tmp_path / "queries.csv").write_text("id,text\nmine,where is the lid\n")
+    (tmp_path / "judged.csv").write_text("query_id,item_id,grade\nmine,nowhere,1\n")
+    with pytest.raises(FewerLabels, match=r"No label of it can be used for 'pilot': 0 labels -> 0"):
+        label(store, view, tmp_path / "judged.csv", queries=tmp_path / "queries.csv", into="pilot", even_so=False)
+    assert [each.name for each in bridge.run(query_sets.listed(store, view.name))] == ["default"]
+
+
+def test_grades_beyond_the_usual_are_asked_about_and_noted_where_they_are_taken(store, view, tmp_path):
+    (tmp_path / "judged.qrels").write_text("q1 0 descale 5\nq1 0 e42 -2\nq2 0 e42 3\nq2 0 teapot 50\n")
+    with pytest.raises(UnusualGrades) as refused:
+        label(store, view, tmp_path / "judged.qrels")
+    told = "beyond 0 to 3: -2 (1 label, counted as 0), 5 (1 label), 50 (1 label, left out)."
+    assert told in str(refused.value)
+    assert "--all-grades" in str(refused.value)
+    assert len(graded(store, view)) == 5
+    added = label(store, view, tmp_path / "judged.qrels", all_grades=True)
+    assert [graded(store, view)["test", *pair] for pair in (("q1", "descale"), ("q1", "e42"))] == [5, 0]
+    assert any("count as they are: 5 (1 label)" in flaw.message for flaw in added.flaws)
 
 
 def test_labels_go_into_another_set_and_leave_the_usual_one_as_it_is(store, view, tmp_path):

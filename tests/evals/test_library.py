@@ -23,7 +23,8 @@ from core.errors import EmbeddingError, InputError, RankbookError, StoreError, U
 from core.store import attached, collections
 from core.store.ingest import Ingest
 from core.types import Flaw, Item, Place, Query, Row
-from evals import library, query_sets
+from evals import corrections, library, query_sets
+from evals.label_revisions import Cause
 from evals.labels import Exclusion, Label, Span
 from evals.library import Plan
 from evals.overview import describe, needs_demo, overview
@@ -151,6 +152,55 @@ def test_vanished_items_are_pruned_when_asked_and_their_labels_reported(store, n
     assert pruned.labels == 1
     assert any("'cat' is not in the collection" in flaw.message for flaw in pruned.flaws)
     assert wrong(store, name) == {}
+
+
+@pytest.mark.slow
+def test_labels_that_somebody_brought_stay_where_the_source_has_none(store, name):
+    add(store, name, Given(rows={"items": ITEMS}), models=())
+    labelled = query_sets.Labelled((Query("mine", "night birds"),), (Label("mine", "owl", 1), Label("mine", "cat", 0)))
+    bridge.run(query_sets.keep(store, name, labelled))
+    again = add(store, name, Given(rows={"items": ITEMS}), models=())
+    assert (again.queries, again.labels) == (1, 2)
+    assert bridge.run(query_sets.load(store, name)) == query_sets.Labelled.ordered(
+        labelled.queries, labelled.labels, (), ()
+    )
+    pruned = add(store, name, Given(rows={"items": ITEMS[1:]}), models=(), prune=True)
+    assert pruned.stayed.startswith("1 labels of the query set 'default' are about documents that are not in the")
+    assert len(bridge.run(query_sets.load(store, name)).labels) == 2
+
+
+@pytest.mark.slow
+def test_a_source_with_fewer_labels_takes_none_away_and_says_what_would(store, name):
+    add(store, name, models=())
+    fewer = Given(rows={**SOURCE.rows, "labels": SOURCE.rows["labels"][:1]})
+    added = add(store, name, fewer, models=())
+    assert "so what is there stays: 2 labels -> 1 (test 1 -> 1, train 1 -> 0)." in added.stayed
+    assert f"rankbook data label {name} FROM --even-so" in added.stayed
+    assert len(bridge.run(query_sets.load(store, name)).labels) == 2
+
+
+@pytest.mark.slow
+def test_a_corrected_label_outlives_the_next_load(store, name):
+    add(store, name, models=())
+    view = fresh(store, name)
+    bridge.run(corrections.relabel(store, view, "q1", "cat", 1, cause=Cause("ada")))
+    told = add(store, name, models=()).stayed
+    assert "changed since it was loaded, last by ada" in told
+    assert told.endswith(f"rankbook data label {name} FROM")
+    assert Label("q1", "cat", 1, "test") in bridge.run(query_sets.load(store, name)).labels
+    bridge.run(corrections.undo(store, name))
+    assert not add(store, name, models=()).stayed
+
+
+@pytest.mark.slow
+def test_a_source_with_more_labels_brings_them_in_and_that_can_be_undone(store, name):
+    add(store, name, models=())
+    before = bridge.run(query_sets.load(store, name))
+    more = Given(rows={**SOURCE.rows, "labels": (*SOURCE.rows["labels"], Label("q1", "dog", 1))})
+    added = add(store, name, more, models=())
+    assert added.change.sentence == "2 labels -> 3 (test 1 -> 2, train 1 -> 1)"
+    assert bridge.run(corrections.undo(store, name)).revision.reason == "loaded from given"
+    assert bridge.run(query_sets.load(store, name)) == before
 
 
 @pytest.mark.slow
@@ -383,7 +433,7 @@ def test_neither_an_unchanged_run_nor_one_without_checks_erases_a_flaw_that_hold
     assert kinds(store, name) == ALL
     add(store, name, FLAWED, check=False)
     assert kinds(store, name) == ALL
-    bridge.run(library.label(store, fresh(store, name), FLAWED))
+    bridge.run(library.label(store, fresh(store, name), FLAWED, even_so=True))
     assert kinds(store, name) == ALL
     mended = Given(rows={**FLAWED.rows, "items": FLAWED.rows["items"][:5]})
     add(store, name, mended)

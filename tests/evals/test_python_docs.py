@@ -21,6 +21,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), fl
 COLLECTION = "coffee"
 KINDS = (
     *("Lab", "SideBySide", "DataFrame", "Why", "Board", "Compared", "Board", "LabSweep", "Board", "Pool", "Board"),
+    "DataFrame",
     "Statement",
 )
 

@@ -24,7 +24,7 @@ from core.store.logins import driver_of
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
 from core.types import Query
 from core.variant import Variant
-from evals import query_sets
+from evals import corrections, query_sets
 from evals.judging import judgements, votes
 from evals.judging.judgements import Judgement
 from evals.judging.votes import BOTH, Contest, Vote
@@ -237,6 +237,24 @@ def test_what_a_viewer_may_not_is_told_in_a_sentence_and_nothing_is_written(stor
 def test_a_judge_may_not_either_but_for_judging(stores, view, table):
     with pytest.raises(NotAllowed, match="as judge"):
         bridge.run(writes(view)[table](stores[JUDGE]))
+
+
+def test_an_editor_corrects_a_label_and_undoes_it_and_nobody_below_does(store, stores, view):
+    before = bridge.run(query_sets.load(store, view.name))
+
+    def correct(role: str) -> Any:
+        return bridge.run(corrections.relabel(stores[role], view, "q1", "d00001", 3))
+
+    for role in roles.READERS:
+        with pytest.raises(NotAllowed, match=f"as {role}"):
+            correct(role)
+    correct(EDITOR)
+    for role in roles.READERS:
+        with pytest.raises(NotAllowed, match=f"as {role}"):
+            bridge.run(corrections.undo(stores[role], view.name))
+        assert len(bridge.run(corrections.changes(stores[role], view.name))) == 1
+    bridge.run(corrections.undo(stores[EDITOR], view.name))
+    assert bridge.run(query_sets.load(store, view.name)) == before
 
 
 @pytest.mark.parametrize("table", ["labels", "queries", "query_sets"])

@@ -34,10 +34,11 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.types import Item, Query
 from core.variant import Variant
-from evals import query_sets
+from evals import corrections, query_sets
 from evals.judging import judgements, votes
 from evals.judging.judgements import Judgement
 from evals.judging.votes import Contest, Vote
+from evals.label_revisions import Cause
 from evals.labels import Exclusion, Label, Span
 from evals.query_sets import Labelled
 from evals.rankings import Ranked
@@ -182,6 +183,21 @@ def queries_labels_spans_and_their_splits(ground: Ground, hostile: str) -> str:
         found = bridge.run(query_sets.load(ground.store, ground.name, name=short[:40]))
         assert found == labelled
         return hostile
+    finally:
+        bridge.run(query_sets.drop(ground.store, ground.name, short[:40]))
+
+
+@place
+def a_change_of_a_query_set_with_its_author_and_reason(ground: Ground, hostile: str) -> str:
+    short = hostile.replace("\n", " ")
+    before = Labelled((Query(hostile, hostile),), (Label(hostile, hostile, 1, short),))
+    cause = Cause(judgements.signed(short), hostile)
+    try:
+        for labelled in (before, Labelled()):
+            bridge.run(query_sets.keep(ground.store, ground.name, labelled, name=short[:40], cause=cause))
+        done = bridge.run(corrections.undo(ground.store, ground.name, name=short[:40], author=cause.author))
+        assert bridge.run(query_sets.load(ground.store, ground.name, name=short[:40])) == before
+        return done.revision.reason
     finally:
         bridge.run(query_sets.drop(ground.store, ground.name, short[:40]))
 

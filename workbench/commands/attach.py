@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from workbench.commands import labels as labelling
 from workbench.commands import telling
-
-if TYPE_CHECKING:
-    from evals.library import Added
 
 Name = Annotated[str, typer.Argument(help="The name the collection will have here.")]
 
@@ -76,17 +73,12 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
         telling.as_json({"name": name, "table": made.table, "advice": made.advice, "labels": made.labels})
         return
     if made.labels:
-        _tell_labels(made.labels)
+        labelling.tell(made.labels)
     telling.say(f"{name} is attached to {made.table}.")
     for each in made.advice:
         telling.say(f"\n{each.subject}: {each.why}")
         if each.statement:
             telling.say(f"    {each.statement}")
-
-
-def _tell_labels(added: Added) -> None:
-    telling.flaws(added.flaws, len(added.flaws))
-    telling.say(f"{added.name}: {added.queries:,} queries, {added.labels:,} labels.")
 
 
 def aside(
@@ -130,34 +122,3 @@ def aside(
         bridge.run(attaching.aside(opened, name, listener))
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
     telling.done({"name": name, "aside": True}, sentence, json=as_json)
-
-
-def label(
-    name: Annotated[str, typer.Argument(help="The collection's name.")],
-    origin: Annotated[
-        str, typer.Argument(metavar="FROM", help="A file or folder of labels, or a source that has queries and labels.")
-    ],
-    asked: Annotated[
-        Path | None, typer.Option("--asked", help="A file of queries, where FROM holds the labels alone.")
-    ] = None,
-    queries: Annotated[str, typer.Option("--queries", help="The query set; made if it is not there.")] = "default",
-    *,
-    as_json: telling.AsJson = False,
-) -> None:
-    """Replace a collection's queries and labels with those from files.
-
-    Labels are TREC's or BEIR's qrels, or a table with the columns query_id, item_id and grade. Without queries they are
-    about those that are there.
-
-    \b
-    rankbook data label docs ./beir-folder
-    rankbook data label docs judged.qrels
-    rankbook data label docs judged.qrels --asked questions.csv --queries pilot
-    """
-    from core import bridge
-    from workbench.behind.collections import attaching
-    from workbench.session import store
-
-    opened = store(telling.say)
-    added = bridge.run(attaching.label(opened, name, origin, queries=asked, query_set=queries))
-    telling.as_json(added) if as_json else _tell_labels(added)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import attach, recall, spreading, telling
+from workbench.commands import attach, labels, recall, spreading, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,8 @@ app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, veri
 
 app.command()(attach.attach)
 app.command()(attach.aside)
-app.command()(attach.label)
+app.command()(labels.label)
+app.command()(labels.relabel)
 app.command()(recall.recall)
 
 AsJson = telling.AsJson
@@ -121,6 +122,10 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
 
 def _tell(added: Any) -> None:
     report = added.report
+    if added.stayed:
+        telling.say(added.stayed)
+    if added.change is not None and added.change.before != added.change.after and added.change.before.queries:
+        telling.say(f"default: {added.change.sentence}. To take that back: rankbook data label {added.name} --undo")
     telling.flaws(added.flaws, len(added.flaws) - len(report.flaws) + report.flawed)
     telling.say(
         f"{added.name}: {report.added:,} documents added, {report.changed:,} changed, {report.unchanged:,} unchanged, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -107,7 +107,7 @@ def merge(
 
     opened, view = opened_collection(collection)
     into = names.checked(into, what="The query set's name")
-    how = {"models": models, "overrule": overrule}
+    how: dict[str, Any] = {"models": models, "overrule": overrule}
     try:
         made, changed = bridge.run(
             merge_into(opened, view, into, name=queries, split=split, overwrite=overwrite, **how)

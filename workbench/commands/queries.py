@@ -10,7 +10,7 @@ import typer
 
 from workbench.commands import telling
 
-app = typer.Typer(no_args_is_help=True, help="Query sets: list, add your own, generate some, drop.")
+app = typer.Typer(no_args_is_help=True, help="Query sets: list, add your own, generate some, see their changes, drop.")
 
 Collection = Annotated[str, typer.Argument(help="The collection's name.")]
 
@@ -35,6 +35,34 @@ def list_sets(collection: Collection, *, as_json: telling.AsJson = False) -> Non
     cells = [(row.name, row.queries, row.labelled, row.labels, f"{row.changed:%Y-%m-%d %H:%M}") for row in rows]
     columns = ("name", "queries", "labelled", "labels", "changed")
     telling.table("Query sets", columns, cells, right=columns[1:4])
+
+
+@app.command()
+def changes(
+    collection: Collection,
+    queries: Annotated[str, typer.Option("--queries", help="The query set.")] = "default",
+    *,
+    as_json: telling.AsJson = False,
+) -> None:
+    """List the last changes of a query set and its labels: who made them, when, why, and whether they were undone.
+
+    The last 20 are kept. `rankbook data label NAME --undo` takes the latest back that still holds.
+
+    Example: rankbook queries changes handbook
+    """
+    from core import bridge
+    from core.store import collections
+    from evals import corrections
+    from workbench.session import store
+
+    opened = store()
+    view = bridge.run(collections.get(opened, collection))
+    rows = bridge.run(corrections.changes(opened, view.name, name=queries))
+    if as_json:
+        telling.as_json(rows)
+        return
+    cells = [(f"{row.made_at:%Y-%m-%d %H:%M}", row.author, row.change.sentence, row.reason, row.state) for row in rows]
+    telling.table(f"Changes of {queries}", ("when", "who", "what", "why", "state"), cells)
 
 
 @app.command()

@@ -173,6 +173,13 @@ def flaws(found: Sequence[Flaw], total: int, *, on: Console | None = None) -> No
         say(f"... and {total - len(rows):,} more. See them all with --json.")
 
 
+def confirmed(question: str) -> bool:
+    """Asks whoever sits at a terminal, and ends the command where they say no. False where nobody can be asked."""
+    if not sys.stdin.isatty():
+        return False
+    return bool(typer.confirm(printable(question), abort=True, err=True))
+
+
 @contextmanager
 def waiting(text: str, *, quiet: bool = False) -> Iterator[None]:
     """Says what is waited for, where it takes longer than a moment."""

@@ -159,12 +159,12 @@ def _first(rows: Iterator[Row[T] | Flaw], flaws: list[Flaw]) -> Iterator[T]:
 # -- the work ----------------------------------------------------------------------------------------------------------
 
 
-async def add(store: Store, wanted: Wanted, listener: Listener) -> Added:
+async def add(store: Store, wanted: Wanted, listener: Listener, author: str = "") -> Added:
     """As the command does. Stopped before anything stood in it, a new collection is taken away again."""
     there = await collections.find(store, wanted.name) is not None
     source = await asyncio.to_thread(lambda: wanted.source)
     try:
-        added = await library.add(store, wanted.name, source, wanted.checked(), listener=listener)
+        added = await library.add(store, wanted.name, source, wanted.checked(), listener=listener, author=author)
     except asyncio.CancelledError:
         if not there:
             await asyncio.shield(_drop_if_empty(store, wanted.name))

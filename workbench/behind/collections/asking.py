@@ -23,10 +23,15 @@ from workbench.behind.collections import attaching, uploads
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Label files by a path, and a file of queries beside where these are not in it. What was uploaded goes after."""
+    """Label files by a path, and a file of queries where these are not in it. What was uploaded goes after.
+
+    `even_so` and `all_grades` are answers to what label files are refused for.
+    """
 
     origin: str
     queries: str = ""
+    even_so: bool = False
+    all_grades: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +60,18 @@ class Made:
         return self.made.labelled.queries[:10]
 
 
-async def label(store: Store, name: str, given: Files, query_set: str) -> Added:
+async def label(store: Store, name: str, given: Files, query_set: str, author: str = "") -> Added:
     queries = Path(given.queries) if given.queries else None
+    how = {"even_so": given.even_so, "all_grades": given.all_grades, "author": author}
     try:
-        return await attaching.label(store, name, given.origin, queries=queries, query_set=query_set)
+        return await attaching.label(store, name, given.origin, queries=queries, query_set=query_set, **how)
     finally:
         await asyncio.to_thread(uploads.discard, Path(given.origin))
 
 
-async def write(store: Store, name: str, given: Given, query_set: str) -> Written:
+async def write(store: Store, name: str, given: Given, query_set: str, author: str = "") -> Written:
     try:
-        return await authoring.add(store, name, _rows(given), name=query_set)
+        return await authoring.add(store, name, _rows(given), name=query_set, author=author)
     finally:
         if given.path:
             await asyncio.to_thread(uploads.discard, Path(given.path))
@@ -77,8 +83,10 @@ def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
     return authoring.typed_queries(given.typed)
 
 
-async def generate(store: Store, view: View, wanted: KnownItems, query_set: str, listener: Listener) -> Made:
+async def generate(
+    store: Store, view: View, wanted: KnownItems, query_set: str, listener: Listener, author: str = ""
+) -> Made:
     await authoring.refuse_written(store, view.name, query_set)
     made = await authoring.generated(store, view, wanted, listener)
-    await authoring.save(store, view.name, made, name=query_set)
+    await authoring.save(store, view.name, made, name=query_set, author=author)
     return Made(query_set, made)

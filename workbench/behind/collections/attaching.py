@@ -54,7 +54,8 @@ async def attach(store: Store, wanted: Wanted, listener: Listener = nobody) -> A
     view = await attached.attach(store, wanted.name, made)
     if wanted.aside:
         view = await attached.build_aside(store, view, listener)
-    added = await library.label(store, view, source) if source else None
+    # There are no labels yet that could be lost, and odd grades are among the remarks.
+    added = await library.label(store, view, source, even_so=True, all_grades=True) if source else None
     return Attached(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
 
 
@@ -134,12 +135,12 @@ def told_difference(view: View, found: Difference) -> str:
 
 
 async def label(
-    store: Store, name: str, origin: str, *, queries: Path | None = None, query_set: str = "default"
+    store: Store, name: str, origin: str, *, queries: Path | None = None, query_set: str = "default", **how: Any
 ) -> Added:
-    """Labels from files in the place of those that a query set has."""
+    """Labels from files in the place of those that a query set has; `how` are options of `library.label`."""
     names.checked(query_set, what="The query set's name")
     view = await collections.get(store, name)
     source = await asyncio.to_thread(labelling.labels_at, origin, queries=queries)
     if isinstance(source, BeirSource) and uploads.holds(origin):
         source = source.model_copy(update={"limits": uploads.UNPACKED})
-    return await library.label(store, view, source, query_set=query_set)
+    return await library.label(store, view, source, query_set=query_set, **how)

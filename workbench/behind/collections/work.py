@@ -120,7 +120,7 @@ def refuse_second(store: Store, what: What, name: str) -> None:
         raise InputError(f"{last.title}: that is under way already. Wait until it is done, or stop it.")
 
 
-def add(store: Store, wanted: Wanted) -> Job[Any]:
+def add(store: Store, wanted: Wanted, author: str = "") -> Job[Any]:
     """A collection out of a form. What is wrong with the form is told before anything begins."""
     wanted.checked()
     key = key_of(store, "add", wanted.name)
@@ -130,7 +130,7 @@ def add(store: Store, wanted: Wanted) -> Job[Any]:
         "add",
         wanted.name,
         f"Adding {wanted.name}",
-        lambda listener, _: collections_added.add(store, wanted, listener),
+        lambda listener, _: collections_added.add(store, wanted, listener, author),
     )
 
 
@@ -228,36 +228,36 @@ def refresh(store: Store, name: str) -> Job[Any]:
 # -- queries and labels --------------------------------------------------------------------------------------------
 
 
-def label(store: Store, name: str, staged: asking.Files, query_set: str) -> Job[Any]:
+def label(store: Store, name: str, staged: asking.Files, query_set: str, author: str = "") -> Job[Any]:
     """Labels from files, in the place of those of a set."""
     names.checked(query_set, what="The query set's name")
 
     async def work(listener: Listener, _: object) -> Added:
         listener(Step("Holding labels against the documents", 0, None, "files"))
-        return await asking.label(store, name, staged, query_set)
+        return await asking.label(store, name, staged, query_set, author)
 
     return _begin(store, "label", name, f"Labels for {name}", work)
 
 
-def write(store: Store, name: str, given: asking.Given, query_set: str) -> Job[Any]:
+def write(store: Store, name: str, given: asking.Given, query_set: str, author: str = "") -> Job[Any]:
     """Queries that somebody wrote. None at all, and a name that cannot be borne, are told before anything begins."""
     given.checked()
     names.checked(query_set, what="The query set's name")
 
     async def work(listener: Listener, _: object) -> Written:
         listener(Step("Reading queries", 0, None, "queries"))
-        return await asking.write(store, name, given, query_set)
+        return await asking.write(store, name, given, query_set, author)
 
     return _begin(store, "write", name, f"Queries for {name}", work)
 
 
-def generate(store: Store, view: View, wanted: KnownItems, query_set: str) -> Job[Any]:
+def generate(store: Store, view: View, wanted: KnownItems, query_set: str, author: str = "") -> Job[Any]:
     """Queries made of the documents' own words."""
     refuse_second(store, "generate", view.name)
     names.checked(query_set, what="The query set's name")
 
     async def work(listener: Listener, _: object) -> asking.Made:
-        return await asking.generate(store, view, wanted, query_set, listener)
+        return await asking.generate(store, view, wanted, query_set, listener, author)
 
     return _begin(store, "generate", view.name, f"Queries out of {view.name}", work)
 

@@ -28,6 +28,7 @@ from workbench.ui import errors
 from workbench.ui.collections import attach as collections_attach
 from workbench.ui.collections import look as collections_look
 from workbench.ui.collections import plan as collections_plan
+from workbench.ui.collections.changes import author
 from workbench.ui.collections.state import current, go, tabs
 
 WAYS: Final = {
@@ -72,7 +73,7 @@ def draw(store: Store, shelf: Sequence[Shelved]) -> None:
 
 def _begin(store: Store, wanted: Wanted) -> None:
     try:
-        collections_work.add(store, wanted)
+        collections_work.add(store, wanted, author())
     except RankbookError as error:
         st.session_state["collections.refused"] = error
     else:

@@ -21,6 +21,7 @@ from workbench.behind.collections.shown import many
 from workbench.behind.jobs import Job
 from workbench.ui.collections import notes
 from workbench.ui.collections import sets as collections_sets
+from workbench.ui.collections.changes import author
 from workbench.ui.collections.refused import asked_for
 from workbench.ui.collections.state import current, tabs
 
@@ -99,12 +100,12 @@ def _begin_write(store: Store, view: View, path: _Path, into: str) -> Job[Any]:
     collections_work.refuse_second(store, "write", view.name)
     typed = str(st.session_state["ask.typed"] or "")
     if not path.there:
-        job = collections_work.write(store, view.name, Given(typed=typed), _now(into))
+        job = collections_work.write(store, view.name, Given(typed=typed), _now(into), author())
         st.session_state["ask.typed"] = ""
         return job
     if typed.strip():
         raise InputError("There are a table and typed queries. Add the one, take it away, then add the other.")
-    return collections_work.write(store, view.name, Given(path=path.only()), _now(into))
+    return collections_work.write(store, view.name, Given(path=path.only()), _now(into), author())
 
 
 def _now(key: str) -> str:
@@ -143,7 +144,9 @@ def _generate(store: Store, view: View, sets: Sequence[Summary]) -> None:
         key="ask.generate",
         type="primary",
         icon=":material/auto_awesome:",
-        on_click=asked_for(lambda: collections_work.generate(store, view, known_items(_wished()), _now(into))),
+        on_click=asked_for(
+            lambda: collections_work.generate(store, view, known_items(_wished()), _now(into), author())
+        ),
     )
 
 
@@ -177,8 +180,14 @@ def _labels(store: Store, view: View, sets: Sequence[Summary]) -> None:
         notes.note(
             "They take the place of what is there",
             f"{there.name} has {many(there.queries, 'query', 'queries')} and {many(there.labels, 'label')}. Bring them "
-            "into another set to keep these, or export the collection first.",
+            "into another set to keep both. Under Queries, the last 20 changes of a set can be undone.",
         )
+    st.checkbox("Replace them even if fewer labels, or none, are left", key="ask.even_so")
+    st.checkbox(
+        "Take grades beyond 0 to 3",
+        key="ask.all_grades",
+        help="Up to 10. In nDCG a higher grade counts for more than all that is on the usual scale.",
+    )
     st.button(
         "Replace the labels" if there and there.labels else "Bring them in",
         key="ask.label",
@@ -201,7 +210,9 @@ def _begin_label(store: Store, view: View, labels: _Path, into: str) -> Job[Any]
     if not labels.there:
         raise InputError("There is no file of labels yet. Upload one, or give its path on this machine.")
     collections_work.refuse_second(store, "label", view.name)
-    return collections_work.label(store, view.name, Files(labels.folder(), _now("ask.asked")), _now(into))
+    insists = {name: bool(st.session_state.get(f"ask.{name}")) for name in ("even_so", "all_grades")}
+    files = Files(labels.folder(), _now("ask.asked"), **insists)
+    return collections_work.label(store, view.name, files, _now(into), author())
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

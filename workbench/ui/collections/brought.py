@@ -52,6 +52,8 @@ def labelled(name: str, added: Added) -> None:
         f"{many(added.queries, 'query', 'queries')}, {many(added.labels, 'label')}"
         f"{f' (labelled queries by split: {splits})' if splits else ''}."
     )
+    if added.change is not None and added.change.before.queries:
+        _say(f"{added.change.sentence}. Under Queries this can be undone.")
     _remarks("labelled", name, added.flaws)
 
 

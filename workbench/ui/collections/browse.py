@@ -16,6 +16,7 @@ from core.store.names import ITEMS
 from workbench.behind.collections import browsed as collections_browsed
 from workbench.behind.collections.browsed import Judgement, Page, Read
 from workbench.ui import errors, may, textgrid
+from workbench.ui.collections import changes as collections_changes
 from workbench.ui.collections import sets as collections_sets
 from workbench.ui.collections import text as collections_text
 from workbench.ui.collections.state import chooser, current, go, goes, links
@@ -76,13 +77,15 @@ def queries(store: Store, view: View) -> None:
             collections_sets.drop(view, chosen)
     if chosen is not None:
         collections_sets.draw_question(store, view, chosen)
+        with errors.shown():
+            collections_changes.draw(store, view, chosen.name)
         _queries(store, view, chosen.name)
 
 
 @st.fragment
 def _queries(store: Store, view: View, of_set: str) -> None:
     asked = current()
-    if asked.shown != "queries" or collections_sets.chosen() != of_set:
+    if asked.shown != "queries" or collections_sets.chosen() != of_set or collections_changes.has_outcome(view, of_set):
         st.rerun()
     with errors.shown():
         found = bridge.run(collections_browsed.queries(store, view.name, asked.find, asked.number, of_set))
@@ -197,6 +200,7 @@ def _query(store: Store, view: View, query_id: str) -> None:
             empty="No document has been judged for this query: nothing can be scored by it.",
             low=True,
         )
+        collections_changes.correct(store, view, collections_sets.chosen(), query_id, judged)
 
 
 def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ import streamlit as st
 from core.errors import InputError
 from core.store.ingest import Report
 from core.store.verify import Finding
+from evals.label_revisions import FewerLabels
 from evals.library import Added
 from workbench.behind.collections import uploads
 from workbench.behind.collections.out import LARGEST, Zipped
@@ -18,6 +19,7 @@ from workbench.behind.collections.shown import many, told_bytes
 from workbench.behind.collections.work import Recall
 from workbench.ui import errors, textgrid
 from workbench.ui.collections import brought as collections_brought
+from workbench.ui.collections import notes
 from workbench.ui.collections.remarks import flaws, plain
 from workbench.ui.collections.state import go, links_of
 from workbench.ui.textgrid import Column, Line
@@ -55,6 +57,8 @@ def added(name: str, result: Added, how: str = "added") -> None:
         f"{sum(report.seconds.values()):.1f} s."
     )
     st.html(f'<p class="rb-report">{html.escape(said)}</p>')
+    if result.stayed:
+        notes.note("Queries and labels stay", result.stayed)
     with st.container(horizontal=True, vertical_alignment="center"):
         links_of(name, labelled=bool(result.labels))
         st.button("Show it", key=f"show.{how}.{name}", on_click=go, kwargs={"collection": name}, icon=SHOW)
@@ -73,9 +77,13 @@ def _resumed(name: str, result: Added | Report) -> None:
 
 def problem(error: Exception) -> None:
     """What went wrong, uploaded files under the names that they were sent by."""
+    found = error.flaws if isinstance(error, FewerLabels) else ()
     if isinstance(error, InputError):
         error = InputError(uploads.told(str(error)))
     errors.draw(error)
+    if found:
+        with st.expander(f"{many(len(found), 'remark')} on the input", expanded=True):
+            flaws("problem.flaws", plain(found), len(found))
 
 
 def _extended(name: str, report: Report) -> None:

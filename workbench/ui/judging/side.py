@@ -28,7 +28,7 @@ from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging.shown import Form, State
 from workbench.behind.judging.sitting import Sitting
 from workbench.book.output import Said
-from workbench.ui import blocks, errors, may
+from workbench.ui import blocks, errors, may, sign_in
 
 BEAT: Final = 2.0  # seconds between two looks at what was judged
 STATE: Final = "judging.state"
@@ -129,7 +129,13 @@ def _merge(ground: Opened, sitting: Sitting) -> None:
         try:
             made, _ = bridge.run(
                 queue.merge_into(
-                    ground.store, ground.view, into, name=ground.query_set, split=split, overwrite=overwrite
+                    ground.store,
+                    ground.view,
+                    into,
+                    name=ground.query_set,
+                    split=split,
+                    overwrite=overwrite,
+                    author=sign_in.signs() or "",
                 )
             )
             judged = sum(origin != "labels" for origin in made.origins.values())

@@ -7,8 +7,8 @@ deep ones: of fewer results than ship. (Those that were asked deeper than ships 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "e0010"
-down_revision = "e0008"
+revision = "e0011"
+down_revision = "e0009"
 
 ID = sa.Text(collation="C")
 

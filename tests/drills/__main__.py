@@ -30,10 +30,18 @@ PARTS: Final = {
     "dask": "clusters of real Dask processes",
     "packaging": "an installed wheel; a move between two major versions of PostgreSQL",
     "demo": "which leg wins which kind of query, as the demo collection's card says",
+    "mutants": "every protection of SECURITY.md taken out, one at a time: a test fails",
     "properties": "every property, with many more examples than in `make test`",
     "fuzz": "every parser",
 }
-FOLDERS: Final = ("faults", "soak", "dask", "packaging", "demo")  # these share a run, so that no process waits
+FOLDERS: Final = (
+    "faults",
+    "soak",
+    "dask",
+    "packaging",
+    "demo",
+    "mutants",
+)  # these share a run, so that no process waits
 
 
 def main() -> int:

@@ -44,10 +44,8 @@ def _watch(gate: Gate, over: threading.Event) -> None:
         try:
             ended = _ended(gate, away=(now_begun := gate.sign_ins.stamp()) != begun)
             begun = now_begun
-            if new := ended - over_before:
-                due |= new
-                logs.told("sign_in_ended", pages=len(new))
-            over_before = ended
+            new, over_before = ended - over_before, ended
+            due |= new
             if (now := gate.stamp()) != was:
                 gate.readable()  # a mistake is told now, and not at somebody's next click
                 due = _pages()
@@ -59,6 +57,8 @@ def _watch(gate: Gate, over: threading.Event) -> None:
                 logs.told("access_changed", pages=len(due))
             if due:
                 due = _follow(due, gate)
+            if new:  # they act no more
+                logs.told("sign_in_ended", pages=len(new))
             said = ""
         except Exception as error:  # Streamlit is starting or ending: the next look is another try
             if (what := repr(error)) != said:

@@ -27,7 +27,7 @@ AT_MOST = 20.0  # seconds for all attempts, on a machine that has other things t
 HITS = [Hit(f"d{n}", f"i{n}", 1 - n / 100, n, "", f"text {n}") for n in range(1, 4)]
 ELSEWHERE = "http://169.254.169.254/latest/meta-data/"
 BROKEN = b'{"choices": [{"message": {"content": "'
-Ask = Callable[[Endpoint, Pauses], Awaitable[object]]
+Ask = Callable[[Endpoint, Pauses, float], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,18 @@ class Kind:
     own: Mapping[str, Reply]
 
 
-async def _embed(endpoint: Endpoint, pauses: Pauses) -> object:
-    made = OpenAIEmbedder("m", base_url=endpoint.url, pause=pauses, timeout=WITHIN)
+async def _embed(endpoint: Endpoint, pauses: Pauses, within: float) -> object:
+    made = OpenAIEmbedder("m", base_url=endpoint.url, pause=pauses, timeout=within)
     return await made.embed(["one", "two"])
 
 
-async def _rerank(endpoint: Endpoint, pauses: Pauses) -> object:
-    spec = ApiReranker(base_url=endpoint.url, model="m", timeout=WITHIN, on_failure="raise")
+async def _rerank(endpoint: Endpoint, pauses: Pauses, within: float) -> object:
+    spec = ApiReranker(base_url=endpoint.url, model="m", timeout=within, on_failure="raise")
     return await spec.rerank(Resources(pause=pauses, environment={}), "which?", HITS)
 
 
-async def _mark(endpoint: Endpoint, pauses: Pauses) -> object:
-    spec = LanguageModelReranker(url=endpoint.url, model="m", timeout=WITHIN, on_failure="raise")
+async def _mark(endpoint: Endpoint, pauses: Pauses, within: float) -> object:
+    spec = LanguageModelReranker(url=endpoint.url, model="m", timeout=within, on_failure="raise")
     with using(Session()):
         return await spec.rerank(Resources(pause=pauses, environment={}), "which?", HITS)
 
@@ -140,12 +140,12 @@ class Met:
     pauses: tuple[float, ...]
 
 
-def meet(kind: Kind, reply: Reply) -> Met:
+def meet(kind: Kind, reply: Reply, within: float = WITHIN) -> Met:
     pauses, said = Pauses(), ""
     with serving(reply) as endpoint:
         begun = time.monotonic()
         try:
-            bridge.run(kind.ask(endpoint, pauses))  # type: ignore[arg-type]
+            bridge.run(kind.ask(endpoint, pauses, within))  # type: ignore[arg-type]
         except RankbookError as error:
             said = str(error)
         taken = time.monotonic() - begun

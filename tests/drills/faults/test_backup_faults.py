@@ -22,7 +22,7 @@ from evals.backup.archive import written_beside
 from evals.judging import judgements as judging
 from tests.conftest import TEST_DSN
 from tests.effort import TIMES, random_for
-from tests.evals.archives import LABELLED, backed_up, filled, taken_apart
+from tests.evals.archives import LABELLED, backed_up, filled, put_together, taken_apart
 from tests.store.making import contents, documents, ingest, make, some_name, wrong
 
 REPOSITORY = Path(__file__).parents[3]
@@ -126,6 +126,21 @@ def test_no_flipped_bit_gets_into_the_store(donor, tmp_path):
             assert taken_apart(flipped) == parts
         whole[at] ^= bit
     assert refusals >= FLIPS // 4
+
+
+def test_no_bit_flipped_before_packing_gets_into_the_store(donor, tmp_path):
+    """Then every checksum of the packing fits, and the digests alone tell."""
+    parts = taken_apart(donor[1])
+    names = sorted(name for name in parts if name.endswith(".gz") and parts[name])
+    chance = random_for("bits flipped before packing")
+    for _ in range(FLIPS // 6):
+        name = chance.choice(names)
+        content = bytearray(parts[name])
+        at = chance.choice([place for place, byte in enumerate(content) if byte not in b"\n"])
+        content[at] ^= 2 if content[at] ^ 2 != ord("\n") else 4
+        path = put_together(tmp_path / "flipped.tar", {**parts, name: bytes(content)}, listed=False)
+        with pytest.raises(InputError, match="digest differs"):
+            backup.check(path)
 
 
 # -- saving ------------------------------------------------------------------------------------------------------------

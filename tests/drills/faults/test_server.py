@@ -332,8 +332,9 @@ def test_a_stale_pid_file_that_names_a_living_stranger_is_no_obstacle_and_the_st
     first.ready()
     first.leave()
     stopped(home)
-    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    data = EmbeddedServer(home).data
+    data, user = EmbeddedServer(home).data, EmbeddedServer(home).user
+    # As the server's own account: one of another it would not take for a server of its own anyway.
+    stranger = subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=user.uid, group=user.gid)
     lines = [str(stranger.pid), str(data), "1", "5432", str(data.parent), "", "  5432001         0", "ready   "]
     (data / "postmaster.pid").write_text("\n".join(lines) + "\n")
     assert not EmbeddedServer(home).running

@@ -1,15 +1,18 @@
 """Variants that somebody keeps: TOML files in the home's folder `variants`, made when the first is kept.
 
-Owns their names and their files. A file is kept as it was written, comments and all; one that is not valid is listed
+Owns their names and their files, also of those in the trash: they lie in the home's folder `trash/variants`, each with
+a JSON file that says what it was. A file is kept as it was written, comments and all; one that is not valid is listed
 with what is wrong with it, and stands in nobody's way.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +20,7 @@ from core import presets
 from core.errors import InputError, RankbookError, SpecError, UnknownName
 from core.legs import legs
 from core.store.home import home
+from core.store.trash_entries import Entry, kept_for, name_taken, new_id, taken
 from core.variant import Variant
 
 UNNAMED: Final = Variant.model_fields["name"].default
@@ -32,6 +36,7 @@ class Kept:
     text: str
     variant: Variant | None
     problem: str = ""
+    trashed: Entry | None = None  # where it was moved to, of one that was dropped
 
     def valid(self) -> Variant:
         if self.variant is None:
@@ -77,14 +82,21 @@ def keep(text: str, *, over: str | None = None) -> Kept:
     return get(name)
 
 
-def drop(name: str) -> Kept:
-    """Delete it. What comes back holds its text: `put_back` undoes this."""
+def drop(name: str, *, by: str = "") -> Kept:
+    """Move it into the trash. `restore` brings it back from there."""
     gone = get(name)
+    now = datetime.now(UTC)
+    size = len(gone.text.encode())
+    entry = Entry(new_id(), "variant", name, "", 1, size, by, now, now + kept_for(), {"file": gone.path.name})
+    told = {**asdict(entry), "deleted_at": now.isoformat(), "until": entry.until.isoformat()}
+    text, notes = _trash_files(entry.id)
+    _write(notes, json.dumps(told, ensure_ascii=False, indent=1))
     try:
-        gone.path.unlink()
+        gone.path.replace(text)
     except OSError as error:
+        notes.unlink(missing_ok=True)
         raise InputError(f"The kept variant {name!r} cannot be deleted ({error.strerror}).", path=gone.path) from error
-    return gone
+    return replace(gone, trashed=entry)
 
 
 def put_back(before: Kept) -> None:
@@ -100,6 +112,108 @@ def free_name(name: str) -> str:
         number += 1
         name = f"{stem} {number}"
     return name
+
+
+# -- the trash ---------------------------------------------------------------------------------------------------------
+
+
+def trash_folder() -> Path:
+    return home() / "trash" / "variants"
+
+
+def trashed() -> list[Entry]:
+    """Those in the trash, newest first. A file without its notes, or the other way round, is not one."""
+    found = [entry for path in trash_folder().glob("*.json") if (entry := _noted(path)) is not None]
+    return sorted(found, key=lambda each: (each.deleted_at, each.id), reverse=True)
+
+
+def restore(entry: Entry, *, name: str | None = None) -> Kept:
+    """Out of the trash, as the file that it was; `name` is another one for it. A name that is taken is refused."""
+    text, notes = _trash_files(entry.id)
+    try:
+        written = text.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError:
+        raise taken(entry) from None
+    if name is not None and name != entry.name:
+        _own_name(name)
+        written = _renamed(written, name, text)
+    wanted = name or entry.name
+    if find(wanted) is not None:
+        raise name_taken(entry, f"A variant called {wanted!r} is kept again.")
+    path = folder() / str(entry.details["file"])
+    if path.exists():
+        path = _free_path(wanted)
+    _moved(text, path, entry)
+    if written != path.read_bytes().decode("utf-8", "surrogateescape"):
+        _write(path, written)
+    notes.unlink(missing_ok=True)
+    return get(wanted)
+
+
+def destroy(entry: Entry) -> None:
+    """The file for good."""
+    text, notes = _trash_files(entry.id)
+    try:
+        text.unlink()
+    except FileNotFoundError:
+        raise taken(entry) from None
+    notes.unlink(missing_ok=True)
+
+
+def expire() -> list[Entry]:
+    """Destroy those that have lain in the trash for their time; which."""
+    gone = [each for each in trashed() if each.expired]
+    for each in gone:
+        destroy(each)
+    return gone
+
+
+def _moved(text: Path, path: Path, entry: Entry) -> None:
+    """Of two who do so at once the second finds nothing to move."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text.rename(path)
+    except FileNotFoundError:
+        raise taken(entry) from None
+    except OSError as error:
+        raise InputError(f"The variant cannot be brought back ({error.strerror}).", path=path) from error
+
+
+def _trash_files(identity: str) -> tuple[Path, Path]:
+    """The variant's own text, and the notes about it."""
+    return trash_folder() / f"{identity}.toml", trash_folder() / f"{identity}.json"
+
+
+def _noted(notes: Path) -> Entry | None:
+    try:
+        told = json.loads(notes.read_text(encoding="utf-8"))
+        times = {each: datetime.fromisoformat(told[each]) for each in ("deleted_at", "until")}
+        entry = Entry(**{**told, **times})
+        file = Path(str(entry.details["file"]))
+        sound = entry.id == notes.stem and file.name == str(file) and file.suffix == ".toml"
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return entry if sound and notes.with_suffix(".toml").is_file() else None
+
+
+def _renamed(text: str, name: str, path: Path) -> str:
+    """The text under another name, all the rest as it was written."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        document = tomlkit.parse(text)
+        if "name" in document:
+            document["name"] = name
+            made = tomlkit.dumps(document)
+        else:
+            made = f"name = {tomlkit.item(name).as_string()}\n{text}"
+        variant = Variant.from_toml(made)
+    except (TOMLKitError, RankbookError, RecursionError) as error:
+        raise InputError(f"It is not valid, so it cannot be given another name. {error}", path=path) from error
+    if variant.name != name:
+        raise InputError(f"The name {name!r} cannot be written into it. Free the old name first.", path=path)
+    return made
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -7,22 +7,24 @@ build an index; the account that Rankbook itself logs in as is a member of that 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import MissingCapability
 from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.engine import Store
 from core.store.logins import OURS_ALONE, Driver, driver_of, make
-from core.store.names import BRACKETS, SCHEMA_PREFIX
+from core.store.names import BRACKETS, SCHEMA_PREFIX, TRASH_PREFIX, trash_schema
 from core.store.roles import EDITOR, JUDGE, READERS, ROLES, name_of
-from core.store.schema import CATALOG, Collection
+from core.store.schema import CATALOG, Collection, TableGrant, Trashed
 
 CONNECTIONS: Final = 40  # of a role at once, over all processes: the embedded server has 100 in all
 LOCK: Final = 0x726F6C65  # one process at a time sets roles up: grants on one table from two sides collide
@@ -37,18 +39,38 @@ LACKING: Final = """
              SELECT oid, nspname, nspowner FROM pg_namespace
              WHERE nspname = %(catalog)s OR nspname = ANY (%(collections)s)
          ),
-         things AS (SELECT oid, relnamespace, relowner FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm'))
-    SELECT nspname,
-           coalesce(bool_or(NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
-                            OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')), false) AS unread,
-           bool_or(nspowner <> editor.oid OR relowner <> editor.oid) AS strange
-    FROM ours CROSS JOIN readers CROSS JOIN editor LEFT JOIN things ON relnamespace = ours.oid
-    GROUP BY nspname
-    HAVING coalesce(bool_or(NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
-                            OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')), false)
-        OR bool_or(nspowner <> editor.oid OR relowner <> editor.oid)
-    ORDER BY nspname
+         things AS (SELECT oid, relname, relnamespace, relowner FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm')),
+         found AS (
+             SELECT nspname,
+                    coalesce(bool_or(NOT starts_with(nspname, %(trashed)s) AND (
+                        NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
+                        OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')
+                           AND NOT (nspname = %(catalog)s AND relname = %(trash)s))), false) AS unread,
+                    coalesce(bool_or(nspowner <> editor.oid OR relowner <> editor.oid), false) AS strange
+             FROM ours CROSS JOIN readers CROSS JOIN editor LEFT JOIN things ON relnamespace = ours.oid
+             GROUP BY nspname
+         )
+    SELECT nspname, unread, strange FROM found WHERE unread OR strange ORDER BY nspname
 """
+# A right that the role has by itself is somebody else's doing, or noted before; one that all have is not its own.
+NOTE_SCHEMA: Final = """
+    INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
+    SELECT %(role)s, nspname, '', %(collection)s FROM pg_namespace
+    WHERE nspname = %(namespace)s AND NOT EXISTS (
+        SELECT FROM aclexplode(nspacl) JOIN pg_roles ON pg_roles.oid = grantee
+        WHERE rolname = %(role)s AND privilege_type = 'USAGE')
+    ON CONFLICT DO NOTHING
+"""
+NOTE_TABLE: Final = """
+    INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
+    SELECT %(role)s, nspname, relname, %(collection)s
+    FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = %(namespace)s AND relname = %(relation)s AND NOT EXISTS (
+        SELECT FROM aclexplode(relacl) JOIN pg_roles ON pg_roles.oid = grantee
+        WHERE rolname = %(role)s AND privilege_type = 'SELECT')
+    ON CONFLICT DO NOTHING
+"""
+OUR_ROLES: Final = re.compile(r"rankbook_((viewer|judge|editor)_[0-9a-f]{8}|demo_[0-9a-f]{10})")
 STRANGE: Final = """
     SELECT relname, relkind::text FROM pg_class
     WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
@@ -62,6 +84,7 @@ PASSING: Final = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.InternalError_,  # "tuple concurrently updated"
 )
+GONE: Final = (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 _log = logging.getLogger("rankbook")
 
 
@@ -118,6 +141,7 @@ def _statements(
         sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(catalog, readers),
         sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(catalog, readers),
     ]
+    made.append(_hide_trash(readers))
     made += [
         sql.SQL("GRANT {} ON {} TO {}").format(
             sql.SQL(right.privileges),
@@ -131,6 +155,11 @@ def _statements(
         for what in ("SELECT ON TABLES", "USAGE ON SCHEMAS")
     ]
     return made
+
+
+def _hide_trash(readers: sql.Composable) -> sql.Composed:
+    """What was deleted, and by whom, is nothing for who only reads."""
+    return sql.SQL("REVOKE ALL ON {} FROM {}").format(sql.Identifier(CATALOG, Trashed.__tablename__), readers)
 
 
 def _membership(driver: Driver, editor: sql.Identifier) -> sql.Composed:
@@ -151,8 +180,14 @@ async def refresh(owner: Store) -> None:
         driver = await driver_of(connection)
         names = _names(driver)
         readers = [names[role] for role in READERS]
-        ours = await _ours(connection)
-        asked = {"readers": readers, "editor": names[EDITOR], "catalog": CATALOG, "collections": ours}
+        asked = {
+            "readers": readers,
+            "editor": names[EDITOR],
+            "catalog": CATALOG,
+            "collections": await _ours(connection),
+            "trash": Trashed.__tablename__,
+            "trashed": TRASH_PREFIX,
+        }
         lacking = await (await driver.execute(LACKING, asked)).fetchall()
         theirs = await _attached(connection, readers[0])
     for schema, unread, strange in lacking:
@@ -161,20 +196,27 @@ async def refresh(owner: Store) -> None:
         if strange:
             await _hand_over(owner, schema, names[EDITOR])
     for table in theirs:
-        await _give(owner, _read_table(table, names))
+        await _give(owner, _read_table(table, names), table, names.values())
+    await withdraw(owner)
 
 
 async def _ours(connection: AsyncConnection) -> list[str]:
-    """The schemas of collections. Editors write the catalogue: a row that names any other schema is passed over."""
+    """The schemas of collections, those in the trash too: there editors alone get in.
+
+    Editors write the catalogue: a row that names any other schema is passed over.
+    """
     rows = await connection.execute(select(Collection.name, Collection.namespace))
-    return [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
+    there = [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
+    return there + [trash_schema(each) for each in await connection.scalars(select(Trashed.id))]
 
 
 def _read(schema: str, names: dict[str, str]) -> list[sql.Composed]:
     everybody = sql.SQL(", ").join(map(sql.Identifier, names.values()))
+    readers = sql.SQL(", ").join(sql.Identifier(name) for role, name in names.items() if role in READERS)
     return [
         sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), everybody),
         sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(sql.Identifier(schema), everybody),
+        *([_hide_trash(readers)] if schema == CATALOG and readers.as_string(None) else []),
     ]
 
 
@@ -205,12 +247,74 @@ async def _attached(connection: AsyncConnection, reader: str) -> list[AttachedTa
     return found
 
 
-async def _give(owner: Store, statements: Sequence[sql.Composed]) -> None:
-    """Together or not at all. What we may not give is somebody else's to give: the rest goes on without it."""
+async def note_new(driver: Driver, table: AttachedTable, role: str, collection: str = "") -> None:
+    """Note which rights on somebody's table the role does not have yet, before it is given them: `withdraw` takes back
+    what is noted. Rights for one collection are named with it.
+    """
+    asked = {"role": role, "namespace": table.namespace, "relation": table.table, "collection": collection}
+    for statement in (NOTE_SCHEMA, NOTE_TABLE):
+        await driver.execute(statement, asked)
+
+
+async def withdraw(owner: Store) -> None:
+    """Take back the rights on somebody's tables that Rankbook granted and no attached collection needs any more.
+
+    Editors write the notes: of other roles than Rankbook's own nothing is taken.
+    """
+    async with owner.begin() as connection:
+        notes = list(await AsyncSession(connection, expire_on_commit=False).scalars(select(TableGrant)))
+        rows = await connection.execute(select(Collection.name, Collection.attached)) if notes else ()
+        tables = {name: Attachment.model_validate(attached).table for name, attached in rows if attached}
+    for note in notes:
+        if OUR_ROLES.fullmatch(note.role) and not _is_needed(note, tables):
+            await _take_back(owner, note)
+
+
+def _is_needed(note: TableGrant, tables: Mapping[str, AttachedTable]) -> bool:
+    return any(
+        note.namespace == table.namespace and note.relation in ("", table.table) and note.collection in ("", name)
+        for name, table in tables.items()
+    )
+
+
+async def _take_back(owner: Store, note: TableGrant) -> None:
+    """Where the role or the table is gone, so is the right."""
+    what = sql.SQL("USAGE ON SCHEMA {}").format(sql.Identifier(note.namespace))
+    if note.relation:
+        what = sql.SQL("SELECT ON {}").format(sql.Identifier(note.namespace, note.relation))
+    statement = sql.SQL("REVOKE {} FROM {}").format(what, sql.Identifier(note.role))
+    key = (TableGrant.role == note.role, TableGrant.namespace == note.namespace, TableGrant.relation == note.relation)
     try:
         async with owner.begin() as connection:
             driver = await driver_of(connection)
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            with suppress(*GONE):
+                async with driver.transaction():
+                    await driver.execute(statement)
+            await connection.execute(delete(TableGrant).where(*key))
+    except PASSING:
+        _log.info("somebody is at work on an attached table: rights on it are taken back later")
+    except psycopg.errors.InsufficientPrivilege as error:
+        told = statement.as_string(None)
+        _log.warning("a right cannot be taken back (%s). Run as administrator: %s", error.diag.message_primary, told)
+
+
+async def _give(
+    owner: Store,
+    statements: Sequence[sql.Composed],
+    table: AttachedTable | None = None,
+    roles: Iterable[str] = (),
+) -> None:
+    """Together or not at all. What we may not give is somebody else's to give: the rest goes on without it.
+
+    Of somebody's table is noted which rights are new.
+    """
+    try:
+        async with owner.begin() as connection:
+            driver = await driver_of(connection)
+            await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            for role in roles if table else ():
+                await note_new(driver, table, role)
             for statement in statements:
                 await driver.execute(statement)
     except PASSING:

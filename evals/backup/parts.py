@@ -20,6 +20,8 @@ from core.store.schema import (
     Collection,
     EmbeddingSet,
     Item,
+    TableGrant,
+    Trashed,
     chunk_table,
     vector_table,
 )
@@ -35,6 +37,7 @@ from evals.store import (
     StoredQuery,
     StoredRun,
     StoredSpan,
+    TakenBack,
     Vote,
 )
 
@@ -94,6 +97,8 @@ RESULTS: Final = (
 OF_COLLECTIONS: Final = (*LABELS, *RESULTS)
 REGISTER: Final = Part(table(Collection), "name")
 OUTPUTS: Final = table(Output)  # belongs to notebooks, not to collections; only where it is asked for
+# What was deleted, and rights on this very server: neither belongs into another store.
+LEFT_OUT: Final = (table(Trashed), table(TakenBack), table(TableGrant))
 # Filled again by what needs them, at some cost in time.
 DERIVED: Final = (table(CachedEmbedding), table(RankingBatch), table(CachedChunks))
 

@@ -11,18 +11,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Executable, Row, delete, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Executable, Row, delete, func, literal, literal_column, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.errors import InputError
+from core.errors import InputError, StoreError
 from core.store import gate, names
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import level
 from core.store.names import ITEMS
+from core.store.trash_entries import ID_BYTES, Entry, kept_for, taken
 from core.types import Query
 from evals.judging.agreement import PairId, settled_grade
 from evals.labels import DEFAULT_MAX_GRADE, Label
@@ -30,11 +31,15 @@ from evals.merged_from import Way
 from evals.query_sets import Labelled
 from evals.splits import Grades
 from evals.store import Judgement as StoredJudgement
+from evals.store import TakenBack
 
 MODEL_PREFIX = "llm:"  # how a language model signs; nobody else may
 LONGEST_NAME = 200  # bytes of a judge's name
 IDS_A_STATEMENT = 500
 ROWS_A_STATEMENT = 500
+
+KEY: Final = ("collection", "query_id", "item_id", "judge")
+COLUMNS: Final = (*KEY, "grade", "is_model", "item_digest", "note", "judged_at")
 
 Origin = Literal["labels", "human", "model"]
 
@@ -152,7 +157,7 @@ def _upsert(rows: list[dict[str, object]]) -> Executable:
 
 
 async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Judgement] = ()) -> Judgement | None:
-    """Take back the last judgement that this judge gave; None where there is none.
+    """Take back the last judgement that this judge gave, into the trash; None where there is none.
 
     `before` is what `give` returned then: an earlier grade of that pair stands again.
     """
@@ -168,9 +173,76 @@ async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Ju
         await connection.execute(
             delete(table).where(*at, table.query_id == undone.query_id, table.item_id == undone.item_id)
         )
+        kept = {name: getattr(row, name) for name in COLUMNS} | {"until": func.now() + literal(kept_for())}
+        await connection.execute(insert(TakenBack).values(kept))
         if earlier := [_row(collection, each) for each in before if (each.pair, each.judge) == (undone.pair, judge)]:
             await connection.execute(_upsert(earlier))
     return undone
+
+
+# -- taken back, and given again ------------------------------------------------------------------------------------
+
+
+async def taken_back(store: Store) -> list[Entry]:
+    """What lies in the trash, an entry for each judge, collection and day."""
+    table, day = TakenBack, literal_column("date_trunc('day', taken_back_at, 'UTC')")
+    last, size = func.max(table.taken_back_at), func.sum(func.pg_column_size(literal_column("taken_back")))
+    asked = select(table.collection, table.judge, day, func.count(), size, last, func.max(table.until))
+    async with store.begin(read_only=True) as connection:
+        rows = await connection.execute(asked.group_by(table.collection, table.judge, day))
+        return [
+            Entry(
+                hashlib.blake2b(f"{collection}\n{judge}\n{when}".encode(), digest_size=ID_BYTES).hexdigest(),
+                "judgements",
+                judge,
+                collection,
+                count,
+                int(size),
+                judge,
+                at,
+                until,
+                {"from": when, "to": at},
+            )
+            for collection, judge, when, count, size, at, until in rows
+        ]
+
+
+def _of_entry(entry: Entry) -> tuple[ColumnElement[bool], ...]:
+    table, when = TakenBack, entry.details
+    during = table.taken_back_at.between(when["from"], when["to"])
+    return table.collection == entry.collection, table.judge == entry.name, during
+
+
+async def give_again(connection: AsyncConnection, entry: Entry) -> int:
+    """The judgements of an entry as they were, of each pair the last; how many stay in the trash.
+
+    A pair that this judge has graded again since keeps that grade.
+    """
+    now, back = StoredJudgement, TakenBack
+    graded = select(now.judge).where(*(getattr(now, name) == getattr(back, name) for name in KEY)).exists()
+    free = delete(back).where(*_of_entry(entry), ~graded).returning(*back.__table__.columns)
+    rows = {(row.query_id, row.item_id): row for row in sorted(await connection.execute(free), key=lambda row: row.key)}
+    left = select(func.count()).select_from(back).where(*_of_entry(entry))
+    count = int(await connection.scalar(left) or 0)
+    if not rows:
+        raise taken(entry) if not count else StoreError(f"{entry.name} has graded all of these again since.")
+    given = insert(now).values([{name: getattr(row, name) for name in COLUMNS} for row in rows.values()])
+    if (await connection.execute(given.on_conflict_do_nothing())).rowcount != len(rows):
+        raise StoreError(f"{entry.name} graded one of these at this moment. Bring them back again.")
+    return count
+
+
+async def destroy(connection: AsyncConnection, entry: Entry) -> bool:
+    """Judgements of an entry for good; whether there were any."""
+    return bool((await connection.execute(delete(TakenBack).where(*_of_entry(entry)))).rowcount)
+
+
+async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> int:
+    """The judgements of a collection that were given until then, once more as judgements of another."""
+    values = [literal(other) if name == "collection" else StoredJudgement.__table__.c[name] for name in COLUMNS]
+    these = select(*values).where(StoredJudgement.collection == collection, StoredJudgement.judged_at <= until)
+    added = insert(StoredJudgement).from_select(COLUMNS, these, include_defaults=False).on_conflict_do_nothing()
+    return (await connection.execute(added)).rowcount
 
 
 async def load(store: Store, collection: str) -> list[Judgement]:

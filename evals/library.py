@@ -286,10 +286,8 @@ async def drop(store: Store, name: str, *, by: str = "") -> Entry:
     """A collection with its labels into the trash: both or neither. Judgements and kept runs stay under its name."""
     view = await collections.get(store, name)
     size = await trash.size_of(store, view.namespace)
-    sets = await query_sets.listed(store, view.name)
-    counts = {"query_sets": len(sets), "labels": sum(each.labels for each in sets)}
     async with store.begin() as connection:
-        entry = await trash.put_collection(store, connection, view, size=size, by=by, details=counts)
+        entry = await trash.put_collection(store, connection, view, size=size, by=by)
         await query_sets.move_within(connection, view.name, trash_mark(entry.id))
     if view.row.attached is not None and not store.role:  # after an editor the owner does it, at the next click
         await granting.withdraw(store)

@@ -30,7 +30,8 @@ class Restored:
 
     def sentence(self) -> str:
         renamed = f" as {self.name}" if self.name and self.name != self.entry.name else ""
-        return f"The {self.entry.title} is back{renamed}.{' ' if self.note else ''}{self.note}"
+        verb = "are" if self.entry.kind in {"runs", "judgements"} and self.entry.count > 1 else "is"
+        return f"The {self.entry.title} {verb} back{renamed}.{' ' if self.note else ''}{self.note}"
 
 
 async def listed(store: Store) -> list[Entry]:

@@ -55,19 +55,19 @@ LACKING: Final = """
 # A right that the role has by itself is somebody else's doing, or noted before; one that all have is not its own.
 NOTE_SCHEMA: Final = """
     INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
-    SELECT %(role)s, nspname, '', %(collection)s FROM pg_namespace
+    SELECT %(role)s::text, nspname, '', %(collection)s::text FROM pg_namespace
     WHERE nspname = %(namespace)s AND NOT EXISTS (
         SELECT FROM aclexplode(nspacl) JOIN pg_roles ON pg_roles.oid = grantee
-        WHERE rolname = %(role)s AND privilege_type = 'USAGE')
+        WHERE rolname = %(role)s::text AND privilege_type = 'USAGE')
     ON CONFLICT DO NOTHING
 """
 NOTE_TABLE: Final = """
     INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
-    SELECT %(role)s, nspname, relname, %(collection)s
+    SELECT %(role)s::text, nspname, relname, %(collection)s::text
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE nspname = %(namespace)s AND relname = %(relation)s AND NOT EXISTS (
         SELECT FROM aclexplode(relacl) JOIN pg_roles ON pg_roles.oid = grantee
-        WHERE rolname = %(role)s AND privilege_type = 'SELECT')
+        WHERE rolname = %(role)s::text AND privilege_type = 'SELECT')
     ON CONFLICT DO NOTHING
 """
 OUR_ROLES: Final = re.compile(r"rankbook_((viewer|judge|editor)_[0-9a-f]{8}|demo_[0-9a-f]{10})")

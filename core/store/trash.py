@@ -141,9 +141,7 @@ async def size_of(store: Store, namespace: str) -> int:
         return sum([int(await connection.scalar(text(each), {"namespace": namespace}) or 0) for each in asked])
 
 
-async def put_collection(
-    store: Store, connection: AsyncConnection, view: View, *, size: int, by: str, details: Mapping[str, Any]
-) -> Entry:
+async def put_collection(store: Store, connection: AsyncConnection, view: View, *, size: int, by: str) -> Entry:
     """Out of the catalogue and into the trash. Its name is free from then on."""
     await writers.refuse_beside(connection, view.name)
     identity, row = new_id(), view.row
@@ -167,7 +165,7 @@ async def put_collection(
         identity=identity,
         size=0 if row.attached is not None else size,
         by=by,
-        details={**details, "row": kept},
+        details={"row": kept},
     )
 
 

@@ -39,7 +39,8 @@ class Entry:
         if self.kind == "runs":
             return f"{self.count:,} {'run' if self.count == 1 else 'runs'} of {self.collection}"
         if self.kind == "judgements":
-            return f"{self.count:,} judgements of {self.collection} that {self.name} took back"
+            many = "judgement" if self.count == 1 else "judgements"
+            return f"{self.count:,} {many} of {self.collection} that {self.name} took back"
         of = f" of {self.collection}" if self.collection and self.kind != "collection" else ""
         return f"{self.kind} {self.name}{of}"
 

@@ -227,7 +227,8 @@ async def give_again(connection: AsyncConnection, entry: Entry) -> int:
     if not rows:
         raise taken(entry) if not count else StoreError(f"{entry.name} has graded all of these again since.")
     given = insert(now).values([{name: getattr(row, name) for name in COLUMNS} for row in rows.values()])
-    if (await connection.execute(given.on_conflict_do_nothing())).rowcount != len(rows):
+    came = await connection.execute(given.on_conflict_do_nothing().returning(now.item_id))
+    if len(came.all()) != len(rows):
         raise StoreError(f"{entry.name} graded one of these at this moment. Bring them back again.")
     return count
 
@@ -237,12 +238,12 @@ async def destroy(connection: AsyncConnection, entry: Entry) -> bool:
     return bool((await connection.execute(delete(TakenBack).where(*_of_entry(entry)))).rowcount)
 
 
-async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> int:
+async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> None:
     """The judgements of a collection that were given until then, once more as judgements of another."""
     values = [literal(other) if name == "collection" else StoredJudgement.__table__.c[name] for name in COLUMNS]
     these = select(*values).where(StoredJudgement.collection == collection, StoredJudgement.judged_at <= until)
-    added = insert(StoredJudgement).from_select(COLUMNS, these, include_defaults=False).on_conflict_do_nothing()
-    return (await connection.execute(added)).rowcount
+    added = insert(StoredJudgement).from_select(COLUMNS, these, include_defaults=False)
+    await connection.execute(added.on_conflict_do_nothing())
 
 
 async def load(store: Store, collection: str) -> list[Judgement]:

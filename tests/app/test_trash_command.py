@@ -27,10 +27,9 @@ MINE = 'name = "mine"\n\n[[leg]]\nkind = "bm25"\n'
 def kept(store: Store, name: str) -> Iterator[str]:
     bridge.run(library.add(store, name, KETTLES, library.Plan(models=(), check=False)))
     yield name
-    for entry in bridge.run(trash.listed(store)):
-        bridge.run(trash.destroy(store, entry))
     if bridge.run(collections.find(store, name)):
         bridge.run(library.drop(store, name))
+    bridge.run(trash.empty(store))
 
 
 def entries(name: str) -> list[dict[str, object]]:

@@ -144,7 +144,7 @@ def test_what_was_dropped_before_editors_had_it_is_theirs_in_the_trash(store, ed
 
 
 def test_viewers_see_nothing_of_the_trash_and_change_nothing_in_it(store, editor, viewer):
-    entry = bridge.run(library.drop(editor, make(store, some_name(), chunks={}).name))
+    entry = bridge.run(library.drop(editor, make(editor, some_name(), chunks={}).name))
     for work in (trash.listed(viewer), trash.expire(viewer), trash.empty(viewer), trash.restore(viewer, entry.id)):
         with pytest.raises(NotAllowed, match="only editors may look into the trash"):
             bridge.run(work)

@@ -154,7 +154,7 @@ def say_deleted(value: Mapping[str, Any], sentence: str, entries: Sequence[Entry
         ways = (f"{each.title}: {each.way_back}" for each in entries)
         sentence = "\n".join([f"{sentence} In the trash until {day(entries[0].until)}; bring them back:", *ways])
     telling.done({**value, "trash": [plain(each) for each in entries]}, sentence, json=json)
-    files_alone = all(each.kind == "variant" for each in entries)  # no server is started for them
+    files_alone = {each.kind for each in entries} == {"variant"}  # no server is started for them
     say_expired(kept_variants.expire() if files_alone else bridge.run(deleted.expire(store())))
 
 

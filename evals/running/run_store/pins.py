@@ -37,8 +37,11 @@ async def pin(store: Store, identity: str, name: str) -> None:
         raise UnknownName("run", identity, [run.id for run in await listed(store)])
     statement = insert(Pin).values(name=name, run=identity)
     moved = {"run": statement.excluded.run, "pinned_at": func.now()}
-    async with store.begin() as connection:
-        await connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=moved))
+    try:
+        async with store.begin() as connection:
+            await connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=moved))
+    except IntegrityError:
+        raise StoreError(f"The run {identity[:SHOWN]} was deleted at this moment: `rankbook trash` lists it.") from None
 
 
 async def unpin(store: Store, name: str) -> None:
@@ -152,7 +155,7 @@ async def restore(connection: AsyncConnection, entry: Entry) -> int:
     return int(count)
 
 
-async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> int:
+async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> None:
     """The runs made of a collection until then, once more as runs of the other: as history, under ids of its own."""
     columns = [column.name for column in StoredRun.__table__.columns]
     other_id = func.left(
@@ -161,8 +164,8 @@ async def copy_to(connection: AsyncConnection, collection: str, other: str, unti
     changed = {"id": other_id, "collection": literal(other)}
     values = [changed.get(name, StoredRun.__table__.c[name]) for name in columns]
     these = select(*values).where(StoredRun.collection == collection, StoredRun.created_at <= until)
-    added = insert(StoredRun).from_select(columns, these, include_defaults=False).on_conflict_do_nothing()
-    return (await connection.execute(added)).rowcount
+    added = insert(StoredRun).from_select(columns, these, include_defaults=False)
+    await connection.execute(added.on_conflict_do_nothing())
 
 
 async def destroy(connection: AsyncConnection, entry: Entry) -> None:

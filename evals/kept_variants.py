@@ -7,14 +7,15 @@ with what is wrong with it, and stands in nobody's way.
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from pydantic import TypeAdapter
 
 from core import presets
 from core.errors import InputError, RankbookError, SpecError, UnknownName
@@ -25,6 +26,7 @@ from core.variant import Variant
 
 UNNAMED: Final = Variant.model_fields["name"].default
 LONGEST_STEM: Final = 60
+NOTES: Final = TypeAdapter(Entry)  # of a variant in the trash
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,8 @@ def drop(name: str, *, by: str = "") -> Kept:
     now = datetime.now(UTC)
     size = len(gone.text.encode())
     entry = Entry(new_id(), "variant", name, "", 1, size, by, now, now + kept_for(), {"file": gone.path.name})
-    told = {**asdict(entry), "deleted_at": now.isoformat(), "until": entry.until.isoformat()}
     text, notes = _trash_files(entry.id)
-    _write(notes, json.dumps(told, ensure_ascii=False, indent=1))
+    _write(notes, NOTES.dump_json(entry, indent=1).decode())
     try:
         gone.path.replace(text)
     except OSError as error:
@@ -186,13 +187,12 @@ def _trash_files(identity: str) -> tuple[Path, Path]:
 
 def _noted(notes: Path) -> Entry | None:
     try:
-        told = json.loads(notes.read_text(encoding="utf-8"))
-        times = {each: datetime.fromisoformat(told[each]) for each in ("deleted_at", "until")}
-        entry = Entry(**{**told, **times})
-        file = Path(str(entry.details["file"]))
-        sound = entry.id == notes.stem and file.name == str(file) and file.suffix == ".toml"
-    except (OSError, ValueError, TypeError, KeyError):
+        entry = NOTES.validate_json(notes.read_bytes())
+    except (OSError, ValueError):
         return None
+    file = str(entry.details.get("file"))
+    sound = entry.id == notes.stem and Path(file).name == file and file.endswith(".toml")
+    sound &= None not in (entry.deleted_at.tzinfo, entry.until.tzinfo)
     return entry if sound and notes.with_suffix(".toml").is_file() else None
 
 

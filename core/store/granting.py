@@ -313,8 +313,9 @@ async def _give(
         async with owner.begin() as connection:
             driver = await driver_of(connection)
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-            for role in roles if table else ():
-                await note_new(driver, table, role)
+            if table is not None:
+                for role in roles:
+                    await note_new(driver, table, role)
             for statement in statements:
                 await driver.execute(statement)
     except PASSING:

@@ -185,7 +185,8 @@ async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Ju
 
 async def taken_back(store: Store) -> list[Entry]:
     """What lies in the trash, an entry for each judge, collection and day."""
-    table, day = TakenBack, literal_column("date_trunc('day', taken_back_at, 'UTC')")
+    table = TakenBack
+    day: ColumnElement[datetime] = literal_column("date_trunc('day', taken_back_at, 'UTC')")
     last, size = func.max(table.taken_back_at), func.sum(func.pg_column_size(literal_column("taken_back")))
     asked = select(table.collection, table.judge, day, func.count(), size, last, func.max(table.until))
     async with store.begin(read_only=True) as connection:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -361,7 +362,7 @@ def test_variants_whose_time_is_over_are_destroyed():
     notes = kept_variants.trash_folder() / f"{entry.id}.json"
     said = notes.read_text(encoding="utf-8")
     assert kept_variants.expire() == []
-    notes.write_text(said.replace(entry.until.isoformat(), "2026-01-01T00:00:00+00:00"), encoding="utf-8")
+    notes.write_text(re.sub(r'"until": ?"[^"]+"', '"until": "2026-01-01T00:00:00Z"', said), encoding="utf-8")
     assert [each.name for each in kept_variants.expire()] == ["mine"]
     assert list(kept_variants.trash_folder().iterdir()) == []
     with pytest.raises(StoreError, match="not in the trash any more"):
@@ -369,12 +370,23 @@ def test_variants_whose_time_is_over_are_destroyed():
 
 
 @pytest.mark.usefixtures("own_home")
-@pytest.mark.parametrize("file", ["../../outside.toml", "/etc/passwd", "mine.txt", ".."])
-def test_notes_that_lead_elsewhere_are_no_entry(file):
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        *(("mine.toml", file) for file in ("../../outside.toml", "/etc/passwd", "mine.txt", "..", "a/../b.toml")),
+        ('"count": 1', '"count": "many"'),
+        ('"details"', '"other"'),
+        ("{", "[" * 100_000),
+        ("Z", ""),
+    ],
+)
+def test_notes_that_lead_elsewhere_or_make_no_sense_are_no_entry(written, instead):
     kept_variants.keep(MINE)
     entry = kept_variants.drop("mine").trashed
     notes = kept_variants.trash_folder() / f"{entry.id}.json"
-    notes.write_text(notes.read_text(encoding="utf-8").replace("mine.toml", file), encoding="utf-8")
+    said = notes.read_text(encoding="utf-8")
+    assert written in said
+    notes.write_text(said.replace(written, instead), encoding="utf-8")
     assert kept_variants.trashed() == []
 
 

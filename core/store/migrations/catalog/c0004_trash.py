@@ -52,6 +52,6 @@ def upgrade() -> None:
         sa.Column("collection", ID, nullable=False),
         schema=schema,
     )
-    quote = op.get_bind().dialect.identifier_preparer.quote_identifier
-    tables = {"collections": f"{quote(schema)}.collections", "grants": f"{quote(schema)}.table_grants"}
+    place = op.get_bind().dialect.identifier_preparer.quote_identifier(str(schema))
+    tables = {"collections": f"{place}.collections", "grants": f"{place}.table_grants"}
     op.execute(sa.text(GRANTED.format(**tables, ours=OURS).replace(":", r"\:")))

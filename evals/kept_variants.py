@@ -8,8 +8,10 @@ with what is wrong with it, and stands in nobody's way.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,10 +20,10 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from core import presets
-from core.errors import InputError, RankbookError, SpecError, UnknownName
+from core.errors import InputError, RankbookError, SpecError, StoreError, UnknownName
 from core.legs import legs
 from core.store.home import home
-from core.store.trash_entries import Entry, kept_for, name_taken, new_id, taken
+from core.store.trash_entries import Entry, name_taken, new_id, not_in_trash, retention
 from core.variant import Variant
 
 UNNAMED: Final = Variant.model_fields["name"].default
@@ -38,7 +40,7 @@ class Kept:
     text: str
     variant: Variant | None
     problem: str = ""
-    trashed: Entry | None = None  # where it was moved to, of one that was dropped
+    trash_entry: Entry | None = None  # where it was moved to, of one that was dropped
 
     def valid(self) -> Variant:
         if self.variant is None:
@@ -86,18 +88,18 @@ def keep(text: str, *, over: str | None = None) -> Kept:
 
 def drop(name: str, *, by: str = "") -> Kept:
     """Move it into the trash. `restore` brings it back from there."""
-    gone = get(name)
+    kept = get(name)
     now = datetime.now(UTC)
-    size = len(gone.text.encode())
-    entry = Entry(new_id(), "variant", name, "", 1, size, by, now, now + kept_for(), {"file": gone.path.name})
+    size = len(kept.text.encode())
+    entry = Entry(new_id(), "variant", name, "", 1, size, by, now, now + retention(), {"file": kept.path.name})
     text, notes = _trash_files(entry.id)
     _write(notes, NOTES.dump_json(entry, indent=1).decode())
     try:
-        gone.path.replace(text)
+        _move(kept.path, text)
     except OSError as error:
         notes.unlink(missing_ok=True)
-        raise InputError(f"The kept variant {name!r} cannot be deleted ({error.strerror}).", path=gone.path) from error
-    return replace(gone, trashed=entry)
+        raise InputError(f"The kept variant {name!r} cannot be deleted ({error.strerror}).", path=kept.path) from error
+    return replace(kept, trash_entry=entry)
 
 
 def put_back(before: Kept) -> None:
@@ -122,10 +124,10 @@ def trash_folder() -> Path:
     return home() / "trash" / "variants"
 
 
-def trashed() -> list[Entry]:
+def in_trash() -> list[Entry]:
     """Those in the trash, newest first. A file without its notes, or the other way round, is not one."""
-    found = [entry for path in trash_folder().glob("*.json") if (entry := _noted(path)) is not None]
-    return sorted(found, key=lambda each: (each.deleted_at, each.id), reverse=True)
+    entries = [entry for path in trash_folder().glob("*.json") if (entry := _noted(path)) is not None]
+    return sorted(entries, key=lambda each: (each.deleted_at, each.id), reverse=True)
 
 
 def restore(entry: Entry, *, name: str | None = None) -> Kept:
@@ -134,7 +136,7 @@ def restore(entry: Entry, *, name: str | None = None) -> Kept:
     try:
         written = text.read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
-        raise taken(entry) from None
+        raise not_in_trash(entry) from None
     if name is not None and name != entry.name:
         _own_name(name)
         written = _renamed(written, name, text)
@@ -157,25 +159,35 @@ def destroy(entry: Entry) -> None:
     try:
         text.unlink()
     except FileNotFoundError:
-        raise taken(entry) from None
+        raise not_in_trash(entry) from None
     notes.unlink(missing_ok=True)
 
 
 def expire() -> list[Entry]:
     """Destroy those that have lain in the trash for their time; which."""
-    gone = [each for each in trashed() if each.expired]
-    for each in gone:
-        destroy(each)
-    return gone
+    expired = [each for each in in_trash() if each.expired]
+    for each in expired:
+        with suppress(StoreError):  # somebody else did so at this moment
+            destroy(each)
+    return expired
+
+
+def _move(source: Path, target: Path) -> None:
+    """Also from one disk to another. What a link leads to is copied, and stays where it is."""
+    if source.is_symlink():
+        shutil.copyfile(source, target)
+        source.unlink()
+    else:
+        shutil.move(source, target)
 
 
 def _moved(text: Path, path: Path, entry: Entry) -> None:
     """Of two who do so at once the second finds nothing to move."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        text.rename(path)
+        _move(text, path)
     except FileNotFoundError:
-        raise taken(entry) from None
+        raise not_in_trash(entry) from None
     except OSError as error:
         raise InputError(f"The variant cannot be brought back ({error.strerror}).", path=path) from error
 

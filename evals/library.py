@@ -290,5 +290,5 @@ async def drop(store: Store, name: str, *, by: str = "") -> Entry:
         entry = await trash.put_collection(store, connection, view, size=size, by=by)
         await query_sets.move_within(connection, view.name, trash_mark(entry.id))
     if view.row.attached is not None and not store.role:  # after an editor the owner does it, at the next click
-        await granting.withdraw(store)
+        await granting.revoke_unneeded(store)
     return entry

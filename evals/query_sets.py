@@ -292,7 +292,7 @@ async def drop(store: Store, collection: str, name: str, *, by: str = "") -> Ent
         if not (await connection.execute(moved)).rowcount:
             raise UnknownName(f"query set of {collection!r}", name, known)
         size = await _size(connection, trash_mark(identity))
-        return await trash.put(
+        return await trash.add_entry(
             connection, "query set", name, collection, identity=identity, size=size, by=by, details=counts
         )
 
@@ -302,9 +302,9 @@ async def restore(connection: AsyncConnection, entry: Entry, collection: str, na
     name = names.checked(name, what="The query set's name")
     if await _find(AsyncSession(connection), collection, name):
         raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.")
-    here = update(QuerySet).where(QuerySet.collection == trash_mark(entry.id))
+    row = update(QuerySet).where(QuerySet.collection == trash_mark(entry.id))
     try:
-        await connection.execute(here.values(collection=collection, name=name))
+        await connection.execute(row.values(collection=collection, name=name))
     except IntegrityError:  # made at this moment
         raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.") from None
 

@@ -182,10 +182,10 @@ class Judgement(Base):
     judged_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 
-class TakenBack(Base):
+class WithdrawnJudgement(Base):
     """A judgement that its judge took back. It lies in the trash until the day it says."""
 
-    __tablename__ = "taken_back"
+    __tablename__ = "withdrawn_judgements"
     __table_args__ = ({"schema": CATALOG},)
 
     key: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
@@ -198,7 +198,7 @@ class TakenBack(Base):
     item_digest: Mapped[bytes] = mapped_column(LargeBinary)
     note: Mapped[str] = mapped_column(Text)
     judged_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
-    taken_back_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+    withdrawn_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
     until: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 

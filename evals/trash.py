@@ -37,7 +37,7 @@ class Restored:
 async def listed(store: Store) -> list[Entry]:
     """Newest first, kept variants of this machine's home among them."""
     roles.refuse_reader(store, "look into the trash")
-    entries = [*await trash.listed(store), *await judgements.taken_back(store), *kept_variants.trashed()]
+    entries = [*await trash.listed(store), *await judgements.withdrawn(store), *kept_variants.in_trash()]
     return sorted(entries, key=lambda each: (each.deleted_at, each.id), reverse=True)
 
 
@@ -93,7 +93,7 @@ async def restore(store: Store, reference: str, *, name: str | None = None, read
         raise SpecError(f"The {entry.title} can only come back under the old name: leave --as out.")
     async with store.begin() as connection:
         if entry.kind == "judgements":
-            left, what = await judgements.give_again(connection, entry), "graded"
+            left, what = await judgements.restore(connection, entry), "graded"
         else:
             await trash.claim(connection, entry)
             left, what = await run_store.restore(connection, entry), "evaluated"

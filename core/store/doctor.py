@@ -18,7 +18,7 @@ from core.store import clusters, collections, home, nodes, writers
 from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
-from core.store.schema import CachedEmbedding, Trashed
+from core.store.schema import CachedEmbedding, TrashRow
 from core.store.trash_entries import day
 
 LEAST_FREE = 2 * 2**30  # bytes; an index build fails without room
@@ -167,14 +167,14 @@ async def _cache(store: Store) -> Finding:
 
 async def _trash(store: Store) -> Finding:
     """What was deleted takes room until the trash is emptied; kept variants there are small files of the home."""
-    asked = select(func.count(), func.coalesce(func.sum(Trashed.bytes), 0), func.min(Trashed.until))
+    totals = select(func.count(), func.coalesce(func.sum(TrashRow.bytes), 0), func.min(TrashRow.until))
     async with store.begin(read_only=True) as connection:
-        count, size, first = (await connection.execute(asked)).one()
-        told = await connection.scalar(select(func.pg_size_pretty(cast(size, BigInteger))))
+        count, size, first = (await connection.execute(totals)).one()
+        pretty = await connection.scalar(select(func.pg_size_pretty(cast(size, BigInteger))))
     if not count:
         return Finding("Trash", "empty")
     until = f"the first until {day(first)}"
-    return Finding("Trash", f"{count:,} to be brought back, {told}, {until}; `rankbook trash empty` frees the room")
+    return Finding("Trash", f"{count:,} to be brought back, {pretty}, {until}; `rankbook trash empty` frees the room")
 
 
 async def _collections(store: Store) -> list[Finding]:

@@ -24,7 +24,7 @@ from core.store.engine import Store
 from core.store.logins import OURS_ALONE, Driver, driver_of, make
 from core.store.names import BRACKETS, SCHEMA_PREFIX, TRASH_PREFIX, trash_schema
 from core.store.roles import EDITOR, JUDGE, READERS, ROLES, name_of
-from core.store.schema import CATALOG, Collection, TableGrant, Trashed
+from core.store.schema import CATALOG, Collection, TableGrant, TrashRow
 
 CONNECTIONS: Final = 40  # of a role at once, over all processes: the embedded server has 100 in all
 LOCK: Final = 0x726F6C65  # one process at a time sets roles up: grants on one table from two sides collide
@@ -40,7 +40,7 @@ LACKING: Final = """
              WHERE nspname = %(catalog)s OR nspname = ANY (%(collections)s)
          ),
          things AS (SELECT oid, relname, relnamespace, relowner FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm')),
-         found AS (
+         schemas AS (
              SELECT nspname,
                     coalesce(bool_or(NOT starts_with(nspname, %(trashed)s) AND (
                         NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
@@ -50,10 +50,10 @@ LACKING: Final = """
              FROM ours CROSS JOIN readers CROSS JOIN editor LEFT JOIN things ON relnamespace = ours.oid
              GROUP BY nspname
          )
-    SELECT nspname, unread, strange FROM found WHERE unread OR strange ORDER BY nspname
+    SELECT nspname, unread, strange FROM schemas WHERE unread OR strange ORDER BY nspname
 """
-# A right that the role has by itself is somebody else's doing, or noted before; one that all have is not its own.
-NOTE_SCHEMA: Final = """
+# A right that the role has by name was granted by somebody else, or is recorded already.
+RECORD_SCHEMA: Final = """
     INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
     SELECT %(role)s::text, nspname, '', %(collection)s::text FROM pg_namespace
     WHERE nspname = %(namespace)s AND NOT EXISTS (
@@ -61,7 +61,7 @@ NOTE_SCHEMA: Final = """
         WHERE rolname = %(role)s::text AND privilege_type = 'USAGE')
     ON CONFLICT DO NOTHING
 """
-NOTE_TABLE: Final = """
+RECORD_TABLE: Final = """
     INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
     SELECT %(role)s::text, nspname, relname, %(collection)s::text
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -159,7 +159,7 @@ def _statements(
 
 def _hide_trash(readers: sql.Composable) -> sql.Composed:
     """What was deleted, and by whom, is nothing for who only reads."""
-    return sql.SQL("REVOKE ALL ON {} FROM {}").format(sql.Identifier(CATALOG, Trashed.__tablename__), readers)
+    return sql.SQL("REVOKE ALL ON {} FROM {}").format(sql.Identifier(CATALOG, TrashRow.__tablename__), readers)
 
 
 def _membership(driver: Driver, editor: sql.Identifier) -> sql.Composed:
@@ -180,15 +180,15 @@ async def refresh(owner: Store) -> None:
         driver = await driver_of(connection)
         names = _names(driver)
         readers = [names[role] for role in READERS]
-        asked = {
+        values = {
             "readers": readers,
             "editor": names[EDITOR],
             "catalog": CATALOG,
             "collections": await _ours(connection),
-            "trash": Trashed.__tablename__,
+            "trash": TrashRow.__tablename__,
             "trashed": TRASH_PREFIX,
         }
-        lacking = await (await driver.execute(LACKING, asked)).fetchall()
+        lacking = await (await driver.execute(LACKING, values)).fetchall()
         theirs = await _attached(connection, readers[0])
     for schema, unread, strange in lacking:
         if unread:
@@ -197,7 +197,7 @@ async def refresh(owner: Store) -> None:
             await _hand_over(owner, schema, names[EDITOR])
     for table in theirs:
         await _give(owner, _read_table(table, names), table, names.values())
-    await withdraw(owner)
+    await revoke_unneeded(owner)
 
 
 async def _ours(connection: AsyncConnection) -> list[str]:
@@ -206,8 +206,8 @@ async def _ours(connection: AsyncConnection) -> list[str]:
     Editors write the catalogue: a row that names any other schema is passed over.
     """
     rows = await connection.execute(select(Collection.name, Collection.namespace))
-    there = [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
-    return there + [trash_schema(each) for each in await connection.scalars(select(Trashed.id))]
+    schemas = [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
+    return schemas + [trash_schema(each) for each in await connection.scalars(select(TrashRow.id))]
 
 
 def _read(schema: str, names: dict[str, str]) -> list[sql.Composed]:
@@ -247,43 +247,48 @@ async def _attached(connection: AsyncConnection, reader: str) -> list[AttachedTa
     return found
 
 
-async def note_new(driver: Driver, table: AttachedTable, role: str, collection: str = "") -> None:
-    """Note which rights on somebody's table the role does not have yet, before it is given them: `withdraw` takes back
-    what is noted. Rights for one collection are named with it.
+async def record_missing(driver: Driver, table: AttachedTable, role: str, collection: str = "") -> None:
+    """Record which rights on somebody's table the role lacks, before they are granted: `revoke_unneeded` revokes these.
+
+    With a `collection` they are needed by that one alone.
     """
-    asked = {"role": role, "namespace": table.namespace, "relation": table.table, "collection": collection}
-    for statement in (NOTE_SCHEMA, NOTE_TABLE):
-        await driver.execute(statement, asked)
+    values = {"role": role, "namespace": table.namespace, "relation": table.table, "collection": collection}
+    for statement in (RECORD_SCHEMA, RECORD_TABLE):
+        await driver.execute(statement, values)
 
 
-async def withdraw(owner: Store) -> None:
-    """Take back the rights on somebody's tables that Rankbook granted and no attached collection needs any more.
+async def revoke_unneeded(owner: Store) -> None:
+    """Revoke what Rankbook granted on somebody's tables and no attached collection needs any more.
 
-    Editors write the notes: of other roles than Rankbook's own nothing is taken.
+    Editors can write these records: roles other than Rankbook's own are passed over.
     """
     async with owner.begin() as connection:
-        notes = list(await AsyncSession(connection, expire_on_commit=False).scalars(select(TableGrant)))
-        rows = await connection.execute(select(Collection.name, Collection.attached)) if notes else ()
+        grants = list(await AsyncSession(connection, expire_on_commit=False).scalars(select(TableGrant)))
+        rows = await connection.execute(select(Collection.name, Collection.attached)) if grants else ()
         tables = {name: Attachment.model_validate(attached).table for name, attached in rows if attached}
-    for note in notes:
-        if OUR_ROLES.fullmatch(note.role) and not _is_needed(note, tables):
-            await _take_back(owner, note)
+    for grant in grants:
+        if OUR_ROLES.fullmatch(grant.role) and not _is_needed(grant, tables):
+            await _revoke(owner, grant)
 
 
-def _is_needed(note: TableGrant, tables: Mapping[str, AttachedTable]) -> bool:
+def _is_needed(grant: TableGrant, tables: Mapping[str, AttachedTable]) -> bool:
     return any(
-        note.namespace == table.namespace and note.relation in ("", table.table) and note.collection in ("", name)
+        grant.namespace == table.namespace and grant.relation in ("", table.table) and grant.collection in ("", name)
         for name, table in tables.items()
     )
 
 
-async def _take_back(owner: Store, note: TableGrant) -> None:
+async def _revoke(owner: Store, grant: TableGrant) -> None:
     """Where the role or the table is gone, so is the right."""
-    what = sql.SQL("USAGE ON SCHEMA {}").format(sql.Identifier(note.namespace))
-    if note.relation:
-        what = sql.SQL("SELECT ON {}").format(sql.Identifier(note.namespace, note.relation))
-    statement = sql.SQL("REVOKE {} FROM {}").format(what, sql.Identifier(note.role))
-    key = (TableGrant.role == note.role, TableGrant.namespace == note.namespace, TableGrant.relation == note.relation)
+    target = sql.SQL("USAGE ON SCHEMA {}").format(sql.Identifier(grant.namespace))
+    if grant.relation:
+        target = sql.SQL("SELECT ON {}").format(sql.Identifier(grant.namespace, grant.relation))
+    statement = sql.SQL("REVOKE {} FROM {}").format(target, sql.Identifier(grant.role))
+    key = (
+        TableGrant.role == grant.role,
+        TableGrant.namespace == grant.namespace,
+        TableGrant.relation == grant.relation,
+    )
     try:
         async with owner.begin() as connection:
             driver = await driver_of(connection)
@@ -293,10 +298,10 @@ async def _take_back(owner: Store, note: TableGrant) -> None:
                     await driver.execute(statement)
             await connection.execute(delete(TableGrant).where(*key))
     except PASSING:
-        _log.info("somebody is at work on an attached table: rights on it are taken back later")
+        _log.info("somebody is at work on an attached table: rights on it are revoked later")
     except psycopg.errors.InsufficientPrivilege as error:
-        told = statement.as_string(None)
-        _log.warning("a right cannot be taken back (%s). Run as administrator: %s", error.diag.message_primary, told)
+        command = statement.as_string(None)
+        _log.warning("a right cannot be revoked (%s). Run as administrator: %s", error.diag.message_primary, command)
 
 
 async def _give(
@@ -307,7 +312,7 @@ async def _give(
 ) -> None:
     """Together or not at all. What we may not give is somebody else's to give: the rest goes on without it.
 
-    Of somebody's table is noted which rights are new.
+    Which rights on somebody's table are new is recorded.
     """
     try:
         async with owner.begin() as connection:
@@ -315,7 +320,7 @@ async def _give(
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             if table is not None:
                 for role in roles:
-                    await note_new(driver, table, role)
+                    await record_missing(driver, table, role)
             for statement in statements:
                 await driver.execute(statement)
     except PASSING:

@@ -72,7 +72,7 @@ class Collection(Base):
     loaded_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
 
 
-class Trashed(Base):
+class TrashRow(Base):
     """Something deleted that can be brought back: see `core.store.trash`. `count` is of what the entry holds."""
 
     __tablename__ = "trash"
@@ -93,7 +93,7 @@ class Trashed(Base):
 class TableGrant(Base):
     """A right on somebody's attached table, or on its schema (`relation` is empty), that Rankbook itself granted.
 
-    Taken back when no attached collection needs it. With a `collection` it is that one's alone.
+    Revoked when no attached collection needs it. With a `collection`, that one alone does.
     """
 
     __tablename__ = "table_grants"

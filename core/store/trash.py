@@ -23,9 +23,9 @@ from core.store.collections import View
 from core.store.distribution import ONE_BY_ONE
 from core.store.engine import Store
 from core.store.names import trash_schema
-from core.store.schema import Collection, Trashed
+from core.store.schema import Collection, TrashRow
 from core.store.statements import identifier
-from core.store.trash_entries import Entry, Kind, kept_for, name_taken, new_id, taken
+from core.store.trash_entries import Entry, Kind, name_taken, new_id, not_in_trash, retention
 
 RENAME: Final = "ALTER SCHEMA {} RENAME TO {}"
 MAY_ENTER: Final = """
@@ -54,7 +54,7 @@ PLAIN: Final = ("language", "card", "origin", "fields", "version")
 # -- entries -----------------------------------------------------------------------------------------------------------
 
 
-async def put(  # noqa: PLR0913 - a column each
+async def add_entry(  # noqa: PLR0913 - a column each
     connection: AsyncConnection,
     kind: Kind,
     name: str,
@@ -77,9 +77,9 @@ async def put(  # noqa: PLR0913 - a column each
         "details": dict(details or {}),
         "deleted_by": by,
         "deleted_at": func.now(),
-        "until": func.now() + literal(kept_for()),
+        "until": func.now() + literal(retention()),
     }
-    made = await connection.execute(insert(Trashed).values(row).returning(*Trashed.__table__.columns))
+    made = await connection.execute(insert(TrashRow).values(row).returning(*TrashRow.__table__.columns))
     return _entry(made.one())
 
 
@@ -102,7 +102,7 @@ async def listed(store: Store) -> list[Entry]:
     """Newest first."""
     async with store.begin(read_only=True) as connection:
         rows = await connection.execute(
-            select(*Trashed.__table__.columns).order_by(Trashed.deleted_at.desc(), Trashed.id)
+            select(*TrashRow.__table__.columns).order_by(TrashRow.deleted_at.desc(), TrashRow.id)
         )
         return [_entry(row) for row in rows]
 
@@ -113,12 +113,12 @@ async def claim(connection: AsyncConnection, entry: Entry) -> None:
     Of two who do so at once the second waits for the first, and is refused where that one took it.
     """
     if not await claimed(connection, entry):
-        raise taken(entry)
+        raise not_in_trash(entry)
 
 
 async def claimed(connection: AsyncConnection, entry: Entry) -> bool:
     """The same; whether it was there to be taken."""
-    return bool((await connection.execute(delete(Trashed).where(Trashed.id == entry.id))).rowcount)
+    return bool((await connection.execute(delete(TrashRow).where(TrashRow.id == entry.id))).rowcount)
 
 
 async def shrink(connection: AsyncConnection, entry: Entry, count: int, size: int) -> None:
@@ -128,7 +128,7 @@ async def shrink(connection: AsyncConnection, entry: Entry, count: int, size: in
         name: getattr(entry, name)
         for name in ("id", "kind", "name", "collection", "deleted_by", "deleted_at", "until", "details")
     }
-    await connection.execute(insert(Trashed).values({**same, **left}))
+    await connection.execute(insert(TrashRow).values({**same, **left}))
 
 
 # -- collections -------------------------------------------------------------------------------------------------------
@@ -136,9 +136,9 @@ async def shrink(connection: AsyncConnection, entry: Entry, count: int, size: in
 
 async def size_of(store: Store, namespace: str) -> int:
     """Bytes on disk of a schema's tables with their indexes; on a cluster, of their shards too."""
-    asked = [SIZE, SIZE_OF_SHARDS] if store.capabilities.distributed else [SIZE]
+    queries = [SIZE, SIZE_OF_SHARDS] if store.capabilities.distributed else [SIZE]
     async with store.begin(read_only=True) as connection:
-        return sum([int(await connection.scalar(text(each), {"namespace": namespace}) or 0) for each in asked])
+        return sum([int(await connection.scalar(text(each), {"namespace": namespace}) or 0) for each in queries])
 
 
 async def put_collection(store: Store, connection: AsyncConnection, view: View, *, size: int, by: str) -> Entry:
@@ -157,7 +157,7 @@ async def put_collection(store: Store, connection: AsyncConnection, view: View, 
         await connection.execute(DropSchema(row.namespace, cascade=True, if_exists=True))
     if not (await connection.execute(delete(Collection).where(Collection.name == row.name))).rowcount:
         raise StoreError(f"The collection {row.name!r} was dropped at this moment by somebody else.")
-    return await put(
+    return await add_entry(
         connection,
         "collection",
         row.name,

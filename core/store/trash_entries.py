@@ -13,7 +13,7 @@ from core.errors import SpecError, StoreError, UnknownName
 
 Kind = Literal["collection", "query set", "run", "runs", "judgements", "variant"]
 DAYS: Final = "RANKBOOK_TRASH_DAYS"
-USUAL_DAYS: Final = 30
+DEFAULT_DAYS: Final = 30
 MOST_DAYS: Final = 36_500
 ID_BYTES: Final = 4
 
@@ -61,15 +61,15 @@ def day(when: datetime) -> str:
     return f"{when.day} {when:%b %Y}"
 
 
-def kept_for() -> timedelta:
+def retention() -> timedelta:
     """How long something lies in the trash, as `RANKBOOK_TRASH_DAYS` says."""
-    said = os.environ.get(DAYS, "").strip() or str(USUAL_DAYS)
-    if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= MOST_DAYS:
+    days = os.environ.get(DAYS, "").strip() or str(DEFAULT_DAYS)
+    if not days.isascii() or not days.isdigit() or not 1 <= int(days) <= MOST_DAYS:
         raise SpecError(
-            f"{DAYS} is {said!r:.80}. It takes a whole number of days from 1 to {MOST_DAYS:,}. Leave it out for "
-            f"{USUAL_DAYS}; `rankbook trash empty` empties the trash at once."
+            f"{DAYS} is {days!r:.80}. It takes a whole number of days from 1 to {MOST_DAYS:,}. Leave it out for "
+            f"{DEFAULT_DAYS}; `rankbook trash empty` empties the trash at once."
         )
-    return timedelta(days=int(said))
+    return timedelta(days=int(days))
 
 
 def new_id() -> str:
@@ -77,19 +77,21 @@ def new_id() -> str:
 
 
 def find(entries: Sequence[Entry], reference: str) -> Entry:
-    """By the entry's id, else by the name of what was deleted, where that stands for one thing."""
-    found = [each for each in entries if each.id == reference.lower()]
-    found = found or [each for each in entries if each.name == reference]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        several = "; ".join(f"{each.id} ({each.title}, deleted {each.deleted_at:%Y-%m-%d %H:%M})" for each in found[:9])
-        raise SpecError(f"{reference!r} stands for {len(found)} things in the trash: {several}. Give the id.")
+    """By the entry's id, else by the name of what was deleted, where only one thing has that name."""
+    matches = [each for each in entries if each.id == reference.lower()]
+    matches = matches or [each for each in entries if each.name == reference]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        listed = "; ".join(
+            f"{each.id} ({each.title}, deleted {each.deleted_at:%Y-%m-%d %H:%M})" for each in matches[:9]
+        )
+        raise SpecError(f"{reference!r} stands for {len(matches)} things in the trash: {listed}. Give the id.")
     known = [name for each in entries for name in (each.id, each.name) if name]
     raise UnknownName("thing in the trash", reference, known, way_out="`rankbook trash` lists what is there.")
 
 
-def taken(entry: Entry) -> StoreError:
+def not_in_trash(entry: Entry) -> StoreError:
     return StoreError(
         f"The {entry.title} is not in the trash any more: somebody brought it back or emptied the trash at this "
         "moment. `rankbook trash` lists what is there."

@@ -21,7 +21,7 @@ from core.store.schema import (
     EmbeddingSet,
     Item,
     TableGrant,
-    Trashed,
+    TrashRow,
     chunk_table,
     vector_table,
 )
@@ -37,8 +37,8 @@ from evals.store import (
     StoredQuery,
     StoredRun,
     StoredSpan,
-    TakenBack,
     Vote,
+    WithdrawnJudgement,
 )
 
 
@@ -98,7 +98,7 @@ OF_COLLECTIONS: Final = (*LABELS, *RESULTS)
 REGISTER: Final = Part(table(Collection), "name")
 OUTPUTS: Final = table(Output)  # belongs to notebooks, not to collections; only where it is asked for
 # What was deleted, and rights on this very server: neither belongs into another store.
-LEFT_OUT: Final = (table(Trashed), table(TakenBack), table(TableGrant))
+LEFT_OUT: Final = (table(TrashRow), table(WithdrawnJudgement), table(TableGrant))
 # Filled again by what needs them, at some cost in time.
 DERIVED: Final = (table(CachedEmbedding), table(RankingBatch), table(CachedChunks))
 

@@ -269,8 +269,8 @@ async def _hold(connection: AsyncConnection, views: Mapping[str, View]) -> None:
 async def _names(connection: AsyncConnection) -> list[str]:
     """Every collection of which something is kept, be it dropped or not. What lies in the trash is not saved."""
     direct = [part.table.c.collection for part in OF_COLLECTIONS if part.through is None]
-    found = await connection.scalars(union(*(select(column) for column in direct)))
-    return sorted(name for name in found if not name.startswith(TRASH_MARK))
+    names = await connection.scalars(union(*(select(column) for column in direct)))
+    return sorted(name for name in names if not name.startswith(TRASH_MARK))
 
 
 def _vanished(what: str) -> StoreError:

@@ -23,7 +23,7 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import level
 from core.store.names import ITEMS
-from core.store.trash_entries import ID_BYTES, Entry, kept_for, taken
+from core.store.trash_entries import ID_BYTES, Entry, not_in_trash, retention
 from core.types import Query
 from evals.judging.agreement import PairId, settled_grade
 from evals.labels import DEFAULT_MAX_GRADE, Label
@@ -31,7 +31,7 @@ from evals.merged_from import Way
 from evals.query_sets import Labelled
 from evals.splits import Grades
 from evals.store import Judgement as StoredJudgement
-from evals.store import TakenBack
+from evals.store import WithdrawnJudgement
 
 MODEL_PREFIX = "llm:"  # how a language model signs; nobody else may
 LONGEST_NAME = 200  # bytes of a judge's name
@@ -173,77 +173,77 @@ async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Ju
         await connection.execute(
             delete(table).where(*at, table.query_id == undone.query_id, table.item_id == undone.item_id)
         )
-        kept = {name: getattr(row, name) for name in COLUMNS} | {"until": func.now() + literal(kept_for())}
-        await connection.execute(insert(TakenBack).values(kept))
+        kept = {name: getattr(row, name) for name in COLUMNS} | {"until": func.now() + literal(retention())}
+        await connection.execute(insert(WithdrawnJudgement).values(kept))
         if earlier := [_row(collection, each) for each in before if (each.pair, each.judge) == (undone.pair, judge)]:
             await connection.execute(_upsert(earlier))
     return undone
 
 
-# -- taken back, and given again ------------------------------------------------------------------------------------
+# -- in the trash ----------------------------------------------------------------------------------------------------
 
 
-async def taken_back(store: Store) -> list[Entry]:
-    """What lies in the trash, an entry for each judge, collection and day."""
-    table = TakenBack
-    day: ColumnElement[datetime] = literal_column("date_trunc('day', taken_back_at, 'UTC')")
-    last, size = func.max(table.taken_back_at), func.sum(func.pg_column_size(literal_column("taken_back")))
-    asked = select(table.collection, table.judge, day, func.count(), size, last, func.max(table.until))
+async def withdrawn(store: Store) -> list[Entry]:
+    """The judgements in the trash, an entry for each judge, collection and day."""
+    table = WithdrawnJudgement
+    day: ColumnElement[datetime] = literal_column("date_trunc('day', withdrawn_at, 'UTC')")
+    last, size = func.max(table.withdrawn_at), func.sum(func.pg_column_size(literal_column("withdrawn_judgements")))
+    totals = select(table.collection, table.judge, day, func.count(), size, last, func.max(table.until))
     async with store.begin(read_only=True) as connection:
-        rows = await connection.execute(asked.group_by(table.collection, table.judge, day))
+        rows = await connection.execute(totals.group_by(table.collection, table.judge, day))
         return [
             Entry(
-                hashlib.blake2b(f"{collection}\n{judge}\n{when}".encode(), digest_size=ID_BYTES).hexdigest(),
+                hashlib.blake2b(f"{collection}\n{judge}\n{start}".encode(), digest_size=ID_BYTES).hexdigest(),
                 "judgements",
                 judge,
                 collection,
                 count,
                 int(size),
                 judge,
-                at,
+                end,
                 until,
-                {"from": when, "to": at},
+                {"from": start, "to": end},
             )
-            for collection, judge, when, count, size, at, until in rows
+            for collection, judge, start, count, size, end, until in rows
         ]
 
 
 def _of_entry(entry: Entry) -> tuple[ColumnElement[bool], ...]:
-    table, when = TakenBack, entry.details
-    during = table.taken_back_at.between(when["from"], when["to"])
+    table, period = WithdrawnJudgement, entry.details
+    during = table.withdrawn_at.between(period["from"], period["to"])
     return table.collection == entry.collection, table.judge == entry.name, during
 
 
-async def give_again(connection: AsyncConnection, entry: Entry) -> int:
+async def restore(connection: AsyncConnection, entry: Entry) -> int:
     """The judgements of an entry as they were, of each pair the last; how many stay in the trash.
 
     A pair that this judge has graded again since keeps that grade.
     """
-    now, back = StoredJudgement, TakenBack
-    graded = select(now.judge).where(*(getattr(now, name) == getattr(back, name) for name in KEY)).exists()
-    free = delete(back).where(*_of_entry(entry), ~graded).returning(*back.__table__.columns)
-    rows = {(row.query_id, row.item_id): row for row in sorted(await connection.execute(free), key=lambda row: row.key)}
-    left = select(func.count()).select_from(back).where(*_of_entry(entry))
-    count = int(await connection.scalar(left) or 0)
+    current, old = StoredJudgement, WithdrawnJudgement
+    graded = select(current.judge).where(*(getattr(current, name) == getattr(old, name) for name in KEY)).exists()
+    removed = delete(old).where(*_of_entry(entry), ~graded).returning(*old.__table__.columns)
+    ordered = sorted(await connection.execute(removed), key=lambda row: row.key)
+    rows = {(row.query_id, row.item_id): row for row in ordered}
+    left = int(await connection.scalar(select(func.count()).select_from(old).where(*_of_entry(entry))) or 0)
     if not rows:
-        raise taken(entry) if not count else StoreError(f"{entry.name} has graded all of these again since.")
-    given = insert(now).values([{name: getattr(row, name) for name in COLUMNS} for row in rows.values()])
-    came = await connection.execute(given.on_conflict_do_nothing().returning(now.item_id))
-    if len(came.all()) != len(rows):
+        raise not_in_trash(entry) if not left else StoreError(f"{entry.name} has graded all of these again since.")
+    restored = insert(current).values([{name: getattr(row, name) for name in COLUMNS} for row in rows.values()])
+    stored = await connection.execute(restored.on_conflict_do_nothing().returning(current.item_id))
+    if len(stored.all()) != len(rows):
         raise StoreError(f"{entry.name} graded one of these at this moment. Bring them back again.")
-    return count
+    return left
 
 
 async def destroy(connection: AsyncConnection, entry: Entry) -> bool:
     """Judgements of an entry for good; whether there were any."""
-    return bool((await connection.execute(delete(TakenBack).where(*_of_entry(entry)))).rowcount)
+    return bool((await connection.execute(delete(WithdrawnJudgement).where(*_of_entry(entry)))).rowcount)
 
 
 async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> None:
     """The judgements of a collection that were given until then, once more as judgements of another."""
     values = [literal(other) if name == "collection" else StoredJudgement.__table__.c[name] for name in COLUMNS]
-    these = select(*values).where(StoredJudgement.collection == collection, StoredJudgement.judged_at <= until)
-    added = insert(StoredJudgement).from_select(COLUMNS, these, include_defaults=False)
+    rows = select(*values).where(StoredJudgement.collection == collection, StoredJudgement.judged_at <= until)
+    added = insert(StoredJudgement).from_select(COLUMNS, rows, include_defaults=False)
     await connection.execute(added.on_conflict_do_nothing())
 
 

@@ -21,7 +21,7 @@ from core.store import collections, doctor
 from core.store import trash as core_trash
 from core.store.attached import AttachedTable, attach, build_aside
 from core.store.names import TRASH_MARK, trash_schema
-from core.store.trash_entries import day, kept_for
+from core.store.trash_entries import day, retention
 from core.store.verify import verify
 from core.types import Query
 from core.variant import Variant
@@ -328,17 +328,17 @@ def own_home(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("own_home")
 def test_a_kept_variant_comes_back_as_it_was_written_and_under_another_name_with_its_comments():
     kept = kept_variants.keep(MINE)
-    gone = kept_variants.drop("mine", by="grace").trashed
+    gone = kept_variants.drop("mine", by="grace").trash_entry
     assert kept_variants.names() == []
-    (entry,) = kept_variants.trashed()
+    (entry,) = kept_variants.in_trash()
     assert entry == gone
     assert (entry.deleted_by, entry.bytes) == ("grace", len(MINE))
     kept_variants.keep(MINE.replace("bm25", "fuzzy"))
     with pytest.raises(StoreError, match="--as NEW"):
         kept_variants.restore(entry)
     assert kept_variants.restore(entry, name="before").text == MINE.replace('"mine"', '"before"')
-    assert kept_variants.trashed() == []
-    again = kept_variants.drop("mine").trashed
+    assert kept_variants.in_trash() == []
+    again = kept_variants.drop("mine").trash_entry
     kept_variants.restore(again)
     assert kept_variants.get("mine").path == kept.path
 
@@ -348,7 +348,7 @@ def test_a_file_that_is_no_variant_can_be_deleted_and_comes_back_too():
     kept_variants.keep(MINE)
     broken = kept_variants.folder() / "broken.toml"
     broken.write_bytes(b"\xff top_k = ")
-    entry = kept_variants.drop("broken").trashed
+    entry = kept_variants.drop("broken").trash_entry
     with pytest.raises(RankbookError, match="cannot be given another name"):
         kept_variants.restore(entry, name="other")
     kept_variants.restore(entry)
@@ -356,9 +356,21 @@ def test_a_file_that_is_no_variant_can_be_deleted_and_comes_back_too():
 
 
 @pytest.mark.usefixtures("own_home")
+def test_of_a_variant_that_is_a_link_the_file_stays_and_the_text_comes_back(tmp_path):
+    file = tmp_path / "elsewhere.toml"
+    file.write_text(MINE, encoding="utf-8")
+    kept_variants.folder().mkdir()
+    (kept_variants.folder() / "mine.toml").symlink_to(file)
+    entry = kept_variants.drop("mine").trash_entry
+    assert file.read_text(encoding="utf-8") == MINE
+    assert kept_variants.names() == []
+    assert kept_variants.restore(entry).text == MINE
+
+
+@pytest.mark.usefixtures("own_home")
 def test_variants_whose_time_is_over_are_destroyed():
     kept_variants.keep(MINE)
-    entry = kept_variants.drop("mine").trashed
+    entry = kept_variants.drop("mine").trash_entry
     notes = kept_variants.trash_folder() / f"{entry.id}.json"
     said = notes.read_text(encoding="utf-8")
     assert kept_variants.expire() == []
@@ -382,12 +394,12 @@ def test_variants_whose_time_is_over_are_destroyed():
 )
 def test_notes_that_lead_elsewhere_or_make_no_sense_are_no_entry(written, instead):
     kept_variants.keep(MINE)
-    entry = kept_variants.drop("mine").trashed
+    entry = kept_variants.drop("mine").trash_entry
     notes = kept_variants.trash_folder() / f"{entry.id}.json"
     said = notes.read_text(encoding="utf-8")
     assert written in said
     notes.write_text(said.replace(written, instead), encoding="utf-8")
-    assert kept_variants.trashed() == []
+    assert kept_variants.in_trash() == []
 
 
 # -- judgements --------------------------------------------------------------------------------------------------------
@@ -457,13 +469,13 @@ def test_emptying_takes_what_is_older_or_everything(store, made):
 
 def test_the_setting_says_for_how_long_and_nonsense_is_refused_with_the_way_out(monkeypatch):
     monkeypatch.setenv("RANKBOOK_TRASH_DAYS", "7")
-    assert kept_for() == timedelta(days=7)
+    assert retention() == timedelta(days=7)
     monkeypatch.setenv("RANKBOOK_TRASH_DAYS", "")
-    assert kept_for() == timedelta(days=30)
+    assert retention() == timedelta(days=30)
     for wrong in ("0", "-1", "soon", "1.5", "99999999"):
         monkeypatch.setenv("RANKBOOK_TRASH_DAYS", wrong)
         with pytest.raises(SpecError, match=rf"RANKBOOK_TRASH_DAYS is {wrong!r}.*from 1 to.*rankbook trash empty"):
-            kept_for()
+            retention()
 
 
 def test_a_name_that_stands_for_several_things_is_refused_with_their_ids(store, made):

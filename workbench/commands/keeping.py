@@ -137,9 +137,9 @@ def prune(
     if not yes:
         typer.confirm(f"Delete all but the newest {keep} of each name?", abort=True, err=True)
     before = datetime.now(UTC) - timedelta(days=older_than) if older_than is not None else None
-    gone = bridge.run(run_store.prune(opened, keep=keep, before=before, collection=collection, by=person()))
-    count = sum(each.count for each in gone)
-    trash.say_deleted({"deleted": count}, f"{count} runs deleted.", gone, json=as_json)
+    entries = bridge.run(run_store.prune(opened, keep=keep, before=before, collection=collection, by=person()))
+    count = sum(each.count for each in entries)
+    trash.say_deleted({"deleted": count}, f"{count} runs deleted.", entries, json=as_json)
 
 
 def delete(
@@ -162,5 +162,5 @@ def delete(
     if not yes:
         typer.confirm(f"Delete {telling.printable(found.name)!r} ({found.id[:SHOWN]})?", abort=True, err=True)
     entry = bridge.run(run_store.remove(opened, found.id, by=person()))
-    said = f"{found.name} ({found.id[:SHOWN]}) is gone."
-    trash.say_deleted({"run": found.id, "deleted": True}, said, [entry], json=as_json)
+    sentence = f"{found.name} ({found.id[:SHOWN]}) is gone."
+    trash.say_deleted({"run": found.id, "deleted": True}, sentence, [entry], json=as_json)

@@ -95,16 +95,16 @@ def restore(
 
     opened = store(telling.say)
     say_expired(bridge.run(deleted.expire(opened)))
-    back = bridge.run(deleted.restore(opened, reference, name=name))
-    value = {**plain(back.entry), "restored": True, "name": back.name, "note": back.note}
-    telling.done(value, back.sentence(), json=as_json)
+    restored = bridge.run(deleted.restore(opened, reference, name=name))
+    value = {**plain(restored.entry), "restored": True, "name": restored.name, "note": restored.note}
+    telling.done(value, restored.sentence(), json=as_json)
 
 
 @app.command()
 def empty(
-    older_than: Annotated[int | None, typer.Option(min=0, help="Only what was deleted more than so many days ago.")] = (
-        None
-    ),
+    older_than: Annotated[
+        int | None, typer.Option(min=0, max=36_500, help="Only what was deleted more than so many days ago.")
+    ] = (None),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     *,
     as_json: telling.AsJson = False,
@@ -127,9 +127,9 @@ def empty(
         which = f"everything deleted more than {older_than} days ago" if older_than is not None else "all of it"
         typer.confirm(f"Empty the trash for good, {which}?", abort=True, err=True)
     limit = timedelta(days=older_than) if older_than is not None else None
-    gone = bridge.run(deleted.empty(opened, older_than=limit))
-    said = f"{len(gone):,} destroyed, {told_bytes(sum(each.bytes for each in gone))} freed."
-    telling.done({"destroyed": [plain(each) for each in gone]}, said, json=as_json)
+    destroyed = bridge.run(deleted.empty(opened, older_than=limit))
+    sentence = f"{len(destroyed):,} destroyed, {told_bytes(sum(each.bytes for each in destroyed))} freed."
+    telling.done({"destroyed": [plain(each) for each in destroyed]}, sentence, json=as_json)
 
 
 def plain(entry: Entry) -> dict[str, Any]:
@@ -158,8 +158,8 @@ def say_deleted(value: Mapping[str, Any], sentence: str, entries: Sequence[Entry
     say_expired(kept_variants.expire() if files_alone else bridge.run(deleted.expire(store())))
 
 
-def say_expired(gone: Sequence[Entry]) -> None:
+def say_expired(expired: Sequence[Entry]) -> None:
     """What was destroyed because its time is over."""
-    if gone:
-        named = ", ".join(each.title for each in gone)
+    if expired:
+        named = ", ".join(each.title for each in expired)
         telling.say(f"Their time in the trash is over, and they are gone for good: {named}.")

@@ -189,9 +189,9 @@ def drop(
     found = kept_variants.get(name)
     if not yes:
         typer.confirm(f"Delete {telling.printable(name)!r} ({found.path})?", abort=True, err=True)
-    gone = kept_variants.drop(name, by=person())
+    dropped = kept_variants.drop(name, by=person())
     value = {"name": name, "file": str(found.path), "deleted": True}
-    trash.say_deleted(value, f"{name} is gone.", [gone.trashed] if gone.trashed else [], json=as_json)
+    trash.say_deleted(value, f"{name} is gone.", [dropped.trash_entry] if dropped.trash_entry else [], json=as_json)
 
 
 @app.command()

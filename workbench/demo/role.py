@@ -21,7 +21,7 @@ from core.store import collections
 from core.store.attached import Attachment
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.granting import note_new
+from core.store.granting import record_missing
 from core.store.logins import OURS_ALONE, Driver, driver_of, lease, login, make
 from core.store.schema import CATALOG
 from workbench.demo.privileges import EXCESS, LACKING, READ, SETTINGS, grants
@@ -91,7 +91,7 @@ async def _set_up(driver: Driver, role: str, view: View, *, ours: bool) -> None:
     for setting, value in SETTINGS.items():
         await driver.execute(sql.SQL("ALTER ROLE {} SET {} = {}").format(name, sql.Identifier(setting), value))
     if view.row.attached is not None:
-        await note_new(driver, Attachment.of(view).table, role, view.name)
+        await record_missing(driver, Attachment.of(view).table, role, view.name)
     for statement in (*(OURS_ALONE if ours else ()), *grants(role, view)):
         await driver.execute(statement)
 

@@ -23,13 +23,13 @@ def person() -> str:
     return ""
 
 
-def note(store: Store, page: str, said: str, entries: Sequence[Entry]) -> None:
+def note(store: Store, page: str, sentence: str, entries: Sequence[Entry]) -> None:
     """In a callback, after the deletion. What has lain in the trash for its time goes, which is said too."""
     expired = bridge.run(trash.expire(store))
-    st.session_state[_key(page)] = (f"{said} {time_is_over(expired)}".strip(), list(entries))
+    st.session_state[_key(page)] = (f"{sentence} {expiry_notice(expired)}".strip(), list(entries))
 
 
-def time_is_over(expired: Sequence[Entry]) -> str:
+def expiry_notice(expired: Sequence[Entry]) -> str:
     """What was destroyed because its time in the trash is over."""
     if not expired:
         return ""
@@ -42,12 +42,12 @@ def draw(store: Store, page: str) -> None:
         errors.draw(error)
     if _key(page) not in st.session_state:
         return
-    said, entries = st.session_state[_key(page)]
+    sentence, entries = st.session_state[_key(page)]
     if entries:
         many = "It is" if len(entries) == 1 else "They are"
-        said = f"{said} {many} in the trash (page Collections) until {day(entries[0].until)}."
+        sentence = f"{sentence} {many} in the trash (page Collections) until {day(entries[0].until)}."
     with st.container(horizontal=True, vertical_alignment="center", key=f"deleted-{page}"):
-        st.html(f'<p class="rb-summary" role="status">{errors.as_html(said)}</p>')
+        st.html(f'<p class="rb-summary" role="status">{errors.as_html(sentence)}</p>')
         if entries:
             st.button("Undo", key=f"deleted.{page}.undo", icon=":material/undo:", on_click=_undo, args=(store, page))
         st.button("Dismiss", key=f"deleted.{page}.close", icon=":material/close:", on_click=_put_away, args=(page,))

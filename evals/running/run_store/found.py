@@ -21,7 +21,7 @@ from evals.runs import Latency, Run, Subject
 from evals.store import Pin, StoredRun
 
 SHOWN = 12  # characters of an id that tell runs apart
-THERE: Final = ~StoredRun.collection.startswith(TRASH_MARK, autoescape=True)  # what lies in the trash is not
+NOT_IN_TRASH: Final = ~StoredRun.collection.startswith(TRASH_MARK, autoescape=True)  # what lies in the trash is not
 SUMMARY = [each.name for each in StoredRun.__table__.columns if each.name != "rankings"]
 
 
@@ -111,7 +111,7 @@ def _of_set(run: Summary) -> str:
 
 def _summaries() -> Select[StoredRun]:
     columns = load_only(*(getattr(StoredRun, name) for name in SUMMARY), raiseload=True)
-    return select(StoredRun).options(columns).where(THERE).order_by(StoredRun.used_at.desc(), StoredRun.id)
+    return select(StoredRun).options(columns).where(NOT_IN_TRASH).order_by(StoredRun.used_at.desc(), StoredRun.id)
 
 
 async def _looked_up(store: Store, query: Select[StoredRun]) -> list[Summary]:

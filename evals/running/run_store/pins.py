@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.names import trash_mark
 from core.store.schema import Collection
 from core.store.trash_entries import Entry, new_id
-from evals.running.run_store.found import SHOWN, THERE, listed
+from evals.running.run_store.found import NOT_IN_TRASH, SHOWN, listed
 from evals.running.run_store.kept import get
 from evals.store import Pin, RankingBatch, StoredRun
 
@@ -79,7 +79,7 @@ async def prune(
     """
     alike = (StoredRun.collection, StoredRun.query_set, StoredRun.split, StoredRun.name)
     place = func.row_number().over(partition_by=alike, order_by=(StoredRun.used_at.desc(), StoredRun.id))
-    places = select(StoredRun.id, place.label("place")).where(THERE).subquery()
+    places = select(StoredRun.id, place.label("place")).where(NOT_IN_TRASH).subquery()
     old = select(StoredRun.id).where(StoredRun.id.in_(select(places.c.id).where(places.c.place > keep)))
     if before is not None:
         old = old.where(StoredRun.created_at < before)
@@ -97,11 +97,11 @@ async def _into_trash(connection: AsyncConnection, ids: Sequence[str], by: str) 
     """Those of them that nobody pinned: their ids and collections become the entry's, so that nothing finds them."""
     free = StoredRun.id.not_in(select(Pin.run))
     size = func.pg_column_size(StoredRun.rankings)
-    asked = select(StoredRun.id, StoredRun.name, StoredRun.collection, size.label("size"))
-    these = asked.where(StoredRun.id.in_(ids), THERE, free).order_by(StoredRun.collection, StoredRun.id)
+    columns = select(StoredRun.id, StoredRun.name, StoredRun.collection, size.label("size"))
+    runs = columns.where(StoredRun.id.in_(ids), NOT_IN_TRASH, free).order_by(StoredRun.collection, StoredRun.id)
     entries = []
-    found = list(await connection.execute(these.with_for_update()))
-    for collection, group in groupby(found, lambda row: str(row.collection)):
+    locked = list(await connection.execute(runs.with_for_update()))
+    for collection, group in groupby(locked, lambda row: str(row.collection)):
         rows, identity = list(group), new_id()
         mark = trash_mark(identity)
         moved = update(StoredRun).where(StoredRun.id.in_([row.id for row in rows]))
@@ -111,7 +111,7 @@ async def _into_trash(connection: AsyncConnection, ids: Sequence[str], by: str) 
             raise StoreError("A run was pinned at this moment, so none was deleted. Do it again.") from None
         one = len(rows) == 1
         entries.append(
-            await trash.put(
+            await trash.add_entry(
                 connection,
                 "run" if one else "runs",
                 rows[0].name if one else "",
@@ -133,9 +133,9 @@ async def restore(connection: AsyncConnection, entry: Entry) -> int:
     """
     mark = trash_mark(entry.id)
     old_id = func.substr(StoredRun.id, len(mark) + 2)
-    there = aliased(StoredRun)
+    other = aliased(StoredRun)
     free = select(StoredRun.id).where(
-        StoredRun.collection == mark, ~select(there.id).where(there.id == old_id).exists()
+        StoredRun.collection == mark, ~select(other.id).where(other.id == old_id).exists()
     )
     ids = list(await connection.scalars(free))
     if not ids:
@@ -143,9 +143,9 @@ async def restore(connection: AsyncConnection, entry: Entry) -> int:
             f"What was evaluated again since stands in the place of the {entry.title}: it is the same variant over the "
             "same data. Delete that first (`rankbook runs delete`), if it is the old one that you want."
         )
-    back = update(StoredRun).where(StoredRun.id.in_(ids)).values(id=old_id, collection=entry.collection)
+    restored = update(StoredRun).where(StoredRun.id.in_(ids)).values(id=old_id, collection=entry.collection)
     try:
-        await connection.execute(back)
+        await connection.execute(restored)
     except IntegrityError:
         raise StoreError(f"The {entry.title} was evaluated again at this moment. Bring it back again.") from None
     left = select(func.count(), func.coalesce(func.sum(func.pg_column_size(StoredRun.rankings)), 0))
@@ -163,8 +163,8 @@ async def copy_to(connection: AsyncConnection, collection: str, other: str, unti
     )
     changed = {"id": other_id, "collection": literal(other)}
     values = [changed.get(name, StoredRun.__table__.c[name]) for name in columns]
-    these = select(*values).where(StoredRun.collection == collection, StoredRun.created_at <= until)
-    added = insert(StoredRun).from_select(columns, these, include_defaults=False)
+    runs = select(*values).where(StoredRun.collection == collection, StoredRun.created_at <= until)
+    added = insert(StoredRun).from_select(columns, runs, include_defaults=False)
     await connection.execute(added.on_conflict_do_nothing())
 
 

@@ -12,7 +12,7 @@ from core import bridge
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.names import ITEMS
-from core.store.trash_entries import kept_for
+from core.store.trash_entries import retention
 from evals import library
 from evals.query_sets import DEFAULT
 from workbench.behind.collections import announced
@@ -170,7 +170,7 @@ def _confirm(store: Store, view: View, row: Shelved) -> None:
         )
         st.html(
             f"<p><strong>{html.escape(view.name)}</strong>: {what}. It can be brought back from there for "
-            f"<strong>{many(kept_for().days, 'day')}</strong>, and takes its room on disk until then. Its "
+            f"<strong>{many(retention().days, 'day')}</strong>, and takes its room on disk until then. Its "
             "judgements and kept runs stay.</p>"
         )
         if st.button("Export it first", key="out.export.first", icon=":material/archive:"):

@@ -11,7 +11,7 @@ import streamlit as st
 from core import bridge
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.trash_entries import kept_for
+from core.store.trash_entries import retention
 from evals import query_sets
 from evals.query_sets import DEFAULT, Summary
 from workbench.behind.collections.shown import many
@@ -120,8 +120,8 @@ def _confirm(store: Store, view: View, found: Summary) -> None:
         st.html(
             f"<p><strong>{html.escape(found.name)}</strong> of {html.escape(view.name)}: its "
             f"{many(found.queries, 'query', 'queries')} and {many(found.labels, 'label')} go into the trash, and can "
-            f"be brought back for <strong>{many(kept_for().days, 'day')}</strong>; documents, judgements and kept runs "
-            "stay.</p>"
+            f"be brought back for <strong>{many(retention().days, 'day')}</strong>; documents, judgements and kept "
+            "runs stay.</p>"
         )
         if st.button("Drop it", key="sets.gone", type="primary"):
             entry = bridge.run(query_sets.drop(store, view.name, found.name, by=deleted.person()))

@@ -19,7 +19,7 @@ from workbench.ui import deleted, errors, textgrid
 from workbench.ui.collections.asking import Question
 from workbench.ui.textgrid import Column, Line
 
-SAID: Final = "trash.said"
+MESSAGE: Final = "trash.message"
 _emptying: Final = Question("trash.asking", "Empty the trash?")
 COLUMNS: Final = (
     Column("kind"),
@@ -36,11 +36,11 @@ def draw(store: Store) -> None:
     """Nothing where the trash is empty."""
     expired = bridge.run(trash.expire(store))
     entries = bridge.run(trash.listed(store))
-    said = st.session_state.pop(SAID, None) or deleted.time_is_over(expired)
-    if isinstance(said, RankbookError):
-        errors.draw(said)
-    elif said:
-        st.html(f'<p class="rb-summary" role="status">{errors.as_html(said)}</p>')
+    message = st.session_state.pop(MESSAGE, None) or deleted.expiry_notice(expired)
+    if isinstance(message, RankbookError):
+        errors.draw(message)
+    elif message:
+        st.html(f'<p class="rb-summary" role="status">{errors.as_html(message)}</p>')
     if not entries:
         return
     size = told_bytes(sum(each.bytes for each in entries))
@@ -60,19 +60,19 @@ def draw(store: Store) -> None:
 
 def _line(entry: Entry) -> Line:
     name, when = entry.name or entry.title, f"{entry.deleted_at:%Y-%m-%d %H:%M}"
-    told = (entry.kind, name, entry.collection, told_bytes(entry.bytes), when, entry.deleted_by, day(entry.until))
-    return Line(entry.id, told)
+    cells = (entry.kind, name, entry.collection, told_bytes(entry.bytes), when, entry.deleted_by, day(entry.until))
+    return Line(entry.id, cells)
 
 
 def _restore(store: Store, identity: str) -> None:
     """In a callback, so that the page that follows shows what there is then."""
     name = (st.session_state.get("trash.as") or "").strip() or None
     try:
-        back = bridge.run(trash.restore(store, identity, name=name, reader=session.store()))
-        st.session_state[SAID] = back.sentence()
+        restored = bridge.run(trash.restore(store, identity, name=name, reader=session.store()))
+        st.session_state[MESSAGE] = restored.sentence()
         st.session_state["trash.as"] = ""
     except RankbookError as error:
-        st.session_state[SAID] = error
+        st.session_state[MESSAGE] = error
 
 
 def _ask() -> None:
@@ -85,7 +85,7 @@ def _confirm(store: Store, entries: Sequence[Entry]) -> None:
         named = html.escape(", ".join(each.title for each in entries))
         st.html(f"<p>{named}: <strong>nothing brings them back after this.</strong></p>")
         if st.button("Destroy them for good", key="trash.gone", type="primary"):
-            gone = bridge.run(trash.empty(store))
-            freed = told_bytes(sum(each.bytes for each in gone))
-            st.session_state[SAID] = f"{many(len(gone), 'entry', 'entries')} destroyed, {freed} freed."
+            destroyed = bridge.run(trash.empty(store))
+            freed = told_bytes(sum(each.bytes for each in destroyed))
+            st.session_state[MESSAGE] = f"{many(len(destroyed), 'entry', 'entries')} destroyed, {freed} freed."
             _emptying.answered()

@@ -191,7 +191,7 @@ def _clear(store: Store, asked: Asked, collections: list[str]) -> None:
     def clear() -> None:
         before = None if days is None else datetime.now(UTC) - timedelta(days=days)
         of = asked.collection or None
-        gone = bridge.run(run_store.prune(store, keep=keep, before=before, collection=of, by=deleted.person()))
-        deleted.note(store, "runs", f"{sum(each.count for each in gone):,} runs deleted.", gone)
+        entries = bridge.run(run_store.prune(store, keep=keep, before=before, collection=of, by=deleted.person()))
+        deleted.note(store, "runs", f"{sum(each.count for each in entries):,} runs deleted.", entries)
 
     st.button("Delete them", key="runs.clear.do", type="primary", icon=":material/delete_sweep:", on_click=clear)

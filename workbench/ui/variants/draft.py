@@ -78,18 +78,20 @@ def save_as(draft: Draft, name: str) -> str:
 
 
 def drop(name: str) -> None:
-    gone = kept_variants.drop(name, by=deleted.person())
-    until = f" It is in the trash (page Collections) until {day(gone.trashed.until)}." if gone.trashed else ""
-    expired = deleted.time_is_over(kept_variants.expire())
-    st.session_state[UNDO] = Undo(f"{name} was deleted.{until} {expired}".rstrip(), gone)
+    dropped = kept_variants.drop(name, by=deleted.person())
+    until = (
+        f" It is in the trash (page Collections) until {day(dropped.trash_entry.until)}." if dropped.trash_entry else ""
+    )
+    expired = deleted.expiry_notice(kept_variants.expire())
+    st.session_state[UNDO] = Undo(f"{name} was deleted.{until} {expired}".rstrip(), dropped)
     discard(name)
 
 
 def undo() -> str:
     """Back to what was before; its name."""
     done: Undo = st.session_state.pop(UNDO)
-    if done.before.trashed is not None:
-        return kept_variants.restore(done.before.trashed).name
+    if done.before.trash_entry is not None:
+        return kept_variants.restore(done.before.trash_entry).name
     kept_variants.put_back(done.before)
     return done.before.name
 

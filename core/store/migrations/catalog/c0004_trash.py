@@ -1,6 +1,6 @@
 """The trash, and which rights on attached tables Rankbook itself granted.
 
-Of rights from before this was noted, those of Rankbook's own roles on tables that are attached now are taken for ours.
+Of rights from before this was recorded, those of Rankbook's own roles on tables that are attached now count as its own.
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ revision = "c0004"
 down_revision = "c0002"
 
 ID = sa.Text(collation="C")
-OURS = "^rankbook_((viewer|judge|editor)_[0-9a-f]{8}|demo_[0-9a-f]{10})$"
+OUR_ROLES = "^rankbook_((viewer|judge|editor)_[0-9a-f]{8}|demo_[0-9a-f]{10})$"
 GRANTED = """
     WITH attached AS (
         SELECT attached -> 'table' ->> 'namespace' AS namespace, attached -> 'table' ->> 'table' AS relation
@@ -26,7 +26,7 @@ GRANTED = """
         WHERE (nspname, relname) IN (SELECT namespace, relation FROM attached) AND privilege_type = 'SELECT'
     )
     INSERT INTO {grants} (role, namespace, relation, collection)
-    SELECT rolname, namespace, relation, '' FROM held JOIN pg_roles ON pg_roles.oid = grantee WHERE rolname ~ '{ours}'
+    SELECT rolname, namespace, relation, '' FROM held JOIN pg_roles ON pg_roles.oid = grantee WHERE rolname ~ '{roles}'
 """
 
 
@@ -54,4 +54,4 @@ def upgrade() -> None:
     )
     place = op.get_bind().dialect.identifier_preparer.quote_identifier(str(schema))
     tables = {"collections": f"{place}.collections", "grants": f"{place}.table_grants"}
-    op.execute(sa.text(GRANTED.format(**tables, ours=OURS).replace(":", r"\:")))
+    op.execute(sa.text(GRANTED.format(**tables, roles=OUR_ROLES).replace(":", r"\:")))

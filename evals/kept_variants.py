@@ -1,24 +1,31 @@
 """Variants that somebody keeps: TOML files in the home's folder `variants`, made when the first is kept.
 
-Owns their names and their files. A file is kept as it was written, comments and all; one that is not valid is listed
+Owns their names and their files, also of those in the trash: they lie in the home's folder `trash/variants`, each with
+a JSON file that says what it was. A file is kept as it was written, comments and all; one that is not valid is listed
 with what is wrong with it, and stands in nobody's way. A look-up parses only what changed since the last one.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from core import presets
-from core.errors import InputError, RankbookError, SpecError, UnknownName
+from core.errors import InputError, RankbookError, SpecError, StoreError, UnknownName
 from core.legs import legs
 from core.store.home import home
+from core.store.trash_entries import Entry, name_taken, new_id, not_in_trash, retention
 from core.toml_text import file_text
 from core.variant import Variant
 
@@ -26,6 +33,7 @@ UNNAMED: Final = Variant.model_fields["name"].default
 LONGEST_STEM: Final = 60
 UNSURE: Final = 1_000_000_000  # nanoseconds in which a clock of a disk may stand still between two changes
 MOST_KNOWN: Final = 500
+NOTES: Final = TypeAdapter(Entry)  # of a variant in the trash
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Kept:
     text: str
     variant: Variant | None
     problem: str = ""
+    trash_entry: Entry | None = None  # where it was moved to, of one that was dropped
 
     def valid(self) -> Variant:
         if self.variant is None:
@@ -86,14 +95,20 @@ def keep(text: str, *, over: str | None = None) -> Kept:
     return get(name)
 
 
-def drop(name: str) -> Kept:
-    """Delete it. What comes back holds its text: `put_back` undoes this."""
-    gone = get(name)
+def drop(name: str, *, by: str = "") -> Kept:
+    """Move it into the trash. `restore` brings it back from there."""
+    kept = get(name)
+    now = datetime.now(UTC)
+    size = len(kept.text.encode())
+    entry = Entry(new_id(), "variant", name, "", 1, size, by, now, now + retention(), {"file": kept.path.name})
+    text, notes = _trash_files(entry.id)
+    _write(notes, NOTES.dump_json(entry, indent=1).decode())
     try:
-        gone.path.unlink()
+        _move(kept.path, text)
     except OSError as error:
-        raise InputError(f"The kept variant {name!r} cannot be deleted ({error.strerror}).", path=gone.path) from error
-    return gone
+        notes.unlink(missing_ok=True)
+        raise InputError(f"The kept variant {name!r} cannot be deleted ({error.strerror}).", path=kept.path) from error
+    return replace(kept, trash_entry=entry)
 
 
 def put_back(before: Kept) -> None:
@@ -109,6 +124,117 @@ def free_name(name: str) -> str:
         number += 1
         name = f"{stem} {number}"
     return name
+
+
+# -- the trash ---------------------------------------------------------------------------------------------------------
+
+
+def trash_folder() -> Path:
+    return home() / "trash" / "variants"
+
+
+def in_trash() -> list[Entry]:
+    """Those in the trash, newest first. A file without its notes, or the other way round, is not one."""
+    entries = [entry for path in trash_folder().glob("*.json") if (entry := _noted(path)) is not None]
+    return sorted(entries, key=lambda each: (each.deleted_at, each.id), reverse=True)
+
+
+def restore(entry: Entry, *, name: str | None = None) -> Kept:
+    """Out of the trash, as the file that it was; `name` is another one for it. A name that is taken is refused."""
+    text, notes = _trash_files(entry.id)
+    try:
+        written = text.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError:
+        raise not_in_trash(entry) from None
+    if name is not None and name != entry.name:
+        _own_name(name)
+        written = _renamed(written, name, text)
+    wanted = name or entry.name
+    if find(wanted) is not None:
+        raise name_taken(entry, f"A variant called {wanted!r} is kept again.")
+    path = folder() / str(entry.details["file"])
+    if path.exists():
+        path = _free_path(wanted)
+    _moved(text, path, entry)
+    if written != path.read_bytes().decode("utf-8", "surrogateescape"):
+        _write(path, written)
+    notes.unlink(missing_ok=True)
+    return get(wanted)
+
+
+def destroy(entry: Entry) -> None:
+    """The file for good."""
+    text, notes = _trash_files(entry.id)
+    try:
+        text.unlink()
+    except FileNotFoundError:
+        raise not_in_trash(entry) from None
+    notes.unlink(missing_ok=True)
+
+
+def expire() -> list[Entry]:
+    """Destroy those that have lain in the trash for their time; which."""
+    expired = [each for each in in_trash() if each.expired]
+    for each in expired:
+        with suppress(StoreError):  # somebody else did so at this moment
+            destroy(each)
+    return expired
+
+
+def _move(source: Path, target: Path) -> None:
+    """Also from one disk to another. What a link leads to is copied, and stays where it is."""
+    if source.is_symlink():
+        shutil.copyfile(source, target)
+        source.unlink()
+    else:
+        shutil.move(source, target)
+
+
+def _moved(text: Path, path: Path, entry: Entry) -> None:
+    """Of two who do so at once the second finds nothing to move."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _move(text, path)
+    except FileNotFoundError:
+        raise not_in_trash(entry) from None
+    except OSError as error:
+        raise InputError(f"The variant cannot be brought back ({error.strerror}).", path=path) from error
+
+
+def _trash_files(identity: str) -> tuple[Path, Path]:
+    """The variant's own text, and the notes about it."""
+    return trash_folder() / f"{identity}.toml", trash_folder() / f"{identity}.json"
+
+
+def _noted(notes: Path) -> Entry | None:
+    try:
+        entry = NOTES.validate_json(notes.read_bytes())
+    except (OSError, ValueError):
+        return None
+    file = str(entry.details.get("file"))
+    sound = entry.id == notes.stem and Path(file).name == file and file.endswith(".toml")
+    sound &= None not in (entry.deleted_at.tzinfo, entry.until.tzinfo)
+    return entry if sound and notes.with_suffix(".toml").is_file() else None
+
+
+def _renamed(text: str, name: str, path: Path) -> str:
+    """The text under another name, all the rest as it was written."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        document = tomlkit.parse(text)
+        if "name" in document:
+            document["name"] = name
+            made = tomlkit.dumps(document)
+        else:
+            made = f"name = {tomlkit.item(name).as_string()}\n{text}"
+        variant = Variant.from_toml(made)
+    except (TOMLKitError, RankbookError, RecursionError) as error:
+        raise InputError(f"It is not valid, so it cannot be given another name. {error}", path=path) from error
+    if variant.name != name:
+        raise InputError(f"The name {name!r} cannot be written into it. Free the old name first.", path=path)
+    return made
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ from sqlalchemy.exc import DBAPIError
 from core.chunking import chunker_from, spec_of
 from core.embedding import DEFAULT_MODEL, Embedder, embedder, stored_as
 from core.errors import DimensionUnknown, InputError, RankbookError, SpecError, StoreError
-from core.store import collections, fields, names
+from core.store import collections, fields, granting, names, trash
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest, Report
-from core.store.names import ITEMS
+from core.store.names import ITEMS, trash_mark
 from core.store.progress import Listener, nobody
+from core.store.trash_entries import Entry
 from core.types import Flaw, Place, Query, Row
 from evals import checks, label_revisions, labelling, query_sets
 from evals.label_revisions import Cause, FewerLabels, LabelChange
@@ -119,7 +120,7 @@ async def add(
     try:
         return await _load(store, view, source, plan, parts, listener, author)
     except Exception:
-        await _drop_if_empty(store, view.name)
+        await drop_if_empty(store, view.name)
         raise
 
 
@@ -218,12 +219,14 @@ def _refuse_otherwise(view: View, plan: Plan, parts: _Parts) -> None:
             )
 
 
-async def _drop_if_empty(store: Store, name: str) -> None:
-    """A collection whose first load failed before anything stood in it. What failed is what is told."""
+async def drop_if_empty(store: Store, name: str) -> None:
+    """For good, a collection whose first load ended before anything stood in it. What went wrong is what is told."""
     with suppress(RankbookError, DBAPIError):
         view = await collections.find(store, name)
         if view is not None and view.row.version == 0:
-            await drop(store, name)
+            async with store.begin() as connection:
+                await collections.drop_within(connection, view)
+                await query_sets.forget_within(connection, view.name)
 
 
 async def _dimension(model: Embedder) -> int:
@@ -412,9 +415,13 @@ async def chunk(
     return await Ingest(store, view, models, tokenizer, listener).complete()
 
 
-async def drop(store: Store, name: str) -> None:
-    """A collection with its labels: both or neither."""
+async def drop(store: Store, name: str, *, by: str = "") -> Entry:
+    """A collection with its labels into the trash: both or neither. Judgements and kept runs stay under its name."""
     view = await collections.get(store, name)
+    size = await trash.size_of(store, view.namespace)
     async with store.begin() as connection:
-        await collections.drop_within(connection, view)
-        await query_sets.forget_within(connection, view.name)
+        entry = await trash.put_collection(store, connection, view, size=size, by=by)
+        await query_sets.move_within(connection, view.name, trash_mark(entry.id))
+    if view.row.attached is not None and not store.role:  # after an editor the owner does it, at the next click
+        await granting.revoke_unneeded(store)
+    return entry

@@ -12,12 +12,15 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import bindparam, delete, func, insert, select, text
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, text, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import UnknownName
-from core.store import gate
+from core.store import gate, names, trash
 from core.store.engine import Store
+from core.store.names import trash_mark
+from core.store.trash_entries import Entry, name_taken, new_id
 from core.types import Flaw, Query, Row
 from evals import label_revisions
 from evals.label_revisions import UNSAID, Cause, Difference, LabelChange, State, rows_only_in
@@ -306,13 +309,44 @@ def _each(counted: Any, parts: Any) -> Any:
     return select(counted).where(parts.set_key == QuerySet.key).correlate(QuerySet).scalar_subquery()
 
 
-async def drop(store: Store, collection: str, name: str) -> None:
-    """One query set with its labels. Judgements and kept runs stay."""
-    known = [each.name for each in await listed(store, collection)]
+async def drop(store: Store, collection: str, name: str, *, by: str = "") -> Entry:
+    """One query set with its labels, into the trash. Judgements and kept runs stay."""
+    known = {each.name: each for each in await listed(store, collection)}
+    if name not in known:
+        raise UnknownName(f"query set of {collection!r}", name, known)
+    counts = {"queries": known[name].queries, "labels": known[name].labels}
+    identity = new_id()
     async with store.begin() as connection:
-        gone = delete(QuerySet).where(QuerySet.collection == collection, QuerySet.name == name)
-        if not (await connection.execute(gone)).rowcount:
+        of = (QuerySet.collection == collection, QuerySet.name == name)
+        moved = update(QuerySet).where(*of).values(collection=trash_mark(identity))
+        if not (await connection.execute(moved)).rowcount:
             raise UnknownName(f"query set of {collection!r}", name, known)
+        size = await _size(connection, trash_mark(identity))
+        return await trash.add_entry(
+            connection, "query set", name, collection, identity=identity, size=size, by=by, details=counts
+        )
+
+
+async def restore(connection: AsyncConnection, entry: Entry, collection: str, name: str) -> None:
+    """A query set out of the trash, in the transaction that claims its entry."""
+    name = names.checked(name, what="The query set's name")
+    if await find(AsyncSession(connection), collection, name):
+        raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.")
+    row = update(QuerySet).where(QuerySet.collection == trash_mark(entry.id))
+    try:
+        await connection.execute(row.values(collection=collection, name=name))
+    except IntegrityError:  # made at this moment
+        raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.") from None
+
+
+async def _size(connection: AsyncConnection, collection: str) -> int:
+    """Roughly, in bytes: of the rows by themselves, without indexes."""
+    total = 0
+    for each in (StoredQuery, StoredLabel, StoredSpan, StoredExclusion):
+        bytes_of = func.sum(func.pg_column_size(literal_column(each.__tablename__)))
+        keys = select(QuerySet.key).where(QuerySet.collection == collection)
+        total += int(await connection.scalar(select(bytes_of).select_from(each).where(each.set_key.in_(keys))) or 0)
+    return total
 
 
 async def count(store: Store, collection: str, *, name: str = DEFAULT) -> int:
@@ -345,12 +379,17 @@ def _query(row: StoredQuery) -> Query:
     return Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.meta)
 
 
+async def move_within(connection: AsyncConnection, collection: str, other: str) -> None:
+    """All query sets of a collection belong to another from now on, or to an entry of the trash."""
+    await connection.execute(update(QuerySet).where(QuerySet.collection == collection).values(collection=other))
+
+
 async def forget(store: Store, collection: str) -> None:
-    """All query sets of a collection that is being dropped."""
+    """All query sets of a collection, for good."""
     async with store.begin() as connection:
         await forget_within(connection, collection)
 
 
 async def forget_within(connection: AsyncConnection, collection: str) -> None:
-    """As `forget`, in the transaction that drops the collection."""
+    """As `forget`, in the transaction that destroys the collection."""
     await connection.execute(delete(QuerySet).where(QuerySet.collection == collection))

@@ -222,6 +222,26 @@ class Judgement(Base):
     judged_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 
+class WithdrawnJudgement(Base):
+    """A judgement that its judge took back. It lies in the trash until the day it says."""
+
+    __tablename__ = "withdrawn_judgements"
+    __table_args__ = ({"schema": CATALOG},)
+
+    key: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    collection: Mapped[str] = mapped_column(Id)
+    query_id: Mapped[str] = mapped_column(Id)
+    item_id: Mapped[str] = mapped_column(Id)
+    judge: Mapped[str] = mapped_column(Id)
+    grade: Mapped[int] = mapped_column(Integer)
+    is_model: Mapped[bool]
+    item_digest: Mapped[bytes] = mapped_column(LargeBinary)
+    note: Mapped[str] = mapped_column(Text)
+    judged_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    withdrawn_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+    until: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
 class Output(Base):
     """What a notebook's cell showed, by the digest of all that it depends on."""
 

@@ -29,7 +29,7 @@ from core import bridge
 from core.errors import MissingCapability, RankbookError
 from core.store import collections
 from core.store.engine import Store
-from evals import library
+from evals import library, trash
 from evals.store import chain as evals_chain
 from tests.effort import STEADY, TIMES
 from tests.fakes import HashingEmbedder
@@ -144,6 +144,9 @@ async def _sweep(store: Store) -> None:
             if row.name.startswith(OURS):
                 with suppress(RankbookError):
                     await library.drop(store, row.name)
+        for entry in await trash.listed(store):
+            if entry.collection.startswith(OURS):
+                await trash.destroy(store, entry)
 
 
 @pytest.fixture

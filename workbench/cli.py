@@ -24,6 +24,7 @@ from workbench.commands import (
     suites,
     sweeping,
     telling,
+    trash,
     variants,
     why,
 )
@@ -56,6 +57,7 @@ app.command()(suites.gate)
 app.add_typer(asking.app, name="queries")
 app.add_typer(judging.app, name="judge")
 app.add_typer(books.app, name="notebook")
+app.add_typer(trash.app, name="trash")
 app.command()(demo.demo)
 app.command()(access.access)
 app.command()(backup.backup)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import getpass
 import threading
 
 from core import bridge
@@ -22,6 +23,14 @@ def store(progress: Progress = lambda _: None) -> Store:
                 _opened.append(bridge.run(Store.open(chains=[chain], progress=told)))
             atexit.register(close)
         return _opened[0]
+
+
+def person() -> str:
+    """Who uses this machine's account, for what is signed with a name; nobody where it has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
 
 
 def close() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy import func, select, text
+from sqlalchemy import BigInteger, cast, func, select, text
 
 from core.embedding import DEFAULT_MODEL, embedder, minilm
 from core.errors import RankbookError
@@ -18,7 +18,8 @@ from core.store import attached, clusters, collections, home, nodes, writers
 from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
-from core.store.schema import CachedEmbedding
+from core.store.schema import CachedEmbedding, TrashRow
+from core.store.trash_entries import day
 
 LEAST_FREE = 2 * 2**30  # bytes; an index build fails without room
 
@@ -42,6 +43,7 @@ async def examine(chains: Sequence[Chain] = ()) -> list[Finding]:
         return [*findings, Finding("Server", "does not answer", ok=False, way_out=str(error))]
     async with store:
         findings += [await _server(store), *_way_in(store), *_extensions(store), await _cache(store)]
+        findings.append(await _trash(store))
         findings += await examine_cluster(store)
         findings += await _collections(store)
     return findings
@@ -161,6 +163,18 @@ async def _cache(store: Store) -> Finding:
     async with store.begin(read_only=True) as connection:
         rows = (await connection.execute(query)).all()
     return Finding("Cached embeddings", ", ".join(f"{count:,} of {model}" for model, count in rows) or "none")
+
+
+async def _trash(store: Store) -> Finding:
+    """What was deleted takes room until the trash is emptied; kept variants there are small files of the home."""
+    totals = select(func.count(), func.coalesce(func.sum(TrashRow.bytes), 0), func.min(TrashRow.until))
+    async with store.begin(read_only=True) as connection:
+        count, size, first = (await connection.execute(totals)).one()
+        pretty = await connection.scalar(select(func.pg_size_pretty(cast(size, BigInteger))))
+    if not count:
+        return Finding("Trash", "empty")
+    until = f"the first until {day(first)}"
+    return Finding("Trash", f"{count:,} to be brought back, {pretty}, {until}; `rankbook trash empty` frees the room")
 
 
 async def _collections(store: Store) -> list[Finding]:

@@ -7,22 +7,24 @@ build an index; the account that Rankbook itself logs in as is a member of that 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import MissingCapability
 from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.engine import Store
 from core.store.logins import OURS_ALONE, Driver, driver_of, make
-from core.store.names import BRACKETS, SCHEMA_PREFIX
+from core.store.names import BRACKETS, SCHEMA_PREFIX, TRASH_PREFIX, trash_schema
 from core.store.roles import EDITOR, JUDGE, READERS, ROLES, name_of
-from core.store.schema import CATALOG, Collection
+from core.store.schema import CATALOG, Collection, TableGrant, TrashRow
 
 CONNECTIONS: Final = 40  # of a role at once, over all processes: the embedded server has 100 in all
 LOCK: Final = 0x726F6C65  # one process at a time sets roles up: grants on one table from two sides collide
@@ -37,18 +39,38 @@ LACKING: Final = """
              SELECT oid, nspname, nspowner FROM pg_namespace
              WHERE nspname = %(catalog)s OR nspname = ANY (%(collections)s)
          ),
-         things AS (SELECT oid, relnamespace, relowner FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm'))
-    SELECT nspname,
-           coalesce(bool_or(NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
-                            OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')), false) AS unread,
-           bool_or(nspowner <> editor.oid OR relowner <> editor.oid) AS strange
-    FROM ours CROSS JOIN readers CROSS JOIN editor LEFT JOIN things ON relnamespace = ours.oid
-    GROUP BY nspname
-    HAVING coalesce(bool_or(NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
-                            OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')), false)
-        OR bool_or(nspowner <> editor.oid OR relowner <> editor.oid)
-    ORDER BY nspname
+         things AS (SELECT oid, relname, relnamespace, relowner FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm')),
+         schemas AS (
+             SELECT nspname,
+                    coalesce(bool_or(NOT starts_with(nspname, %(trashed)s) AND (
+                        NOT has_schema_privilege(readers.oid, ours.oid, 'USAGE')
+                        OR NOT has_table_privilege(readers.oid, things.oid, 'SELECT')
+                           AND NOT (nspname = %(catalog)s AND relname = %(trash)s))), false) AS unread,
+                    coalesce(bool_or(nspowner <> editor.oid OR relowner <> editor.oid), false) AS strange
+             FROM ours CROSS JOIN readers CROSS JOIN editor LEFT JOIN things ON relnamespace = ours.oid
+             GROUP BY nspname
+         )
+    SELECT nspname, unread, strange FROM schemas WHERE unread OR strange ORDER BY nspname
 """
+# A right that the role has by name was granted by somebody else, or is recorded already.
+RECORD_SCHEMA: Final = """
+    INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
+    SELECT %(role)s::text, nspname, '', %(collection)s::text FROM pg_namespace
+    WHERE nspname = %(namespace)s AND NOT EXISTS (
+        SELECT FROM aclexplode(nspacl) JOIN pg_roles ON pg_roles.oid = grantee
+        WHERE rolname = %(role)s::text AND privilege_type = 'USAGE')
+    ON CONFLICT DO NOTHING
+"""
+RECORD_TABLE: Final = """
+    INSERT INTO rankbook.table_grants (role, namespace, relation, collection)
+    SELECT %(role)s::text, nspname, relname, %(collection)s::text
+    FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = %(namespace)s AND relname = %(relation)s AND NOT EXISTS (
+        SELECT FROM aclexplode(relacl) JOIN pg_roles ON pg_roles.oid = grantee
+        WHERE rolname = %(role)s::text AND privilege_type = 'SELECT')
+    ON CONFLICT DO NOTHING
+"""
+OUR_ROLES: Final = re.compile(r"rankbook_((viewer|judge|editor)_[0-9a-f]{8}|demo_[0-9a-f]{10})")
 STRANGE: Final = """
     SELECT relname, relkind::text FROM pg_class
     WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
@@ -62,6 +84,7 @@ PASSING: Final = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.InternalError_,  # "tuple concurrently updated"
 )
+GONE: Final = (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 _log = logging.getLogger("rankbook")
 
 
@@ -118,6 +141,7 @@ def _statements(
         sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(catalog, readers),
         sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(catalog, readers),
     ]
+    made.append(_hide_trash(readers))
     made += [
         sql.SQL("GRANT {} ON {} TO {}").format(
             sql.SQL(right.privileges),
@@ -131,6 +155,11 @@ def _statements(
         for what in ("SELECT ON TABLES", "USAGE ON SCHEMAS")
     ]
     return made
+
+
+def _hide_trash(readers: sql.Composable) -> sql.Composed:
+    """What was deleted, and by whom, is nothing for who only reads."""
+    return sql.SQL("REVOKE ALL ON {} FROM {}").format(sql.Identifier(CATALOG, TrashRow.__tablename__), readers)
 
 
 def _membership(driver: Driver, editor: sql.Identifier) -> sql.Composed:
@@ -151,9 +180,15 @@ async def refresh(owner: Store) -> None:
         driver = await driver_of(connection)
         names = _names(driver)
         readers = [names[role] for role in READERS]
-        ours = await _ours(connection)
-        asked = {"readers": readers, "editor": names[EDITOR], "catalog": CATALOG, "collections": ours}
-        lacking = await (await driver.execute(LACKING, asked)).fetchall()
+        values = {
+            "readers": readers,
+            "editor": names[EDITOR],
+            "catalog": CATALOG,
+            "collections": await _ours(connection),
+            "trash": TrashRow.__tablename__,
+            "trashed": TRASH_PREFIX,
+        }
+        lacking = await (await driver.execute(LACKING, values)).fetchall()
         theirs = await _attached(connection, readers[0])
     for schema, unread, strange in lacking:
         if unread:
@@ -161,20 +196,27 @@ async def refresh(owner: Store) -> None:
         if strange:
             await _hand_over(owner, schema, names[EDITOR])
     for table in theirs:
-        await _give(owner, _read_table(table, names))
+        await _give(owner, _read_table(table, names), table, names.values())
+    await revoke_unneeded(owner)
 
 
 async def _ours(connection: AsyncConnection) -> list[str]:
-    """The schemas of collections. Editors write the catalogue: a row that names any other schema is passed over."""
+    """The schemas of collections, those in the trash too: there editors alone get in.
+
+    Editors write the catalogue: a row that names any other schema is passed over.
+    """
     rows = await connection.execute(select(Collection.name, Collection.namespace))
-    return [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
+    schemas = [place for name, place in rows if place == SCHEMA_PREFIX + name.translate(BRACKETS)]
+    return schemas + [trash_schema(each) for each in await connection.scalars(select(TrashRow.id))]
 
 
 def _read(schema: str, names: dict[str, str]) -> list[sql.Composed]:
     everybody = sql.SQL(", ").join(map(sql.Identifier, names.values()))
+    readers = sql.SQL(", ").join(sql.Identifier(name) for role, name in names.items() if role in READERS)
     return [
         sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), everybody),
         sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(sql.Identifier(schema), everybody),
+        *([_hide_trash(readers)] if schema == CATALOG and readers.as_string(None) else []),
     ]
 
 
@@ -205,12 +247,80 @@ async def _attached(connection: AsyncConnection, reader: str) -> list[AttachedTa
     return found
 
 
-async def _give(owner: Store, statements: Sequence[sql.Composed]) -> None:
-    """Together or not at all. What we may not give is somebody else's to give: the rest goes on without it."""
+async def record_missing(driver: Driver, table: AttachedTable, role: str, collection: str = "") -> None:
+    """Record which rights on somebody's table the role lacks, before they are granted: `revoke_unneeded` revokes these.
+
+    With a `collection` they are needed by that one alone.
+    """
+    values = {"role": role, "namespace": table.namespace, "relation": table.table, "collection": collection}
+    for statement in (RECORD_SCHEMA, RECORD_TABLE):
+        await driver.execute(statement, values)
+
+
+async def revoke_unneeded(owner: Store) -> None:
+    """Revoke what Rankbook granted on somebody's tables and no attached collection needs any more.
+
+    Editors can write these records: roles other than Rankbook's own are passed over.
+    """
+    async with owner.begin() as connection:
+        grants = list(await AsyncSession(connection, expire_on_commit=False).scalars(select(TableGrant)))
+        rows = await connection.execute(select(Collection.name, Collection.attached)) if grants else ()
+        tables = {name: Attachment.model_validate(attached).table for name, attached in rows if attached}
+    for grant in grants:
+        if OUR_ROLES.fullmatch(grant.role) and not _is_needed(grant, tables):
+            await _revoke(owner, grant)
+
+
+def _is_needed(grant: TableGrant, tables: Mapping[str, AttachedTable]) -> bool:
+    return any(
+        grant.namespace == table.namespace and grant.relation in ("", table.table) and grant.collection in ("", name)
+        for name, table in tables.items()
+    )
+
+
+async def _revoke(owner: Store, grant: TableGrant) -> None:
+    """Where the role or the table is gone, so is the right."""
+    target = sql.SQL("USAGE ON SCHEMA {}").format(sql.Identifier(grant.namespace))
+    if grant.relation:
+        target = sql.SQL("SELECT ON {}").format(sql.Identifier(grant.namespace, grant.relation))
+    statement = sql.SQL("REVOKE {} FROM {}").format(target, sql.Identifier(grant.role))
+    key = (
+        TableGrant.role == grant.role,
+        TableGrant.namespace == grant.namespace,
+        TableGrant.relation == grant.relation,
+    )
     try:
         async with owner.begin() as connection:
             driver = await driver_of(connection)
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            with suppress(*GONE):
+                async with driver.transaction():
+                    await driver.execute(statement)
+            await connection.execute(delete(TableGrant).where(*key))
+    except PASSING:
+        _log.info("somebody is at work on an attached table: rights on it are revoked later")
+    except psycopg.errors.InsufficientPrivilege as error:
+        command = statement.as_string(None)
+        _log.warning("a right cannot be revoked (%s). Run as administrator: %s", error.diag.message_primary, command)
+
+
+async def _give(
+    owner: Store,
+    statements: Sequence[sql.Composed],
+    table: AttachedTable | None = None,
+    roles: Iterable[str] = (),
+) -> None:
+    """Together or not at all. What we may not give is somebody else's to give: the rest goes on without it.
+
+    Which rights on somebody's table are new is recorded.
+    """
+    try:
+        async with owner.begin() as connection:
+            driver = await driver_of(connection)
+            await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            if table is not None:
+                for role in roles:
+                    await record_missing(driver, table, role)
             for statement in statements:
                 await driver.execute(statement)
     except PASSING:

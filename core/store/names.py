@@ -10,6 +10,8 @@ from core.errors import SpecError
 LONGEST_IDENTIFIER = 63  # bytes; PostgreSQL cuts longer ones in silence, and two names become one
 SCHEMA_PREFIX = "c_"  # keeps a collection called "public" or "pg_catalog" out of harm's way
 BRACKETS = str.maketrans("[]", "⟦⟧")  # SQLAlchemy translates no schema whose name holds square ones
+TRASH_PREFIX = "rankbook_trash_"  # of the schema of a collection that lies in the trash
+TRASH_MARK = " trash/"  # begins what rows in the trash bear as their collection: no name may begin with a blank
 ITEMS = "items"  # the name of the set that holds the items themselves, unchunked
 ROWS = "default"  # what variants call rows of an attached table that are parts of documents, as they call chunks
 
@@ -36,6 +38,16 @@ def checked(name: str, *, what: str, room: int = LONGEST_IDENTIFIER) -> str:
 def schema_of(collection: str) -> str:
     room = LONGEST_IDENTIFIER - len(SCHEMA_PREFIX)
     return SCHEMA_PREFIX + checked(collection.translate(BRACKETS), what="The collection name", room=room)
+
+
+def trash_schema(entry: str) -> str:
+    """Where the tables of a collection lie that is that entry of the trash."""
+    return TRASH_PREFIX + entry
+
+
+def trash_mark(entry: str) -> str:
+    """What rows in the trash bear in the place of their collection's name: nothing that looks for a name finds them."""
+    return TRASH_MARK + entry
 
 
 def checked_fields(fields: Sequence[str]) -> list[str]:

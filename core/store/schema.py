@@ -72,6 +72,39 @@ class Collection(Base):
     loaded_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
 
 
+class TrashRow(Base):
+    """Something deleted that can be brought back: see `core.store.trash`. `count` is of what the entry holds."""
+
+    __tablename__ = "trash"
+    __table_args__ = ({"schema": CATALOG},)
+
+    id: Mapped[str] = mapped_column(Id, primary_key=True)
+    kind: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Id)
+    collection: Mapped[str] = mapped_column(Id)
+    count: Mapped[int] = mapped_column(BigInteger, default=1)
+    bytes: Mapped[int] = mapped_column(BigInteger, default=0)
+    details: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)
+    deleted_by: Mapped[str] = mapped_column(Text, default="")
+    deleted_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+    until: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class TableGrant(Base):
+    """A right on somebody's attached table, or on its schema (`relation` is empty), that Rankbook itself granted.
+
+    Revoked when no attached collection needs it. With a `collection`, that one alone does.
+    """
+
+    __tablename__ = "table_grants"
+    __table_args__ = ({"schema": CATALOG},)
+
+    role: Mapped[str] = mapped_column(Id, primary_key=True)
+    namespace: Mapped[str] = mapped_column(Id, primary_key=True)
+    relation: Mapped[str] = mapped_column(Id, primary_key=True, default="")
+    collection: Mapped[str] = mapped_column(Id, default="")
+
+
 class CachedEmbedding(Base):
     """A text's vector under a model, by the text's digest. Derived: may be emptied at any time."""
 

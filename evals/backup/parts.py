@@ -20,6 +20,8 @@ from core.store.schema import (
     Collection,
     EmbeddingSet,
     Item,
+    TableGrant,
+    TrashRow,
     chunk_table,
     vector_table,
 )
@@ -38,6 +40,7 @@ from evals.store import (
     StoredRun,
     StoredSpan,
     Vote,
+    WithdrawnJudgement,
 )
 
 
@@ -97,8 +100,8 @@ RESULTS: Final = (
 OF_COLLECTIONS: Final = (*LABELS, *RESULTS)
 REGISTER: Final = Part(table(Collection), "name")
 OUTPUTS: Final = table(Output)  # belongs to notebooks, not to collections; only where it is asked for
-# What a backup leaves out: earlier labels are history, and a restored set begins a new one.
-HISTORY: Final = (table(LabelRevision),)
+# None belongs into another store: what was deleted, rights on this very server, earlier labels.
+LEFT_OUT: Final = tuple(table(row) for row in (TrashRow, WithdrawnJudgement, TableGrant, LabelRevision))
 # Filled again by what needs them, at some cost in time.
 DERIVED: Final = (table(CachedEmbedding), table(RankingBatch), table(CachedChunks))
 

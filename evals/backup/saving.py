@@ -25,7 +25,7 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.store.migrations import catalog
 from core.store.migrations import collection as collection_chain
-from core.store.names import composed
+from core.store.names import TRASH_MARK, composed
 from core.store.progress import Listener, Step, nobody
 from core.store.schema import HERE, ChunkSet, Collection, EmbeddingSet
 from core.store.settings import PATIENT, settle
@@ -267,9 +267,10 @@ async def _hold(connection: AsyncConnection, views: Mapping[str, View]) -> None:
 
 
 async def _names(connection: AsyncConnection) -> list[str]:
-    """Every collection of which something is kept, be it dropped or not."""
+    """Every collection of which something is kept, be it dropped or not. What lies in the trash is not saved."""
     direct = [part.table.c.collection for part in OF_COLLECTIONS if part.through is None]
-    return sorted(await connection.scalars(union(*(select(column) for column in direct))))
+    names = await connection.scalars(union(*(select(column) for column in direct)))
+    return sorted(name for name in names if not name.startswith(TRASH_MARK))
 
 
 def _vanished(what: str) -> StoreError:

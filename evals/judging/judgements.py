@@ -11,17 +11,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Executable, Row, delete, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Executable, Row, delete, func, literal, literal_column, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.errors import InputError
+from core.errors import InputError, StoreError
 from core.store import gate, names
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.levels import documents
+from core.store.trash_entries import ID_BYTES, Entry, not_in_trash, retention
 from core.types import Query
 from evals.judging.agreement import PairId, settled_grade
 from evals.labels import DEFAULT_MAX_GRADE, Label
@@ -29,11 +30,15 @@ from evals.merged_from import Way
 from evals.query_sets import Labelled
 from evals.splits import Grades
 from evals.store import Judgement as StoredJudgement
+from evals.store import WithdrawnJudgement
 
 MODEL_PREFIX = "llm:"  # how a language model signs; nobody else may
 LONGEST_NAME = 200  # bytes of a judge's name
 IDS_A_STATEMENT = 500
 ROWS_A_STATEMENT = 500
+
+KEY: Final = ("collection", "query_id", "item_id", "judge")
+COLUMNS: Final = (*KEY, "grade", "is_model", "item_digest", "note", "judged_at")
 
 Origin = Literal["labels", "human", "model"]
 
@@ -151,7 +156,7 @@ def _upsert(rows: list[dict[str, object]]) -> Executable:
 
 
 async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Judgement] = ()) -> Judgement | None:
-    """Take back the last judgement that this judge gave; None where there is none.
+    """Take back the last judgement that this judge gave, into the trash; None where there is none.
 
     `before` is what `give` returned then: an earlier grade of that pair stands again.
     """
@@ -167,9 +172,78 @@ async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Ju
         await connection.execute(
             delete(table).where(*at, table.query_id == undone.query_id, table.item_id == undone.item_id)
         )
+        kept = {name: getattr(row, name) for name in COLUMNS} | {"until": func.now() + literal(retention())}
+        await connection.execute(insert(WithdrawnJudgement).values(kept))
         if earlier := [_row(collection, each) for each in before if (each.pair, each.judge) == (undone.pair, judge)]:
             await connection.execute(_upsert(earlier))
     return undone
+
+
+# -- in the trash ----------------------------------------------------------------------------------------------------
+
+
+async def withdrawn(store: Store) -> list[Entry]:
+    """The judgements in the trash, an entry for each judge, collection and day."""
+    table = WithdrawnJudgement
+    day: ColumnElement[datetime] = literal_column("date_trunc('day', withdrawn_at, 'UTC')")
+    last, size = func.max(table.withdrawn_at), func.sum(func.pg_column_size(literal_column("withdrawn_judgements")))
+    totals = select(table.collection, table.judge, day, func.count(), size, last, func.max(table.until))
+    async with store.begin(read_only=True) as connection:
+        rows = await connection.execute(totals.group_by(table.collection, table.judge, day))
+        return [
+            Entry(
+                hashlib.blake2b(f"{collection}\n{judge}\n{start}".encode(), digest_size=ID_BYTES).hexdigest(),
+                "judgements",
+                judge,
+                collection,
+                count,
+                int(size),
+                judge,
+                end,
+                until,
+                {"from": start, "to": end},
+            )
+            for collection, judge, start, count, size, end, until in rows
+        ]
+
+
+def _of_entry(entry: Entry) -> tuple[ColumnElement[bool], ...]:
+    table, period = WithdrawnJudgement, entry.details
+    during = table.withdrawn_at.between(period["from"], period["to"])
+    return table.collection == entry.collection, table.judge == entry.name, during
+
+
+async def restore(connection: AsyncConnection, entry: Entry) -> int:
+    """The judgements of an entry as they were, of each pair the last; how many stay in the trash.
+
+    A pair that this judge has graded again since keeps that grade.
+    """
+    current, old = StoredJudgement, WithdrawnJudgement
+    graded = select(current.judge).where(*(getattr(current, name) == getattr(old, name) for name in KEY)).exists()
+    removed = delete(old).where(*_of_entry(entry), ~graded).returning(*old.__table__.columns)
+    ordered = sorted(await connection.execute(removed), key=lambda row: row.key)
+    rows = {(row.query_id, row.item_id): row for row in ordered}
+    left = int(await connection.scalar(select(func.count()).select_from(old).where(*_of_entry(entry))) or 0)
+    if not rows:
+        raise not_in_trash(entry) if not left else StoreError(f"{entry.name} has graded all of these again since.")
+    restored = insert(current).values([{name: getattr(row, name) for name in COLUMNS} for row in rows.values()])
+    stored = await connection.execute(restored.on_conflict_do_nothing().returning(current.item_id))
+    if len(stored.all()) != len(rows):
+        raise StoreError(f"{entry.name} graded one of these at this moment. Bring them back again.")
+    return left
+
+
+async def destroy(connection: AsyncConnection, entry: Entry) -> bool:
+    """Judgements of an entry for good; whether there were any."""
+    return bool((await connection.execute(delete(WithdrawnJudgement).where(*_of_entry(entry)))).rowcount)
+
+
+async def copy_to(connection: AsyncConnection, collection: str, other: str, until: datetime) -> None:
+    """The judgements of a collection that were given until then, once more as judgements of another."""
+    values = [literal(other) if name == "collection" else StoredJudgement.__table__.c[name] for name in COLUMNS]
+    rows = select(*values).where(StoredJudgement.collection == collection, StoredJudgement.judged_at <= until)
+    added = insert(StoredJudgement).from_select(COLUMNS, rows, include_defaults=False)
+    await connection.execute(added.on_conflict_do_nothing())
 
 
 async def load(store: Store, collection: str) -> list[Judgement]:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "e0011"
-down_revision = "e0009"
+down_revision = "e0010"
 
 ID = sa.Text(collation="C")
 

@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.home import home
 from core.store.progress import Step
 from core.types import Item, Place, Row
-from evals import library, query_sets
+from evals import library, query_sets, trash
 from evals.sources import FolderSource, Source
 from evals.store import chain
 from tests.app.corpus import KETTLES, MARKUP, MODEL, SCRIPT
@@ -642,18 +642,63 @@ def test_an_export_can_be_downloaded_and_is_gone_when_it_is_closed(page, store, 
 def test_a_collection_is_dropped_by_typing_its_name_and_its_labels_go_with_it(page, store, spare):
     visit(page, collection=spare, view="out")
     press(page, "Drop the collection")
-    assert "This cannot be undone." in written(page)
+    assert "30 days" in written(page)
     assert "Export it first" in [each.label for each in page.button]
-    assert button(page, "Drop it for good").disabled
+    assert button(page, "Drop it").disabled
     page.text_input(key="out.typed").input("kettles").run()
-    assert button(page, "Drop it for good").disabled
+    assert button(page, "Drop it").disabled
     page.text_input(key="out.typed").input(spare).run()
-    press(page, "Drop it for good")
+    press(page, "Drop it")
     assert bridge.run(collections.find(store, spare)) is None
     assert not bridge.run(query_sets.load(store, spare)).queries
     assert spare not in rows(page, LIST)
-    assert "is gone." in written(page)
+    assert "is gone. It is in the trash" in written(page)
     assert "collection" not in page.query_params
+
+
+def test_what_was_dropped_comes_back_with_undo(page, store, spare):
+    before = bridge.run(query_sets.load(store, spare))
+    visit(page, collection=spare, view="out")
+    press(page, "Drop the collection")
+    page.text_input(key="out.typed").input(spare).run()
+    press(page, "Drop it")
+    press(page, "Undo")
+    assert spare in rows(page, LIST)
+    assert bridge.run(query_sets.load(store, spare)) == before
+    assert "is gone." not in written(page)
+
+
+def test_the_trash_is_listed_and_gives_back_under_another_name(page, store, spare):
+    entry = bridge.run(library.drop(store, spare, by="<b>grace</b>"))
+    visit(page)
+    assert rows(page, "trash.entries")[entry.id][:2] == ["collection", spare]
+    assert rows(page, "trash.entries")[entry.id][5] == "<b>grace</b>"
+    page.selectbox(key="trash.chosen").select(entry.id).run()
+    page.text_input(key="trash.as").input(f"{spare} again").run()
+    press(page, "Bring back")
+    assert f"is back as {spare} again." in written(page)
+    assert f"{spare} again" in rows(page, LIST)
+    bridge.run(library.drop(store, f"{spare} again"))
+
+
+def test_a_name_that_is_taken_is_said_on_the_page(page, store, spare):
+    entry = bridge.run(library.drop(store, spare))
+    visit(page)
+    page.selectbox(key="trash.chosen").select(entry.id).run()
+    page.text_input(key="trash.as").input("kettles").run()
+    press(page, "Bring back")
+    assert "There is a collection &#x27;kettles&#x27; again." in written(page)
+    assert entry.id in rows(page, "trash.entries")
+
+
+def test_the_trash_is_emptied_once_asked_twice(page, store, spare):
+    bridge.run(library.drop(store, spare))
+    visit(page)
+    press(page, "Empty the trash")
+    assert "nothing brings them back" in written(page)
+    press(page, "Destroy them for good")
+    assert "destroyed" in written(page)
+    assert bridge.run(trash.listed(store)) == []
 
 
 # -- other stores than the session's -----------------------------------------------------------------------------------

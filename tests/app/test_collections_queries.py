@@ -83,12 +83,14 @@ def test_a_set_that_is_not_there_is_said_with_those_that_are(page, two_sets):
 def test_a_set_is_dropped_once_asked_twice_and_the_others_stay(page, store, two_sets):
     visit(page, collection=two_sets, view="queries", set="pi <b>lot</b>")
     press(page, "Drop this set")
-    assert "1 query and 1 label go" in written(page)
-    press(page, "Drop it for good")
+    assert "1 query and 1 label go into the trash" in written(page)
+    press(page, "Drop it")
     assert [each.name for each in bridge.run(query_sets.listed(store, two_sets))] == ["default"]
     assert "is gone." in written(page)
     assert "set" not in page.query_params
     assert len(rows(page, "browse.queries")) == 3
+    press(page, "Undo")
+    assert [each.name for each in bridge.run(query_sets.listed(store, two_sets))] == ["default", "pi <b>lot</b>"]
 
 
 def test_without_queries_the_page_says_what_it_would_take_and_leads_there(page, store, spare):

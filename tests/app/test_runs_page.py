@@ -269,6 +269,8 @@ def test_old_runs_are_cleared_away_but_for_the_newest(page, store, runs):
     press(page, "runs.clear.do")
     assert "2 runs deleted." in written(page)
     assert bridge.run(run_store.listed(store)) == []
+    press(page, "deleted.runs.undo")
+    assert {each.name for each in bridge.run(run_store.listed(store))} == set(runs)
 
 
 def test_labels_that_changed_since_are_told_and_the_run_stays(page, store, runs):

@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.progress import nobody
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
 from core.variant import Variant
-from evals import corrections, evaluation, kept_variants, library
+from evals import corrections, evaluation, kept_variants, library, trash
 from evals.evaluation import Wanted, made
 from evals.label_revisions import Cause
 from evals.references import variant_of
@@ -109,6 +109,15 @@ def test_what_changes_something_is_offered_to_editors_alone(page):
     button, address = OFFERED[page]
     assert button in labels(seen(page, EDITOR, **address))
     assert button not in labels(seen(page, VIEWER, **address))
+
+
+def test_the_trash_is_shown_to_editors_alone(name):
+    bridge.run(library.add(STORES[EDITOR], name, KETTLES, library.Plan(models=(), check=False)))
+    entry = bridge.run(library.drop(STORES[EDITOR], name))
+    assert "Empty the trash" in labels(seen("collections", EDITOR))
+    assert "Empty the trash" not in labels(seen("collections", VIEWER))
+    assert "Empty the trash" not in labels(seen("collections", JUDGE))
+    bridge.run(trash.destroy(STORES[EDITOR], entry))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -98,7 +98,7 @@ def test_a_table_is_attached_given_queries_and_dropped_and_stays_as_it_is(visit,
     expect(dialog).to_contain_text("the table itself stays as it is")
     dialog.get_by_role("textbox").fill(NAME)
     dialog.get_by_role("textbox").press("Enter")
-    dialog.get_by_role("button", name="Drop it for good").click()
+    dialog.get_by_role("button", name="Drop it").click()
     expect(page.get_by_text("is gone.")).to_be_visible()
     page.goto(page.url.split("?")[0] + f"?add=attach&table={table}")
     expect(first).to_contain_text("Look under Billing")

@@ -367,7 +367,7 @@ def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
 
 def test_every_table_is_saved_or_known_to_be_derived():
     known = {part.table.name for part in (parts.REGISTER, *parts.OF_COLLECTIONS)}
-    known |= {parts.OUTPUTS.name, *(table.name for table in (*parts.DERIVED, *parts.HISTORY))}
+    known |= {parts.OUTPUTS.name, *(table.name for table in (*parts.DERIVED, *parts.LEFT_OUT))}
     own = {"items", "chunk_sets", "embedding_sets"}
     for table in Base.metadata.tables.values():
         assert table.name in (own | known if table.schema == HERE else known), f"{table.name}: saved or derived?"

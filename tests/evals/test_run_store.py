@@ -276,10 +276,10 @@ def test_pruning_keeps_the_newest_of_each_name_and_what_is_pinned(store, name):
     ask(aged())
     ask(run_store.pin(store, old.id, name))
     long_ago = datetime.now(UTC) - timedelta(days=9)
-    assert ask(run_store.prune(store, collection=name, before=long_ago)) == 0
-    assert ask(run_store.prune(store, collection=name)) == 1
+    assert ask(run_store.prune(store, collection=name, before=long_ago)) == []
+    assert [each.count for each in ask(run_store.prune(store, collection=name))] == [1]
     assert {each.id for each in ask(run_store.listed(store, collection=name))} == {old.id, newest.id, alone.id}
-    assert ask(run_store.prune(store, collection=name, keep=0)) == 2
+    assert [each.count for each in ask(run_store.prune(store, collection=name, keep=0))] == [2]
     assert [each.id for each in ask(run_store.listed(store, collection=name))] == [old.id]
 
 

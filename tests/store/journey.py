@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.levels import level
 from core.types import Item
 from core.variant import Variant
-from evals import overview
+from evals import library, overview, trash
 from evals.backup import restore, save
 from evals.running.contents import content_of
 from tests.fakes import HashingEmbedder
@@ -66,7 +66,10 @@ def walk(store: Store, folder: Path) -> dict[str, Any]:
     bridge.run(_kept(store, name, other, folder / f"{name}.zip"))
     told["restored"] = contents(store, other) == told["contents"]
     told["restored wrong"] = wrong(store, other)
-    bridge.run(collections.drop(store, name))
+    bridge.run(_dropped_and_brought_back(store, name))
+    told["brought back"] = contents(store, name) == told["contents"]
+    told["brought back wrong"] = wrong(store, name)
+    bridge.run(_dropped_for_good(store, name))
     bridge.run(collections.drop(store, other))
     told["dropped"] = bridge.run(collections.find(store, name))
     return told
@@ -145,3 +148,13 @@ def _numbered(statement: str, values: list[Any]) -> tuple[str, dict[str, Any]]:
 async def _kept(store: Store, name: str, other: str, path: Path) -> None:
     await save(store, path, collection=name)
     await restore(store, path, collection=name, name=other)
+
+
+async def _dropped_and_brought_back(store: Store, name: str) -> None:
+    entry = await library.drop(store, name)
+    assert await collections.find(store, name) is None
+    await trash.restore(store, entry.id)
+
+
+async def _dropped_for_good(store: Store, name: str) -> None:
+    await trash.destroy(store, await library.drop(store, name))

@@ -107,6 +107,8 @@ def test_what_comes_of_it_is_the_same(walked):
     assert walked.found == walked.plain
     assert walked.plain["wrong"] == walked.plain["restored wrong"] == {}
     assert walked.plain["restored"]
+    assert walked.plain["brought back"]
+    assert walked.plain["brought back wrong"] == {}
 
 
 def test_every_statement_follows_the_rules(walked):

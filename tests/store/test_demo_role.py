@@ -21,6 +21,7 @@ from core.store.attached import AttachedTable, attach
 from core.store.collections import View
 from core.store.engine import Store
 from core.variant import Variant
+from evals import library
 from evals.judging import votes
 from evals.judging.votes import BOTH, Contest, Vote
 from evals.store import chain as evals_chain
@@ -230,6 +231,23 @@ def test_of_an_attached_table_it_reads_that_table_alone(store):
                     assert tuple(row) == (table == tables[0], False)
 
     bridge.run(work())
+
+
+def test_a_demo_of_an_attached_table_can_read_it_no_more_once_its_collection_is_dropped(store):
+    table = f"theirs_{uuid.uuid4().hex[:8]}"
+
+    async def work() -> tuple[object, object]:
+        async with store.begin() as connection:
+            await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
+        mapping = AttachedTable(table=table, id="id", text="body")
+        view, _other = await attach(store, some_name(), mapping), await attach(store, some_name(), mapping)
+        async with await role.opened(store, view) as opened:
+            may = f"SELECT has_table_privilege('public.{table}', 'SELECT')"
+            before = await _scalar(opened, may)
+            await library.drop(store, view.name)
+            return before, await _scalar(opened, may)
+
+    assert bridge.run(work()) == (True, False)
 
 
 # -- a role that somebody else made ----------------------------------------------------------------------------------

@@ -179,6 +179,35 @@ def test_collections_of_before_the_mark_are_loaded_where_they_hold_something_or_
     assert on(store, work) == ["filled", "theirs"]
 
 
+def test_rights_that_our_roles_have_on_attached_tables_are_noted_when_the_notes_begin(store, schema):
+    """Of other tables, of other people's roles and of what all may do there is nothing to take back."""
+    ours, theirs = f"rankbook_viewer_{uuid.uuid4().hex[:8]}", f"viewer_{uuid.uuid4().hex[:8]}"
+
+    def work(connection):
+        catalog.upgrade(connection, schema, target="c0002")
+        for role in (ours, theirs):
+            connection.execute(text(f"CREATE ROLE {role}"))
+        for table in ("mapped", "other"):
+            connection.execute(text(f'CREATE TABLE "{schema}".{table} (id int)'))
+            connection.execute(text(f'GRANT SELECT ON "{schema}".{table} TO {ours}, {theirs}, PUBLIC'))
+        connection.execute(text(f'GRANT USAGE ON SCHEMA "{schema}" TO {ours}'))
+        row = (
+            f'INSERT INTO "{schema}".collections (name, namespace, language, card, origin, fields, attached, version)'
+            " VALUES ('theirs', 'c_theirs', '', '', '{}', '[]', jsonb_build_object('table',"
+            " jsonb_build_object('namespace', CAST(:schema AS text), 'table', 'mapped')), 0)"
+        )
+        connection.execute(text(row), {"schema": schema})
+        catalog.upgrade(connection, schema)
+        noted = connection.execute(text(f'SELECT role, namespace, relation, collection FROM "{schema}".table_grants'))
+        found = {tuple(row) for row in noted}
+        for role in (ours, theirs):
+            connection.execute(text(f"DROP OWNED BY {role}"))
+            connection.execute(text(f"DROP ROLE {role}"))
+        return found
+
+    assert on(store, work) == {(ours, schema, "", ""), (ours, schema, "mapped", "")}
+
+
 def test_upgrading_again_does_nothing(store, schema):
     def work(connection):
         for chain in (catalog, evals_chain, collection):

@@ -10,5 +10,6 @@ from core.store.granting import Right
 
 JUDGES: Final = (
     Right("judgements", "INSERT, UPDATE, DELETE"),  # a grade that is taken back is deleted
+    Right("withdrawn_judgements", "INSERT"),  # and goes into the trash, which is editors' to look after
     Right("votes", "INSERT, UPDATE (choice, voted_at)"),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import attach, labels, recall, spreading, telling
+from workbench.commands import attach, labels, recall, spreading, telling, trash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -287,20 +287,22 @@ def drop(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a collection with its labels. Asks first. Its embeddings stay cached: adding it again is quick.
+    """Remove a collection with its labels: into the trash. Asks first. Its judgements and kept runs stay.
+
+    `rankbook trash restore` brings it back as it was.
 
     Example: rankbook data drop handbook --yes
     """
     from core import bridge
     from evals import library
-    from workbench.session import store
+    from workbench.session import person, store
 
     view = _view(name)
     if not yes:
         what = "the mapping; the table itself stays" if view.row.attached else "its documents, vectors and labels"
         typer.confirm(f"Drop {telling.printable(name)!r}, {what}?", abort=True, err=True)
-    bridge.run(library.drop(store(), name))
-    telling.done({"name": name, "dropped": True}, f"{name} is gone.", json=as_json)
+    entry = bridge.run(library.drop(store(), name, by=person()))
+    trash.say_deleted({"name": name, "dropped": True}, f"{name} is gone.", [entry], json=as_json)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands import meant, telling
+from workbench.commands import meant, telling, trash
 
 Reference = Annotated[str, typer.Argument(metavar="RUN", help="Its name, a pin, or the beginning of its id.")]
 Collection = Annotated[
@@ -146,7 +146,7 @@ def prune(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Delete old runs, except the newest of each name. Asks first. Pinned runs stay.
+    """Delete old runs, except the newest of each name: into the trash. Asks first. Pinned runs stay.
 
     \b
     rankbook runs prune --keep 3
@@ -156,14 +156,15 @@ def prune(
 
     from core import bridge
     from evals.running import run_store
-    from workbench.session import store
+    from workbench.session import person, store
 
     opened = store(telling.say)
     if not yes:
         typer.confirm(f"Delete all but the newest {keep} of each name?", abort=True, err=True)
     before = datetime.now(UTC) - timedelta(days=older_than) if older_than is not None else None
-    gone = bridge.run(run_store.prune(opened, keep=keep, before=before, collection=collection))
-    telling.done({"deleted": gone}, f"{gone} runs deleted.", json=as_json)
+    entries = bridge.run(run_store.prune(opened, keep=keep, before=before, collection=collection, by=person()))
+    count = sum(each.count for each in entries)
+    trash.say_deleted({"deleted": count}, f"{count} runs deleted.", entries, json=as_json)
 
 
 def delete(
@@ -173,17 +174,18 @@ def delete(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Delete one run. Asks first. A pinned run is refused: unpin it first.
+    """Delete one run: into the trash. Asks first. A pinned run is refused: unpin it first.
 
     Example: rankbook runs delete 3f9a1c2b --yes
     """
     from core import bridge
     from evals.running import run_store
-    from workbench.session import store
+    from workbench.session import person, store
 
     opened = store(telling.say)
     found = bridge.run(run_store.find(opened, run, collection=collection))
     if not yes:
         typer.confirm(f"Delete {telling.printable(found.name)!r} ({found.id[:SHOWN]})?", abort=True, err=True)
-    bridge.run(run_store.remove(opened, found.id))
-    telling.done({"run": found.id, "deleted": True}, f"{found.name} ({found.id[:SHOWN]}) is gone.", json=as_json)
+    entry = bridge.run(run_store.remove(opened, found.id, by=person()))
+    sentence = f"{found.name} ({found.id[:SHOWN]}) is gone."
+    trash.say_deleted({"run": found.id, "deleted": True}, sentence, [entry], json=as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands import telling
+from workbench.commands import telling, trash
 
 app = typer.Typer(no_args_is_help=True, help="Query sets: list, add your own, generate some, see their changes, drop.")
 
@@ -73,21 +73,23 @@ def drop(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Remove a query set with its labels. Asks first. Documents, judgements and kept runs stay.
+    """Remove a query set with its labels: into the trash. Asks first. Documents, judgements and kept runs stay.
+
+    `rankbook trash restore` brings it back as it was.
 
     Example: rankbook queries drop handbook known-items --yes
     """
     from core import bridge
     from core.store import collections
     from evals import query_sets
-    from workbench.session import store
+    from workbench.session import person, store
 
     opened = store()
     view = bridge.run(collections.get(opened, collection))
     if not yes:
         typer.confirm(f"Drop the query set {telling.printable(queries)!r} with its labels?", abort=True, err=True)
-    bridge.run(query_sets.drop(opened, view.name, queries))
-    telling.done({"query_set": queries, "dropped": True}, f"{telling.printable(queries)} is gone.", json=as_json)
+    entry = bridge.run(query_sets.drop(opened, view.name, queries, by=person()))
+    trash.say_deleted({"query_set": queries, "dropped": True}, f"{queries} is gone.", [entry], json=as_json)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
@@ -79,6 +80,7 @@ class Sitting:
     def _undo(self) -> None:
         """The last grade of this sitting, or of the one before."""
         from core import bridge
+        from core.store.trash_entries import day, retention
         from evals.judging import judgements as judging
 
         place, before = self.given.pop() if self.given else (self.at, [])
@@ -87,4 +89,5 @@ class Sitting:
         if undone is None:
             telling.say("There is nothing to take back.")
         else:
-            telling.say(f"Taken back: {undone.grade} for {undone.item_id!r} under {undone.query_id!r}.")
+            sentence = f"Taken back: {undone.grade} for {undone.item_id!r} under {undone.query_id!r}."
+            telling.say(f"{sentence} It is in the trash until {day(datetime.now(UTC) + retention())}: rankbook trash")

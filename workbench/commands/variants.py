@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import telling
+from workbench.commands import telling, trash
 
 if TYPE_CHECKING:
     from core.variant import Variant
@@ -171,17 +171,21 @@ def drop(
     *,
     as_json: telling.AsJson = False,
 ) -> None:
-    """Delete a variant that you keep. Asks first. Its runs stay.
+    """Delete a variant that you keep: into the trash. Asks first. Its runs stay.
+
+    `rankbook trash restore` brings it back.
 
     Example: rankbook variant drop my-rag --yes
     """
     from evals import kept_variants
+    from workbench.session import person
 
     found = kept_variants.get(name)
     if not yes:
         typer.confirm(f"Delete {telling.printable(name)!r} ({found.path})?", abort=True, err=True)
-    kept_variants.drop(name)
-    telling.done({"name": name, "file": str(found.path), "deleted": True}, f"{name} is gone.", json=as_json)
+    dropped = kept_variants.drop(name, by=person())
+    value = {"name": name, "file": str(found.path), "deleted": True}
+    trash.say_deleted(value, f"{name} is gone.", [dropped.trash_entry] if dropped.trash_entry else [], json=as_json)
 
 
 @app.command()

@@ -18,8 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from core.errors import ConnectionFailed, MissingCapability, StoreError
 from core.store import collections
+from core.store.attached import Attachment
 from core.store.collections import View
 from core.store.engine import Store
+from core.store.granting import record_missing
 from core.store.logins import OURS_ALONE, Driver, driver_of, lease, login, make
 from core.store.schema import CATALOG
 from workbench.demo.privileges import EXCESS, LACKING, READ, SETTINGS, grants
@@ -88,6 +90,8 @@ async def _set_up(driver: Driver, role: str, view: View, *, ours: bool) -> None:
     await make(driver, role, f"rankbook demo {view.name}", CONNECTIONS)
     for setting, value in SETTINGS.items():
         await driver.execute(sql.SQL("ALTER ROLE {} SET {} = {}").format(name, sql.Identifier(setting), value))
+    if view.row.attached is not None:
+        await record_missing(driver, Attachment.of(view).table, role, view.name)
     for statement in (*(OURS_ALONE if ours else ()), *grants(role, view)):
         await driver.execute(statement)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 
 import streamlit as st
@@ -11,7 +10,7 @@ from core import bridge
 from core.store import collections
 from core.store.engine import Store
 from workbench.behind.collections.shown import Shelved
-from workbench.ui import errors, may, theme
+from workbench.ui import deleted, errors, may, theme
 from workbench.ui.collections import about as collections_about
 from workbench.ui.collections import add as collections_add
 from workbench.ui.collections import ask as collections_ask
@@ -20,6 +19,7 @@ from workbench.ui.collections import cached as collections_cached
 from workbench.ui.collections import extend as collections_extend
 from workbench.ui.collections import listing as collections_list
 from workbench.ui.collections import refused
+from workbench.ui.collections import trash as collections_trash
 from workbench.ui.collections import work as collections_work
 from workbench.ui.collections.state import current, tabs
 
@@ -46,7 +46,8 @@ def render(store: Store) -> None:
     with above:
         if shelf or asked.way:
             collections_list.head(adding=bool(asked.way), offered=edits)
-        _dropped()
+        if edits:
+            deleted.draw(store, "collections")
         refused.draw()
         if asked.way and edits:
             collections_add.draw(store, shelf)
@@ -59,13 +60,10 @@ def render(store: Store) -> None:
     with below, errors.shown():
         if shelf and asked.collection:
             _one(store, shelf, asked.collection)
-        elif shelf and not asked.way and edits:
-            collections_cached.draw(store)
-
-
-def _dropped() -> None:
-    if name := st.session_state.pop("collections.dropped", None):
-        st.html(f'<p class="rb-summary" role="status"><b>{html.escape(name)}</b> is gone.</p>')
+        elif not asked.way and edits:
+            if shelf:
+                collections_cached.draw(store)
+            collections_trash.draw(store)
 
 
 def _one(store: Store, shelf: Sequence[Shelved], name: str) -> None:

@@ -10,7 +10,7 @@ from core.store.engine import Store
 from evals.running import run_store
 from evals.running.run_store import Summary
 from workbench.behind.runs.asked import Asked
-from workbench.ui import address, errors, may, reveal
+from workbench.ui import address, deleted, errors, may, reveal
 from workbench.ui.runs import history as runs_history
 from workbench.ui.runs import new as runs_new
 from workbench.ui.runs import opened as runs_open
@@ -26,6 +26,7 @@ def render(store: Store) -> None:
     names = [row.name for row in bridge.run(collections.listed(store))]
     with errors.shown():
         if may.edit(store):
+            deleted.draw(store, "runs")
             runs_new.draw(store, asked, names)
     runs = bridge.run(run_store.listed(store, most=MOST))
     opened: Summary | None = None

@@ -13,6 +13,7 @@ from core.errors import MissingCapability, SpecError, StoreError, UnknownName
 from core.store.attached import reading
 from core.store.attached.mapping import AttachedTable, Facts
 from core.store.engine import Store
+from core.store.names import TRASH_PREFIX
 
 KINDS = {"r": "table", "p": "partitioned table", "v": "view", "m": "materialized view", "f": "foreign table"}
 
@@ -143,7 +144,7 @@ def unreadable(table: AttachedTable, error: DBAPIError) -> StoreError:
 
 
 async def _unknown(connection: AsyncConnection, table: AttachedTable) -> StoreError | UnknownName:
-    schemas = list(await connection.scalars(text(SCHEMAS)))
+    schemas = [each for each in await connection.scalars(text(SCHEMAS)) if not each.startswith(TRASH_PREFIX)]
     if table.namespace not in schemas:
         return UnknownName("schema", table.namespace, schemas)
     relations = await connection.scalars(text(RELATIONS), {"namespace": table.namespace})

@@ -2,11 +2,13 @@
 
 from evals.running.run_store.found import SHOWN, Summary, find, listed, load
 from evals.running.run_store.kept import get, keep_scores, run_id, save, used
-from evals.running.run_store.pins import pin, pinned, prune, remove, unpin
+from evals.running.run_store.pins import copy_to, destroy, pin, pinned, prune, remove, restore, unpin
 
 __all__ = [
     "SHOWN",
     "Summary",
+    "copy_to",
+    "destroy",
     "find",
     "get",
     "keep_scores",
@@ -16,6 +18,7 @@ __all__ = [
     "pinned",
     "prune",
     "remove",
+    "restore",
     "run_id",
     "save",
     "unpin",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -13,6 +13,7 @@ from sqlalchemy.orm import load_only
 
 from core.errors import InputError, StoreError, UnknownName
 from core.store.engine import Store
+from core.store.names import TRASH_MARK
 from core.variant import Variant
 from evals.query_sets import DEFAULT
 from evals.running.run_store.kept import get, subject_of_row, variant_of_row
@@ -20,6 +21,7 @@ from evals.runs import Latency, Run, Subject
 from evals.store import Pin, StoredRun
 
 SHOWN = 12  # characters of an id that tell runs apart
+NOT_IN_TRASH: Final = ~StoredRun.collection.startswith(TRASH_MARK, autoescape=True)  # what lies in the trash is not
 SUMMARY = [each.name for each in StoredRun.__table__.columns if each.name != "rankings"]
 
 
@@ -45,7 +47,7 @@ async def load(store: Store, reference: str, *, collection: str | None = None, s
     """The one run that an id's beginning, a name or a pin stands for."""
     found = await get(store, (await find(store, reference, collection=collection, split=split)).id)
     if found is None:
-        raise StoreError(f"The run {reference!r} was deleted at this moment.")
+        raise StoreError(f"The run {reference!r} was deleted at this moment: `rankbook trash` lists it.")
     return found
 
 
@@ -109,7 +111,7 @@ def _of_set(run: Summary) -> str:
 
 def _summaries() -> Select[StoredRun]:
     columns = load_only(*(getattr(StoredRun, name) for name in SUMMARY), raiseload=True)
-    return select(StoredRun).options(columns).order_by(StoredRun.used_at.desc(), StoredRun.id)
+    return select(StoredRun).options(columns).where(NOT_IN_TRASH).order_by(StoredRun.used_at.desc(), StoredRun.id)
 
 
 async def _looked_up(store: Store, query: Select[StoredRun]) -> list[Summary]:

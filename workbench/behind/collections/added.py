@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -167,17 +166,10 @@ async def add(store: Store, wanted: Wanted, listener: Listener, author: str = ""
         added = await library.add(store, wanted.name, source, wanted.checked(), listener=listener, author=author)
     except asyncio.CancelledError:
         if not there:
-            await asyncio.shield(_drop_if_empty(store, wanted.name))
+            await asyncio.shield(library.drop_if_empty(store, wanted.name))
         raise
     await asyncio.to_thread(uploads.discard, Path(wanted.origin.origin))
     return added
-
-
-async def _drop_if_empty(store: Store, name: str) -> None:
-    with suppress(RankbookError):  # somebody else is at it by now
-        view = await collections.find(store, name)
-        if view is not None and view.row.version == 0:
-            await library.drop(store, name)
 
 
 async def resume(store: Store, name: str, listener: Listener) -> Added | Report:

@@ -14,6 +14,7 @@ from core.store.attached import AttachedTable, Facts, inspection
 from core.store.attached.inspection import FITTING, Relation
 from core.store.attached.reading import Theirs
 from core.store.engine import Store
+from core.store.names import TRASH_PREFIX
 from core.store.schema import CATALOG
 from core.types import Item
 
@@ -28,7 +29,7 @@ _TABLES: Final = text("""
     WHERE relation.relkind IN ('r', 'p', 'v', 'm', 'f')
       AND NOT relation.relispartition
       AND namespace.nspname !~ '^pg_' AND namespace.nspname <> 'information_schema'
-      AND NOT namespace.nspname = ANY(:ours)
+      AND NOT namespace.nspname = ANY(:ours) AND NOT starts_with(namespace.nspname, :trashed)
       AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = relation.oid AND deptype = 'e')
     ORDER BY namespace.nspname <> 'public', namespace.nspname, relation.relname
     LIMIT :most
@@ -62,7 +63,7 @@ async def tables(store: Store) -> list[str]:
     """Their names as `relation_name` reads them, those of the schema public first."""
     ours = [CATALOG, *(row.namespace for row in await collections.listed(store))]
     async with store.begin(read_only=True) as connection:
-        rows = await connection.execute(_TABLES, {"ours": ours, "most": MOST})
+        rows = await connection.execute(_TABLES, {"ours": ours, "trashed": TRASH_PREFIX, "most": MOST})
         return [attached.written_name(row.namespace, row.name) for row in rows]
 
 

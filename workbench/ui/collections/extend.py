@@ -13,12 +13,13 @@ from core.store.attached import Attachment
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.names import ITEMS
+from core.store.trash_entries import retention
 from evals import library
 from evals.query_sets import DEFAULT
 from workbench.behind.collections import announced
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.shown import Shelved, known_models
-from workbench.ui import errors
+from workbench.behind.collections.shown import Shelved, known_models, many
+from workbench.ui import deleted, errors
 from workbench.ui.collections import aside as collections_aside
 from workbench.ui.collections import chunker as collections_chunker
 from workbench.ui.collections import notes
@@ -147,7 +148,7 @@ def out(store: Store, view: View, row: Shelved) -> None:
         begin = asked_for(lambda: collections_work.export(store, view, chosen))
         st.button("Export as BEIR", key="out.export", icon=":material/archive:", on_click=begin)
     with right:
-        st.html("<h3>Drop it</h3><p>Away with it, and with its labels. There is no undo.</p>")
+        st.html("<h3>Drop it</h3><p>With its labels, into the trash: it can be brought back from there.</p>")
         st.button("Drop the collection", key="out.drop", icon=":material/delete:", on_click=_ask, args=(view.name,))
     if _dropping.about == view.name:
         _confirm(store, view, row)
@@ -163,24 +164,23 @@ def _confirm(store: Store, view: View, row: Shelved) -> None:
     with errors.shown():
         attached = view.row.attached is not None
         what = (
-            "the mapping and what was built aside go; the table itself stays as it is"
+            "the mapping goes into the trash, and what was built aside is removed; the table itself stays as it is"
             if attached
             else f"its {row.summary.items:,} documents with chunks and vectors, {row.summary.queries:,} queries and "
-            f"{row.labels:,} labels go"
+            f"{row.labels:,} labels go into the trash"
         )
         st.html(
-            f"<p><strong>{html.escape(view.name)}</strong>: {what}. <strong>This cannot be undone.</strong> Export it "
-            "first if somebody may want it back; its embeddings stay cached, so that adding it again is quick.</p>"
+            f"<p><strong>{html.escape(view.name)}</strong>: {what}. It can be brought back from there for "
+            f"<strong>{many(retention().days, 'day')}</strong>, and takes its room on disk until then. Its "
+            "judgements and kept runs stay.</p>"
         )
         if st.button("Export it first", key="out.export.first", icon=":material/archive:"):
             collections_work.export(store, view)
             _dropping.answered()
         typed = st.text_input("Type its name to confirm", key="out.typed", autocomplete="off")
-        gone = st.button(
-            "Drop it for good", key="out.gone", type="primary", disabled=typed.strip() != view.name.strip()
-        )
+        gone = st.button("Drop it", key="out.gone", type="primary", disabled=typed.strip() != view.name.strip())
         if gone and typed.strip() == view.name.strip():
-            bridge.run(library.drop(store, view.name))
-            st.session_state["collections.dropped"] = view.name
+            entry = bridge.run(library.drop(store, view.name, by=deleted.person()))
+            deleted.note(store, "collections", f"{view.name} is gone.", [entry])
             go(collection="")
             _dropping.answered()

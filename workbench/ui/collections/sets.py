@@ -11,10 +11,11 @@ import streamlit as st
 from core import bridge
 from core.store.collections import View
 from core.store.engine import Store
+from core.store.trash_entries import retention
 from evals import query_sets
 from evals.query_sets import DEFAULT, Summary
 from workbench.behind.collections.shown import many
-from workbench.ui import errors, textgrid
+from workbench.ui import deleted, errors, textgrid
 from workbench.ui.collections.asking import Question
 from workbench.ui.collections.state import chooser, current, go
 from workbench.ui.textgrid import Column, Line
@@ -118,11 +119,12 @@ def _confirm(store: Store, view: View, found: Summary) -> None:
     with errors.shown():
         st.html(
             f"<p><strong>{html.escape(found.name)}</strong> of {html.escape(view.name)}: its "
-            f"{many(found.queries, 'query', 'queries')} and {many(found.labels, 'label')} go; documents, judgements "
-            "and kept runs stay. <strong>This cannot be undone.</strong></p>"
+            f"{many(found.queries, 'query', 'queries')} and {many(found.labels, 'label')} go into the trash, and can "
+            f"be brought back for <strong>{many(retention().days, 'day')}</strong>; documents, judgements and kept "
+            "runs stay.</p>"
         )
-        if st.button("Drop it for good", key="sets.gone", type="primary"):
-            bridge.run(query_sets.drop(store, view.name, found.name))
-            st.session_state["collections.dropped"] = f"{view.name}: {found.name}"
+        if st.button("Drop it", key="sets.gone", type="primary"):
+            entry = bridge.run(query_sets.drop(store, view.name, found.name, by=deleted.person()))
+            deleted.note(store, "collections", f"{view.name}: {found.name} is gone.", [entry])
             go(set="")
             _dropping.answered()

@@ -24,7 +24,7 @@ from workbench.behind.runs.asked import Asked
 from workbench.behind.sending import Sends
 from workbench.book.cells import evaluate as evaluate_cell
 from workbench.book.output import Output
-from workbench.ui import address, blocks, errors, sending
+from workbench.ui import address, blocks, deleted, errors, sending
 
 NAME = "runs"
 WAYS = {"evaluate": "Evaluate variants", "file": "Add another engine's run", "clear": "Clear old runs"}
@@ -191,9 +191,8 @@ def _clear(store: Store, asked: Asked, collections: list[str]) -> None:
 
     def clear() -> None:
         before = None if days is None else datetime.now(UTC) - timedelta(days=days)
-        gone = bridge.run(run_store.prune(store, keep=keep, before=before, collection=asked.collection or None))
-        st.session_state["runs.cleared"] = f"{gone:,} runs deleted."
+        of = asked.collection or None
+        entries = bridge.run(run_store.prune(store, keep=keep, before=before, collection=of, by=deleted.person()))
+        deleted.note(store, "runs", f"{sum(each.count for each in entries):,} runs deleted.", entries)
 
     st.button("Delete them", key="runs.clear.do", type="primary", icon=":material/delete_sweep:", on_click=clear)
-    if (said := st.session_state.pop("runs.cleared", None)) is not None:
-        st.html(f'<p class="rb-summary" role="status">{html.escape(said)}</p>')

@@ -20,7 +20,7 @@ from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
 from workbench.behind.runs.asked import Asked
 from workbench.book.output import Block
-from workbench.ui import address, blocks, errors, may
+from workbench.ui import address, blocks, deleted, errors, may
 from workbench.ui.outputs import waiting
 from workbench.ui.variants import listing as variant_list
 
@@ -143,12 +143,13 @@ def _delete(store: Store, run: Summary) -> None:
         st.html('<p class="rb-summary">It is pinned, and stays while it is. Unpin it first.</p>')
         return
     st.html(
-        '<p class="rb-summary">Its rankings and scores go for good. What its legs found stays, so that evaluating the '
-        "variant again is quick.</p>"
+        '<p class="rb-summary">Its rankings and scores go into the trash, and can be brought back. What its legs found '
+        "stays, so that evaluating the variant again is quick.</p>"
     )
 
     def delete() -> None:
-        bridge.run(run_store.remove(store, run.id))
+        entry = bridge.run(run_store.remove(store, run.id, by=deleted.person()))
+        deleted.note(store, "runs", f"{run.name} was deleted.", [entry])
         address.go(run="", beside="", view="")
 
     st.button("Delete it", key=f"runs.delete.{run.id}", type="primary", on_click=_done, args=(delete,))

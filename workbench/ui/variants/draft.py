@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import streamlit as st
 
 from core.errors import SpecError
+from core.store.trash_entries import day
 from evals import kept_variants
 from evals.kept_variants import Kept
 from workbench.behind import toml_edit
 from workbench.behind.variants.asked import Entry
+from workbench.ui import deleted
 
 UNDO = "variants.undo"
 
@@ -76,13 +78,20 @@ def save_as(draft: Draft, name: str) -> str:
 
 
 def drop(name: str) -> None:
-    st.session_state[UNDO] = Undo(f"{name} was deleted.", kept_variants.drop(name))
+    dropped = kept_variants.drop(name, by=deleted.person())
+    until = (
+        f" It is in the trash (page Collections) until {day(dropped.trash_entry.until)}." if dropped.trash_entry else ""
+    )
+    expired = deleted.expiry_notice(kept_variants.expire())
+    st.session_state[UNDO] = Undo(f"{name} was deleted.{until} {expired}".rstrip(), dropped)
     discard(name)
 
 
 def undo() -> str:
     """Back to what was before; its name."""
     done: Undo = st.session_state.pop(UNDO)
+    if done.before.trash_entry is not None:
+        return kept_variants.restore(done.before.trash_entry).name
     kept_variants.put_back(done.before)
     return done.before.name
 

@@ -1,0 +1,219 @@
+"""The trash: what was deleted stays here for some days and can be brought back. Owns its entries, and the collections.
+
+A collection's schema is renamed and its row leaves the catalogue: nothing is copied, and nothing that looks for
+collections finds it. Readers lose their way into the schema. Of an attached collection the mapping alone is kept. What
+the harness keeps (query sets, runs, judgements) it puts in and takes out itself, by these entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import delete, func, insert, inspect, literal, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.schema import DropSchema
+
+from core.errors import StoreError
+from core.store import collections, names, writers
+from core.store.attached.inspection import inspect as inspect_table
+from core.store.attached.mapping import AttachedTable, Attachment
+from core.store.collections import View
+from core.store.distribution import ONE_BY_ONE
+from core.store.engine import Store
+from core.store.names import trash_schema
+from core.store.schema import Collection, TrashRow
+from core.store.statements import identifier
+from core.store.trash_entries import Entry, Kind, name_taken, new_id, not_in_trash, retention
+
+RENAME: Final = "ALTER SCHEMA {} RENAME TO {}"
+MAY_ENTER: Final = """
+SELECT DISTINCT rolname
+FROM pg_namespace, aclexplode(nspacl)
+JOIN pg_roles ON pg_roles.oid = grantee
+WHERE nspname = :namespace AND grantee <> nspowner
+ORDER BY rolname
+"""
+SIZE: Final = """
+SELECT CAST(coalesce(sum(pg_total_relation_size(pg_class.oid)), 0) AS bigint)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE relkind IN ('r', 'm') AND nspname = :namespace
+"""
+SIZE_OF_SHARDS: Final = """
+SELECT CAST(coalesce(sum(shard.shard_size), 0) AS bigint)
+FROM citus_shards AS shard
+JOIN pg_class ON pg_class.oid = shard.table_name
+JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = :namespace
+"""
+TIMES: Final = ("created_at", "changed_at", "loaded_at")
+PLAIN: Final = ("language", "card", "origin", "fields", "version")
+
+
+# -- entries -----------------------------------------------------------------------------------------------------------
+
+
+async def add_entry(  # noqa: PLR0913 - a column each
+    connection: AsyncConnection,
+    kind: Kind,
+    name: str,
+    collection: str,
+    *,
+    identity: str = "",
+    count: int = 1,
+    size: int = 0,
+    by: str = "",
+    details: Mapping[str, Any] | None = None,
+) -> Entry:
+    """A new entry, in the transaction that puts the thing itself into the trash."""
+    row = {
+        "id": identity or new_id(),
+        "kind": kind,
+        "name": name,
+        "collection": collection,
+        "count": count,
+        "bytes": size,
+        "details": dict(details or {}),
+        "deleted_by": by,
+        "deleted_at": func.now(),
+        "until": func.now() + literal(retention()),
+    }
+    made = await connection.execute(insert(TrashRow).values(row).returning(*TrashRow.__table__.columns))
+    return _entry(made.one())
+
+
+def _entry(row: Any) -> Entry:
+    return Entry(
+        row.id,
+        row.kind,
+        row.name,
+        row.collection,
+        row.count,
+        row.bytes,
+        row.deleted_by,
+        row.deleted_at,
+        row.until,
+        row.details,
+    )
+
+
+async def listed(store: Store) -> list[Entry]:
+    """Newest first."""
+    async with store.begin(read_only=True) as connection:
+        rows = await connection.execute(
+            select(*TrashRow.__table__.columns).order_by(TrashRow.deleted_at.desc(), TrashRow.id)
+        )
+        return [_entry(row) for row in rows]
+
+
+async def claim(connection: AsyncConnection, entry: Entry) -> None:
+    """Take the entry out, in the transaction that brings back or destroys what it stands for.
+
+    Of two who do so at once the second waits for the first, and is refused where that one took it.
+    """
+    if not await claimed(connection, entry):
+        raise not_in_trash(entry)
+
+
+async def claimed(connection: AsyncConnection, entry: Entry) -> bool:
+    """The same; whether it was there to be taken."""
+    return bool((await connection.execute(delete(TrashRow).where(TrashRow.id == entry.id))).rowcount)
+
+
+async def shrink(connection: AsyncConnection, entry: Entry, count: int, size: int) -> None:
+    """The entry again after `claim`, with what could not be brought back."""
+    left = {"count": count, "bytes": size}
+    same = {
+        name: getattr(entry, name)
+        for name in ("id", "kind", "name", "collection", "deleted_by", "deleted_at", "until", "details")
+    }
+    await connection.execute(insert(TrashRow).values({**same, **left}))
+
+
+# -- collections -------------------------------------------------------------------------------------------------------
+
+
+async def size_of(store: Store, namespace: str) -> int:
+    """Bytes on disk of a schema's tables with their indexes; on a cluster, of their shards too."""
+    queries = [SIZE, SIZE_OF_SHARDS] if store.capabilities.distributed else [SIZE]
+    async with store.begin(read_only=True) as connection:
+        return sum([int(await connection.scalar(text(each), {"namespace": namespace}) or 0) for each in queries])
+
+
+async def put_collection(store: Store, connection: AsyncConnection, view: View, *, size: int, by: str) -> Entry:
+    """Out of the catalogue and into the trash. Its name is free from then on."""
+    await writers.refuse_beside(connection, view.name)
+    identity, row = new_id(), view.row
+    kept: dict[str, Any] = {name: getattr(row, name) for name in PLAIN}
+    kept |= {name: value.isoformat() if (value := getattr(row, name)) else None for name in TIMES}
+    if row.attached is None:
+        await _rename(store, connection, row.namespace, trash_schema(identity))
+        await _shut(connection, trash_schema(identity))
+    else:
+        attachment = Attachment.of(view)
+        kept["table"] = attachment.table.model_dump(mode="json")
+        kept["aside"] = attachment.aside is not None
+        await connection.execute(DropSchema(row.namespace, cascade=True, if_exists=True))
+    if not (await connection.execute(delete(Collection).where(Collection.name == row.name))).rowcount:
+        raise StoreError(f"The collection {row.name!r} was dropped at this moment by somebody else.")
+    return await add_entry(
+        connection,
+        "collection",
+        row.name,
+        row.name,
+        identity=identity,
+        size=0 if row.attached is not None else size,
+        by=by,
+        details={"row": kept},
+    )
+
+
+async def _rename(store: Store, connection: AsyncConnection, old: str, new: str) -> None:
+    """Citus (from 10.0 on) passes this on to its workers, which hold the shards in schemas of the same names."""
+    if store.capabilities.distributed:
+        await connection.execute(text(ONE_BY_ONE))
+    renamed = RENAME.format(identifier(old), identifier(new))
+    await connection.execute(text(renamed.replace(":", r"\:")))
+
+
+async def _shut(connection: AsyncConnection, namespace: str) -> None:
+    """Nobody but its owner gets into the schema, whatever is granted on the tables inside."""
+    for role in list(await connection.scalars(text(MAY_ENTER), {"namespace": namespace})):
+        revoked = f"REVOKE ALL ON SCHEMA {identifier(namespace)} FROM {identifier(role)}"
+        await connection.execute(text(revoked.replace(":", r"\:")))
+
+
+async def looked_at(store: Store, entry: Entry) -> Attachment | None:
+    """The table of an attached collection, held against the server as attaching it does; None of a collection of ours.
+
+    `store` is one that may read the table: what lies in the trash gives nobody the right to.
+    """
+    if (table := entry.details["row"].get("table")) is None:
+        return None
+    mapping = AttachedTable.model_validate(table)
+    return Attachment(table=mapping, facts=await inspect_table(store, mapping))
+
+
+async def restore_collection(
+    store: Store, connection: AsyncConnection, entry: Entry, name: str, attachment: Attachment | None
+) -> None:
+    """Back into the catalogue under that name, in the transaction that claims the entry."""
+    namespace, name = names.schema_of(name), names.composed(name)
+    kept = entry.details["row"]
+    session = AsyncSession(connection, expire_on_commit=False)
+    if await session.get(Collection, name):
+        raise name_taken(entry, f"There is a collection {name!r} again.")
+    if namespace in await connection.run_sync(lambda sync: inspect(sync).get_schema_names()):
+        raise name_taken(entry, f"There is a schema {namespace!r}, which {name!r} would need.")
+    if attachment is None:
+        await _rename(store, connection, trash_schema(entry.id), namespace)
+    times = {each: datetime.fromisoformat(kept[each]) if kept[each] else None for each in TIMES}
+    attached = attachment.model_dump(mode="json") if attachment else None
+    row = Collection(name=name, namespace=namespace, attached=attached, **{each: kept[each] for each in PLAIN}, **times)
+    await collections.register(session, row)
+
+
+async def destroy_collection(connection: AsyncConnection, entry: Entry) -> None:
+    """The tables for good. Nothing else names them any more."""
+    await connection.execute(DropSchema(trash_schema(entry.id), cascade=True, if_exists=True))

@@ -1,0 +1,102 @@
+"""An entry of the trash, and for how long there is one: plain values, also of kept variants, which need no database."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+from core.errors import SpecError, StoreError, UnknownName
+
+Kind = Literal["collection", "query set", "run", "runs", "judgements", "variant"]
+DAYS: Final = "RANKBOOK_TRASH_DAYS"
+DEFAULT_DAYS: Final = 30
+MOST_DAYS: Final = 36_500
+ID_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something in the trash: what it was, whose, how large, and until when it can be brought back."""
+
+    id: str
+    kind: str
+    name: str
+    collection: str
+    count: int
+    bytes: int
+    deleted_by: str
+    deleted_at: datetime
+    until: datetime
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The thing in a few words: `query set pilot of handbook`."""
+        if self.kind == "runs":
+            return f"{self.count:,} {'run' if self.count == 1 else 'runs'} of {self.collection}"
+        if self.kind == "judgements":
+            many = "judgement" if self.count == 1 else "judgements"
+            return f"{self.count:,} {many} of {self.collection} that {self.name} took back"
+        of = f" of {self.collection}" if self.collection and self.kind != "collection" else ""
+        return f"{self.kind} {self.name}{of}"
+
+    @property
+    def way_back(self) -> str:
+        return f"rankbook trash restore {self.id}"
+
+    @property
+    def expired(self) -> bool:
+        return self.until <= datetime.now(UTC)
+
+    def sentence(self) -> str:
+        """For whoever deleted it."""
+        return f"It is in the trash until {day(self.until)}; bring it back: {self.way_back}"
+
+
+def day(when: datetime) -> str:
+    return f"{when.day} {when:%b %Y}"
+
+
+def retention() -> timedelta:
+    """How long something lies in the trash, as `RANKBOOK_TRASH_DAYS` says."""
+    days = os.environ.get(DAYS, "").strip() or str(DEFAULT_DAYS)
+    if not days.isascii() or not days.isdigit() or not 1 <= int(days) <= MOST_DAYS:
+        raise SpecError(
+            f"{DAYS} is {days!r:.80}. It takes a whole number of days from 1 to {MOST_DAYS:,}. Leave it out for "
+            f"{DEFAULT_DAYS}; `rankbook trash empty` empties the trash at once."
+        )
+    return timedelta(days=int(days))
+
+
+def new_id() -> str:
+    return secrets.token_hex(ID_BYTES)
+
+
+def find(entries: Sequence[Entry], reference: str) -> Entry:
+    """By the entry's id, else by the name of what was deleted, where only one thing has that name."""
+    matches = [each for each in entries if each.id == reference.lower()]
+    matches = matches or [each for each in entries if each.name == reference]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        listed = "; ".join(
+            f"{each.id} ({each.title}, deleted {each.deleted_at:%Y-%m-%d %H:%M})" for each in matches[:9]
+        )
+        raise SpecError(f"{reference!r} stands for {len(matches)} things in the trash: {listed}. Give the id.")
+    known = [name for each in entries for name in (each.id, each.name) if name]
+    raise UnknownName("thing in the trash", reference, known, way_out="`rankbook trash` lists what is there.")
+
+
+def not_in_trash(entry: Entry) -> StoreError:
+    return StoreError(
+        f"The {entry.title} is not in the trash any more: somebody brought it back or emptied the trash at this "
+        "moment. `rankbook trash` lists what is there."
+    )
+
+
+def name_taken(entry: Entry, why: str) -> StoreError:
+    return StoreError(f"{why} Bring this one back under another name: {entry.way_back} --as NEW")

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "e0010"
-down_revision = "e0008"
+down_revision = "e0009"
 
 ID = sa.Text(collation="C")
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "c0004"
+revision = "c0003"
 down_revision = "c0002"
 
 ID = sa.Text(collation="C")

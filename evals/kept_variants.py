@@ -7,13 +7,12 @@ with what is wrong with it, and stands in nobody's way.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core import presets
+from core import atomic_files, presets
 from core.errors import InputError, RankbookError, SpecError, UnknownName
 from core.legs import legs
 from core.store.home import home
@@ -152,9 +151,7 @@ def _write(path: Path, text: str) -> None:
     try:
         written = text.encode("utf-8")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
-            part.write(written)
-        Path(part.name).replace(path)
+        atomic_files.write_whole(path, written, mode=0o600)
     except (OSError, UnicodeEncodeError) as error:
         why = "it holds half a character" if isinstance(error, UnicodeEncodeError) else error.strerror
         raise InputError(f"The variant cannot be kept ({why}).", path=path) from error

@@ -11,7 +11,6 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -77,13 +76,6 @@ def is_embedded(conninfo: str) -> bool:
 def has_service(said: Mapping[str, object]) -> bool:
     """Whether a file of libpq's says the rest."""
     return bool(said.get("service") or os.environ.get("PGSERVICE"))
-
-
-def socket_is_missing(conninfo: str) -> bool:
-    """Whether the string names a folder for the server's socket, which is not there."""
-    said = psycopg.conninfo.conninfo_to_dict(conninfo)
-    host, port = str(said.get("host", "")), said.get("port") or os.environ.get("PGPORT") or 5432
-    return host.startswith("/") and not (Path(host) / f".s.PGSQL.{port}").exists()
 
 
 @contextmanager

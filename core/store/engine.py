@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import pq
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from core.errors import ConnectionFailed, MissingCapability, ServerError
-from core.store import distribution, mishaps
+from core.store import distribution, keeper, mishaps
 from core.store import home as homes
-from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, socket_is_missing, without_steering
+from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
 from core.store.migrations import Chain, catalog
 from core.store.progress import SPACE, Progress
 from core.store.schema import HERE
@@ -221,42 +220,54 @@ async def _reach(conninfo: str, server: EmbeddedServer | None, progress: Progres
     except psycopg.OperationalError as error:
         if mishaps.is_crowded(error):
             raise
-        if server is not None:  # it was killed under us: the next command must just work
-            await _in_thread(lambda cancelled: server.ensure_running(progress, cancelled))
-        elif not await _comes_back(conninfo, error, progress):
-            raise
-    return await _connect(conninfo)
+        problem = error
+    if server is not None:  # it was killed under us: the next command must just work
+        await _in_thread(lambda cancelled: server.ensure_running(progress, cancelled))
+        return await _connect(conninfo)
+    return await _once_it_starts(conninfo, problem, progress)
 
 
-async def _comes_back(conninfo: str, error: psycopg.OperationalError, progress: Progress) -> bool:
-    """Wait for a server that says that it starts, or whose socket is not there yet. False where nobody answers.
-
-    A refusal is an answer: it is told at once.
-    """
-    begun, said, waiting = time.monotonic(), 0.0, STARTING in str(error)
-    while (waited := time.monotonic() - begun) < STARTS_WITHIN:
-        answer = await asyncio.to_thread(_ping, conninfo)
-        if answer == pq.Ping.OK:
-            if not waiting:
-                raise ConnectionFailed(
-                    f"The PostgreSQL at {shown(conninfo)} refuses the connection: {mishaps.reason(error)}. Check "
-                    "RANKBOOK_DSN and the server's pg_hba.conf, or unset RANKBOOK_DSN to use the embedded server."
-                ) from None  # the cause may repeat the connection string
-            return True
-        missing = answer == pq.Ping.NO_RESPONSE and waited < SOCKET_WITHIN and socket_is_missing(conninfo)
-        if answer != pq.Ping.REJECT and not missing:
-            return False
-        waiting = True
+async def _once_it_starts(
+    conninfo: str, problem: psycopg.OperationalError, progress: Progress
+) -> psycopg.AsyncConnection[Any]:
+    """Wait for a server that says that it starts, or whose socket is not there yet. A refusal is told at once."""
+    begun, said = time.monotonic(), 0.0
+    while True:
+        waited, state = time.monotonic() - begun, await _state(problem)
+        if state in ("ready", "refused"):
+            raise ConnectionFailed(
+                f"The PostgreSQL at {shown(conninfo)} refuses the connection: {mishaps.reason(problem)}. Check "
+                "RANKBOOK_DSN and the server's pg_hba.conf, or unset RANKBOOK_DSN to use the embedded server."
+            ) from None  # the cause may repeat the connection string
+        if waited > (SOCKET_WITHIN if state == "no socket" else STARTS_WITHIN) or state == "silent":
+            raise problem
         if waited - said >= SPACE:
             said = waited
             progress(f"Waiting for the PostgreSQL at {shown(conninfo)} to start, for {waited:.0f} s.")
         await asyncio.sleep(0.2)
-    return False
+        try:
+            return await _connect(conninfo)
+        except psycopg.OperationalError as error:
+            if mishaps.is_crowded(error):
+                raise
+            problem = error
 
 
-def _ping(conninfo: str) -> pq.Ping:
-    with without_steering() if is_embedded(conninfo) else nullcontext():
-        return pq.PGconn.ping(conninfo.encode())
+async def _state(problem: psycopg.OperationalError) -> str:
+    """Of the server that a connection failed to, as `keeper.knock` tells it; "no socket" where that is not there.
+
+    Its messages may be in any language, so it is asked once more for the code. 
+    """
+    if STARTING in str(problem):
+        return "not yet"
+    if problem.pgconn is None or not problem.pgconn.host:
+        return "silent"
+    host, port = problem.pgconn.host.decode(), int(problem.pgconn.port or b"5432")
+    if not host.startswith("/"):
+        return (await asyncio.to_thread(keeper.knock, (host, port))).state
+    path = Path(host) / f".s.PGSQL.{port}"
+    there = await asyncio.to_thread(path.exists)
+    return (await asyncio.to_thread(keeper.knock, str(path))).state if there else "no socket"
 
 
 async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:

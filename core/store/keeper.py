@@ -107,13 +107,12 @@ class Answer(NamedTuple):
     words: str = ""
 
 
-def knock(address: str, user: str = "rankbook", timeout: float = 2.0) -> Answer:
-    """Whether the server accepts connections. In its own protocol: libpq would read the environment."""
+def knock(address: str | tuple[str, int], user: str = "rankbook", timeout: float = 2.0) -> Answer:
+    """Whether the server at that socket, or host and port, accepts connections. In its own protocol: libpq would read
+    the environment, and psycopg's ping holds up all threads."""
     parameters = b"\0".join([b"user", user.encode(), b"database", user.encode(), b"", b""])
     try:
-        with socket.socket(socket.AF_UNIX) as caller:
-            caller.settimeout(timeout)
-            caller.connect(address)
+        with _called(address, timeout) as caller:
             caller.sendall(struct.pack("!ii", len(parameters) + 8, PROTOCOL) + parameters)
             kind, length = struct.unpack("!ci", _received(caller, 5))
             if kind == b"R":  # it is about to let us in
@@ -126,6 +125,19 @@ def knock(address: str, user: str = "rankbook", timeout: float = 2.0) -> Answer:
     if code == TOO_MANY_CONNECTIONS:
         return Answer("ready", words)
     return Answer("not yet" if code == CANNOT_CONNECT_NOW else "refused", words)
+
+
+def _called(address: str | tuple[str, int], timeout: float) -> socket.socket:
+    if not isinstance(address, str):
+        return socket.create_connection(address, timeout)
+    caller = socket.socket(socket.AF_UNIX)
+    try:
+        caller.settimeout(timeout)
+        caller.connect(address)
+    except BaseException:
+        caller.close()
+        raise
+    return caller
 
 
 def _received(caller: socket.socket, count: int) -> bytes:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core import atomic_files
 from core.errors import InputError
 from core.types import Flaw, Row
 from evals.rankings import Ranked, Rankings
@@ -172,15 +173,16 @@ def write_run(run: Run, path: Path) -> None:
             f"The ending is none that a run is written by. It may be {', '.join(WRITTEN)}, or none; and .gz after it.",
             path=path,
         )
-    if name.endswith(".parquet"):
-        frame(run).to_parquet(path, index=False)
-    elif name.endswith((".csv", ".tsv")):
-        frame(run).to_csv(path, index=False, sep="\t" if name.endswith(".tsv") else ",")
-    elif name.endswith((".jsonl", ".ndjson")):
-        frame(run).to_json(path, orient="records", lines=True, force_ascii=False)
-    else:
-        with gzip.open(path, "wt", encoding="utf-8") if packed else path.open("w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n" for line in trec_lines(run))
+    with atomic_files.replacing(path, ending=f"-{PurePath(name).suffix}{'.gz' if packed else ''}") as part:
+        if name.endswith(".parquet"):
+            frame(run).to_parquet(part, index=False)
+        elif name.endswith((".csv", ".tsv")):
+            frame(run).to_csv(part, index=False, sep="\t" if name.endswith(".tsv") else ",")
+        elif name.endswith((".jsonl", ".ndjson")):
+            frame(run).to_json(part, orient="records", lines=True, force_ascii=False)
+        else:
+            with gzip.open(part, "wt", encoding="utf-8") if packed else part.open("w", encoding="utf-8") as out:
+                out.writelines(f"{line}\n" for line in trec_lines(run))
 
 
 def trec_lines(run: Run) -> Iterator[str]:

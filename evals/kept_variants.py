@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from core import presets
+from core import atomic_files, presets
 from core.errors import InputError, RankbookError, SpecError, StoreError, UnknownName
 from core.legs import legs
 from core.store.home import home
@@ -306,9 +305,7 @@ def _write(path: Path, text: str) -> None:
     try:
         written = text.encode("utf-8")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
-            part.write(written)
-        Path(part.name).replace(path)
+        atomic_files.write_whole(path, written, mode=0o600)
     except (OSError, UnicodeEncodeError) as error:
         why = "it holds half a character" if isinstance(error, UnicodeEncodeError) else error.strerror
         raise InputError(f"The variant cannot be kept ({why}).", path=path) from error

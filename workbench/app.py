@@ -11,7 +11,7 @@ from workbench import logs, session
 from workbench.access import gate as access
 from workbench.access.gate import Gate
 from workbench.serve_uploads import uploads
-from workbench.ui import errors, may, sign_in, theme
+from workbench.ui import errors, may, sign_in, theme, waiting
 from workbench.views import collections, judging, notebook, runs, search, variants, weights
 
 gate = access.current()
@@ -28,8 +28,9 @@ def page(render: Callable[[Store], None]) -> Callable[[], None]:
     """A page's function with the opened store, whose errors are drawn for people."""
 
     def draw() -> None:
-        with errors.shown(), logs.page(render.__module__.rpartition(".")[2], told, st.query_params.get("query", "")):
-            with st.spinner("Opening the database"):
+        name = render.__module__.rpartition(".")[2]
+        with errors.shown(), logs.page(name, told, st.query_params.get("query", "")), waiting.drawn() as place:
+            with place, st.spinner("Opening the database"):
                 store = opened()
             uploads.allow(may.edit(store))
             render(store)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench import server_waits
 from workbench.commands import (
     access,
     backup,
@@ -226,7 +227,7 @@ def doctor(*, as_json: data.AsJson = False) -> None:
     from core.store.doctor import examine
     from evals.store import chain
 
-    findings = [*bridge.run(examine([chain])), *bridge.run(examine_dask()), *access.findings()]
+    findings = [*bridge.run(examine([chain], server_waits.tell)), *bridge.run(examine_dask()), *access.findings()]
     if as_json:
         telling.as_json(findings)
     else:
@@ -273,7 +274,8 @@ def _close_undisturbed() -> None:
 
 def _run() -> None:
     try:
-        app()
+        with server_waits.heard_by(telling.say):
+            app()
     finally:
         sys.stdout.flush()  # a pipe that is closed shows here, and not when the interpreter has gone
 

@@ -1,4 +1,4 @@
-"""The opened store of this process, for the command line and the pages alike."""
+"""The opened store of this process, for the command line and the pages alike, and what it is waited for."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from core import bridge
 from core.store.engine import Store
 from core.store.progress import Progress, unless_told
 from evals.store import chain
+from workbench import server_waits
 
 _opened: list[Store] = []
 _opening = threading.Lock()
 
 
 def store(progress: Progress = lambda _: None) -> Store:
-    """Opened at the first call, by whichever thread makes it, and given back when the process ends."""
+    """Opened at the first call, by whichever thread makes it, and given back when the process ends.
+
+    `progress` hears for what the server is waited for, now and when it was lost later, as do all who listen.
+    """
     with _opening:
         if not _opened:
             with unless_told("Starting the server ...", progress) as told:
-                _opened.append(bridge.run(Store.open(chains=[chain], progress=told)))
+
+                def tell(sentence: str) -> None:
+                    told(sentence)
+                    server_waits.tell(sentence, but=progress)
+
+                _opened.append(bridge.run(Store.open(chains=[chain], progress=tell)))
             atexit.register(close)
         return _opened[0]
 

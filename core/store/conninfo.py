@@ -1,13 +1,101 @@
-"""The connection string: read as libpq reads it, refused in a sentence, shown without its password."""
+"""The connection string: read as libpq reads it, refused in a sentence, shown without its password.
+
+A string of somebody's is completed by libpq from the environment, as its documentation says. That of the embedded
+server says everything itself, so that nothing of the environment reaches it.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
 
 import psycopg
+from psycopg import pq
 from sqlalchemy import URL
 
 from core.errors import ConnectionFailed
+
+# Of every parameter that libpq would otherwise take from a PG... variable, what it has to be on our own socket.
+EMBEDDED: Final = {
+    "application_name": "rankbook",
+    "channel_binding": "disable",
+    "client_encoding": "UTF8",
+    "connect_timeout": "10",
+    "gssdelegation": "0",
+    "gssencmode": "disable",
+    "gsslib": "",
+    "hostaddr": "",
+    "krbsrvname": "",
+    "load_balance_hosts": "disable",
+    "max_protocol_version": "3.0",
+    "min_protocol_version": "3.0",
+    "options": "",
+    "passfile": "",
+    "password": "",
+    "port": "5432",
+    "require_auth": "",
+    "requirepeer": "",
+    "ssl_max_protocol_version": "",
+    "ssl_min_protocol_version": "",
+    "sslcert": "",
+    "sslcertmode": "disable",
+    "sslcompression": "0",
+    "sslcrl": "",
+    "sslcrldir": "",
+    "sslkey": "",
+    "sslmode": "disable",
+    "sslnegotiation": "postgres",
+    "sslrootcert": "",
+    "sslsni": "0",
+    "target_session_attrs": "any",
+}
+# What no parameter overrules: libpq sends the settings with each connection, and looks for the service in its file.
+UNOVERRULED: Final = ("PGSERVICE", "PGDATESTYLE", "PGTZ", "PGGEQO")
+_steering = threading.Lock()
+_hidden: dict[str, str] = {}
+_connecting = 0  # how many connections are being made while these variables are hidden
+
+
+def embedded_conninfo(**address: str) -> str:
+    """A connection string that leaves nothing to the environment. An older libpq does not know all parameters."""
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    said = {name: value for name, value in EMBEDDED.items() if name in known}
+    return psycopg.conninfo.make_conninfo("", **said, **address)
+
+
+def is_embedded(conninfo: str) -> bool:
+    """Whether it is one of those."""
+    said = psycopg.conninfo.conninfo_to_dict(conninfo)
+    return all(said.get(name) == EMBEDDED[name] for name in ("krbsrvname", "options", "requirepeer"))
+
+
+def has_service(said: Mapping[str, object]) -> bool:
+    """Whether a file of libpq's says the rest."""
+    return bool(said.get("service") or os.environ.get("PGSERVICE"))
+
+
+@contextmanager
+def without_steering() -> Iterator[None]:
+    """For the time in which a connection to the embedded server is made."""
+    global _connecting  # noqa: PLW0603 - the environment is the process's, and so is this count
+    with _steering:
+        _connecting += 1
+        for name in UNOVERRULED:
+            if name in os.environ:
+                _hidden[name] = os.environ.pop(name)
+    try:
+        yield
+    finally:
+        with _steering:
+            _connecting -= 1
+            if not _connecting:
+                while _hidden:
+                    name, value = _hidden.popitem()
+                    os.environ.setdefault(name, value)
 
 
 def conninfo_of(dsn: str) -> str:

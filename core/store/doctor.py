@@ -18,6 +18,7 @@ from core.store import attached, clusters, collections, home, nodes, writers
 from core.store.collections import View
 from core.store.engine import EXTENSIONS, Store
 from core.store.migrations import Chain
+from core.store.progress import Progress
 from core.store.schema import CachedEmbedding, TrashRow
 from core.store.trash_entries import day
 
@@ -34,11 +35,11 @@ class Finding:
     way_out: str = ""
 
 
-async def examine(chains: Sequence[Chain] = ()) -> list[Finding]:
+async def examine(chains: Sequence[Chain] = (), progress: Progress = lambda _: None) -> list[Finding]:
     """Everything, in the order in which things depend on each other."""
     findings = [_versions(), _disk(), *_set_aside(), _model()]
     try:
-        store = await Store.open(chains=chains)
+        store = await Store.open(chains=chains, progress=progress)
     except RankbookError as error:
         return [*findings, Finding("Server", "does not answer", ok=False, way_out=str(error))]
     async with store:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from sqlalchemy import Connection, text
@@ -19,20 +20,28 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from core.errors import ConnectionFailed, MissingCapability, ServerError
-from core.store import distribution, mishaps
+from core.store import distribution, keeper, mishaps
 from core.store import home as homes
-from core.store.conninfo import conninfo_of, shown
+from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
 from core.store.migrations import Chain, catalog
+from core.store.progress import SPACE, Progress
 from core.store.schema import HERE
 
 if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's own does without it
-    from core.store.progress import Progress
     from core.store.server import EmbeddedServer
+
+T = TypeVar("T")
 
 OLDEST_SERVER = 150000
 OLDEST_PGVECTOR = (0, 8)
 FREE_WITHIN = 30.0  # seconds that one waits for a connection that others hold
-HEARTBEAT = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}
+STARTS_WITHIN = 60.0  # seconds that one waits for a server of somebody's that says that it starts or recovers
+SOCKET_WITHIN = 3.0  # the same where its socket is not there, as between its end and its next start
+# A load holds its lock on a connection that may rest for hours: nothing in between may take it for dead.
+UNSAID = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "connect_timeout": 10}
+# What the driver reads values by. Neither the environment nor the server's configuration changes it.
+STARTING = "the database system is "  # how PostgreSQL begins to say that it starts, recovers or stops
+SESSION = "SET datestyle = 'ISO, MDY'; SET timezone = 'UTC'; SET intervalstyle = 'postgres'"
 # Where nobody listens, what the driver says of a lost server stays unsaid: we say it, once and in a sentence.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 EXTENSIONS = {
@@ -72,8 +81,15 @@ class Store:
     role = ""  # of a person who signed in, see `roles`; the owner, who has all rights, has none
     keeps = True  # whether what was computed may be kept; whoever only reads holds it in memory
 
-    def __init__(self, engine: AsyncEngine, server: EmbeddedServer | None, capabilities: Capabilities) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        server: EmbeddedServer | None,
+        capabilities: Capabilities,
+        progress: Progress = lambda _: None,
+    ) -> None:
         self.engine, self.server, self.capabilities = engine, server, capabilities
+        self.progress = progress  # hears for what the server is waited for, also when it was lost and comes back
 
     @classmethod
     async def open(
@@ -93,16 +109,21 @@ class Store:
         """
         dsn = dsn or (None if home else os.environ.get("RANKBOOK_DSN")) or None
         if dsn is None:
-            server = await asyncio.to_thread(_embedded, home, progress)
-        engine = _engine(dsn, server, free_within)
+            server = await _in_thread(lambda cancelled: _embedded(home, progress, cancelled))
+        engine = _engine(dsn, server, free_within, progress)
         try:
-            capabilities = await _prepare(engine, (catalog, *chains))
-        except BaseException:
+            capabilities = await _prepare(engine, (catalog, *chains), server)
+        except BaseException as error:
             await engine.dispose()
             if server:
                 server.release()
-            raise
-        return cls(engine, server, capabilities)
+            if not isinstance(error, DBAPIError | psycopg.Error | NoneFree):
+                raise
+            told = mishaps.in_words(error, _where(engine, server))
+            if told is None:
+                raise
+            raise told from error
+        return cls(engine, server, capabilities, progress)
 
     async def close(self) -> None:
         await self.engine.dispose()
@@ -144,27 +165,39 @@ class Store:
     @property
     def where(self) -> str:
         """Which server this is, without its password."""
-        if self.server:
-            return f"embedded PostgreSQL in {self.server.cluster}"
-        return self.engine.url.render_as_string(hide_password=True)
+        return _where(self.engine, self.server)
 
 
-def _embedded(home: Path | None, progress: Progress) -> EmbeddedServer:
+def _where(engine: AsyncEngine, server: EmbeddedServer | None) -> str:
+    return f"embedded PostgreSQL in {server.cluster}" if server else engine.url.render_as_string(hide_password=True)
+
+
+async def _in_thread(work: Callable[[threading.Event], T]) -> T:
+    """Work that waits in a thread, which is told by the event when nobody waits for it any more: by Ctrl-C, say."""
+    cancelled = threading.Event()
+    try:
+        return await asyncio.to_thread(work, cancelled)
+    except asyncio.CancelledError:
+        cancelled.set()
+        raise
+
+
+def _embedded(home: Path | None, progress: Progress, cancelled: threading.Event) -> EmbeddedServer:
     if not homes.supported():
         raise ServerError("The embedded server runs on Linux and macOS. Set RANKBOOK_DSN to a PostgreSQL of yours.")
     from core.store.server import EmbeddedServer
 
-    return EmbeddedServer(home).acquire(progress)
+    return EmbeddedServer(home).acquire(progress, cancelled)
 
 
-def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float) -> AsyncEngine:
+def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float, progress: Progress) -> AsyncEngine:
     conninfo = server.conninfo() if server and not dsn else conninfo_of(dsn or "")
 
     async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
         give_up = time.monotonic() + free_within
         while True:
             try:
-                return await _reach(conninfo, server)
+                return await _reach(conninfo, server, progress)
             except psycopg.OperationalError as error:
                 if not mishaps.is_crowded(error) or time.monotonic() > give_up:
                     raise
@@ -181,33 +214,88 @@ def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float) 
     )
 
 
-async def _reach(conninfo: str, server: EmbeddedServer | None) -> psycopg.AsyncConnection[Any]:
+async def _reach(conninfo: str, server: EmbeddedServer | None, progress: Progress) -> psycopg.AsyncConnection[Any]:
     try:
         return await _connect(conninfo)
     except psycopg.OperationalError as error:
-        if server is None or mishaps.is_crowded(error):
+        if mishaps.is_crowded(error):
             raise
-        # The server was killed under us: the next command must just work.
-        await asyncio.to_thread(server.ensure_running)
+        problem = error
+    if server is not None:  # it was killed under us: the next command must just work
+        await _in_thread(lambda cancelled: server.ensure_running(progress, cancelled))
         return await _connect(conninfo)
+    return await _once_it_starts(conninfo, problem, progress)
+
+
+async def _once_it_starts(
+    conninfo: str, problem: psycopg.OperationalError, progress: Progress
+) -> psycopg.AsyncConnection[Any]:
+    """Wait for a server that says that it starts, or whose socket is not there yet. A refusal is told at once."""
+    begun, said = time.monotonic(), 0.0
+    while True:
+        waited, state = time.monotonic() - begun, await _state(problem)
+        if state in ("ready", "refused"):
+            raise ConnectionFailed(
+                f"The PostgreSQL at {shown(conninfo)} refuses the connection: {mishaps.reason(problem)}. Check "
+                "RANKBOOK_DSN and the server's pg_hba.conf, or unset RANKBOOK_DSN to use the embedded server."
+            ) from None  # the cause may repeat the connection string
+        if waited > (SOCKET_WITHIN if state == "no socket" else STARTS_WITHIN) or state == "silent":
+            raise problem
+        if waited - said >= SPACE:
+            said = waited
+            progress(f"Waiting for the PostgreSQL at {shown(conninfo)} to start, for {waited:.0f} s.")
+        await asyncio.sleep(0.2)
+        try:
+            return await _connect(conninfo)
+        except psycopg.OperationalError as error:
+            if mishaps.is_crowded(error):
+                raise
+            problem = error
+
+
+async def _state(problem: psycopg.OperationalError) -> str:
+    """Of the server that a connection failed to, as `keeper.knock` tells it; "no socket" where that is not there.
+
+    Its messages may be in any language, so it is asked once more for the code.
+    """
+    if STARTING in str(problem):
+        return "not yet"
+    if problem.pgconn is None or not problem.pgconn.host:
+        return "silent"
+    host, port = problem.pgconn.host.decode(), int(problem.pgconn.port or b"5432")
+    if not host.startswith("/"):
+        return (await asyncio.to_thread(keeper.knock, (host, port))).state
+    path = Path(host) / f".s.PGSQL.{port}"
+    there = await asyncio.to_thread(path.exists)
+    return (await asyncio.to_thread(keeper.knock, str(path))).state if there else "no socket"
 
 
 async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
-    # A load holds its lock on a connection that may rest for hours: nothing in between may take it for dead.
-    said = psycopg.conninfo.conninfo_to_dict(conninfo)
-    heartbeat: dict[str, Any] = {name: value for name, value in HEARTBEAT.items() if name not in said}
-    return await psycopg.AsyncConnection.connect(
-        conninfo,
-        **heartbeat,
-        connect_timeout=10,
-        client_encoding="UTF8",  # whatever PGCLIENTENCODING says
-        application_name="rankbook",
-        prepare_threshold=None,  # a plan made for the values at hand: which index is best depends on them
-    )
+    """What the string and, for a server of somebody's, libpq's variables and service say comes before our defaults."""
+    said, embedded = psycopg.conninfo.conninfo_to_dict(conninfo), is_embedded(conninfo)
+    unsaid: dict[str, Any] = {} if has_service(said) else {name: UNSAID[name] for name in UNSAID if name not in said}
+    if os.environ.get("PGCONNECT_TIMEOUT"):
+        unsaid.pop("connect_timeout", None)
+    with without_steering() if embedded else nullcontext():
+        connection = await psycopg.AsyncConnection.connect(
+            conninfo,
+            autocommit=True,
+            **unsaid,
+            client_encoding="UTF8",  # whatever PGCLIENTENCODING says
+            fallback_application_name="rankbook",
+            prepare_threshold=None,  # a plan made for the values at hand: which index is best depends on them
+        )
+    try:
+        await connection.execute(SESSION)
+        await connection.set_autocommit(False)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
-async def _prepare(engine: AsyncEngine, chains: Sequence[Chain]) -> Capabilities:
-    version, database, user = await _greet(engine)
+async def _prepare(engine: AsyncEngine, chains: Sequence[Chain], server: EmbeddedServer | None) -> Capabilities:
+    version, database, user = await _greet(engine, server)
     if version < OLDEST_SERVER:
         raise MissingCapability(f"The server is PostgreSQL {version // 10000}; Rankbook needs 15 or newer.")
     await distribution.met(engine)
@@ -225,7 +313,7 @@ async def _prepare(engine: AsyncEngine, chains: Sequence[Chain]) -> Capabilities
     return await _look(engine, version, missing)
 
 
-async def _greet(engine: AsyncEngine) -> tuple[int, str, str]:
+async def _greet(engine: AsyncEngine, server: EmbeddedServer | None) -> tuple[int, str, str]:
     question = text("SELECT current_setting('server_version_num')::int, current_database(), current_user")
     try:
         async with engine.connect() as connection:
@@ -234,6 +322,11 @@ async def _greet(engine: AsyncEngine) -> tuple[int, str, str]:
     except (DBAPIError, psycopg.Error, OSError, UnicodeError) as error:
         reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
         where = engine.url.render_as_string(hide_password=True)
+        if server is not None:
+            raise ConnectionFailed(
+                f"The connection to {_where(engine, server)} was lost ({reason}). What was committed is kept: run the "
+                "same command again."
+            ) from error
         raise ConnectionFailed(
             f"No PostgreSQL answers at {where}: {reason}. Check RANKBOOK_DSN, or unset it to use the embedded server."
         ) from None  # the cause may repeat the connection string

@@ -73,6 +73,14 @@ def own_name() -> str:
         ) from None
 
 
+def name_of(owner: int) -> str:
+    """The account's name, or its number where it has none."""
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"the user {owner}"
+
+
 def make_private(folder: Path) -> None:
     """Create a folder that only we may enter; as root, others may pass through it to what is theirs, not list it.
 

@@ -67,4 +67,4 @@ async def lease(owner: Store) -> EmbeddedServer | None:
         return None
     from core.store.server import EmbeddedServer
 
-    return await asyncio.to_thread(EmbeddedServer(owner.server.home).acquire)
+    return await asyncio.to_thread(EmbeddedServer(owner.server.home).acquire, owner.progress)

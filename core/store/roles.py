@@ -36,7 +36,7 @@ class RoleStore(Store):
     """The store as one role sees it. What the server refuses it comes as a sentence."""
 
     def __init__(self, opened: Store, role: str) -> None:
-        super().__init__(opened.engine, opened.server, opened.capabilities)
+        super().__init__(opened.engine, opened.server, opened.capabilities, opened.progress)
         self.role, self.keeps = role, role == EDITOR
 
     @property
@@ -83,7 +83,7 @@ async def opened(owner: Store, role: str, chains: Sequence[Chain] = ()) -> RoleS
         name = name_of(role, driver.info.dbname)
         string = login(owner, driver, name)
     try:
-        store = await Store.open(string, chains=chains, server=await lease(owner))
+        store = await Store.open(string, chains=chains, server=await lease(owner), progress=owner.progress)
     except ConnectionFailed as error:
         reason = str(error).split(" Check ")[0].rstrip(".")
         raise ConnectionFailed(

@@ -13,41 +13,35 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+import threading
 from importlib import metadata
 from pathlib import Path
 
 import psycopg
 
 from core.errors import ServerError
-from core.store import clusters, keeper
+from core.store import clusters, keeper, mishaps
 from core.store import home as homes
+from core.store.conninfo import embedded_conninfo, without_steering
 from core.store.programs import Programs, environment
-from core.store.progress import SPACE, Progress, spaced
+from core.store.progress import Progress
+from core.store.waiting import Wait
 
 DATABASE = SUPERUSER = "rankbook"
 SOCKET = ".s.PGSQL.5432"
 LONGEST_SOCKET_PATH = 103  # the smallest limit of the platforms that matter (macOS), less the closing NUL
 SHORT_FOLDER = Path("/tmp")  # noqa: S108 - not TMPDIR, which differs between processes that must find one socket
 NO_ROOM = "No space left on device"
+HBA = "local all all peer map=rankbook"  # only whoever runs Rankbook may connect, as whatever role it asks for
 NOT_YET = "not yet accepting connections"  # said to us, who asked too early
-LEASE_PATIENCE = 600.0  # a shutdown writes a checkpoint, which after a bulk load takes its time
-
-# Said outright, because libpq takes what is not said from PGPORT, PGOPTIONS and their kind.
-NOT_FROM_THE_ENVIRONMENT = {
-    "port": "5432",
-    "hostaddr": "",
-    "options": "",
-    "client_encoding": "UTF8",
-    "target_session_attrs": "any",
-    "sslmode": "disable",
-    "gssencmode": "disable",
-    "channel_binding": "disable",
-}
+REFUSALS = 5  # connections in vain to a server that accepts them
+START = "start.lock"  # held by whoever creates or starts the server
 
 
 class EmbeddedServer:
     """One cluster below a home folder. `acquire` makes sure it runs and keeps it running until `release`."""
+
+    patience = keeper.PATIENCE  # seconds without movement after which waiting ends, and a server that nobody needs
 
     def __init__(self, home: Path | None = None) -> None:
         self.home = home or homes.home()
@@ -67,16 +61,18 @@ class EmbeddedServer:
 
     @property
     def socket_folder(self) -> Path:
-        """The cluster's folder, or a short stand-in for it: the path of a socket has a hard limit."""
-        if len(str(self.cluster / SOCKET)) <= LONGEST_SOCKET_PATH:
+        """The cluster's folder, or a short stand-in for it.
+
+        The path of a socket has a hard limit, libpq ends a host's name at a comma, and psycopg reads UTF-8 alone.
+        """
+        path = os.fsencode(self.cluster)
+        if len(path) + len(SOCKET) + 1 <= LONGEST_SOCKET_PATH and b"," not in path and _is_utf8(path):
             return self.cluster
-        digest = hashlib.sha256(str(self.cluster).encode()).hexdigest()[:12]
+        digest = hashlib.sha256(path).hexdigest()[:12]
         return SHORT_FOLDER / f"rankbook-{self.user.owner}-{digest}"
 
     def conninfo(self, database: str = DATABASE) -> str:
-        return psycopg.conninfo.make_conninfo(
-            "", **NOT_FROM_THE_ENVIRONMENT, host=str(self.socket_folder), user=SUPERUSER, dbname=database
-        )
+        return embedded_conninfo(host=str(self.socket_folder), user=SUPERUSER, dbname=database)
 
     @property
     def running(self) -> bool:
@@ -86,14 +82,14 @@ class EmbeddedServer:
     def pid(self) -> int | None:
         return keeper.postmaster_pid(self.cluster) if self.running else None
 
-    def acquire(self, progress: Progress = lambda _: None) -> EmbeddedServer:
-        """Take a lease and return once the server answers."""
+    def acquire(self, progress: Progress = lambda _: None, cancelled: threading.Event | None = None) -> EmbeddedServer:
+        """Take a lease and return once the server answers. `cancelled` ends the waiting, with `Cancelled`."""
         clusters.refuse_other_major(self.cluster, self.cluster.name)
         self._make_folders()
         if self._lease is None:
-            self._lease = self._take_lease(progress)
+            self._lease = self._take_lease(progress, cancelled)
         try:
-            self.ensure_running(progress)
+            self.ensure_running(progress, cancelled)
         except BaseException:
             self.release()
             raise
@@ -111,44 +107,76 @@ class EmbeddedServer:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def ensure_running(self, progress: Progress = lambda _: None) -> None:
+    def ensure_running(self, progress: Progress = lambda _: None, cancelled: threading.Event | None = None) -> None:
         """Start what is not there, adopt a server whose keeper was killed, wait for recovery; one process at a time."""
-        start = keeper.open_lock(self.cluster / "start.lock")
+        wait = Wait(self.cluster, progress, cancelled, self.patience)
+        start = keeper.open_lock(self.cluster / START)
         try:
-            keeper.lock(start)
+            while not keeper.try_lock(start):
+                wait.pause(
+                    "another process of Rankbook, which is starting PostgreSQL", keeper.pid_in(self.cluster / START)
+                )
+            keeper.write_pid(start)
             if not (self.data / "PG_VERSION").exists():
                 progress("Creating the database")
                 self._initialise(start)
-            while not self._started_or_found(progress):
-                progress("The server went away; starting it again")
+            self._start(wait)
         finally:
             os.close(start)
 
-    def _started_or_found(self, progress: Progress) -> bool:
-        """False where the server that was there turned out to be dying: only one that we started may disappoint us."""
-        found = self.running
-        if not (found and keeper.is_held(self.cluster / keeper.KEEPER)):
-            self._send_for_keeper()
-        try:
-            self._wait_until_it_answers(progress)
-        except ServerError:
-            if found:
-                return False
-            raise
-        return True
+    def _start(self, wait: Wait) -> None:
+        """As long as something moves we wait. Only a server that we started may disappoint us."""
+        started, reasons = False, list[str]()
+        while True:
+            kept = keeper.is_held(self.cluster / keeper.KEEPER)  # asked first: the keeper goes after the server
+            if not (self.running or kept):
+                if started:
+                    raise ServerError(f"PostgreSQL did not start: {self._last_words()} The whole log is {self.log}.")
+                started = True
+            if not kept:
+                self._send_for_keeper()
+            answer = keeper.knock(str(self.socket_folder / SOCKET), SUPERUSER)
+            if answer.state == "ready":
+                reasons.append(self._try_connecting())
+                if not reasons[-1]:
+                    return
+            if answer.state == "refused" or len(reasons) > REFUSALS:  # in between it may have been killed
+                raise ServerError(
+                    f"The embedded PostgreSQL in {self.cluster} refuses the connection "
+                    f"({answer.words or reasons[-1]}). Let {self.data / 'pg_hba.conf'} begin with the line `{HBA}`, "
+                    f"close what of Rankbook is open and run the same command again; the log is {self.log}."
+                )
+            wait.pause(f"PostgreSQL ({answer.words})" if answer.words else "PostgreSQL")
 
     # -- set-up ------------------------------------------------------------------------------------------------------
 
     def _make_folders(self) -> None:
+        self._refuse_somebody_elses()
         try:
             homes.make_private(self.home)
             homes.make_private(self.cluster.parent)
             self.cluster.mkdir(exist_ok=True)
             self._own(self.cluster)
+            if self.data.is_dir() and self.data.stat().st_mode & 0o077:
+                self.data.chmod(0o700)  # a copy, or a backup of the disk, came back with another mode
         except OSError as error:
             raise ServerError(
                 f"The folder {self.home} cannot be used ({error.strerror}). Set RANKBOOK_HOME to a folder of yours."
             ) from error
+
+    def _refuse_somebody_elses(self) -> None:
+        """Root must not work in an ordinary user's home: its files would be the server's, and that user locked out."""
+        if not homes.is_root():
+            return
+        nearest = next(each for each in (self.data, self.cluster, self.home, *self.home.parents) if each.exists())
+        owner = nearest.stat().st_uid
+        if owner not in (homes.ROOT, self.user.owner):
+            name = homes.name_of(owner)
+            raise ServerError(
+                f"You are root, and {nearest} belongs to {name}, who could not use it any more if PostgreSQL worked in "
+                f"it for you. Run the command as {name}, or set RANKBOOK_HOME to a folder of root's, such as "
+                "/var/lib/rankbook."
+            )
 
     def _own(self, folder: Path) -> None:
         if self.user.uid is not None and self.user.gid is not None:
@@ -166,16 +194,18 @@ class EmbeddedServer:
         if folder.is_symlink() or folder.stat().st_uid != self.user.owner:
             raise ServerError(f"{folder} belongs to somebody else. Remove it, or choose a shorter RANKBOOK_HOME.")
 
-    def _take_lease(self, progress: Progress) -> int:
-        lease = keeper.open_lock(self.cluster / keeper.LEASE)
-        deadline = time.monotonic() + LEASE_PATIENCE
-        say = spaced(progress)
-        while not keeper.try_lock(lease, shared=True):
-            say("Waiting for the server to finish shutting down")
-            if time.monotonic() > deadline:
-                os.close(lease)
-                raise ServerError(f"The server in {self.cluster} has been shutting down for too long; see {self.log}.")
-            time.sleep(0.05)
+    def _take_lease(self, progress: Progress, cancelled: threading.Event | None) -> int:
+        """The keeper holds it while it stops the server."""
+        lease, wait = (
+            keeper.open_lock(self.cluster / keeper.LEASE),
+            Wait(self.cluster, progress, cancelled, self.patience),
+        )
+        try:
+            while not keeper.try_lock(lease, shared=True):
+                wait.pause("PostgreSQL, which is shutting down", keeper.pid_in(self.cluster / keeper.KEEPER))
+        except BaseException:
+            os.close(lease)
+            raise
         return lease
 
     # -- initialising and starting -----------------------------------------------------------------------------------
@@ -203,8 +233,7 @@ class EmbeddedServer:
             ],
             inherited=(start,),
         )
-        # Only the person who runs Rankbook may connect, as whatever role it asks for.
-        (part / "pg_hba.conf").write_text("local all all peer map=rankbook\n")
+        (part / "pg_hba.conf").write_text(f"{HBA}\n")
         (part / "pg_ident.conf").write_text(f'rankbook "{homes.own_name()}" all\n')
         part.rename(self.data)
 
@@ -217,6 +246,7 @@ class EmbeddedServer:
             "user": self.user.uid,
             "group": self.user.gid,
             "env": environment(),
+            "patience": self.patience,
         }
         if self.log.exists() and self.log.stat().st_size > 16 * 2**20:
             self.log.replace(self.log.with_suffix(".log.1"))
@@ -229,7 +259,7 @@ class EmbeddedServer:
         cores = os.cpu_count() or 1
         settings = {
             "listen_addresses": "",
-            "unix_socket_directories": str(self.socket_folder),
+            "unix_socket_directories": '"{}"'.format(str(self.socket_folder).replace('"', '""')),  # a list, by commas
             "unix_socket_permissions": "0700",
             "max_connections": 100,
             "shared_buffers": f"{max(128, min(memory // 8, 2048))}MB",
@@ -249,35 +279,27 @@ class EmbeddedServer:
             "log_timezone": "UTC",
             "lc_messages": "C",
             "log_min_error_statement": "panic",  # statements hold people's queries: they stay out of the log
+            "log_startup_progress_interval": "3s",  # how far a recovery is
         }
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
-    def _wait_until_it_answers(self, progress: Progress) -> None:
-        """As long as the server lives we wait: recovery after a crash takes what it takes."""
-        begun, said = time.monotonic(), 0.0
-        while True:
-            problem = self._try_connecting()
-            if problem is None:
-                return
-            if not self.running and not keeper.is_held(self.cluster / keeper.KEEPER):
-                raise ServerError(f"PostgreSQL did not start: {self._last_words()} The whole log is {self.log}.")
-            waited = time.monotonic() - begun
-            if waited - said > SPACE:
-                progress(f"Waiting for PostgreSQL ({waited:.0f} s): {problem}")
-                said = waited
-            time.sleep(0.02)
-
-    def _try_connecting(self) -> str | None:
-        """None when the database answers, creating it the first time; else what the server says."""
+    def _try_connecting(self) -> str:
+        """Why the database, which is created the first time, does not let us in; empty where it does, or is full."""
         try:
-            with psycopg.connect(self.conninfo(), connect_timeout=5):
-                return None
+            with without_steering(), psycopg.connect(self.conninfo()):
+                return ""
         except psycopg.OperationalError as error:
             if f'database "{DATABASE}" does not exist' not in str(error):
-                return str(error).strip().splitlines()[-1]
-        with contextlib.closing(psycopg.connect(self.conninfo("postgres"), autocommit=True)) as connection:
-            connection.execute(f"CREATE DATABASE {DATABASE}")
-        return None
+                return "" if mishaps.is_crowded(error) else mishaps.reason(error)
+        try:
+            with (
+                without_steering(),
+                contextlib.closing(psycopg.connect(self.conninfo("postgres"), autocommit=True)) as connection,
+            ):
+                connection.execute(f"CREATE DATABASE {DATABASE}")
+        except psycopg.Error as error:
+            return mishaps.reason(error)
+        return ""
 
     def _last_words(self) -> str:
         with contextlib.suppress(OSError):
@@ -287,6 +309,14 @@ class EmbeddedServer:
             fatal = [line for line in lines[-40:] if ("FATAL" in line or "PANIC" in line) and NOT_YET not in line]
             return f"{(fatal or lines[-1:] or ['it left no word'])[-1].rstrip('.')}."
         return "it left no log."
+
+
+def _is_utf8(path: bytes) -> bool:
+    try:
+        path.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _shared_memory_type() -> str:

@@ -36,7 +36,7 @@ from evals.judging import judgements as judging
 from evals.judging import queue as judging_queue
 from evals.judging.queue import QueueSpec
 from evals.lab import steps as lab_steps
-from evals.lab.progress import watched
+from evals.lab.progress import sentences, watched
 from evals.lab.results import Compared, Facts, Found, LabelResult, LabRun, LabSweep, Pool, SideBySide, Statement, Why
 from evals.lab.tables import Shown, Table
 from evals.label_revisions import Cause
@@ -82,7 +82,7 @@ class Lab(Shown):
         self.collection, self.query_set, self.progress = collection, query_set, progress
         self.resources = resources
         self.notes: tuple[str, ...] = ()
-        self._store = store or bridge.run(Store.open(dsn, chains=[chain]))
+        self._store = store or bridge.run(Store.open(dsn, chains=[chain], progress=sentences(quiet=not progress)))
         self._given_back = weakref.finalize(self, lab_steps.give_back, self._store) if store is None else None
         try:
             self.notes = self._long(

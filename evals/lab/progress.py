@@ -31,6 +31,14 @@ def watched(console: Console | None = None, *, quiet: bool = False, transient: b
         yield told(lambda text: shown.print(text, soft_wrap=True, markup=False, highlight=False))
 
 
+def sentences(*, quiet: bool = False) -> Progress:
+    """Each on a line of its own."""
+    from rich.console import Console
+
+    shown = Console(stderr=True, force_jupyter=False)
+    return (lambda _: None) if quiet else lambda text: shown.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
 def told(tell: Progress) -> Listener:
     """Steps as sentences, some seconds apart."""
     say = spaced(tell)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from core import atomic_files
 from core.errors import InputError
 from evals.board import Board
 from evals.report.build import report
@@ -40,7 +41,7 @@ def write(made: Report | Part | Board, path: Path) -> Path:
         raise InputError(f"A report ends in {', '.join(FORMATS)}, and not in {ending or 'nothing'}.", path=path)
     text = FORMATS[ending](made if isinstance(made, Report) else report([made]))
     try:
-        path.write_text(text, encoding="utf-8")
+        atomic_files.write_whole(path, text)
     except OSError as error:
         raise InputError(f"The report cannot be written ({error.strerror}).", path=path) from error
     return path

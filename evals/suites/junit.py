@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from core import atomic_files
 from evals.suites.gate import Check
 
 # XML 1.0, section 2.2: all that a document may not hold, escaped or not.
@@ -35,7 +36,7 @@ def broken(name: str, sentence: str) -> str:
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    atomic_files.write_whole(path, text)
 
 
 def _counts(name: str, checks: Sequence[Check]) -> dict[str, str]:

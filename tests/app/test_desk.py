@@ -466,6 +466,44 @@ def test_what_another_program_wrote_is_never_written_over(desk):
     assert '"mine"' in desk.notebook.text
 
 
+def test_what_is_here_is_written_over_what_another_program_wrote_where_somebody_chooses_that(desk):
+    rewrite(desk, "words", '"kettle"', '"teapot"')
+    theirs = NOTEBOOK.replace('"scale"', '"lime"')
+    desk.path.write_text(theirs, encoding="utf-8")
+    with pytest.raises(ChangedOnDisk) as conflict:
+        rewrite(desk, "scale", '"scale"', '"mine"')
+    assert conflict.value.text == theirs
+    assert '"mine"' in conflict.value.unsaved.text
+    seen = files.opened(desk.path)
+    assert '-query = "lime"' in desk.differences(seen.notebook)
+    assert '+query = "mine"' in desk.differences(seen.notebook)
+    desk.write_over(seen.digest)
+    written = desk.path.read_text(encoding="utf-8")
+    assert written == desk.notebook.text == conflict.value.unsaved.text
+    assert not desk.changed_on_disk
+    desk.undo(desk.paper.last.number)
+    assert desk.path.read_text(encoding="utf-8") == theirs
+
+
+def test_what_nobody_has_seen_yet_is_not_written_over(desk):
+    rewrite(desk, "words", '"kettle"', '"teapot"')
+    desk.path.write_text("# First\n", encoding="utf-8")
+    seen = files.opened(desk.path)
+    desk.path.write_text("# Second\n", encoding="utf-8")
+    with pytest.raises(ChangedOnDisk):
+        desk.write_over(seen.digest)
+    assert desk.path.read_text(encoding="utf-8") == "# Second\n"
+    assert '"teapot"' in desk.notebook.text
+
+
+def test_a_notebook_whose_file_was_removed_is_saved_again_where_somebody_chooses_that(desk):
+    rewrite(desk, "words", '"kettle"', '"teapot"')
+    desk.path.unlink()
+    desk.write_over(None)
+    assert '"teapot"' in desk.path.read_text(encoding="utf-8")
+    assert not desk.changed_on_disk
+
+
 def test_a_copy_is_another_file_with_the_same_outputs(store, tmp_path):
     shipped = made(store, tmp_path, shipped=True)
     ran(shipped)

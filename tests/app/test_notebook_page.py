@@ -331,6 +331,16 @@ def test_a_file_that_another_program_changed_is_not_written_over(page, store, fo
     assert "was changed on disk" not in written(page)
 
 
+def test_what_is_here_can_be_saved_over_what_another_program_wrote(page, store, folder):
+    choose(shown(page), "menu-words", "Delete")
+    (folder / "kettles.md").write_text("# Theirs\n", encoding="utf-8")
+    page.run()
+    assert "-# Theirs" in "".join(each.value for each in page.code)
+    press(page, "book.over")
+    assert "```search scale" in text_of(folder)
+    assert "was changed on disk" not in written(page)
+
+
 def test_what_is_here_can_be_saved_under_another_name(page, store, folder):
     choose(shown(page), "menu-words", "Delete")
     (folder / "kettles.md").write_text("# Theirs\n", encoding="utf-8")

@@ -25,6 +25,7 @@ from tests.drills.faults import (
     disk,
     endpoints,
     ingest_killed,
+    kills,
     migrating,
     server_killed,
     soak,
@@ -50,6 +51,7 @@ def _drills(store: Store, folder: Path) -> Iterator[Drill]:
     yield partial(ingest_killed.drill, store, folder)
     yield partial(server_killed.drill, store, 8)
     yield from (partial(each, store) for each in cut.DRILLS)
+    yield partial(kills.drill, 300)
     yield from disk.DRILLS
     yield partial(beside.at_once, store, folder, 5)
     yield partial(beside.overtaken, store, folder)

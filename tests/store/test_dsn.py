@@ -18,13 +18,14 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from psycopg import conninfo, sql
+from psycopg import conninfo, pq, sql
+from sqlalchemy import text
 
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability, StoreError
 from core.legs import PreparedQuery, legs
 from core.store import collections
-from core.store.conninfo import conninfo_of
+from core.store.conninfo import conninfo_of, embedded_conninfo
 from core.store.engine import Store
 from core.store.levels import level
 from core.store.progress import spaced
@@ -236,6 +237,120 @@ def test_a_wrong_password_is_told_in_a_sentence_without_it(store, owner, elsewhe
         hba.write_text(whole)
         with owner() as connection:
             connection.execute("SELECT pg_reload_conf()")
+
+
+@contextlib.contextmanager
+def pretending(*answers: bytes):
+    """A server that gives these answers, one a connection and the last one again and again; and how often it was
+    called."""
+    calls: list[bytes] = []
+
+    def answer(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # the test is over
+            while True:
+                connection, _ = listening.accept()
+                with connection:
+                    calls.append(connection.recv(1000))
+                    connection.sendall(answers[min(len(calls), len(answers)) - 1])
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer, args=(listening,), daemon=True).start()
+        yield listening.getsockname()[1], calls
+
+
+def refusal(code: str, words: str) -> bytes:
+    fields = b"".join(letter + text.encode() + b"\0" for letter, text in ((b"S", "FATAL"), (b"C", code), (b"M", words)))
+    return b"E" + (len(fields) + 5).to_bytes(4, "big") + fields + b"\0"
+
+
+STARTS = refusal("57P03", "the database system is starting up")
+REJECTS = refusal("28000", 'pg_hba.conf rejects connection for host "127.0.0.1"')
+
+
+def test_a_server_that_refuses_is_not_waited_for():
+    with pretending(REJECTS) as (port, calls):
+        string = f"postgresql://user:{SECRET}@127.0.0.1:{port}/db?gssencmode=disable&sslmode=disable"
+        with pytest.raises(ConnectionFailed, match=r"refuses the connection: .*pg_hba\.conf rejects") as caught:
+            bridge.run(opened(string))
+        assert len(calls) == 2  # the connection, and whether it is a refusal
+    assert SECRET not in everything_said(caught.value)
+
+
+@pytest.mark.slow
+def test_a_server_that_starts_is_waited_for_and_then_refuses_or_not():
+    with pretending(*[STARTS] * 4, REJECTS) as (port, calls):
+        string = f"postgresql://user:{SECRET}@127.0.0.1:{port}/db?gssencmode=disable&sslmode=disable"
+        with pytest.raises(ConnectionFailed, match=r"pg_hba\.conf rejects") as caught:
+            bridge.run(opened(string))
+        assert len(calls) > 4
+    assert SECRET not in everything_said(caught.value)
+
+
+@pytest.mark.slow
+def test_a_socket_that_is_not_there_is_waited_for_a_moment(tmp_path):
+    with pytest.raises(ConnectionFailed, match=r"No PostgreSQL answers") as caught:
+        bridge.run(opened(f"host={tmp_path} user=u dbname=d password={SECRET}"))
+    assert SECRET not in everything_said(caught.value)
+
+
+async def session_of(string: str) -> dict[str, str]:
+    names = ("datestyle", "timezone", "intervalstyle", "application_name", "geqo")
+    async with await Store.open(string) as store, store.begin() as connection:
+        return {name: (await connection.execute(text(f"SHOW {name}"))).scalar_one() for name in names}
+
+
+@pytest.fixture
+def own_database(owner, elsewhere):
+    database, role = elsewhere
+    with owner(database) as connection:
+        connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(*map(sql.Identifier, elsewhere)))
+        connection.execute(sql.SQL("ALTER ROLE {} SET intervalstyle = 'iso_8601'").format(sql.Identifier(role)))
+        connection.execute("CREATE EXTENSION vector")
+    return database, role
+
+
+def test_a_connection_by_dsn_honours_libpqs_variables_and_settles_what_values_are_read_by(
+    store, own_database, monkeypatch
+):
+    monkeypatch.setenv("PGTZ", "Pacific/Chatham")
+    monkeypatch.setenv("PGDATESTYLE", "German")
+    monkeypatch.setenv("PGGEQO", "off")
+    monkeypatch.setenv("PGAPPNAME", "somebody")
+    monkeypatch.setenv("PGUSER", own_database[1])
+    string = dsn(store, *own_database).replace(f"user={own_database[1]}", "")
+    found = bridge.run(session_of(string))
+    assert found == {
+        "datestyle": "ISO, MDY",
+        "timezone": "UTC",
+        "intervalstyle": "postgres",
+        "application_name": "somebody",
+        "geqo": "off",
+    }
+
+
+def test_a_service_of_libpqs_leads_to_the_server(store, own_database, monkeypatch, tmp_path):
+    database, role = own_database
+    host = conninfo.conninfo_to_dict(store.server.conninfo())["host"]
+    (tmp_path / "services").write_text(f"[mine]\nhost={host}\nport=5432\nuser={role}\ndbname={database}\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    assert bridge.run(session_of("service=mine"))["application_name"] == "rankbook"
+    monkeypatch.setenv("PGSERVICE", "mine")
+    assert bridge.run(session_of("sslmode=prefer"))["timezone"] == "UTC"
+
+
+def test_the_environment_is_as_it_was_after_a_connection_to_the_embedded_server(store, monkeypatch):
+    if store.server is None:
+        pytest.skip("connects to the embedded server")
+    monkeypatch.setenv("PGSERVICE", "nowhere")
+    monkeypatch.setenv("PGTZ", "nonsense")
+    assert bridge.run(session_of(store.server.conninfo()))["timezone"] == "UTC"
+    assert (os.environ["PGSERVICE"], os.environ["PGTZ"]) == ("nowhere", "nonsense")
+
+
+def test_every_parameter_that_libpq_takes_from_the_environment_is_said_to_the_embedded_server():
+    taken = {each.keyword.decode() for each in pq.Conninfo.get_defaults() if each.envvar}
+    said = conninfo.conninfo_to_dict(embedded_conninfo(host="/tmp", user="u", dbname="d"))
+    assert taken - set(said) == {"service"}  # no value of it means none: its variable is hidden
 
 
 def test_a_database_that_is_not_there_is_told_in_a_sentence(store, owner, elsewhere):

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from core.errors import InputError
 from workbench.book.document import Notebook
 from workbench.book.files import ChangedOnDisk, created, meant, opened, saved, shipped
 
+REPOSITORY = Path(__file__).parents[2]
+SAVES = 15
+# A process that writes lines of its own below whatever stands there, beginning anew where it was told of a conflict.
+WRITER = """
+import sys
+from pathlib import Path
+from workbench.book.document import Notebook
+from workbench.book.files import ChangedOnDisk, opened, saved
+
+path, who = Path(sys.argv[1]), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    while True:
+        file = opened(path)
+        try:
+            saved(file, Notebook.parse(file.notebook.text + f"{who} {number}\\n"))
+            break
+        except ChangedOnDisk:
+            pass
+"""
 TEXT = "# One\r\n\r\n```search\r\nquery = 'a'\r\n```\r\n"
 
 
@@ -46,6 +71,7 @@ def test_a_file_that_somebody_else_changed_is_noticed_and_left_alone(path):
     with pytest.raises(ChangedOnDisk, match="was changed by somebody else") as refused:
         saved(file, Notebook.parse("mine\n"))
     assert refused.value.text == "theirs\n"
+    assert refused.value.unsaved.text == "mine\n"
     assert path.read_text() == "theirs\n"
 
 
@@ -94,3 +120,27 @@ def test_a_notebook_is_meant_by_its_file_without_its_ending_or_by_the_name_it_sh
     assert meant("tour").parent != shipped("tour").parent
     with pytest.raises(InputError, match="There is: chunking"):
         meant("nothing")
+
+
+@pytest.mark.slow
+def test_processes_that_save_one_notebook_at_once_lose_no_save(path):
+    path.write_text("")
+    command = [sys.executable, "-c", WRITER, str(path)]
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}
+    writers = [subprocess.Popen([*command, f"writer-{number}", str(SAVES)], **options) for number in range(3)]
+    try:
+        for each in writers:
+            assert each.stdout.readline() == "ready\n"
+        for each in writers:
+            each.stdin.write("go\n")
+            each.stdin.flush()
+        assert [each.wait(60) for each in writers] == [0, 0, 0]
+    finally:
+        for each in writers:
+            each.kill()
+            each.communicate()
+    expected = {f"writer-{writer} {number}" for writer in range(3) for number in range(SAVES)}
+    lines = path.read_text().splitlines()
+    assert set(lines) == expected
+    assert len(lines) == len(expected)
+    assert [each.name for each in path.parent.iterdir()] == ["book.md"]

@@ -7,6 +7,7 @@ no Streamlit.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -201,6 +202,16 @@ class Desk:
     def read_again(self) -> None:
         self._for_editors()
         self._changed(self.paper.read_again)
+
+    def write_over(self, seen: bytes | None) -> None:
+        """Save what is here over what another program wrote, if that is still what was seen."""
+        self._for_editors()
+        self._changed(lambda: self.paper.write_over(seen))
+
+    def differences(self, on_disk: Notebook) -> str:
+        """What is here against what is on disk, line by line."""
+        before, after = on_disk.text.splitlines(), (self.paper.unsaved or self.notebook).text.splitlines()
+        return "\n".join(difflib.unified_diff(before, after, "on disk", "here", lineterm=""))
 
     @property
     def changed_on_disk(self) -> bool:

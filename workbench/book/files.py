@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from core import atomic_files
 from core.errors import InputError, UnknownName
 from core.small_files import read_small
 from evals.sources.bundled import datasets_root
@@ -20,14 +20,17 @@ from workbench.book.document import Notebook
 ENDING = ".md"
 LARGEST = 16 * 2**20  # bytes of a notebook; its cells and prose are somebody's own words
 STARTER = Path(__file__).with_name("starter.md")
-_saving = threading.Lock()  # two windows of one workbench
+_saving = threading.Lock()  # two windows of one workbench, where files cannot be locked
 
 
 class ChangedOnDisk(InputError):
-    """The file is not what it was when it was opened. `text` is what it holds now, None where it is gone."""
+    """The file is not what it was when it was opened, and nothing was written. Both versions are here.
 
-    def __init__(self, path: Path, text: str | None) -> None:
-        self.text = text
+    `text` is what the file holds now, None where it is gone; `unsaved` is the notebook that was to be saved.
+    """
+
+    def __init__(self, path: Path, text: str | None, unsaved: Notebook) -> None:
+        self.text, self.unsaved = text, unsaved
         what = "was removed" if text is None else "was changed by somebody else"
         super().__init__(
             f"The notebook {what} since it was opened, so it was not written over. Read it again, or save this one "
@@ -61,14 +64,17 @@ def saved(file: NotebookFile, notebook: Notebook) -> NotebookFile:
     """The file with that notebook in it; refused where somebody else changed it meanwhile."""
     content = notebook.text.encode()
     path = file.path.resolve()  # a link stays one, and what it points to is written
-    with _saving:
-        there = _content(path)
-        if there is None or _digest(there) != file.digest:
-            raise ChangedOnDisk(file.path, None if there is None else there.decode("utf-8", "replace"))
-        if not os.access(path, os.W_OK):
-            raise InputError("The notebook may not be written. Save it under another name.", path=file.path)
-        if content != there:
-            _replace(path, content, path.stat().st_mode & 0o7777)
+    try:
+        with _saving, atomic_files.locked(path):  # other processes look and write between our look and our writing
+            there = _content(path)
+            if there is None or _digest(there) != file.digest:
+                raise ChangedOnDisk(file.path, None if there is None else there.decode("utf-8", "replace"), notebook)
+            if not os.access(path, os.W_OK):
+                raise InputError("The notebook may not be written. Save it under another name.", path=file.path)
+            if content != there:
+                atomic_files.write_whole(path, content)
+    except OSError as error:
+        raise InputError(f"The notebook cannot be written ({error.strerror or error}).", path=path) from error
     return NotebookFile(file.path, notebook, _digest(content))
 
 
@@ -76,8 +82,7 @@ def created(path: Path, notebook: Notebook) -> NotebookFile:
     """A new file with that notebook in it; one that is there is left alone."""
     content = notebook.text.encode()
     try:
-        with path.open("xb") as new:
-            new.write(content)
+        atomic_files.create_whole(path, content)
     except FileExistsError as error:
         raise InputError("There is a file of that name already, and it was left alone. Take another.", path=path) from (
             error
@@ -85,26 +90,6 @@ def created(path: Path, notebook: Notebook) -> NotebookFile:
     except OSError as error:
         raise InputError(f"The notebook cannot be written ({error.strerror}).", path=path) from error
     return NotebookFile(path, notebook, _digest(content))
-
-
-def _replace(path: Path, content: bytes, mode: int) -> None:
-    """All of it or nothing: beside the file first, then in its place."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    except OSError as error:
-        raise InputError(f"The notebook cannot be written ({error.strerror}).", path=path) from error
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as new:
-            new.write(content)
-            new.flush()
-            os.fsync(new.fileno())
-        beside.chmod(mode)
-        beside.replace(path)
-    except OSError as error:
-        raise InputError(f"The notebook cannot be written ({error.strerror}).", path=path) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _content(path: Path) -> bytes | None:

@@ -88,6 +88,21 @@ class Paper:
             if self.notebook.text != before.text:
                 self._remember("reading it again", before)
 
+    def write_over(self, seen: bytes | None) -> None:
+        """Save what is here over what is on disk, if that is still what was seen. It can be had back by undoing.
+
+        `seen` is its digest; None where the file was removed.
+        """
+        with self.lock:
+            kept, path = self.unsaved or self.notebook, self.file.path
+            if seen is None:
+                self.file = files.created(path, kept)
+            else:
+                on_disk = files.opened(path, like=kept)
+                self.file = files.saved(replace(on_disk, digest=seen), kept)
+                self._remember("writing over the file", on_disk.notebook)
+            self.unsaved = None
+
     def follow(self) -> None:
         """Take over what is on disk where nothing was changed here: nothing can be lost by it."""
         with self.lock:

@@ -143,7 +143,7 @@ def export(
     rankbook judge export handbook > judged.qrels
     rankbook judge export handbook --format beir --models -o judged.tsv
     """
-    from core import bridge
+    from core import atomic_files, bridge
     from core.errors import SpecError
     from evals.judging.judgements import qrels, resolved, standing
 
@@ -156,5 +156,5 @@ def export(
     if out is None:
         telling.raw(written)
     else:
-        out.write_text(written, encoding="utf-8")
+        atomic_files.write_whole(out, written)
     telling.say(f"{len(settled)} pairs. {stood.sentence()}")

@@ -57,7 +57,7 @@ def report(
     rankbook runs report main main.html
     rankbook runs report hybrid-retriever better.html --against main --metric mrr@10
     """
-    from core import bridge
+    from core import atomic_files, bridge
     from evals.board import METRICS
     from evals.running import run_store
     from workbench.behind.runs.shown import page_of
@@ -69,7 +69,7 @@ def report(
     found = bridge.run(run_store.find(opened, run, collection=collection))
     other = bridge.run(run_store.find(opened, against, collection=collection)).id if against else None
     page = bridge.run(page_of(opened, found.id, metric or METRICS, other))
-    file.expanduser().write_text(page, encoding="utf-8")
+    atomic_files.write_whole(file.expanduser(), page)
     telling.done({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
 
 

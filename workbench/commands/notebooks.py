@@ -259,10 +259,11 @@ def _write_html(path: Path, book: Notebook, results: list[CellResult]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    from core import atomic_files
     from core.errors import InputError
 
     try:
-        path.expanduser().write_text(text, encoding="utf-8")
+        atomic_files.write_whole(path.expanduser(), text)
     except OSError as error:
         raise InputError(f"This cannot be written ({error.strerror}).", path=path) from error
     telling.say(f"Written: {path}")

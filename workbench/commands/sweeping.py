@@ -63,7 +63,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook sweep handbook vector bm25 --depth 100
     rankbook sweep handbook vector bm25 trigram --split train --steps 10 --fusion rrf,k=10 --save tuned.toml
     """
-    from core import bridge
+    from core import atomic_files, bridge
     from core.errors import SpecError
     from evals.evaluation import opened, tuning_split
     from evals.suites.suite_tuning import Looked, apart, looked_for
@@ -104,7 +104,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         reports.write(ground.store, [told], heading, html)
     if save is not None:
         made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
-        save.expanduser().write_text(made.to_toml(), encoding="utf-8")
+        atomic_files.write_whole(save.expanduser(), made.to_toml())
         telling.say(f"{made.name} is written to {save}.")
 
 

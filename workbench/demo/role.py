@@ -37,7 +37,7 @@ async def opened(owner: Store, view: View) -> Store:
     given = os.environ.get(DSN, "").strip()
     string = await _allowed(owner, view, given) if given else await _made(owner, view)
     try:
-        store = await Store.open(string, server=await lease(owner))
+        store = await Store.open(string, server=await lease(owner), progress=owner.progress)
     except ConnectionFailed as error:
         reason = str(error).split(" Check ")[0].rstrip(".")
         raise ConnectionFailed(f"The demo's own role cannot log in. {reason}. {_way_in()}") from None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, text
 from sqlalchemy.engine import Engine
 
 from core import bridge
@@ -86,6 +86,35 @@ def killed_at(statement: int, work: str, *given: Any) -> None:
 
     event.listen(Engine, "before_cursor_execute", count)
     globals()[work](*given)
+
+
+def commit_rows(first: int, count: int, diary: str) -> None:
+    """Rows one by one; what is committed stands in the diary, by the number."""
+
+    def write_down(number: int) -> None:
+        with Path(diary).open("a", encoding="utf-8") as committed:
+            committed.write(f"{number}\n")
+
+    async def work() -> None:
+        async with await opened() as store:
+            async with store.begin() as connection:
+                await connection.execute(text("CREATE TABLE IF NOT EXISTS committed (n int)"))
+            for number in range(first, first + count):
+                async with store.begin() as connection:
+                    await connection.execute(text("INSERT INTO committed VALUES (:n)"), {"n": number})
+                write_down(number)
+
+    bridge.run(work())
+
+
+def print_rows() -> None:
+    """What was committed, as the next command finds it."""
+
+    async def work() -> list[int]:
+        async with await opened() as store, store.begin() as connection:
+            return list(await connection.scalars(text("SELECT n FROM committed ORDER BY n")))
+
+    print(*bridge.run(work()))
 
 
 def open_store(dsn: str | None = None) -> None:

@@ -39,10 +39,11 @@ import sys
 sys.path.insert(0, {repository!r})
 import psycopg
 from pathlib import Path
+from core.store.conninfo import without_steering
 from core.store.server import EmbeddedServer
 server = EmbeddedServer(Path({home!r}))
 server.acquire()
-with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+with without_steering(), psycopg.connect(server.conninfo(), autocommit=True) as connection:
     connection.execute("SELECT pg_advisory_lock(1)")
     connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
     connection.execute("INSERT INTO kept VALUES ({number})")
@@ -308,6 +309,134 @@ def test_when_all_three_are_killed_nothing_committed_is_gone(home, client):
     stopped(home)
 
 
+def backend_at_work(server: EmbeddedServer) -> tuple[psycopg.Connection, int]:
+    """A connection that has written a lot and not committed it, with its process: to recover from it takes a while."""
+    busy = psycopg.connect(server.conninfo())
+    busy.execute("CREATE TABLE IF NOT EXISTS filled (n int, filling text)")
+    busy.commit()
+    busy.execute("INSERT INTO filled SELECT i, md5(i::text) FROM generate_series(1, 200000) AS i")
+    return busy, busy.info.backend_pid
+
+
+def crash(server: EmbeddedServer) -> None:
+    """Kill such a backend. The server has noticed: it ends all others, and recovers."""
+    busy, backend = backend_at_work(server)
+    noticed = server.log.read_text().count("terminated by signal 9")
+    os.kill(backend, signal.SIGKILL)
+    until(lambda: server.log.read_text().count("terminated by signal 9") > noticed, "the server's notice")
+    busy.close()
+
+
+def test_a_backend_killed_while_the_only_client_leaves_does_not_hold_up_the_next_command(home):
+    """PostgreSQL that is asked for a fast shutdown while it recovers from a crash never ends."""
+    for _ in range(4):
+        with EmbeddedServer(home) as server:
+            with psycopg.connect(server.conninfo()) as connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
+                connection.execute("INSERT INTO kept VALUES (1)")
+            crash(server)
+        stopped(home)
+        assert set(kept(home)) == {1}
+
+
+def test_a_server_that_recovers_is_stopped_when_it_is_ready_and_not_before(home):
+    with EmbeddedServer(home) as server:
+        crash(server)
+    stopped(home)
+    said = [line for line in server.log.read_text().splitlines() if "LOG:" in line]
+    recovered = [at for at, line in enumerate(said) if "ready to accept connections" in line][-1]
+    stopping = [at for at, line in enumerate(said) if "received fast shutdown request" in line]
+    assert stopping
+    assert all(at > recovered for at in stopping)
+    assert "rankbook: " not in server.log.read_text()  # nobody had to be firmer
+
+
+# -- what does not move ----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def frozen(home: Path):
+    """All processes of the server stand still, as they do who wait for what never comes."""
+    there = [each.pid for each in keeper.processes(EmbeddedServer(home).cluster)]
+    for pid in there:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield there
+    finally:
+        for pid in there:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_a_server_in_which_nothing_moves_is_named_with_the_way_out(home):
+    with EmbeddedServer(home) as server, frozen(home) as there:
+        impatient = EmbeddedServer(home)
+        impatient.patience = 1.0
+        with pytest.raises(ServerError, match=r"nothing has moved for .* s: process \d+ \(") as caught:
+            impatient.acquire()
+        assert f"`kill -QUIT {server.pid}`" in str(caught.value)
+        assert server.pid in there
+    stopped(home)
+
+
+def test_a_server_in_which_nothing_moves_and_that_nobody_uses_is_ended(home):
+    server = EmbeddedServer(home)
+    server.patience = 2.0
+    server.acquire()
+    with psycopg.connect(server.conninfo()) as connection:
+        connection.execute("CREATE TABLE kept (n int)")
+        connection.execute("INSERT INTO kept VALUES (1)")
+    with frozen(home):
+        server.release()
+        stopped(home)
+    assert "rankbook: SIGQUIT to" in server.log.read_text()
+    assert "rankbook: SIGKILL to" in server.log.read_text()
+    assert kept(home) == [1]
+
+
+def test_a_shutdown_that_hangs_is_ended_while_a_command_waits_for_it(home):
+    """The keeper that asked for it was killed: the next one sees that the server does not end."""
+    server = EmbeddedServer(home)
+    server.patience = 3.0
+    server.acquire()
+    with psycopg.connect(server.conninfo()) as connection:
+        connection.execute("CREATE TABLE kept (n int)")
+        connection.execute("INSERT INTO kept VALUES (1)")
+    os.kill(keeper_pid(home), signal.SIGKILL)
+    idle = psycopg.connect(server.conninfo())  # a smart shutdown waits for it for ever
+    os.kill(server.pid, signal.SIGTERM)
+    until(lambda: keeper.is_stopping(server.cluster), "the beginning of the shutdown")
+    server.ensure_running()
+    assert kept(home) == [1]
+    idle.close()
+    server.release()
+    stopped(home)
+
+
+def test_ctrl_c_ends_a_command_that_waits(home):
+    with EmbeddedServer(home), frozen(home):
+        environment = {**os.environ, "RANKBOOK_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
+        command = subprocess.Popen(
+            [sys.executable, "-m", "workbench.cli", "data", "list"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=REPOSITORY,
+        )
+        line = command.stderr.readline()
+        while line and "Waiting for PostgreSQL" not in line:
+            line = command.stderr.readline()
+        assert "Waiting for PostgreSQL" in line
+        begun = time.monotonic()
+        command.send_signal(signal.SIGINT)
+        _, said = command.communicate(timeout=PATIENCE)
+        assert time.monotonic() - begun < 10
+    assert command.returncode == 130
+    assert "Traceback" not in said
+    stopped(home)
+
+
 def test_recovery_after_a_crash_is_waited_for_however_long_it_takes(home):
     said: list[str] = []
     with EmbeddedServer(home) as server:
@@ -431,6 +560,51 @@ def test_data_are_private_and_no_folder_above_the_home_changes(home):
     stopped(above / "home")
 
 
+def test_data_that_others_could_read_are_private_again_after_the_next_start(home):
+    with EmbeddedServer(home) as server:
+        pass
+    stopped(home)
+    for folder in (server.data, server.cluster):
+        folder.chmod(0o755)
+    with server:
+        assert [stat.S_IMODE(folder.stat().st_mode) for folder in (server.data, server.cluster)] == [0o700, 0o700]
+    stopped(home)
+
+
+NAMES = ["a, b,c", "with a blank", "it's", "früh 日本", 'a "quoted" one', "back\\slash", "100% $HOME"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_home_may_have_any_name(home, client, name):
+    odd = home / name
+    assert client(1, home=odd).ready() == client(2, home=odd).ready()
+    server = EmbeddedServer(odd)
+    assert stat.S_IMODE(server.socket_folder.stat().st_mode) == 0o700
+    assert kept(odd) == [1, 2]
+    elsewhere = server.socket_folder != server.cluster
+    assert elsewhere == ("," in name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could take a home away from somebody")
+@pytest.mark.parametrize("place", ["", "new", "postgres", "postgres/18", "postgres/18/data"])
+def test_root_does_not_work_in_somebodys_home(home, place):
+    taken = home / "somebodys"
+    (taken / place if place != "new" else taken).mkdir(parents=True)
+    for folder in (taken, *taken.rglob("*")):
+        os.chown(folder, 4711, 4711)
+        folder.chmod(0o700)
+    before = {folder: folder.stat() for folder in (taken, *taken.rglob("*"))}
+    with pytest.raises(
+        ServerError, match=r"You are root, and .* belongs to the user 4711.*Run the command as"
+    ) as caught:
+        EmbeddedServer(taken / "new" if place == "new" else taken).acquire()
+    assert "RANKBOOK_HOME" in str(caught.value)
+    after = {folder: folder.stat() for folder in (taken, *taken.rglob("*"))}
+    assert {each: (was.st_uid, was.st_mode) for each, was in before.items()} == {
+        each: (now.st_uid, now.st_mode) for each, now in after.items()
+    }
+
+
 def test_a_home_that_is_somebodys_own_folder_keeps_its_mode(home):
     home.chmod(0o755)
     with EmbeddedServer(home):
@@ -455,6 +629,36 @@ def test_nothing_listens_on_the_network(home, client):
 
 
 HOSTILE_ENVIRONMENT = {
+    "PGAPPNAME": "somebody",
+    "PGCONNECT_TIMEOUT": "soon",
+    "PGDATESTYLE": "nonsense",
+    "PGGEQO": "nonsense",
+    "PGGSSDELEGATION": "1",
+    "PGGSSLIB": "nonsense",
+    "PGKRBSRVNAME": "nonsense",
+    "PGLOADBALANCEHOSTS": "nonsense",
+    "PGMAXPROTOCOLVERSION": "nonsense",
+    "PGMINPROTOCOLVERSION": "nonsense",
+    "PGPASSFILE": "/nonexistent",
+    "PGPASSWORD": "secret",
+    "PGREQUIREAUTH": "scram-sha-256",
+    "PGREQUIREPEER": "somebody",
+    "PGREQUIRESSL": "1",
+    "PGSERVICE": "nowhere",
+    "PGSERVICEFILE": "/nonexistent",
+    "PGSSLCERT": "/nonexistent",
+    "PGSSLCERTMODE": "require",
+    "PGSSLCOMPRESSION": "nonsense",
+    "PGSSLCRL": "/nonexistent",
+    "PGSSLCRLDIR": "/nonexistent",
+    "PGSSLKEY": "/nonexistent",
+    "PGSSLMAXPROTOCOLVERSION": "nonsense",
+    "PGSSLMINPROTOCOLVERSION": "nonsense",
+    "PGSSLNEGOTIATION": "direct",
+    "PGSSLROOTCERT": "system",
+    "PGSSLSNI": "nonsense",
+    "PGSYSCONFDIR": "/nonexistent",
+    "PGTZ": "nonsense",
     "PGPORT": "6543",
     "PGHOST": "192.0.2.1",
     "PGHOSTADDR": "192.0.2.1",
@@ -521,6 +725,26 @@ def test_a_server_that_cannot_start_is_told_in_a_sentence_that_names_the_log(hom
             EmbeddedServer(home).acquire()
         assert str(server.log) in str(caught.value)
     damaged.write_bytes(whole)
+    with server:
+        assert server.running
+    stopped(home)
+
+
+def test_a_server_that_lets_nobody_in_is_told_at_once_and_not_waited_for(home):
+    with EmbeddedServer(home) as server:
+        pass
+    stopped(home)
+    hba = server.data / "pg_hba.conf"
+    whole = hba.read_text()
+    hba.write_text(f"local all all reject\n{whole}")
+    begun = time.monotonic()
+    with pytest.raises(ServerError, match=r"refuses the connection \(pg_hba\.conf rejects") as caught:
+        server.acquire()
+    assert time.monotonic() - begun < 30
+    assert str(hba) in str(caught.value)
+    assert "`local all all peer map=rankbook`" in str(caught.value)
+    stopped(home)  # it is stopped all the same
+    hba.write_text(whole)
     with server:
         assert server.running
     stopped(home)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import streamlit as st
 
 from core.errors import RankbookError
-from workbench.book import desks
+from workbench.book import desks, files
 from workbench.book.desk import Desk
 from workbench.book.shelf import shelf
 from workbench.ui import errors, place
@@ -32,21 +32,27 @@ def draw(notices: Sequence[Notice]) -> None:
 
 
 def changed_on_disk(desk: Desk) -> None:
-    there = desk.path.is_file()
+    there = files.opened(desk.path) if desk.path.is_file() else None
     what = "was changed on disk by another program" if there else "was removed from disk"
     st.html(
-        f'<div class="rb-box rb-complaint" role="alert"><strong>The file {what}</strong><p>Nothing is written over it. '
-        f"{'Read it again, or save' if there else 'Save'} what you see here under another name.</p></div>"
+        f'<div class="rb-box rb-complaint" role="alert"><strong>The file {what}</strong><p>Nothing is written over it '
+        f"before you choose. {'Read it again, save' if there else 'Save'} what you see here "
+        f"{'over it, or save it' if there else 'again, or'} under another name.</p></div>"
     )
     with st.container(horizontal=True):
         if there:
-            st.button("Read it again", key="book.again", on_click=_again, args=(desk,))
+            st.button("Read it again", key="book.again", on_click=_do, args=(desk.read_again,))
+        label = "Save this one over it" if there else "Save it again"
+        st.button(label, key="book.over", on_click=_do, args=(desk.write_over, there and there.digest))
         st.button("Save this one under another name", key="book.save", on_click=_save_as, args=(desk,))
+    if there is not None:
+        with st.expander("What differs: lines with - are on disk, lines with + are here"):
+            st.code(desk.differences(there.notebook), language="diff")
 
 
-def _again(desk: Desk) -> None:
+def _do(choice: Callable[..., None], *arguments: bytes | None) -> None:
     try:
-        desk.read_again()
+        choice(*arguments)
     except RankbookError as error:
         notebook_acts.notice(str(error), bad=True)
 

@@ -180,11 +180,11 @@ async def _load(
 def _old_reader(view: View, source: Source) -> Iterator[Flaw]:
     """That a newer reader would read the folder otherwise, which is for somebody to decide."""
     if isinstance(source, FolderSource) and source.reader < readers.NEWEST:
-        told = (
+        message = (
             f"{view.name!r} keeps the reader that it was loaded by. A newer one takes the main part of HTML pages and "
             f"reads more kinds of files: `rankbook data reload {quote(view.name)} --reader` says what that changes."
         )
-        yield Flaw(Place(printable(source.path)), told, "noted")
+        yield Flaw(Place(printable(source.path)), message, "noted")
 
 
 async def _prepared(store: Store, view: View, plan: Plan, parts: _Parts) -> View:

@@ -193,13 +193,13 @@ class _Comparison:
 
     async def _stored(self, ids: Sequence[str]) -> dict[str, tuple[bytes, str]]:
         """The digest and the text of those that are stored."""
-        found: dict[str, tuple[bytes, str]] = {}
+        stored: dict[str, tuple[bytes, str]] = {}
         for at in range(0, len(ids), IDS_A_STATEMENT):
             some = any_(literal(list(ids[at : at + IDS_A_STATEMENT]), ARRAY(Text)))
             query = select(StoredItem.id, StoredItem.digest, StoredItem.text).where(StoredItem.id == some)
             async with self.store.begin(self.view.namespace, read_only=True) as connection:
-                found |= {row.id: (bytes(row.digest), row.text) for row in await connection.execute(query)}
-        return found
+                stored |= {row.id: (bytes(row.digest), row.text) for row in await connection.execute(query)}
+        return stored
 
     async def _to_embed(self, items: Sequence[Item]) -> int:
         """How many of their texts no model has embedded yet."""
@@ -229,10 +229,10 @@ def _other(stored: tuple[bytes, str] | None, digest: bytes) -> bool:
 
 async def _spans(store: Store, view: View) -> list[tuple[str, Span]]:
     """Every span of every query set, with the name of its set."""
-    found: list[tuple[str, Span]] = []
+    spans: list[tuple[str, Span]] = []
     for each in await query_sets.listed(store, view.name):
-        found += [(each.name, span) for span in (await query_sets.load(store, view.name, name=each.name)).spans]
-    return found
+        spans += [(each.name, span) for span in (await query_sets.load(store, view.name, name=each.name)).spans]
+    return spans
 
 
 async def _labels_of(store: Store, view: View, items: set[str]) -> int:

@@ -96,14 +96,14 @@ class FolderSource(Source):
         left_out = LeftOut()
         for _ in self._files(left_out):
             left_out.documents += 1
-        told = left_out.sentences(self.reader)
+        notes = left_out.sentences(self.reader)
         if not left_out.documents:
             message = f"There is no file that ends in {', '.join(self.endings)} here."
-            raise InputError(" ".join((message, *told)), path=printable(self.path))
-        yield from (Flaw(Place(printable(self.path)), sentence, "noted") for sentence in told)
+            raise InputError(" ".join((message, *notes)), path=printable(self.path))
+        yield from (Flaw(Place(printable(self.path)), note, "noted") for note in notes)
         with IsolatedReaders() as isolated:
-            for found in self._files():
-                yield from (found,) if isinstance(found, Flaw) else self._document(found, isolated)
+            for file in self._files():
+                yield from (file,) if isinstance(file, Flaw) else self._document(file, isolated)
 
     def queries(self) -> Iterator[Row[Query] | Flaw]:
         if self.queries_path is not None:
@@ -123,15 +123,15 @@ class FolderSource(Source):
                     yield from read_exclusions(stream, str(path))
 
     def size(self) -> int | None:
-        return sum(isinstance(found, Path) for found in self._files()) if self.path.is_dir() else None
+        return sum(isinstance(file, Path) for file in self._files()) if self.path.is_dir() else None
 
     def ids(self) -> Iterator[str]:
         """The documents' ids, without reading one."""
-        yield from (self._id(found.relative_to(self.path)) for found in self._files() if isinstance(found, Path))
+        yield from (self._id(file.relative_to(self.path)) for file in self._files() if isinstance(file, Path))
 
     def spec(self) -> dict[str, Any]:
-        """With the reader, whichever it is: a later version may have another default."""
-        return {**super().spec(), "reader": self.reader}
+        """With the reader, whichever it is, as a later version may have another default; the path from the root."""
+        return {**super().spec(), "path": str(self.path.absolute()), "reader": self.reader}
 
     def as_loaded(self, origin: Mapping[str, Any]) -> FolderSource:
         """By the reader that the collection was loaded by: the first, where its origin names none."""
@@ -159,16 +159,16 @@ class FolderSource(Source):
             else:
                 counted.by_globs += 1
 
-        for found in walk(self.path, self.endings, passed):
-            parts = found.relative_to(self.path).parts if isinstance(found, Path) else ()
-            if isinstance(found, Flaw):
-                yield found
+        for file in walk(self.path, self.endings, passed):
+            parts = file.relative_to(self.path).parts if isinstance(file, Path) else ()
+            if isinstance(file, Flaw):
+                yield file
             elif not self._is_chosen(parts):
                 counted.by_globs += 1
             elif self.reader > readers.FIRST and not self.theme_files and (theme := theme_part(parts)):
                 counted.theme[theme] += 1
             else:
-                yield found
+                yield file
 
     def _is_chosen(self, parts: tuple[str, ...]) -> bool:
         if any(matches(parts, glob) for glob in self.exclude):
@@ -256,8 +256,8 @@ class LeftOut:
         if others:
             made.append(f"Not read: {_counted(others)}. A text format is read where it is named: -o suffixes=.md,.log.")
         if self.theme:
-            told = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.theme.items()))
-            made.append(f"Left out as files of a theme or a tool: {told}. With -o theme_files=true they are read.")
+            names = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.theme.items()))
+            made.append(f"Left out as files of a theme or a tool: {names}. With -o theme_files=true they are read.")
         if self.by_globs:
             made.append(f"Left out by include and exclude: {self.by_globs:,} files.")
         return tuple(made)

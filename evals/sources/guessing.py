@@ -75,11 +75,11 @@ def _folder(path: Path, suffixes: str) -> Source:
     if (path / "documents").is_dir() and ((path / "queries.jsonl").is_file() or (path / "qrels").is_dir()):
         return collection_at(path)
     left_out = LeftOut()
-    taken = FolderSource(path=path, suffixes=suffixes).endings if suffixes else readers.suffixes()
-    if any(isinstance(found, Path) for found in walk(path, taken, lambda file: left_out.add_ending(ending(file)))):
+    endings = FolderSource(path=path, suffixes=suffixes).endings if suffixes else readers.suffixes()
+    if any(isinstance(file, Path) for file in walk(path, endings, lambda other: left_out.add_ending(ending(other)))):
         return FolderSource(path=path)
-    told = " ".join(("Nothing in this folder is understood.", *left_out.sentences(readers.NEWEST), _choices()))
-    raise InputError(told, path=path)
+    message = " ".join(("Nothing in this folder is understood.", *left_out.sentences(readers.NEWEST), _choices()))
+    raise InputError(message, path=path)
 
 
 def _file(path: Path) -> Source:

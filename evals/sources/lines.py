@@ -240,8 +240,8 @@ class _ObjectScanner:
         for part in _SEPARATORS.split(between):
             if value := part.strip(_BLANKS).removeprefix(_UTF8_MARK):
                 line = self.line + part[: part.find(value)].count(b"\n")
-                told = shown(value[:60].decode("utf-8", "replace"))
-                yield Flaw(Place(self.file, line), f"A JSON object was expected, and this is {told}.")
+                start = shown(value[:60].decode("utf-8", "replace"))
+                yield Flaw(Place(self.file, line), f"A JSON object was expected, and this is {start}.")
             self.line += part.count(b"\n")
 
 

@@ -17,8 +17,8 @@ def source_of(origin: str, kind: str | None, options: list[str]) -> Source:
     if kind is not None:
         first = next(iter(sources[kind].model_fields))
         return source_from({"kind": kind, **({} if first in chosen else {first: origin}), **chosen})
-    given = chosen.get("suffixes")
-    guessed = guess(origin, suffixes=given if isinstance(given, str) else "")
+    suffixes = chosen.get("suffixes")
+    guessed = guess(origin, suffixes=suffixes if isinstance(suffixes, str) else "")
     return source_from({**guessed.spec(), **chosen}) if chosen else guessed
 
 

@@ -150,8 +150,8 @@ def _csv_table(stream: io.BufferedReader, file: str, delimiter: str, quote: str,
         raise InputError(f"The header names a column twice: {', '.join(map(repr, repeated[:30]))}.", path=file, line=1)
     rows = _as_dicts(records, columns)
     if delimiter != usual:
-        told = f"The columns are parted by {DELIMITERS[delimiter]}, as the first rows tell."
-        rows = chain((Flaw(Place(file, 1), told, "noted"),), rows)
+        message = f"The columns are parted by {DELIMITERS[delimiter]}, as the first rows tell."
+        rows = chain((Flaw(Place(file, 1), message, "noted"),), rows)
     return Table(file, columns, rows)
 
 

@@ -67,11 +67,11 @@ def matches(parts: tuple[str, ...], glob: str) -> bool:
 
 def _skipping(reached: set[int], pattern: tuple[str, ...]) -> set[int]:
     """With the places after each `**`, which may stand for no folder."""
-    found = set(reached)
+    further = set(reached)
     for at, part in enumerate(pattern):
-        if at in found and part == "**":
-            found.add(at + 1)
-    return found
+        if at in further and part == "**":
+            further.add(at + 1)
+    return further
 
 
 def _sorted(folder: Path) -> list[os.DirEntry[str]]:

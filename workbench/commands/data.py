@@ -102,7 +102,7 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     from evals.sources.options import chunk_set_of, source_of
     from workbench.session import store
 
-    globs = [f"{word}={','.join(given)}" for word, given in (("include", include), ("exclude", exclude)) if given]
+    globs = [f"{word}={','.join(some)}" for word, some in (("include", include), ("exclude", exclude)) if some]
     found = source_of(origin or name, source, [*(option or []), *globs])
     given: dict[str, Any] = {
         "language": language,

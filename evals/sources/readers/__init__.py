@@ -43,5 +43,5 @@ def by_suffix() -> dict[str, str]:
 
 def suffixes(*, available: bool = True) -> tuple[str, ...]:
     """The endings that are read by themselves; with `available` false, those too whose reader is not installed."""
-    found = [suffix for suffix, name in by_suffix().items() if not available or readers[name].available()]
-    return tuple(sorted(found, key=lambda suffix: (*FIRST_SUFFIXES, suffix).index(suffix)))
+    endings = [suffix for suffix, name in by_suffix().items() if not available or readers[name].available()]
+    return tuple(sorted(endings, key=lambda suffix: (*FIRST_SUFFIXES, suffix).index(suffix)))

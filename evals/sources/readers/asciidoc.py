@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from evals.sources.front_matter import split_front_matter
 from evals.sources.readers.base import Document, Reader, decoded, readers, titled
@@ -77,7 +78,7 @@ class _Page:
         """Each line as Markdown, or nothing of it. A block stays open until its delimiter comes again."""
         opened: list[str] = []
         underline = False
-        for line, after in zip(source, [*source[1:], ""], strict=True):
+        for line, after in zip_longest(source, source[1:], fillvalue=""):
             mark = line.rstrip()
             inner = opened[-1] if opened else ""
             if underline:

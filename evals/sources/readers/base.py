@@ -80,8 +80,8 @@ def first_title(text: str) -> str:
             return without_closing(heading[1].strip())
         elif before and _UNDERLINE.match(line):
             return before
-        elif found := _html_heading(line):
-            return found
+        elif title := _html_heading(line):
+            return title
         else:
             before = line.strip()
     return ""

@@ -25,9 +25,9 @@ def read_first(name: str, raw: bytes) -> Document:
     if name.lower().endswith((".html", ".htm")):
         title, body, problem = html_to_text(body)
         trouble = trouble or (f"The HTML is malformed; its tags were stripped: {problem}." if problem else "")
-    given = metadata.pop("title", None)
-    found = str(given) if given is not None else title or _first_heading(body) or None
-    return Document(body, found, metadata, (*notes, *([trouble] if trouble else ())))
+    named = metadata.pop("title", None)
+    chosen = str(named) if named is not None else title or _first_heading(body) or None
+    return Document(body, chosen, metadata, (*notes, *([trouble] if trouble else ())))
 
 
 def _decoded(raw: bytes) -> tuple[str, str]:

@@ -44,6 +44,8 @@ _PARTS = frozenset(
     {"header", "footer", "menu", "nav", "navbar", "navigation", "sidebar", "breadcrumb", "breadcrumbs", "toc", "cookie"}
     | {"banner", "search", "social", "share", "pagination", "advert", "ads", "modal", "skip"}
 )
+# What the parser reads, and does not take back as a text.
+_UNSETTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _WORDS = re.compile(r"[A-Za-z]+")
 
 
@@ -61,8 +63,8 @@ class HtmlReader(Reader):
         head, whole, problem = html_to_text(body)
         if problem:
             notes = (*notes, f"The HTML is malformed; its tags were stripped: {problem}.")
-        found = _main_part(body)
-        heading, text = found if found and found[1] else ("", whole)
+        part = _main_part(body)
+        heading, text = part if part and part[1] else ("", whole)
         title, metadata = titled(metadata, heading or head)
         return Document(text, title, metadata, notes)
 
@@ -73,11 +75,17 @@ def _main_part(source: str) -> tuple[str, str] | None:
 
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
     try:
-        page = html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
-    except (etree.LxmlError, ValueError, AssertionError):
+        page = html.document_fromstring(_UNSETTABLE.sub("", source).encode("utf-8", "replace"), parser=parser)
+        if any(error.level_name == "FATAL" for error in parser.error_log):
+            return None  # nested deeper than it goes: what follows is missing from the tree
+        return _text_of(page)
+    except (etree.LxmlError, ValueError, AssertionError):  # a control character that is written as a reference, say
         return None
-    if any(error.level_name == "FATAL" for error in parser.error_log):
-        return None  # nested deeper than it goes: what follows is missing from the tree
+
+
+def _text_of(page: Any) -> tuple[str, str] | None:
+    from lxml import etree
+
     part = _landmark(page)  # not of its body: without the tag, the parser keeps <nav> and <main> in the head
     _prune(page if part is None else part, named=part is None)
     if part is None:
@@ -98,8 +106,8 @@ def _landmark(page: Any) -> Any | None:
     """The element that the page names as its main part. Of several of a kind none is it, as on a page of articles."""
     part = None
     for path in (*_MAIN, *(_BODY.format(name) for name in _THEME_BODIES)):
-        found = (page if part is None else part).xpath(path)
-        outermost = [each for each in found if not any(above in found for above in each.iterancestors())][:2]
+        named = set((page if part is None else part).xpath(path))
+        outermost = [each for each in named if named.isdisjoint(each.iterancestors())][:2]
         if len(outermost) == 1 and _holds(outermost[0], page if part is None else part):
             part = outermost[0]
             if part.tag != "main":

@@ -136,11 +136,11 @@ def _references() -> Any:
     def interpreted(rawsource: str, text: str, role: str, lineno: int) -> Any:
         if role.lower() in _KNOWN_ROLES or not role:
             return known(rawsource, text, role, lineno)
-        shown = nodes.unescape(text)
-        shown = _TARGET.sub("", shown) or shown
-        if shown.startswith("~"):
-            shown = shown[1:].rsplit(".", 1)[-1]
-        return [nodes.inline(rawsource, shown.lstrip("!"))], []
+        label = nodes.unescape(text)
+        label = _TARGET.sub("", label) or label
+        if label.startswith("~"):
+            label = label[1:].rsplit(".", 1)[-1]
+        return [nodes.inline(rawsource, label.lstrip("!"))], []
 
     # Of a subclass, docutils takes the patterns to be missing that it inherits.
     inliner.interpreted = interpreted  # type: ignore[method-assign]

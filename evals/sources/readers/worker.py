@@ -32,7 +32,7 @@ class IsolatedReaders:
     """Readers in a process of their own, which begins with the first file and ends with the `with`."""
 
     def __init__(self, seconds: float = SECONDS, memory: int = MEMORY) -> None:
-        self._seconds, self._memory = seconds, memory
+        self.seconds, self._memory = seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -50,7 +50,7 @@ class IsolatedReaders:
             expired.append(True)
             process.kill()
 
-        timer = Timer(self._seconds, stop)
+        timer = Timer(self.seconds, stop)
         timer.start()
         try:
             answer = _exchange(process, {"reader": reader}, raw)
@@ -59,7 +59,7 @@ class IsolatedReaders:
         if answer is None:
             self._end()
             if expired:
-                raise InputError(f"Reading it took longer than {self._seconds:g} seconds. It was left out.")
+                raise InputError(f"Reading it took longer than {self.seconds:g} seconds. It was left out.")
             raise InputError("The library that reads it broke down over it. It was left out.")
         if "refused" in answer:
             raise InputError(str(answer["refused"]))
@@ -103,10 +103,10 @@ def _exchange(process: subprocess.Popen[bytes], order: dict[str, Any], raw: byte
         _send(process.stdin, json.dumps(order).encode())
         _send(process.stdin, raw)
         answer = _receive(process.stdout)
-        found = json.loads(answer) if answer is not None else None
+        read = json.loads(answer) if answer is not None else None
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return read if isinstance(read, dict) else None
 
 
 def _send(stream: BinaryIO | Any, block: bytes) -> None:

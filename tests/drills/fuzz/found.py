@@ -16,6 +16,10 @@ FOUND: Final[dict[str, tuple[bytes, ...]]] = {
     "table_tsv": (b"\t" * 60_000, b"".join(b"c%d\t" % at for at in range(12_000))),
     # An entry without a name was asked for its last letter.
     "beir_zip": (packed("", {"": b"x", "corpus.jsonl": b"{}"}),),
+    # The scanner of lines looked at the line after the last one, and there was none at all.
+    "asciidoc": (b"",),
+    # Control characters are read by the HTML parser, and not taken back as a text, literal or as references.
+    "html_file": (b"<main><pre>\x01\x00<b>x</b></pre><li><p>&#1;</p></li><p>text</p></main>",),
     # A column's name that is not UTF-8 was an error of Python's.
     "table_parquet": (parquet_seed().replace(b"text", b"te\x80t"),),
     # Damaged statistics of a column ended the whole process, inside pyarrow, when the column was asked for its size.

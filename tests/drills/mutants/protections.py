@@ -161,7 +161,7 @@ PROTECTIONS: Final = (
         "pass",
         "tests/drills/faults/test_server.py::"
         "test_a_stale_pid_file_that_names_a_living_stranger_is_no_obstacle_and_the_stranger_lives_on",
-        "tests/drills/faults/test_server.py::test_nothing_listens_on_the_network",
+        f"{SERVING}::test_the_health_endpoint_says_that_the_store_answers_and_nothing_else",
     ),
     # -- what is shown
     Protection(

@@ -161,7 +161,7 @@ PROTECTIONS: Final = (
         "pass",
         "tests/drills/faults/test_server.py::"
         "test_a_stale_pid_file_that_names_a_living_stranger_is_no_obstacle_and_the_stranger_lives_on",
-        "tests/drills/faults/test_server.py::test_nothing_listens_on_the_network",
+        f"{SERVING}::test_the_health_endpoint_says_that_the_store_answers_and_nothing_else",
     ),
     # -- what is shown
     Protection(
@@ -173,6 +173,22 @@ PROTECTIONS: Final = (
         "tests/unit/test_book_document.py::test_cells_are_the_fenced_blocks_of_known_kinds",
     ),
     Protection(
+        "a report in Markdown holds texts as text",
+        "evals/report/markdown.py",
+        'plain = re.sub("[&<>]", lambda found: _ENTITIES[found[0]], line(text, 2000))',
+        "plain = line(text, 2000)",
+        "tests/evals/test_report.py::test_hostile_texts_stay_texts_in_markdown",
+        "tests/evals/test_report.py::test_latex_is_a_booktabs_table_with_the_top_group_bold",
+    ),
+    Protection(
+        "a report in LaTeX holds texts as text",
+        "evals/report/latex.py",
+        "if each in _SPECIAL:",
+        "if False:",
+        "tests/evals/test_report.py::test_hostile_texts_stay_texts_in_latex",
+        "tests/evals/test_report.py::test_markdown_has_the_table_sentences_warnings_and_variants",
+    ),
+    Protection(
         "a terminal is not taken over",
         "workbench/commands/telling.py",
         "sys.stdout.write(printable(text) if sys.stdout.isatty() else text)",
@@ -180,7 +196,26 @@ PROTECTIONS: Final = (
         "tests/unit/test_raw_output.py::test_a_terminal_gets_nothing_that_could_take_it_over",
         "tests/unit/test_raw_output.py::test_a_pipe_gets_every_letter",
     ),
-    # -- endpoints
+    # -- SQL
+    Protection(
+        "a name can be seen",
+        "core/store/names.py",
+        'if unicodedata.category(letter)[0] == "C"), None):',
+        "if False), None):",
+        "tests/store/test_hostile_names.py::test_a_name_that_cannot_be_seen_is_refused_with_the_reason",
+        "tests/store/test_hostile_names.py::test_an_accent_typed_apart_names_the_same_collection",
+    ),
+    # -- language models and endpoints
+    Protection(
+        "a model marks what it was sent",
+        "core/rerank/marking.py",
+        "if set(rows) - set(candidates):",
+        "if False:",
+        "tests/unit/test_prompt_injection.py::"
+        "test_an_answer_that_does_more_than_mark_what_was_offered_is_not_believed_at_all",
+        "tests/unit/test_prompt_injection.py::"
+        "test_a_model_that_obeys_a_candidate_changes_the_order_among_the_candidates_and_nothing_else",
+    ),
     Protection(
         "OpenAI's key goes to OpenAI alone",
         "core/embedding/openai_backend.py",

@@ -1,6 +1,6 @@
 """What a verdict is made with in view: all candidates of the place, whatever a table shows of them."""
 
-# mypy: disable-error-code="no-untyped-call, no-any-return, arg-type, union-attr"
+# mypy: disable-error-code="no-untyped-call, no-any-return, arg-type, union-attr, operator"
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evals.rankings import cut_off
 from evals.report import report
 from evals.running import candidates, run_store
 from evals.running.run_pairs import Where, compared, pair
-from evals.runs import Candidate, Place
+from evals.runs import Candidate, Place, Run
 from evals.statistics.verdicts import Verdict
 from evals.store import chain
 from evals.suites.suite_run import run_suite
@@ -45,7 +45,7 @@ def candidate(name: str, variant: Variant | None = None) -> Candidate:
     return Candidate(f"other {name}", variant, {METRIC: board.of(name, METRIC)})
 
 
-def uneven(name: str, misses: int) -> object:
+def uneven(name: str, misses: int) -> Run:
     """Right at all queries but the first so many."""
     right, wrong = run("good"), run("poor", ORDERS["poor"])
     rankings = {query: (wrong if at < misses else right).rankings[query] for at, query in enumerate(QUERIES)}

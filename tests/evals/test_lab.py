@@ -243,6 +243,11 @@ def test_a_sweep_at_a_depth_says_what_deeper_legs_would_bring_and_makes_a_varian
     assert lab.sweep(["bm25", "vector"], split="test", steps=2, procedure=LAX, depth=100).tuned.deeper is None
 
 
+def test_a_metric_that_counts_more_than_ships_is_of_a_deep_run(lab: Lab) -> None:
+    board = lab.evaluate("bm25", metrics=["recall@10", "recall@50"], split="test")
+    assert [board.cells(metric)["bm25"].badge for metric in board.metrics] == ["", "deep"]
+
+
 def test_weights_chosen_on_what_is_reported_come_with_a_warning(lab: Lab) -> None:
     swept = lab.sweep(["bm25", "vector"], split="test", steps=2, procedure=LAX)
     assert "says nothing of others" in swept._repr_html_()

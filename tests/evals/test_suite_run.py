@@ -245,17 +245,37 @@ def test_a_tuned_variant_scores_what_its_surface_said(store, loaded, asked):
     assert board.cells("ndcg@10")["tuned"].mean == pytest.approx(made.tuned.in_sample, abs=1e-12)
 
 
-def test_a_surface_asks_deeper_where_a_roll_up_does(store):
-    """Forty chunks of one document stand before all others."""
-    loud = Item("loud", " ".join(f"The red button shines {n}." for n in range(40)))
+@pytest.fixture(scope="module")
+def loud(store):
+    """A collection in which the chunks of one document stand before all others."""
+    loud = Item("loud", " ".join(f"The red button shines {n}." for n in range(12)))
     others = [Item(f"q{n}", f"A red lamp {n}. Nothing else here.") for n in range(5)]
     name = some_name()
     make(store, name, [EMBEDDER], {"small": {"kind": "sentences", "max_tokens": 6}})
     ingest(store, name, [loud, *others], [EMBEDDER])
     queries = tuple(Query(f"red {at}", f"red button {at}") for at in range(4))
-    labels = tuple(Label(query.id, f"q{at}", 2, "test") for at, query in enumerate(queries))
+    labels = tuple(Label(query.id, item.id, 2, "test") for query in queries for item in others)
     bridge.run(query_sets.keep(store, name, Labelled(queries, labels)))
-    ground = bridge.run(opened(store, name, resources=RESOURCES))
+    return bridge.run(opened(store, name, resources=RESOURCES))
+
+
+def test_chunks_are_scored_by_the_documents_among_the_first_and_only_a_roll_up_fetches_until_there_are_enough(loud):
+    options = {"chunks": "small", "top_k": 3, "overfetch": 1, "leg": [{"kind": "bm25"}]}
+    plain = Variant.from_data({"name": "plain", **options})
+    rolled = Variant.from_data({"name": "rolled", **options, "rollup": {}})
+    split = loud.split("test")
+    board, _ = bridge.run(evaluated(loud, [plain, rolled], split, Wanted(("recall@3", "recall@10"))))
+    found = {run.name: [ranked.item_ids for ranked in run.rankings.values()] for run in board.runs}
+    assert {ranked.length for ranked in board.run("plain").rankings.values()} == {3}
+    assert max(len(items) for items in found["plain"]) < 3
+    assert {len(items) for items in found["rolled"]} == {3}
+    means = {name: cell.mean for name, cell in board.cells("recall@3").items()}
+    assert means["plain"] < means["rolled"]
+    assert board.cells("recall@10")["plain"].badge == "deep"
+
+
+def test_a_surface_asks_deeper_where_a_roll_up_does(loud):
+    ground = loud
     legs = [{"kind": "bm25"}, {"kind": "fulltext", "mode": "any"}]
     base = Variant.from_data(
         {"name": "rolled", "chunks": "small", "top_k": 3, "overfetch": 1, "rollup": {}, "leg": legs}

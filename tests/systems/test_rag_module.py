@@ -185,7 +185,8 @@ class Backwards:
     """Turns results round, the more so the longer they wait."""
 
     def __init__(self, waits: float = 0.0) -> None:
-        self.waits, self.seen = waits, []
+        self.waits = waits
+        self.seen: list[tuple[str, list[str], int]] = []
 
     async def rerank(self, ctx, query, results, top_k):
         self.seen.append((query, [each.chunk_id for each in results], top_k))

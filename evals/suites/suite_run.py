@@ -190,7 +190,8 @@ def _stand_in(suite: Suite, tune: Tune) -> Variant:
 
 def _wanted(suite: Suite, again: bool) -> Wanted:
     gate = suite.gate.metrics if suite.gate else ()
-    return Wanted(suite.metrics, suite.baseline, suite.as_shipped, again, suite.time_live, suite.judged_by, gate)
+    rules = suite.judged_by
+    return Wanted(suite.metrics, suite.baseline, suite.as_shipped, again, suite.time_live, rules, gate, rename=False)
 
 
 def _within(progress: Listener, collection: str) -> Listener:

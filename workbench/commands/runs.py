@@ -79,6 +79,7 @@ def _plain(run: Summary) -> dict[str, Any]:
     return {
         "id": run.id,
         "name": run.name,
+        "names": sorted(run.names),
         **subject(run.subject),
         "depth": run.depth,
         "queries": run.queries,
@@ -110,7 +111,7 @@ def show(
 
     \b
     rankbook runs show hybrid-retriever --collection handbook
-    rankbook runs show main --query q17
+    rankbook runs show main --query q001
     rankbook runs show main --worst 10
     """
     from core import bridge
@@ -132,6 +133,7 @@ def show(
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
+        "evaluated also as": summary.other_names,
         **{metric: f"{score:.4f}" for metric, score in means(summary).items()},
     }
     telling.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))

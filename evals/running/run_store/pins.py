@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Text, delete, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import InputError, StoreError, UnknownName
 from core.store.engine import Store
 from core.store.schema import Collection
-from evals.running.run_store.found import SHOWN, listed
+from evals.running.run_store.found import SHOWN, Summary, listed, place
 from evals.running.run_store.kept import get
 from evals.store import Pin, RankingBatch, StoredRun
 
@@ -56,20 +57,26 @@ async def prune(store: Store, *, keep: int = 1, before: datetime | None = None, 
 
     Pinned ones stay. What was kept of legs of collections that are gone goes with them.
     """
-    alike = (StoredRun.collection, StoredRun.query_set, StoredRun.split, StoredRun.name)
-    place = func.row_number().over(partition_by=alike, order_by=(StoredRun.used_at.desc(), StoredRun.id))
-    places = select(StoredRun.id, place.label("place")).subquery()
-    gone = delete(StoredRun).where(
-        StoredRun.id.in_(select(places.c.id).where(places.c.place > keep)),
-        StoredRun.id.not_in(select(Pin.run)),
-    )
-    if before is not None:
-        gone = gone.where(StoredRun.created_at < before)
-    if collection is not None:
-        gone = gone.where(StoredRun.collection == collection)
+    runs = await listed(store, collection=collection)
+    stay = _newest_of_each_name(runs, keep)
+    old = [run.id for run in runs if run.id not in stay and (before is None or run.made_at < before)]
+    gone = delete(StoredRun).where(StoredRun.id == func.any(literal(old, ARRAY(Text(collation="C")))))
     async with store.begin() as connection:
         await _forget_lost(connection)
-        return (await connection.execute(gone)).rowcount
+        return (await connection.execute(gone.where(StoredRun.id.not_in(select(Pin.run))))).rowcount
+
+
+def _newest_of_each_name(runs: Sequence[Summary], keep: int) -> set[str]:
+    """The ids of the runs that were used last under one of their names, so many of each name and place."""
+    alike: dict[tuple[str, ...], list[Summary]] = {}
+    for run in runs:
+        for name in run.names:
+            alike.setdefault((*place(run), name), []).append(run)
+    return {
+        run.id
+        for (*_, name), each in alike.items()
+        for run in sorted(each, key=lambda run: (run.last_used(name), run.id), reverse=True)[:keep]
+    }
 
 
 async def _forget_lost(connection: AsyncConnection) -> None:

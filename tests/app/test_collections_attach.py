@@ -109,7 +109,7 @@ def test_a_column_that_identifies_no_row_is_refused_before_anything_is_attached(
 def test_a_hostile_tables_name_and_rows_are_shown_as_they_are_and_written_nowhere(page, made, name):
     called = f'a"b <b>{name[:20]}</b>'
     made(called, "id text PRIMARY KEY, body text", f"VALUES ('1', '{SCRIPT.replace(chr(39), '')}')")
-    visit(page, add="attach", table=theirs.named("public", called))
+    visit(page, add="attach", table=attached.written_name("public", called))
     assert "<script" not in written(page)
     assert f"<b>{name[:20]}" not in written(page)
     assert rows(page, "attach.rows")["0"][2].startswith("<script>")

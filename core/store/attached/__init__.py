@@ -5,10 +5,10 @@ What we build for one stands aside, in the schema that a collection of our own w
 
 from core.store.attached.advice import Advice, advice
 from core.store.attached.aside import build_aside, drop_aside
-from core.store.attached.attaching import attach
+from core.store.attached.attaching import attach, let_read, let_read_within
 from core.store.attached.inspection import count, inspect
 from core.store.attached.likes import Like, like, likes
-from core.store.attached.mapping import Aside, AttachedTable, Attachment, Facts, mapped, relation_name
+from core.store.attached.mapping import Aside, AttachedTable, Attachment, Facts, mapped, relation_name, written_name
 from core.store.attached.searching import level
 
 __all__ = [
@@ -24,9 +24,12 @@ __all__ = [
     "count",
     "drop_aside",
     "inspect",
+    "let_read",
+    "let_read_within",
     "level",
     "like",
     "likes",
     "mapped",
     "relation_name",
+    "written_name",
 ]

@@ -107,13 +107,13 @@ def mapped(**given: Any) -> AttachedTable:
         raise SpecError.from_pydantic("The mapping", error) from error
 
 
-_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 def relation_name(written: str) -> tuple[str, str]:
     """Schema and name of `docs`, `public.docs` or `"My schema"."my.docs"`. Letters keep their case."""
     parts, at = [], 0
-    while part := _PART.match(written, at):
+    while part := _NAME_PART.match(written, at):
         parts.append(part[1].replace('""', '"') if part[1] else part[2])
         at = part.end() + 1
         if written[part.end() : at] != ".":
@@ -124,3 +124,13 @@ def relation_name(written: str) -> tuple[str, str]:
             'Write docs, public.docs or, with odd letters, public."my ""odd"".docs".'
         )
     return (parts[0], parts[1]) if len(parts) == 2 else ("public", parts[0])
+
+
+def written_name(namespace: str, name: str) -> str:
+    """A table's full name as `relation_name` reads it."""
+    return f"{_part(namespace)}.{_part(name)}"
+
+
+def _part(name: str) -> str:
+    plain = re.fullmatch(r'[^".]+', name) and name == name.strip()
+    return name if plain else '"' + name.replace('"', '""') + '"'

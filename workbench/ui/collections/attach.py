@@ -16,7 +16,7 @@ import streamlit as st
 from core import bridge
 from core.embedding import DEFAULT_MODEL
 from core.errors import RankbookError
-from core.store.attached import likes
+from core.store.attached import likes, written_name
 from core.store.attached.inspection import Relation
 from core.store.engine import Store
 from workbench.behind.collections import added as collections_added
@@ -125,7 +125,7 @@ def _found(store: Store, shelf: Sequence[Shelved], wanted: Wanted) -> Wanted | N
     with errors.shown():
         model = _model(wanted, shelf) if wanted.like else ""
         mapped = bridge.run(attaching.mapping(store, replace(wanted, given={"model": model}))) if wanted.like else None
-        table = theirs.named(mapped.namespace, mapped.table) if mapped else wanted.table
+        table = written_name(mapped.namespace, mapped.table) if mapped else wanted.table
         relation = bridge.run(theirs.relation(store, table))
         first = dict(mapped.columns()) if mapped else theirs.guessed(relation)
         given = _columns(wanted, relation, first)

@@ -66,6 +66,10 @@ class Tagged(Generic[M]):
         except pydantic.ValidationError as error:
             raise SpecError.from_pydantic(f"The {self.registry.kind} {name!r}", error) from error
 
+    def options(self, name: str) -> list[str]:
+        """What a spec of that name can be given."""
+        return _names(self.registry[name])
+
     def write(self, spec: M) -> dict[str, Any]:
         """Tag and every option, defaults included, in a fixed order: equal specs give equal data."""
         return {self.tag: self.registry.name_of(type(spec)), **spec.model_dump(mode="json", by_alias=True)}

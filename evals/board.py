@@ -20,7 +20,7 @@ from evals.doubts import Warned, doubts
 from evals.lab.tables import Shown, Table, board_table
 from evals.metric_names import MEASURES, Metric
 from evals.metrics import Scores
-from evals.runs import Place, Run, unlike
+from evals.runs import Place, Run, not_comparable, unlike, way_out
 from evals.scored import grades_of, scored
 from evals.splits import Grades, Split
 from evals.statistics.comparison import Comparison, Pairs, all_pairs, compare, findings
@@ -293,7 +293,10 @@ class Board(Shown):
         """Two runs in every detail, by query and by group, or by one kind of group.
 
         What is said of the two is made with all candidates in view; of a metric that looks beyond what ships, nothing.
+        Refused where one is deep and the other is not.
         """
+        if why := not_comparable(self.run(name), self.run(other)):
+            raise SpecError(why)
         rows = self.values(metric)[[self._place(name), self._place(other)]]
         made = compare(
             (name, other),
@@ -383,7 +386,7 @@ def _refuse_others(runs: Sequence[Run]) -> None:
         if run.subject != first:
             raise SpecError(
                 f"{run.name!r} and {runs[0].name!r} are not over the same data: "
-                f"{unlike(run.subject, first)}. Evaluate both anew."
+                f"{unlike(run.subject, first)}. {way_out(run.subject, first)}"
             )
 
 

@@ -121,6 +121,7 @@ class Wanted:
     """How variants are run and scored: as they ship, or asked as deep as the deepest metric looks.
 
     `also` are metrics that are scored and that the table does not show; `cells` the ids of variants of a suite's grid.
+    `rename` is the runner's.
     """
 
     metrics: tuple[str, ...] = METRICS
@@ -131,6 +132,7 @@ class Wanted:
     rules: Rules = DEFAULT_RULES
     also: tuple[str, ...] = ()
     cells: frozenset[str] = frozenset()
+    rename: bool = True
 
     @property
     def depth(self) -> int:
@@ -141,12 +143,12 @@ class Wanted:
 
     @property
     def options(self) -> Options:
-        return Options(0 if self.as_shipped else self.depth, self.again, self.time_live)
+        return Options(0 if self.as_shipped else self.depth, self.again, self.time_live, rename=self.rename)
 
     @property
     def deep(self) -> Wanted:
-        """The same for deep runs, which nobody ships and nobody times."""
-        return replace(self, as_shipped=False, time_live=0)
+        """The same for deep runs, which nobody ships, times or has named."""
+        return replace(self, as_shipped=False, time_live=0, rename=False)
 
     def beyond(self, variant: Variant) -> bool:
         """Whether a metric counts more than the variant ships, so that it takes a deep run of its own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -50,6 +50,18 @@ def unlike(mine: Subject, theirs: Subject) -> str:
         (mine.content[:8], theirs.content[:8], "the collection's content changed ({} and {})"),
     ]
     return "; ".join(says.format(one, other) for one, other, says in differences if one != other)
+
+
+def way_out(mine: Subject, theirs: Subject) -> str:
+    """What makes runs over these two comparable."""
+    for one, other, what in (
+        (mine.collection, theirs.collection, "collection"),
+        (mine.query_set, theirs.query_set, "query set"),
+        (mine.split, theirs.split, "split"),
+    ):
+        if one != other:
+            return f"Take two runs over one {what}: evaluate both variants there."
+    return "Evaluate both anew: what legs found is kept, so that it is quick."
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +169,33 @@ def _latency(milliseconds: Mapping[str, float], timed: tuple[str, ...]) -> Laten
         return None
     p50, p95 = np.percentile(times, [50, 95]).tolist()
     return Latency(p50, p95, len(times))
+
+
+class Comparable(Protocol):
+    """A run, or what a list says of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def subject(self) -> Subject: ...
+    @property
+    def variant(self) -> Variant | None: ...
+    @property
+    def depth(self) -> int: ...
+
+
+def not_comparable(one: Comparable, other: Comparable) -> str:
+    """Why a difference of their scores would say nothing of the variants, and what would; empty where it does."""
+    if differs := unlike(one.subject, other.subject):
+        return (
+            f"{one.name!r} and {other.name!r} are not over the same data: {differs}. "
+            f"{way_out(one.subject, other.subject)}"
+        )
+    if one.depth == other.depth or one.variant is None or other.variant is None:
+        return ""
+    deep, rest = (one, other) if one.depth > other.depth else (other, one)
+    asked = f"was asked for {rest.depth}" if rest.depth else "is of what ships"
+    return (
+        f"{deep.name!r} is a deep run, asked for {deep.depth} results, and {rest.name!r} {asked}: the first results of "
+        "a deep run may be others. Evaluate both anew, as they ship."
+    )

@@ -137,7 +137,8 @@ class StoredRun(Base):
     __table_args__ = ({"schema": CATALOG},)
 
     id: Mapped[str] = mapped_column(Id, primary_key=True)
-    name: Mapped[str] = mapped_column(Id, default="")
+    name: Mapped[str] = mapped_column(Id, default="")  # what it is listed as
+    names: Mapped[dict[str, str]] = mapped_column(JSONB, default=dict)  # all it goes by, and when each was used last
     collection: Mapped[str] = mapped_column(Id, index=True)
     collection_version: Mapped[int] = mapped_column(BigInteger)
     content: Mapped[str] = mapped_column(Text, default="")  # what stood in the collection, as a digest

@@ -10,6 +10,7 @@ from core.store.engine import Store
 from workbench import logs, session
 from workbench.access import gate as access
 from workbench.access.gate import Gate
+from workbench.behind import pages as titles
 from workbench.serve_uploads import uploads
 from workbench.ui import errors, may, sign_in, theme, waiting
 from workbench.views import collections, judging, notebook, runs, search, variants, weights
@@ -55,13 +56,13 @@ pages = [
     st.Page(shut or page(render), title=title, url_path=title.lower(), icon=icon, default=at == 0)
     for at, (render, title, icon) in enumerate(
         (
-            (search.render, "Search", ":material/search:"),
-            (notebook.render, "Notebook", ":material/menu_book:"),
-            (weights.render, "Weights", ":material/tune:"),
-            (collections.render, "Collections", ":material/database:"),
-            (variants.render, "Variants", ":material/account_tree:"),
-            (runs.render, "Runs", ":material/history:"),
-            *([(judging.render, "Judge", ":material/gavel:")] if may.judges(role or "") else []),
+            (search.render, titles.SEARCH, ":material/search:"),
+            (notebook.render, titles.NOTEBOOK, ":material/menu_book:"),
+            (weights.render, titles.WEIGHTS, ":material/tune:"),
+            (collections.render, titles.COLLECTIONS, ":material/database:"),
+            (variants.render, titles.VARIANTS, ":material/account_tree:"),
+            (runs.render, titles.RUNS, ":material/history:"),
+            *([(judging.render, titles.JUDGE, ":material/gavel:")] if may.judges(role or "") else []),
         )
     )
 ]

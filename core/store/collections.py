@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema
 
 from core.errors import StoreError, UnknownName
-from core.store import distribution, names, writers
+from core.store import distribution, names, readable_tables, writers
 from core.store.engine import Store
 from core.store.gate import storable
 from core.store.migrations import collection as collection_chain
@@ -305,3 +305,5 @@ async def drop_within(connection: AsyncConnection, view: View) -> None:
     await writers.refuse_beside(connection, view.name)
     await connection.execute(DropSchema(view.namespace, cascade=True, if_exists=True))
     await connection.execute(delete(Collection).where(Collection.name == view.name))
+    if view.row.attached is not None:
+        await readable_tables.withdraw(connection, view.name)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, LiteralString
 
 import psycopg
@@ -19,7 +21,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import MissingCapability
-from core.store.attached.mapping import AttachedTable, Attachment
+from core.store import readable_tables
+from core.store.attached.mapping import AttachedTable, Attachment, written_name
 from core.store.engine import Store
 from core.store.logins import OURS_ALONE, Driver, driver_of, make
 from core.store.names import BRACKETS, SCHEMA_PREFIX, TRASH_PREFIX, trash_schema
@@ -75,6 +78,12 @@ STRANGE: Final = """
     SELECT relname, relkind::text FROM pg_class
     WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
       AND relowner <> %(editor)s::regrole
+"""
+CAN_READ: Final = """
+    SELECT has_schema_privilege(%(role)s, place.oid, 'USAGE') AND has_table_privilege(%(role)s, relation.oid, 'SELECT')
+    FROM pg_class AS relation
+    JOIN pg_namespace AS place ON place.oid = relation.relnamespace
+    WHERE nspname = %(schema)s AND relname = %(table)s
 """
 # What somebody else's work on the same tables comes to. The next look finds them as they are then.
 PASSING: Final = (
@@ -189,7 +198,7 @@ async def refresh(owner: Store) -> None:
             "trashed": TRASH_PREFIX,
         }
         lacking = await (await driver.execute(LACKING, values)).fetchall()
-        theirs = await _attached(connection, readers[0])
+        theirs = await _attached(connection, readers[0], names[EDITOR])
     for schema, unread, strange in lacking:
         if unread:
             await _give(owner, _read(schema, names))
@@ -228,23 +237,45 @@ def _read_table(table: AttachedTable, names: dict[str, str]) -> list[sql.Compose
     ]
 
 
-async def _attached(connection: AsyncConnection, reader: str) -> list[AttachedTable]:
-    """The tables of other people's that are searched here, and cannot be read by that role yet."""
-    rows = await connection.scalars(select(Collection.attached))
-    tables = [Attachment.model_validate(row).table for row in rows if row]
-    driver = await driver_of(connection)
-    question = (
-        "SELECT has_schema_privilege(%(role)s, places.oid, 'USAGE') AND has_table_privilege(%(role)s, c.oid, 'SELECT') "
-        "FROM pg_class AS c JOIN pg_namespace AS places ON places.oid = relnamespace "
-        "WHERE nspname = %(schema)s AND relname = %(table)s"
-    )
-    found = []
-    for each in tables:
-        asked = {"role": reader, "schema": each.namespace, "table": each.table}
-        row = await (await driver.execute(question, asked)).fetchone()
-        if row is not None and not row[0]:
-            found.append(each)
+async def _attached(connection: AsyncConnection, reader: str, editor: str) -> list[AttachedTable]:
+    """The tables of other people's that are searched here, and cannot be read by that role yet.
+
+    Only those that the owner let be read, or that editors can read by themselves: a row of the catalogue is no leave.
+    """
+    rows = await connection.execute(select(Collection.name, Collection.attached))
+    attached = [(name, Attachment.model_validate(row).table) for name, row in rows if row]
+    allowed = await readable_tables.allowed(connection) if attached else set()
+    driver, found = await driver_of(connection), []
+    for name, table in attached:
+        if await can_read(driver, reader, table) is not False:
+            continue
+        if (name, table.namespace, table.table) in allowed or await can_read(driver, editor, table):
+            found.append(table)
+        else:
+            _warn_once(not_allowed(name, table))
     return found
+
+
+@lru_cache(maxsize=1000)
+def _warn_once(sentence: str) -> None:
+    """Rights are looked at with each click."""
+    _log.warning("%s", sentence)
+
+
+async def can_read(driver: Driver, role: str, table: AttachedTable) -> bool | None:
+    """Whether the role may read all of the table; None where there is none."""
+    asked = {"role": role, "schema": table.namespace, "table": table.table}
+    row = await (await driver.execute(CAN_READ, asked)).fetchone()
+    return None if row is None else bool(row[0])
+
+
+def not_allowed(name: str, table: AttachedTable) -> str:
+    """Why a table is not granted, and the way out."""
+    named = f"{name}={written_name(table.namespace, table.table)}"
+    return (
+        f"Others cannot read {table.full_name}: that {name!r} is attached to it stands in the catalogue alone, and the "
+        f"owner has not let it be read. To do so: rankbook access --attached {shlex.quote(named)}"
+    )
 
 
 async def record_missing(driver: Driver, table: AttachedTable, role: str, collection: str = "") -> None:

@@ -16,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import DropSchema
 
 from core.errors import StoreError
-from core.store import collections, names, writers
+from core.store import collections, names, readable_tables, writers
+from core.store.attached.attaching import let_read_within
 from core.store.attached.inspection import inspect as inspect_table
 from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.collections import View
@@ -157,6 +158,7 @@ async def put_collection(store: Store, connection: AsyncConnection, view: View, 
         await connection.execute(DropSchema(row.namespace, cascade=True, if_exists=True))
     if not (await connection.execute(delete(Collection).where(Collection.name == row.name))).rowcount:
         raise StoreError(f"The collection {row.name!r} was dropped at this moment by somebody else.")
+    await readable_tables.withdraw(connection, row.name)
     return await add_entry(
         connection,
         "collection",
@@ -212,6 +214,8 @@ async def restore_collection(
     attached = attachment.model_dump(mode="json") if attachment else None
     row = Collection(name=name, namespace=namespace, attached=attached, **{each: kept[each] for each in PLAIN}, **times)
     await collections.register(session, row)
+    if attachment is not None:
+        await let_read_within(store, connection, name, attachment.table)
 
 
 async def destroy_collection(connection: AsyncConnection, entry: Entry) -> None:

@@ -5,6 +5,7 @@ Everything in the caller's transaction, indexes included: a collection is there 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from sqlalchemy.schema import CreateTable
 
 from core.errors import RankbookError, StoreError
 from core.store import collections, distribution, indexes, names
-from core.store.attached import AttachedTable, Attachment
+from core.store.attached import AttachedTable, Attachment, let_read_within, relation_name, written_name
 from core.store.attached import inspect as inspect_attached
 from core.store.collections import LARGEST_INDEXED_DIMENSION, View
 from core.store.engine import Store
@@ -36,7 +37,10 @@ from core.store.schema import (
     vector_table,
 )
 from evals.backup import parts
+from evals.backup.fitting import Target
+from evals.backup.form import Kept
 from evals.backup.parts import REGISTER
+from evals.backup.reading import Archive
 from evals.backup.taking import Taking
 
 LARGEST_DIMENSION = 16_000  # pgvector's
@@ -51,32 +55,66 @@ class Registered:
     note: str = ""
 
 
-async def register(store: Store, taking: Taking, name: str, kind: str) -> Registered:
-    """Enter the collection under that name. An attached table is looked at anew, and left out where it is not there."""
-    incoming = await taking.aside(REGISTER)
-    found = (await taking.connection.execute(select(incoming))).all()
-    if len(found) != 1:
-        raise taking.archive.wrong(f"It does not say what the collection {name!r} is.")
-    attached, note = await _attached(store, found[0], name) if kind == "attached" else (None, "")
-    if note:
-        return Registered(None, note)
-    await collections.check_language(taking.connection, found[0].language)
-    given = {column: getattr(found[0], column) for column in REGISTERED}
+async def register(store: Store, taking: Taking, target: Target) -> Registered:
+    """Enter the collection under its name. A table is attached where it was named, and looked at anew."""
+    incoming, attachment = await registered_row(taking, target.kept), None
+    if target.kept.kind == "attached":
+        attachment, note = await _attachment(store, taking.archive, incoming, target)
+        if attachment is None:
+            return Registered(None, note)
+    await collections.check_language(taking.connection, incoming.language)
+    given = {column: getattr(incoming, column) for column in REGISTERED}
     given["fields"] = names.checked_fields(given["fields"])
-    row = Collection(name=name, namespace=names.schema_of(name), language=found[0].language, attached=attached, **given)
+    row = Collection(
+        name=target.name,
+        namespace=names.schema_of(target.name),
+        language=incoming.language,
+        attached=attachment and attachment.model_dump(mode="json"),
+        **given,
+    )
     await _refuse_schema(taking.connection, row)
     await collections.register(AsyncSession(taking.connection, expire_on_commit=False), row)
+    if attachment is not None:
+        await let_read_within(store, taking.connection, target.name, attachment.table)
     return Registered(row)
 
 
-async def _attached(store: Store, row: Any, name: str) -> tuple[dict[str, Any] | None, str]:
-    """What stood aside is not in a backup; what the catalogue says is asked here, and not taken from a file."""
+async def registered_row(taking: Taking, kept: Kept) -> Any:
+    """What the file says of a collection, refused where its list of collections says something else."""
+    incoming = await taking.aside(REGISTER)
+    found = (await taking.connection.execute(select(incoming))).all()
+    if len(found) != 1:
+        raise taking.archive.wrong(f"It does not say what the collection {kept.name!r:.80} is.")
+    (row,) = found
+    kind = "own" if row.attached is None else "attached"
+    if (row.name, kind, row.created_at) != (kept.name, kept.kind, kept.created_at):
+        raise taking.archive.wrong(
+            f"Its list and its tables differ in what the collection {kept.name!r:.80} is. Nothing was restored."
+        )
+    return row
+
+
+async def _attachment(store: Store, archive: Archive, row: Any, target: Target) -> tuple[Attachment | None, str]:
+    """To the table that was named, by the file's mapping of columns; what the server says of them is asked here."""
     try:
         mapping = AttachedTable.model_validate((row.attached or {}).get("table"))
+    except ValueError as error:
+        return None, f"What {target.name!r} was attached to cannot be told ({error}). Attach it again."
+    if not target.table:
+        again = ["rankbook", "restore", str(archive.path), "--collection", target.kept.name]
+        again += ["--attach", f"{target.kept.name}={written_name(mapping.namespace, mapping.table)}"]
+        again += ["--as", target.name] if target.renamed else []
+        return None, (
+            f"It was attached to {mapping.full_name}, which no file does by itself: its labels wait here. To attach "
+            f"the table, so that whoever may search it can read it: {shlex.join(again)}"
+        )
+    namespace, name = relation_name(target.table)
+    mapping = mapping.model_copy(update={"namespace": namespace, "table": name})
+    try:
         facts = await inspect_attached(store, mapping)
-    except (RankbookError, ValueError) as error:
-        return None, f"The table that {name!r} was attached to is not as it was ({error}). Attach it again."
-    return Attachment(table=mapping, facts=facts).model_dump(mode="json"), ""
+    except RankbookError as error:
+        return None, f"The table {mapping.full_name} is not as {target.name!r} needs it ({error}). Attach it again."
+    return Attachment(table=mapping, facts=facts), ""
 
 
 async def _refuse_schema(connection: AsyncConnection, row: Collection) -> None:

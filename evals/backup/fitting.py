@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from core.errors import StoreError, UnknownName
-from core.store import collections, names
+from core.store import collections, names, readable_tables
+from core.store.attached import relation_name
 from core.store.engine import Store
 from core.store.migrations import catalog
 from core.store.migrations import collection as collection_chain
 from core.store.progress import Listener, nobody
+from core.store.schema import ChunkSet, EmbeddingSet, Item
 from evals.backup import home_files, reading
-from evals.backup.form import Kept, Manifest
+from evals.backup.form import CONTENTS, MANIFEST, STORE, Kept, Kind, Manifest, table_of
+from evals.backup.parts import OF_COLLECTIONS, OUTPUTS, REGISTER, table
 from evals.backup.reading import Archive
 from evals.store import chain as evals_chain
+
+LISTS: Final = (MANIFEST, CONTENTS)
+NEEDED: Final[Mapping[Kind, set[str]]] = {  # beside labels and results
+    "own": {REGISTER.name, *(table(each).name for each in (Item, ChunkSet, EmbeddingSet))},
+    "attached": {REGISTER.name},
+    "gone": set(),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A collection of the backup, and the name that it gets here."""
+    """A collection of the backup, the name that it gets here, and the table that it is to be attached to, if any."""
 
     kept: Kept
     name: str
+    table: str = ""
 
     @property
     def renamed(self) -> bool:
@@ -51,6 +63,7 @@ def check(path: Path, listener: Listener = nobody) -> Manifest:
     with reading.opened(path) as archive:
         check_readable(archive)
         archive.check(listener)
+        check_fits_its_list(archive)
         return archive.manifest
 
 
@@ -64,6 +77,29 @@ def check_readable(archive: Archive) -> None:
                 f"{chain.name}; this one knows {chain.head}). Upgrade Rankbook, and restore it then."
             )
     home_files.check(archive.manifest.files, archive.path)
+
+
+def check_fits_its_list(archive: Archive) -> None:
+    """Refuse a file that holds anything but what its own list of collections and files says, or lacks some of it."""
+    listed, files = archive.manifest.collections, {each.member for each in archive.manifest.files}
+    places = {each.folder for each in listed}
+    for member in archive.infos:
+        place = table_of(member)
+        known = place[0] in places or place == (STORE, OUTPUTS.name) if place else member in {*LISTS, *files}
+        if not known:
+            raise archive.wrong(f"It holds {member}, which its own list does not know. Nothing was restored.")
+    lacking = [member for member in sorted(files) if member not in archive.infos]
+    for each in listed:
+        there = set(archive.tables(each.folder))
+        wanted = {table.name for table in OF_COLLECTIONS} | NEEDED[each.kind]
+        lacking += [f"{table} of {each.name!r:.80}" for table in sorted(wanted - there)]
+        if strange := there - wanted if each.kind != "own" else {}:
+            raise archive.wrong(
+                f"It holds {min(strange)} of {each.name!r:.80}, which by its own list has no documents here. Nothing "
+                "was restored."
+            )
+    if lacking:
+        raise archive.wrong(f"By its own list it should hold {lacking[0]}, and does not. Nothing was restored.")
 
 
 def chosen(archive: Archive, collection: str | None, name: str | None) -> list[Target]:
@@ -83,11 +119,19 @@ def chosen(archive: Archive, collection: str | None, name: str | None) -> list[T
     return [Target(kept[0], names.checked(name, what="The collection name"))]
 
 
-async def fitted(store: Store, archive: Archive, collection: str | None, name: str | None) -> Plan:
-    """The plan, or a refusal that names every collection in the way."""
+async def fitted(
+    store: Store, archive: Archive, collection: str | None, name: str | None, tables: Mapping[str, str]
+) -> Plan:
+    """The plan, or a refusal that names every collection in the way. `tables` are to be attached, by collection."""
+    attached = [each.name for each in archive.manifest.collections if each.kind == "attached"]
+    for each in tables:
+        if each not in attached:
+            raise UnknownName("attached collection of this backup", each, attached)
+        readable_tables.refuse_system_schema(relation_name(tables[each])[0])
     here = {row.name: row.created_at for row in await collections.listed(store)}
     targets, there, taken = [], [], []
-    for each in chosen(archive, collection, name):
+    for found in chosen(archive, collection, name):
+        each = replace(found, table=tables.get(found.kept.name, ""))
         if each.kept.kind != "gone":
             names.schema_of(each.name)
         if each.name not in here:

@@ -6,7 +6,7 @@ Nothing that is here is written over. One that was interrupted restores the rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from core.store.progress import Listener, nobody
 from core.store.settings import PATIENT, settle
 from evals import labelling
 from evals.backup import fitting, home_files, reading, results
-from evals.backup.content import Content, Registered, register
+from evals.backup.content import Content, Registered, register, registered_row
 from evals.backup.fitting import Target
 from evals.backup.form import STORE
 from evals.backup.home_files import Folders
@@ -55,21 +55,35 @@ async def restore(
     *,
     collection: str | None = None,
     name: str | None = None,
+    tables: Mapping[str, str] | None = None,
     folders: Folders | None = None,
     listener: Listener = nobody,
     cancellation: asyncio.Event | None = None,
 ) -> Restored:
-    """Everything, or one collection, under its own name or another. Stopped, it keeps the collections that are done."""
-    return await until(cancellation, _restore(store, path, collection, name, folders or {}, listener))
+    """Everything, or one collection, under its own name or another. Stopped, it keeps the collections that are done.
+
+    `tables` are somebody's that are to be attached, by the names that their collections have in the backup. Of others
+    the labels come back, and no table is attached.
+    """
+    return await until(cancellation, _restore(store, path, collection, name, tables or {}, folders or {}, listener))
 
 
 async def _restore(
-    store: Store, path: Path, collection: str | None, name: str | None, folders: Folders, listener: Listener
+    store: Store,
+    path: Path,
+    collection: str | None,
+    name: str | None,
+    tables: Mapping[str, str],
+    folders: Folders,
+    listener: Listener,
 ) -> Restored:
     with reading.opened(path) as archive:
         fitting.check_readable(archive)
         await asyncio.to_thread(archive.check, listener)
-        plan = await fitting.fitted(store, archive, collection, name)
+        fitting.check_fits_its_list(archive)
+        plan = await fitting.fitted(store, archive, collection, name, tables)
+        for target in plan.targets:
+            await _check_registered(store, archive, target)
         restored = Restored(there=plan.there)
         for target in plan.targets:
             restored.collections.append(await _bring_back(store, archive, target, listener))
@@ -79,13 +93,20 @@ async def _restore(
     return restored
 
 
+async def _check_registered(store: Store, archive: Archive, target: Target) -> None:
+    """What the file says of the collection fits its list, of all before anything of one is written."""
+    if target.kept.kind != "gone":
+        async with store.begin() as connection:
+            await registered_row(Taking(connection, archive, target.kept.folder), target.kept)
+
+
 async def _bring_back(store: Store, archive: Archive, target: Target, listener: Listener) -> Back:
     """All of one collection, or nothing of it."""
     async with store.begin() as connection:
         await settle(connection, **PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         kind = target.kept.kind
-        registered = Registered(None) if kind == "gone" else await register(store, taking, target.name, kind)
+        registered = Registered(None) if kind == "gone" else await register(store, taking, target)
         row = registered.row
         rows = await Content(store, taking, row).fill() if row is not None and kind == "own" else {}
         merged = await (await Merging.begun(taking, target.name)).run()

@@ -13,7 +13,7 @@ of each variant, and a run which (`Run.timed`). What searches took while others 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,13 +50,15 @@ class Options:
     """`deep` is the deepest cut-off of any metric, for deep runs; at 0 variants are asked for what they ship.
 
     `again` asks anew for what is kept. `time_live` is how many queries of each variant are timed by themselves.
-    `connections` is how many queries are under way at once.
+    `connections` is how many queries are under way at once. `rename` is whether kept runs are listed under the names
+    that they are asked for under: somebody's own names are for that, a suite's, a grid's or a sweep's are not.
     """
 
     deep: int = 0
     again: bool = False
     time_live: int = 0
     connections: int = CONNECTIONS
+    rename: bool = True
 
 
 USUAL = Options()
@@ -185,8 +187,7 @@ class _Suite:
     async def run(self) -> list[Run]:
         plan = self.ready.plan
         self._tell()
-        reused = {each.id: each.variant.name for each in self.ready.asked if each.id in self.ready.kept}
-        await run_store.used(self.context.store, reused)
+        await self._keep_names(self.ready.kept)
         await self.batches.forget_older()
         if self.options.again:
             await self.batches.forget([task.digest for task in plan.legs] + [each.id for each in self.ready.asked])
@@ -199,8 +200,17 @@ class _Suite:
             await self._done(waiting[fusing.variant.id].pop(0), await computing.compute(fusing))
         for variant in plan.searched:
             await self._search(waiting[variant.id].pop(0))
+        await self._keep_names(self.runs)
         await self._time_kept()
         return [replace(self.runs[each.id], name=each.variant.name, variant=each.variant) for each in self.ready.asked]
+
+    async def _keep_names(self, identities: Collection[str]) -> None:
+        """Variants that are alike share a run, which is found under the names of all."""
+        names: dict[str, list[str]] = {}
+        for each in self.ready.asked:
+            if each.id in identities:
+                names.setdefault(each.id, []).append(each.variant.name)
+        await run_store.used(self.context.store, names, rename=self.options.rename)
 
     def _waiting(self) -> dict[str, list[Asked]]:
         """What is to be done, by what is asked: variants that ship different lengths may be asked the same."""
@@ -252,7 +262,7 @@ class _Suite:
     async def _kept(self, run: Run) -> Run:
         """Whoever may only read has it for as long as it is held in memory."""
         store = self.context.store
-        return await run_store.save(store, run) if store.keeps else run
+        return await run_store.save(store, run, rename=self.options.rename) if store.keeps else run
 
     async def _timed(self, run: Run) -> Run:
         if not self.options.time_live or run.variant is None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from core.errors import SpecError, UnknownName
+from core.expansion.spec import EXPANSIONS
+from core.fusion.spec import FUSIONS
+from core.rerank.base import RERANKERS
+from core.specs import Tagged
 from core.variant import Variant
 
+STAGES: Mapping[str, Tagged[Any]] = {"expand": EXPANSIONS, "fusion": FUSIONS, "rerank": RERANKERS}
 LARGEST = 10_000  # variants: more is a slip, and would not be looked at anyway
 
 
@@ -17,7 +23,8 @@ def varied(base: Variant, fields: Mapping[str, Sequence[Any]]) -> list[Variant]:
     """The base with every combination of the values, the last field changing quickest.
 
     A field is written as in TOML, with dots: `top_k`, `fusion.k`, `rerank.depth`; for a leg `leg.<its name>.weight`.
-    Each variant is named after what it was given: "hybrid, fusion.k=10".
+    Another method, as of `fusion.method`, begins with its own defaults, and options that it lacks are not varied for
+    it. Each variant is named after what it was given: "hybrid, fusion.k=10".
     """
     for field, values in fields.items():
         if not isinstance(values, Sequence) or isinstance(values, str) or not values:
@@ -27,13 +34,34 @@ def varied(base: Variant, fields: Mapping[str, Sequence[Any]]) -> list[Variant]:
         count *= len(values)
     if count > LARGEST:
         raise SpecError(f"The grid over {', '.join(fields)} has {count:,} variants; at most {LARGEST:,} are made.")
-    return [_with(base, dict(zip(fields, chosen, strict=True))) for chosen in product(*fields.values())]
+    points: dict[str, dict[str, Any]] = {}
+    for chosen in product(*fields.values()):
+        point = _without_strange_options(dict(zip(fields, chosen, strict=True)), fields)
+        points.setdefault(json.dumps(point, default=str), point)
+    return [_with(base, point) for point in points.values()]
+
+
+def _without_strange_options(chosen: Mapping[str, Any], fields: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The point without the options that only other methods of the same grid have: `fusion.k` where it is linear."""
+    left = dict(chosen)
+    for stage, tagged in STAGES.items():
+        method = f"{stage}.{tagged.tag}"
+        if method not in chosen:
+            continue
+        known = tagged.options(str(chosen[method]))
+        others = {option for each in fields[method] for option in tagged.options(str(each))}
+        for field in chosen:
+            option = field.removeprefix(f"{stage}.").partition(".")[0]
+            if field.startswith(f"{stage}.") and option not in known and option in others:
+                del left[field]
+    return left
 
 
 def _with(base: Variant, chosen: Mapping[str, Any]) -> Variant:
     changed = copy.deepcopy(base.to_data())
-    for field, value in chosen.items():
-        _put(base, changed, field, value)
+    methods = [f"{stage}.{tagged.tag}" for stage, tagged in STAGES.items()]
+    for field in sorted(chosen, key=lambda field: field not in methods):  # which decide what else there is to vary
+        _put(base, changed, field, chosen[field])
     told = ", ".join(f"{field.removeprefix('leg.')}={value}" for field, value in chosen.items())
     changed["name"] = f"{base.name}, {told}" if told else base.name
     return Variant.from_data(changed)
@@ -43,6 +71,9 @@ def _put(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None
     """Set what stands at the end of the dots; tables on the way that the base leaves to their defaults are made."""
     first, *path = field.split(".")
     place: Any = changed
+    if first in STAGES and path == [STAGES[first].tag]:
+        _choose(base, changed, first, value)
+        return
     if first == "leg":
         if len(path) < 2:
             raise SpecError(f"The grid's field {field!r} does not say what of which leg: leg.<name>.<option>.")
@@ -55,6 +86,13 @@ def _put(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None
     for part in path[:-1]:
         place = _table(base, place, part, field)
     place[path[-1]] = value
+
+
+def _choose(base: Variant, changed: dict[str, Any], stage: str, method: Any) -> None:
+    """The stage by that method; by the base's own, with the base's options."""
+    own, tag = getattr(base, stage), STAGES[stage].tag
+    written = {} if own is None else STAGES[stage].write(own)
+    changed[stage] = written if written.get(tag) == method else {tag: method}
 
 
 def _table(base: Variant, place: dict[str, Any], part: str, field: str) -> dict[str, Any]:

@@ -6,12 +6,12 @@ Owns the file's form and what variants it stands for. It runs nothing: `suite_ru
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from core.errors import SpecError, UnknownName
 from core.fusion import Fusion
@@ -48,6 +48,20 @@ class Grid(BaseModel):
 
     base: str = Field(description="A variant of this suite by its name, or a preset.")
     vary: dict[str, list[Any]] = Field(description="Fields and their values: { 'fusion.k' = [10, 60] }.")
+
+    @field_validator("vary", mode="before")
+    @classmethod
+    def _dots_without_quotes(cls, given: Any) -> Any:
+        """TOML reads `fusion.k = [10, 60]` as a table within a table."""
+        return dict(_flat(given)) if isinstance(given, Mapping) else given
+
+
+def _flat(given: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in given.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 class Tune(BaseModel):

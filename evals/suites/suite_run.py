@@ -191,7 +191,7 @@ def _stand_in(suite: Suite, tune: Tune) -> Variant:
 def _wanted(suite: Suite, again: bool) -> Wanted:
     gate = suite.gate.metrics if suite.gate else ()
     how = (suite.as_shipped, again, suite.time_live, suite.judged_by)
-    return Wanted(suite.metrics, suite.baseline, *how, gate, suite.cells())
+    return Wanted(suite.metrics, suite.baseline, *how, gate, suite.cells(), rename=False)
 
 
 def _within(progress: Listener, collection: str) -> Listener:

@@ -528,6 +528,18 @@ def test_a_report_that_could_not_be_written_is_refused_before_the_work(name, tmp
     assert "is not there" in mistake("sweep", name, "bm25", "vector", "--save", nowhere)
 
 
+def test_a_report_of_too_few_labels_is_not_written_which_is_said_and_ends_with_1(name, tmp_path):
+    page, out = tmp_path / "report.html", tmp_path / "tuned.toml"
+    words = ("sweep", name, "bm25", "vector", "--steps", "2", "--report-split", "test", "--html", str(page))
+    found = rankbook(*words, "--save", str(out), code=1)
+    assert "The curve" in found.stdout
+    assert f"Not written: {page} and {out}. Too few labels" in str(found.exception)
+    assert "--even-so" in str(found.exception)
+    assert not page.exists()
+    assert not out.exists()
+    assert json.loads(rankbook(*words, "--json", code=1).stdout)["reported"] is None
+
+
 def test_a_baseline_that_is_not_there_is_refused_before_anything_is_asked(name, tmp_path):
     before = data("runs", "list", "-c", name)
     variant = tmp_path / "mine.toml"

@@ -402,7 +402,7 @@ def cell(text: str) -> None:
 
 
 def test_a_cell_leads_whoever_is_signed_in_to_a_sitting_of_their_own(signed_in, name):
-    for more, label in (("", f"Judge the {UNJUDGED} that are left"), ("again = true\n", "Open the judging page")):
+    for more, label in (("", f"Judge the {UNJUDGED} that are left"), ("again = true\n", "Open the Judge page")):
         options = f'collection = "{name}"\nvariants = ["bm25", "fulltext"]\njudge = "ada"\n{more}'
         page = AppTest.from_function(cell, args=(f"```judge it\n{options}```\n",), default_timeout=60)
         page.user = GRACE

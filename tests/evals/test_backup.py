@@ -26,8 +26,8 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from core import bridge
-from core.errors import Cancelled, InputError, RankbookError, StoreError, UnknownName
-from core.store import attached, collections, writers
+from core.errors import Cancelled, InputError, RankbookError, SpecError, StoreError, UnknownName
+from core.store import attached, collections, readable_tables, writers
 from core.store.engine import Store
 from core.store.schema import HERE, Base
 from core.types import Place, Query, Row
@@ -642,6 +642,57 @@ def test_a_name_in_the_list_twice_is_refused(store, name, donor):
     refused(store, manifest_with(donor, collections=[*kept, *kept]), name, "twice")
 
 
+def listed_as(members, **changes):
+    """The one collection of the list, told otherwise."""
+    manifest = json.loads(members["manifest.json"])
+    manifest["collections"][0] |= changes
+    members["manifest.json"] = json.dumps(manifest).encode()
+
+
+def with_member(members, name, content=b"x"):
+    end = members.pop("contents.json")
+    members.update({name: content, "contents.json": end})
+
+
+def renamed_row(members):
+    piece = of("collections", members)
+    name = json.loads(members["manifest.json"])["collections"][0]["name"]
+    members[piece] = members[piece].replace(b"\n" + name.encode(), b"\nanother")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda members: listed_as(members, kind="gone"), "by its own list has no documents here"),
+        (lambda members: listed_as(members, kind="attached"), "by its own list has no documents here"),
+        (lambda members: listed_as(members, created_at="2026-01-01T00:00:00Z"), "differ in what the collection"),
+        (lambda members: listed_as(members, number=7), "its own list does not know"),
+        (lambda members: members.pop(of("chunk_sets", members)), "should hold chunk_sets of"),
+        (lambda members: members.pop(of("judgements", members)), "should hold judgements of"),
+        (lambda members: with_member(members, "files/0001"), "holds files/0001, which its own list does not know"),
+        (lambda members: with_member(members, "store/runs.00001.tsv.gz", b"id\n"), "which its own list does not know"),
+        (renamed_row, "differ in what the collection"),
+    ],
+)
+def test_what_its_own_list_does_not_say_is_refused_before_anything_is_written(store, name, donor, change, told):
+    refused(store, changed(donor, change), name, told)
+
+
+@pytest.mark.slow
+def test_one_collection_that_is_not_as_listed_keeps_all_others_out(store, name, saved):
+    def add_another(members):
+        manifest = json.loads(members["manifest.json"])
+        manifest["collections"].append({**manifest["collections"][0], "number": 2, "name": f"{name} b"})
+        members["manifest.json"] = json.dumps(manifest).encode()
+        for member in [each for each in members if each.startswith("collections/0001/")]:
+            with_member(members, member.replace("/0001/", "/0002/"), members[member])
+
+    bridge.run(library.drop(store, name))
+    with pytest.raises(InputError, match=r"differ in what the collection .* b"):
+        restored(store, changed(saved, add_another))
+    assert gone(store, name)
+
+
 def test_bytes_of_any_kind_are_no_backup(tmp_path):
     for content in (b"", b"x" * 5000, gzip.compress(b"y" * 3000), b"PK\x03\x04" + b"\0" * 600):
         path = tmp_path / "strange"
@@ -723,16 +774,81 @@ def test_an_attached_collection_comes_back_as_what_it_was_attached_to(store, nam
     path = backed_up(store, tmp_path / "a.tar", name).path
     before = fresh(store, name).row.attached
     bridge.run(library.drop(store, name))
-    restored(store, path)
+    restored(store, path, tables={name: f"their {name}"})
     assert fresh(store, name).row.attached == before
     assert bridge.run(query_sets.count(store, name)) == 1
+
+
+def test_a_file_attaches_no_table_that_no_option_names(store, name, theirs, tmp_path):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    bridge.run(library.drop(store, name))
+    (back,) = restored(store, path).collections
+    assert gone(store, name)
+    assert bridge.run(query_sets.count(store, name)) == 1
+    assert f"--attach '{name}=public.their {name}'" in back.note
+    assert (name, "public", f"their {name}") not in leaves(store)
+    (again,) = restored(store, path, tables={name: f"their {name}"}).collections
+    assert (again.note, again.merged.added["labels"]) == ("", 0)
+    assert fresh(store, name).row.attached["table"]["table"] == f"their {name}"
+    assert (name, "public", f"their {name}") in leaves(store)
+
+
+def test_a_rewritten_entry_attaches_nothing_but_what_was_named(store, name, theirs, tmp_path):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    bridge.run(library.drop(store, name))
+
+    def change(members):
+        piece = of("collections", members)
+        members[piece] = members[piece].replace(b'"namespace": "public"', b'"namespace": "pg_catalog"')
+        assert b"pg_catalog" in members[piece]
+
+    (back,) = restored(store, changed(path, change)).collections
+    assert "pg_catalog" in back.note
+    assert gone(store, name)
+    restored(store, changed(path, change), tables={name: f"public.their {name}"})
+    assert fresh(store, name).row.attached["table"]["namespace"] == "public"
+
+
+@pytest.mark.parametrize("table", ["pg_catalog.pg_authid", "information_schema.tables", "pg_authid"])
+def test_tables_of_the_system_are_never_attached(store, name, theirs, tmp_path, table):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    bridge.run(library.drop(store, name))
+    if "." in table:
+        with pytest.raises(SpecError, match="is the system's own"):
+            restored(store, path, tables={name: table})
+        namespace, relation = attached.relation_name(table)
+        mapping = attached.AttachedTable(namespace=namespace, table=relation, id="oid", text="rolname")
+        with pytest.raises(SpecError, match="is the system's own"):
+            bridge.run(attached.attach(store, name, mapping))
+    else:  # a name alone is one of the schema public
+        (back,) = restored(store, path, tables={name: table}).collections
+        assert "No table or view in the schema 'public'" in back.note
+    assert gone(store, name)
+
+
+def test_a_table_is_named_for_an_attached_collection_of_the_file_and_no_other(store, name, theirs, donor, tmp_path):
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    with pytest.raises(UnknownName, match=f"No attached collection of this backup is called 'docs'.*{name}"):
+        restored(store, path, tables={"docs": "public.docs"})
+    with pytest.raises(UnknownName, match="There is none yet"):
+        restored(store, donor, name=f"{name} b", tables={"docs": "public.docs"})
+
+
+def leaves(store):
+    """The tables that the owner lets others read."""
+
+    async def work():
+        async with store.begin() as connection:
+            return await readable_tables.allowed(connection)
+
+    return bridge.run(work())
 
 
 def test_the_labels_of_an_attached_table_that_is_lost_come_back_all_the_same(store, name, theirs, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
     bridge.run(library.drop(store, name))
     theirs()
-    (back,) = restored(store, path).collections
+    (back,) = restored(store, path, tables={name: f"their {name}"}).collections
     assert "Attach it again" in back.note
     assert gone(store, name)
     assert bridge.run(query_sets.count(store, name)) == 1
@@ -747,7 +863,7 @@ def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, nam
         assert b'"nr": "integer"' in members[piece]
         members[piece] = members[piece].replace(b'"nr": "integer"', b'"nr": "text); DROP SCHEMA rankbook; --"')
 
-    restored(store, changed(path, change), name=f"{name} b")
+    restored(store, changed(path, change), name=f"{name} b", tables={name: f"their {name}"})
     assert fresh(store, f"{name} b").row.attached["facts"]["types"]["nr"] == "integer"
 
 
@@ -756,11 +872,11 @@ def test_room_is_needed_for_what_is_to_come_back_and_for_nothing_else_in_the_fil
     huge = form.Member.model_construct(name="", size=2**60, rows=0, sha256="")
     with reading.opened(saved) as archive:
         archive._listed["another's"] = huge.model_copy(update={"name": "collections/0002/items.00001.tsv.gz"})
-        plan = bridge.run(fitting.fitted(store, archive, None, f"{name} b"))
+        plan = bridge.run(fitting.fitted(store, archive, None, f"{name} b", {}))
         assert [each.name for each in plan.targets] == [f"{name} b"]
         archive._listed["its own"] = huge.model_copy(update={"name": "collections/0001/items.00002.tsv.gz"})
         with pytest.raises(StoreError, match=r"Restoring takes about .* Make room"):
-            bridge.run(fitting.fitted(store, archive, None, f"{name} b"))
+            bridge.run(fitting.fitted(store, archive, None, f"{name} b", {}))
 
 
 def as_a_cluster(store):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import SpecError, UnknownName
+from core.fusion import BordaFusion, LinearFusion, RrfFusion
+from core.rerank.overlap import OverlapReranker
 from core.variant import Variant
 from evals.suites.grids import varied
 
@@ -31,6 +33,29 @@ def test_a_whole_table_can_be_a_value():
     assert [type(each.fusion).__name__ for each in methods] == ["RrfFusion", "LinearFusion"]
 
 
+def test_another_method_begins_with_its_own_defaults_and_the_bases_keeps_its_options():
+    base = BASE.but(fusion=RrfFusion(k=10))
+    made = varied(base, {"fusion.method": ["rrf", "linear", "borda"]})
+    assert [each.fusion for each in made] == [RrfFusion(k=10), LinearFusion(), BordaFusion()]
+    assert [each.name for each in made] == [f"hybrid, fusion.method={each}" for each in ("rrf", "linear", "borda")]
+    assert made[0].id == base.id
+
+
+def test_a_stage_that_the_base_has_not_got_comes_with_its_method():
+    made = varied(BASE, {"rerank.depth": [5, 10], "rerank.method": ["overlap"]})
+    assert [each.rerank for each in made] == [OverlapReranker(depth=5), OverlapReranker(depth=10)]
+
+
+def test_options_are_varied_for_the_methods_that_have_them_alone():
+    made = varied(BASE, {"fusion.k": [10, 60], "fusion.method": ["rrf", "linear"], "fusion.normalize": ["none"]})
+    assert [each.name.removeprefix("hybrid, ") for each in made] == [
+        "fusion.k=10, fusion.method=rrf",
+        "fusion.method=linear, fusion.normalize=none",
+        "fusion.k=60, fusion.method=rrf",
+    ]
+    assert len({each.id for each in made}) == 3
+
+
 def test_no_field_is_the_base_alone():
     assert varied(BASE, {}) == [BASE]
 
@@ -44,6 +69,9 @@ def test_no_field_is_the_base_alone():
         ({"top_k.deep": [1]}, SpecError, "top_k"),
         ({"topk": [1]}, UnknownName, "'top_k'"),
         ({"fusion.kk": [1]}, UnknownName, "'k'"),
+        ({"fusion.kk": [1], "fusion.method": ["rrf", "linear"]}, UnknownName, "'k'"),
+        ({"fusion.method": ["rrf", "liner"]}, UnknownName, "'linear'"),
+        ({"rerank.method": ["overlapp"]}, UnknownName, "'overlap'"),
         ({"top_k": []}, SpecError, "list of values"),
         ({"top_k": "10"}, SpecError, "list of values"),
         ({"top_k": range(1, 200), "overfetch": range(1, 100)}, SpecError, "19,701"),

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import event, update
+from sqlalchemy import event, text, update
 
 from core import bridge
 from core.errors import InputError, StoreError, UnknownName
@@ -198,7 +198,7 @@ def test_a_name_means_the_newest_run_that_bears_it(store, name):
 def test_a_run_that_is_asked_for_again_is_the_one_its_name_means_and_keeps_its_date(store, name):
     first = saved(store, name)
     saved(store, name, k1=2.0)
-    ask(run_store.used(store, {first.id: "hybrid"}))
+    ask(run_store.used(store, {first.id: ["hybrid"]}))
     found = ask(run_store.find(store, "hybrid", collection=name))
     assert (found.id, found.made_at) == (first.id, first.made_at)
     ask(run_store.prune(store, collection=name))
@@ -207,8 +207,79 @@ def test_a_run_that_is_asked_for_again_is_the_one_its_name_means_and_keeps_its_d
 
 def test_a_run_that_is_asked_for_under_another_name_is_found_by_that(store, name):
     kept = saved(store, name)
-    ask(run_store.used(store, {kept.id: "mine"}))
-    assert ask(run_store.find(store, "mine", collection=name)).id == kept.id
+    ask(run_store.used(store, {kept.id: ["mine"]}))
+    found = ask(run_store.find(store, "mine", collection=name))
+    assert (found.id, found.name) == (kept.id, "mine")
+
+
+def test_a_run_keeps_its_name_where_a_suite_has_another_for_it_and_is_found_by_both(store, name):
+    kept = saved(store, name, "mine")
+    ask(run_store.used(store, {kept.id: ["hybrid, fusion.k=60", "hybrid"]}, rename=False))
+    for each in ("mine", "hybrid", "hybrid, fusion.k=60"):
+        found = ask(run_store.find(store, each, collection=name))
+        assert (found.id, found.name) == (kept.id, "mine")
+    ask(run_store.save(store, run(name, "hybrid again"), rename=False))
+    assert [each.name for each in ask(run_store.listed(store, collection=name))] == ["mine"]
+    assert found.other_names == "hybrid; hybrid, fusion.k=60"
+
+
+def test_a_name_means_the_run_that_was_used_under_it_last_whatever_else_that_was_used_as(store, name):
+    older, newer = saved(store, name, "mine"), saved(store, name, "mine", k1=2.0)
+    ask(run_store.used(store, {older.id: ["a suite's"]}, rename=False))
+    assert ask(run_store.find(store, "mine", collection=name)).id == newer.id
+    assert ask(run_store.find(store, "a suite's", collection=name)).id == older.id
+    assert ask(run_store.prune(store, collection=name)) == 0, "each is the newest under one of its names"
+
+
+def test_a_run_of_before_has_the_one_name_that_it_bears(store, name):
+    kept = saved(store, name)
+
+    async def forget():
+        async with store.begin() as connection:
+            await connection.execute(text("UPDATE rankbook.runs SET names = '{}' WHERE id = :id"), {"id": kept.id})
+
+    ask(forget())
+    assert list(ask(run_store.find(store, "hybrid", collection=name)).names) == ["hybrid"]
+    ask(run_store.used(store, {kept.id: ["a suite's"]}, rename=False))
+    assert set(ask(run_store.find(store, "hybrid", collection=name)).names) == {"hybrid", "a suite's"}
+
+
+@pytest.mark.parametrize("names", ['{"other": 5}', '{"other": "2026-01-01T00:00:00"}', '["other"]', '"other"'])
+def test_names_that_nobody_can_have_kept_are_passed_over(store, name, names):
+    """As a backup that somebody else wrote could hold them."""
+    kept = saved(store, name)
+
+    async def forge():
+        async with store.begin() as connection:
+            forged = "UPDATE rankbook.runs SET names = CAST(:names AS jsonb) WHERE id = :id"
+            await connection.execute(text(forged), {"names": names, "id": kept.id})
+
+    ask(forge())
+    assert list(ask(run_store.find(store, "hybrid", collection=name)).names) == ["hybrid"]
+    assert ask(run_store.prune(store, collection=name)) == 0
+
+
+def test_runs_are_listed_newest_first_whichever_was_used_last(store, name):
+    first, second = saved(store, name, "first"), saved(store, name, "second", k1=2.0)
+    ask(run_store.used(store, {first.id: ["first"]}))
+    ask(run_store.save(store, replace(first, timed=())))
+    assert [each.id for each in ask(run_store.listed(store, collection=name))] == [second.id, first.id]
+    assert [each.id for each in ask(run_store.listed(store, collection=name, most=1))] == [second.id]
+
+
+def test_a_run_that_is_not_over_what_was_named_is_told_with_what_it_is_over(store, name):
+    saved(store, name)
+    with pytest.raises(UnknownName, match=r"'hybrid' is a run over 'test' of .*, and not over 'train' of"):
+        ask(run_store.find(store, "hybrid", collection=name, split="train"))
+
+
+def test_of_one_name_over_several_query_sets_the_one_that_is_named_is_meant(store, name):
+    both = [saved(store, name, subject=Subject(name, 3, each, b"\x01", "test", "abc")) for each in ("default", "pilot")]
+    with pytest.raises(InputError, match="stands for 2 runs"):
+        ask(run_store.find(store, "hybrid", collection=name))
+    for each in both:
+        of = each.subject.query_set
+        assert ask(run_store.find(store, "hybrid", collection=name, query_set=of)).id == each.id
 
 
 def test_a_name_over_several_splits_is_refused_with_all_of_them_unless_the_split_is_said(store, name):

@@ -73,6 +73,13 @@ def test_files_are_looked_for_beside_the_suite(whole, tmp_path):
     assert whole.files_of(whole.targets[0]) == [tmp_path / "runs" / "lucene.trec"]
 
 
+@pytest.mark.parametrize("vary", ['{ "fusion.method" = ["rrf", "linear"] }', '{ fusion.method = ["rrf", "linear"] }'])
+def test_a_grids_field_is_written_with_dots_in_quotes_or_without(vary):
+    grid = f'[[variant]]\npreset = "hybrid-retriever"\n[[grid]]\nbase = "hybrid-retriever"\nvary = {vary}\n'
+    names = [each.name for each in Suite.from_toml(LEAST + grid).all_variants()[1:]]
+    assert names == [f"hybrid-retriever, fusion.method={each}" for each in ("rrf", "linear")]
+
+
 def test_one_seed_is_for_everything_unless_something_has_its_own(whole):
     (tune,) = whole.tune
     assert (whole.judged_by.seed, whole.procedure_of(tune).seed, whole.procedure_of(tune).folds) == (7, 7, 3)

@@ -140,6 +140,26 @@ def test_a_point_of_a_grid_that_is_its_base_is_told_and_leaves_the_base_its_name
     assert base.name != point.name
     assert bridge.run(run_store.find(store, base.id)).name == "hybrid"
     assert bridge.run(planned(store, given))[0].line == "3 variants (1 alike) -> 2 kept from before"
+    run(store, given)
+    assert bridge.run(run_store.find(store, base.id)).name == "hybrid", "also where it was kept"
+
+
+@pytest.mark.slow
+def test_a_suite_leaves_somebodys_own_run_its_name(store, loaded, asked):
+    """Be it kept from before, asked again, or a deep one that a metric takes."""
+    name = asked(labelled())
+    ground = bridge.run(opened(store, loaded, name, resources=RESOURCES))
+    mine = suite(loaded, name).all_variants()[0].but(name="mine")
+    for wanted in (Wanted(("ndcg@5",)), Wanted(("recall@90",)).deep):
+        bridge.run(evaluated(ground, [mine], ground.split("test"), replace(wanted, rename=True)))
+    own = {each.id for each in bridge.run(run_store.listed(store, collection=loaded)) if each.name == "mine"}
+    assert len(own) == 2
+    given = suite(loaded, name).model_copy(update={"metrics": ("ndcg@5", "recall@90")})
+    for again in (False, True):
+        bridge.run(run_suite(store, given, resources=RESOURCES, again=again))
+        found = {each.id: each for each in bridge.run(run_store.listed(store, collection=loaded)) if each.id in own}
+        assert {each.name for each in found.values()} == {"mine"}
+        assert all("hybrid" in each.other_names for each in found.values())
 
 
 def test_scores_are_kept_beside_the_runs_with_intervals_and_by_query(store, loaded, asked):
@@ -443,9 +463,43 @@ def test_runs_made_before_labels_changed_are_refused_and_their_overlap_is_not(st
     ids = board.run("hybrid").id, board.run("words").id
     with pytest.raises(SpecError, match="Evaluate both anew"):
         held(store, *ids, wanted=Wanted(("ndcg@5",)))
+    with pytest.raises(SpecError, match=r"The queries or labels of 'test' of .* have changed since 'hybrid'"):
+        held(store, *ids, wanted=Wanted(("ndcg@5",)))
     measures = held(store, *ids).overlap()
     assert set(measures) == {"rbo", "jaccard@10"}
     assert all(0 <= each <= 1 for values in measures.values() for each in values.values())
+
+
+@pytest.mark.slow
+def test_runs_that_cannot_be_compared_are_refused_with_what_sets_them_apart(store, loaded, asked):
+    name, pilot = asked(labelled()), asked(labelled(1), some_name())
+    ground, other = (bridge.run(opened(store, loaded, each, resources=RESOURCES)) for each in (name, pilot))
+    words = suite(loaded, name).all_variants()[1]
+    wanted = Wanted(("ndcg@5",))
+
+    def made(ground, split="test", wanted=wanted) -> str:
+        board, _ = bridge.run(evaluated(ground, [words], ground.split(split), wanted))
+        return board.runs[0].id
+
+    first, train, piloted, deep = made(ground), made(ground, "train"), made(other), made(ground, wanted=wanted.deep)
+    for reference, said in (
+        (train, "split test and train. Take two runs over one split"),
+        (piloted, f"query set {name} and {pilot}.*Take two runs over one query set"),
+        (deep, "is a deep run, asked for 100 results, and .* is of what ships.*Evaluate both anew"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            held(store, first, reference, wanted=wanted)
+        assert held(store, first, reference).overlap()["rbo"], "which asks for no common data"
+    changed = replace(labelled(), queries=(*labelled().queries[:-1], Query("q23", "other words", "long")))
+    asked(changed, name)
+    again = made(bridge.run(opened(store, loaded, name, resources=RESOURCES)))
+    with pytest.raises(SpecError, match=r"the queries or labels changed \(.*\)\. Evaluate both anew"):
+        held(store, first, again, wanted=wanted)
+
+
+def test_a_name_without_a_run_is_told_with_the_command_that_makes_one(store, loaded):
+    with pytest.raises(UnknownName, match=f"It is a variant, .*: rankbook eval {loaded} vector --split test"):
+        held(store, "vector", "bm25", where=Where(loaded, split="test"))
 
 
 def test_files_need_a_collection_and_one_run_is_not_held_against_itself(store, loaded, asked, tmp_path):

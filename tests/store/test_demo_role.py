@@ -14,10 +14,11 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from core import bridge
-from core.errors import ConnectionFailed, MissingCapability, StoreError
+from core.errors import ConnectionFailed, MissingCapability, NotAllowed, StoreError
 from core.legs import legs
 from core.retriever import RequestContext, search
-from core.store.attached import AttachedTable, attach
+from core.store import collections
+from core.store.attached import AttachedTable, attach, let_read
 from core.store.collections import View
 from core.store.engine import Store
 from core.variant import Variant
@@ -229,6 +230,29 @@ def test_of_an_attached_table_it_reads_that_table_alone(store):
                     may = "SELECT has_table_privilege(:table, 'SELECT'), has_table_privilege(:table, 'INSERT, DELETE')"
                     row = (await connection.execute(text(may), {"table": table})).one()
                     assert tuple(row) == (table == tables[0], False)
+
+    bridge.run(work())
+
+
+def test_a_table_that_only_the_catalogue_names_is_shown_to_no_stranger(store):
+    tables = [f"theirs_{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    name = some_name()
+    rewrite = """UPDATE rankbook.collections
+        SET attached = jsonb_set(attached, '{table,table}', to_jsonb(CAST(:table AS text))) WHERE name = :name"""
+
+    async def work() -> None:
+        for table in tables:
+            async with store.begin() as connection:
+                await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
+        await attach(store, name, AttachedTable(table=tables[0], id="id", text="body"))
+        async with store.begin() as connection:
+            await connection.execute(text(rewrite), {"table": tables[1], "name": name})
+        view = await collections.get(store, name)
+        with pytest.raises(NotAllowed, match=f"rankbook access --attached '{name}=public.{tables[1]}'"):
+            await role.opened(store, view)
+        await let_read(store, name, f"public.{tables[1]}")
+        async with await role.opened(store, view) as opened, opened.begin() as connection:
+            assert await connection.scalar(text(f"SELECT count(*) FROM public.{tables[1]}")) == 0
 
     bridge.run(work())
 

@@ -9,9 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
 from core import bridge
-from core.errors import NotAllowed
-from core.store import collections, granting, roles
-from core.store.attached import AttachedTable, attach
+from core.errors import NotAllowed, SpecError, StoreError
+from core.store import attached, collections, granting, readable_tables, roles
 from core.store.engine import Store
 from core.store.logins import driver_of
 from core.store.names import trash_schema
@@ -63,6 +62,106 @@ def test_a_row_of_the_catalogue_that_names_another_schema_hands_nothing_over(sto
     assert owner_of(store, row.namespace) == owner_of(store, "rankbook") != before
 
 
+@pytest.fixture
+def secret(store: Store) -> Iterator[str]:
+    """A table that nobody attached."""
+    table = f"secret_{some_name()[-8:]}"
+    asked(store, f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)")
+    yield table
+    asked(store, f"DROP TABLE public.{table}")
+
+
+@pytest.fixture
+def attached_one(store: Store) -> Iterator[str]:
+    """A collection over a table that its owner attached."""
+    name, table = some_name(), f"open_{some_name()[-8:]}"
+    asked(store, f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)")
+    bridge.run(attached.attach(store, name, attached.AttachedTable(table=table, id="id", text="body")))
+    yield name
+    asked(store, f"DROP TABLE public.{table}")
+
+
+def may_read(store: Store, role: RoleStore, table: str) -> bool:
+    (name,) = asked(role, "SELECT current_user")
+    return asked(store, f"SELECT has_table_privilege('{name}', 'public.{table}', 'SELECT')") == ["True"]
+
+
+def rewrite(store: Store, name: str, table: str) -> None:
+    """The row of an attached collection names another table, as an editor or an archive could make it."""
+    statement = """UPDATE rankbook.collections
+        SET attached = jsonb_set(attached, '{table,table}', to_jsonb(CAST(:table AS text))) WHERE name = :name"""
+    asked(store, statement, table=table, name=name)
+
+
+def test_a_row_of_the_catalogue_grants_nobody_somebodys_table(store, editor, secret, attached_one, caplog):
+    """Neither one that was rewritten nor one that an editor made; the log says what the owner may do."""
+    rewrite(editor, attached_one, secret)
+    bridge.run(granting.refresh(store))
+    assert not may_read(store, editor, secret)
+    with pytest.raises(NotAllowed):
+        asked(editor, f"SELECT * FROM public.{secret}")
+    assert f"rankbook access --attached '{attached_one}=public.{secret}'" in caplog.text
+
+
+def test_what_the_owner_attached_or_let_be_read_is_granted(store, editor, secret, attached_one):
+    bridge.run(granting.refresh(store))
+    table = bridge.run(collections.get(store, attached_one)).row.attached["table"]["table"]
+    assert may_read(store, editor, table)
+    rewrite(editor, attached_one, secret)
+    with pytest.raises(SpecError, match=f"is attached to public.{secret}, and not to public.{table}"):
+        bridge.run(attached.let_read(store, attached_one, f"public.{table}"))
+    bridge.run(attached.let_read(store, attached_one, f"public.{secret}"))
+    bridge.run(granting.refresh(store))
+    assert may_read(store, editor, secret)
+
+
+def test_what_editors_can_read_they_let_others_read(store, editor, secret):
+    """They could copy it into a collection as well."""
+    (role,) = asked(editor, "SELECT quote_ident(current_user)")
+    asked(store, f"GRANT SELECT ON public.{secret} TO {role}")
+    bridge.run(attached.attach(editor, some_name(), attached.AttachedTable(table=secret, id="id", text="body")))
+    bridge.run(granting.refresh(store))
+    viewer = bridge.run(roles.opened(store, VIEWER, [chain]))
+    try:
+        assert may_read(store, viewer, secret)
+    finally:
+        bridge.run(viewer.close())
+
+
+def test_a_dropped_collections_table_is_no_longer_let_be_read(store, editor, secret, attached_one):
+    bridge.run(collections.drop(store, attached_one))
+
+    async def work() -> set[str]:
+        async with store.begin() as connection:
+            return {name for name, *_ in await readable_tables.allowed(connection)}
+
+    assert attached_one not in bridge.run(work())
+
+
+def test_a_list_that_an_editor_made_lets_nobody_read_anything(store, editor, secret, attached_one):
+    asked(store, "ALTER SCHEMA rankbook_owner RENAME TO put_away")
+    try:
+        asked(editor, "CREATE SCHEMA rankbook_owner")
+        columns = "collection text, namespace text, name text, allowed_at timestamptz"
+        asked(editor, f"CREATE TABLE rankbook_owner.readable_tables ({columns})")
+        forged = "INSERT INTO rankbook_owner.readable_tables VALUES (:name, 'public', :table)"
+        asked(editor, forged, name=attached_one, table=secret)
+        rewrite(editor, attached_one, secret)
+        bridge.run(granting.refresh(store))
+        assert not may_read(store, editor, secret)
+        with pytest.raises(StoreError, match="is another role's"):
+            bridge.run(attached.let_read(store, attached_one, f"public.{secret}"))
+    finally:
+        asked(store, "DROP SCHEMA IF EXISTS rankbook_owner CASCADE")
+        asked(store, "ALTER SCHEMA put_away RENAME TO rankbook_owner")
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO {list} VALUES ('a', 'b', 'c')", "SELECT * FROM {list}"])
+def test_editors_neither_read_nor_write_the_owners_list(editor, attached_one, statement):
+    with pytest.raises(NotAllowed):
+        asked(editor, statement.replace("{list}", "rankbook_owner.readable_tables"))
+
+
 def test_a_collection_that_is_dropped_while_its_rights_are_given_is_passed_over(store, editor):
     async def work() -> None:
         async with store.begin() as connection:
@@ -99,7 +198,7 @@ def viewer(store: Store, editor: RoleStore) -> Iterator[RoleStore]:
     bridge.run(opened.close())
 
 
-def may_read(store: Store, role: str, table: str) -> bool:
+def role_may_read(store: Store, role: str, table: str) -> bool:
     (database,) = asked(store, "SELECT current_database()")
     question = "SELECT has_table_privilege(:role, :table, 'SELECT')"
     return asked(store, question, role=name_of(role, database), table=table) == ["True"]
@@ -111,9 +210,9 @@ def some_table(store: Store) -> str:
     return name
 
 
-def attached(store: Store, table: str) -> str:
+def attached_to(store: Store, table: str) -> str:
     name = some_name()
-    bridge.run(attach(store, name, AttachedTable(table=table, id="id", text="body")))
+    bridge.run(attached.attach(store, name, attached.AttachedTable(table=table, id="id", text="body")))
     return name
 
 
@@ -156,38 +255,38 @@ def test_viewers_see_nothing_of_the_trash_and_change_nothing_in_it(store, editor
 @pytest.mark.parametrize("dropper", ["owner", "editor"])
 def test_what_lies_in_the_trash_holds_no_right_on_anybodys_table(store, editor, dropper):
     table = some_table(store)
-    name = attached(store, table)
+    name = attached_to(store, table)
     bridge.run(granting.refresh(store))
     roles_of_ours = (VIEWER, JUDGE, EDITOR)
-    assert all(may_read(store, role, table) for role in roles_of_ours)
+    assert all(role_may_read(store, role, table) for role in roles_of_ours)
     entry = bridge.run(library.drop(editor if dropper == "editor" else store, name))
     if dropper == "editor":  # who may not revoke what the owner granted: that comes with anybody's next click
         bridge.run(granting.refresh(store))
-    assert not any(may_read(store, role, table) for role in roles_of_ours)
+    assert not any(role_may_read(store, role, table) for role in roles_of_ours)
     assert asked(store, "SELECT role FROM rankbook.table_grants WHERE relation = :name", name=table) == []
     bridge.run(trash.restore(editor, entry.id, reader=store))
     bridge.run(granting.refresh(store))
-    assert all(may_read(store, role, table) for role in roles_of_ours)
+    assert all(role_may_read(store, role, table) for role in roles_of_ours)
 
 
 def test_a_right_that_another_attached_collection_needs_stays(store, editor):
     table = some_table(store)
-    first, second = attached(store, table), attached(store, table)
+    first, second = attached_to(store, table), attached_to(store, table)
     bridge.run(granting.refresh(store))
     bridge.run(library.drop(store, first))
-    assert may_read(store, VIEWER, table)
+    assert role_may_read(store, VIEWER, table)
     bridge.run(library.drop(store, second))
-    assert not may_read(store, VIEWER, table)
+    assert not role_may_read(store, VIEWER, table)
 
 
 def test_a_right_that_somebody_granted_by_hand_stays(store, editor):
     table = some_table(store)
     (database,) = asked(store, "SELECT current_database()")
     asked(store, f"GRANT SELECT ON public.{table} TO {name_of(JUDGE, database)}")
-    name = attached(store, table)
+    name = attached_to(store, table)
     bridge.run(granting.refresh(store))
     bridge.run(library.drop(store, name))
-    assert [role for role in (VIEWER, JUDGE, EDITOR) if may_read(store, role, table)] == [JUDGE]
+    assert [role for role in (VIEWER, JUDGE, EDITOR) if role_may_read(store, role, table)] == [JUDGE]
 
 
 def test_notes_of_other_roles_than_our_own_take_nothing_from_anybody(store, editor):

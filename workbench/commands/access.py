@@ -1,4 +1,4 @@
-"""`rankbook access`: who may come in and do what, as the files of Rankbook's home say. Changes nothing."""
+"""`rankbook access`: who may come in and do what, and the owner's leave to read somebody's table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.commands import telling
+from workbench.commands.backup import tables_by_collection
 
 if TYPE_CHECKING:
     from core.store.doctor import Finding
@@ -17,19 +18,32 @@ VERIFIED = "An address counts where the sign-in says that it is verified (`email
 
 def access(
     email: Annotated[str | None, typer.Argument(help="Whose role to show; by default all are listed.")] = None,
+    attached: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=TABLE",
+            help="Let whoever may search the collection NAME read the table that it is attached to.",
+        ),
+    ] = None,
     *,
     as_json: telling.AsJson = False,
 ) -> None:
     """Show who may come in and do what where the workbench is served to a team, as access.toml says.
 
     The file lies in Rankbook's home; a change holds within a second. Who is not let in ends with exit code 1.
+    A table that you attach can be read by all of them. One that came otherwise, with an older Rankbook for one, needs
+    --attached once.
 
     \b
     rankbook access                      all that it says
     rankbook access ada@example.org      the role of one, by e-mail address
+    rankbook access --attached docs=public.docs
     """
     from workbench.access import people
 
+    if attached is not None:
+        _let_read(attached, as_json=as_json)
+        return
     read = people.read(people.path())
     if email is None:
         _tell_all(read, as_json=as_json)
@@ -43,6 +57,17 @@ def access(
         said.append("Claims of the sign-in may say more.")
     telling.done({"email": email, "role": role}, " ".join(said), json=as_json)
     raise typer.Exit(0 if role else 1)
+
+
+def _let_read(named: str, *, as_json: bool) -> None:
+    from core import bridge
+    from core.store import attached
+    from workbench.session import store
+
+    ((name, table),) = tables_by_collection([named]).items()
+    mapping = bridge.run(attached.let_read(store(telling.say), name, table))
+    sentence = f"Whoever may search {name} can read {mapping.full_name}."
+    telling.done({"collection": name, "table": mapping.full_name}, sentence, json=as_json)
 
 
 def _tell_all(read: Access, *, as_json: bool) -> None:

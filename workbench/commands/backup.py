@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -82,6 +82,13 @@ def restore(
     file: File,
     collection: Collection = None,
     name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Under another name.")] = None,
+    attach: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=TABLE",
+            help="Attach this table, such as docs=public.docs: whoever may search the collection can then read it.",
+        ),
+    ] = None,
     labels_only: Annotated[
         bool,
         typer.Option(
@@ -99,21 +106,27 @@ def restore(
 
     The file is checked first, every part against its digest. Each collection comes back as a whole or not at all; run
     again after an interruption, the command restores the rest. With --labels-only, what is here stays: new queries and
-    labels are added, of two grades by one judge the newer holds, and you are told what was left out.
+    labels are added, of two grades by one judge the newer holds, and you are told what was left out. A file attaches
+    nobody's table by itself: of an attached collection labels and runs come back, and --attach names its table.
 
     \b
     rankbook restore monday.tar
     rankbook restore monday.tar --collection scifact --as scifact-monday
     rankbook restore monday.tar --collection scifact --labels-only
+    rankbook restore monday.tar --attach docs=public.docs
     rankbook restore --fresh monday.tar        after an upgrade to a new major version of PostgreSQL
     """
+    from core.errors import SpecError
     from evals.backup import look
 
     path = file.expanduser()
     look(path)  # before a server is started for it
     if fresh:
         _make_room(path, collection, name, labels_only=labels_only, quiet=as_json)
+    tables = tables_by_collection(attach or [])
     if labels_only:
+        if tables:
+            raise SpecError("--labels-only attaches no table: leave --attach out.")
         _merge(path, collection, name, as_json=as_json)
         return
     from evals.backup import restore as restored
@@ -122,7 +135,14 @@ def restore(
 
     def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, Restored]:
         return restored(
-            store, path, collection=collection, name=name, folders=folders, listener=listener, cancellation=token
+            store,
+            path,
+            collection=collection,
+            name=name,
+            tables=tables,
+            folders=folders,
+            listener=listener,
+            cancellation=token,
         )
 
     done = _watched(work, "Nothing is half restored; run it again for the rest.", quiet=as_json)
@@ -130,6 +150,21 @@ def restore(
         telling.as_json(done)
     else:
         _tell(done)
+
+
+def tables_by_collection(given: Sequence[str]) -> dict[str, str]:
+    """`docs=public.docs`, each: a collection, and the table that it is attached to."""
+    from core.errors import SpecError
+    from core.store.attached import relation_name
+
+    tables = {}
+    for each in given:
+        name, equals, table = each.partition("=")
+        if not (name and equals):
+            raise SpecError(f"{each!r} names no collection and table. Write NAME=TABLE, such as docs=public.docs.")
+        relation_name(table)  # refuses what names no table
+        tables[name] = table
+    return tables
 
 
 def _merge(path: Path, collection: str | None, name: str | None, *, as_json: bool) -> None:

@@ -80,6 +80,7 @@ def _plain(run: Summary) -> dict[str, Any]:
     return {
         "id": run.id,
         "name": run.name,
+        "names": sorted(run.names),
         **subject(run.subject),
         "depth": run.depth,
         "queries": run.queries,
@@ -111,7 +112,7 @@ def show(
 
     \b
     rankbook runs show hybrid-retriever --collection handbook
-    rankbook runs show main --query q17
+    rankbook runs show main --query q001
     rankbook runs show main --worst 10
     """
     from core import bridge
@@ -133,6 +134,7 @@ def show(
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
+        "evaluated also as": summary.other_names,
         **{each: f"{score:.4f} {badge(summary, each)}".strip() for each, score in means(summary).items()},
     }
     telling.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))

@@ -64,7 +64,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook sweep handbook vector bm25 trigram --split train --steps 10 --fusion rrf,k=10 --save tuned.toml
     """
     from core import atomic_files, bridge
-    from core.errors import SpecError
+    from core.errors import InputError, SpecError
     from evals.evaluation import opened, tuning_split
     from evals.suites.suite_tuning import Looked, apart, looked_for
     from evals.weights.summary import plain, summarised
@@ -89,6 +89,8 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     asked = Looked(base, metric, steps, meant.fusions(fusion), True, Procedure(seed=seed))
     with telling.progress(quiet=as_json) as listener:
         tuned, found = stoppable(lambda token: looked_for(ground.until(token), part, asked, listener))
+    why_not = "" if even_so else tuned.too_few or tuned.loss
+    unwritten = [path for path in (html, save) if path is not None] if why_not else []
     reported = _reported(ground, base, tuned, report_split, asked, even_so=even_so, per_kind=per_kind, quiet=as_json)
     if as_json:
         telling.as_document({**plain(tuned), "reported": reported and scores.plain(reported)})
@@ -102,6 +104,9 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         heading = reports.Heading(f"{collection}: weights of {base.name}", files={"base.toml": base.to_toml()})
         told = reports.Told(reported, {reported.names[-1]: tuned}, (*notes, *found.notes))
         reports.write(ground.store, [told], heading, html)
+    if unwritten:
+        files = " and ".join(map(str, unwritten))
+        raise InputError(f"Not written: {files}. {why_not} --even-so writes it even so.")
     if save is not None:
         made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
         atomic_files.write_whole(save.expanduser(), made.to_toml())
@@ -130,7 +135,7 @@ def _reported(
         telling.say(f"{why} Nothing was scored on {split!r}; --even-so does it.")
         return None
     variants = [*_beside(base), tuned.variant(base, per_kind=per_kind, even_so=even_so)]
-    wanted = Wanted((asked.metric,), rules=Rules(seed=asked.procedure.seed))
+    wanted = Wanted((asked.metric,), rules=Rules(seed=asked.procedure.seed), rename=False)
     with telling.progress(quiet=quiet) as listener:
         board, _ = stoppable(
             lambda token: evaluated(ground.until(token), variants, ground.split(split), wanted, progress=listener)

@@ -14,14 +14,14 @@ from typing import Final
 import psycopg
 from psycopg import conninfo, sql
 from sqlalchemy import Connection, event
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from core.errors import ConnectionFailed, MissingCapability, StoreError
-from core.store import collections
+from core.errors import ConnectionFailed, MissingCapability, NotAllowed, StoreError
+from core.store import collections, readable_tables
 from core.store.attached import Attachment
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.granting import record_missing
+from core.store.granting import can_read, not_allowed, record_missing
 from core.store.logins import OURS_ALONE, Driver, driver_of, lease, login, make
 from core.store.schema import CATALOG
 from workbench.demo.privileges import EXCESS, LACKING, READ, SETTINGS, grants
@@ -73,7 +73,7 @@ async def _made(owner: Store, view: View) -> str:
         driver = await driver_of(connection)
         role = role_of(driver.info.dbname, view)
         try:
-            await _set_up(driver, role, view, ours=owner.server is not None)
+            await _set_up(connection, role, view, ours=owner.server is not None)
         except psycopg.errors.InsufficientPrivilege as error:
             raise MissingCapability(_refused(driver, role, view, error)) from error
         return login(owner, driver, role)
@@ -84,16 +84,28 @@ def role_of(database: str, view: View) -> str:
     return PREFIX + hashlib.sha256(f"{database}\0{view.namespace}".encode()).hexdigest()[:10]
 
 
-async def _set_up(driver: Driver, role: str, view: View, *, ours: bool) -> None:
-    name = sql.Identifier(role)
+async def _set_up(connection: AsyncConnection, role: str, view: View, *, ours: bool) -> None:
+    name, driver = sql.Identifier(role), await driver_of(connection)
     await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
     await make(driver, role, f"rankbook demo {view.name}", CONNECTIONS)
+    await _refuse_unreadable(connection, role, view)
     for setting, value in SETTINGS.items():
         await driver.execute(sql.SQL("ALTER ROLE {} SET {} = {}").format(name, sql.Identifier(setting), value))
     if view.row.attached is not None:
         await record_missing(driver, Attachment.of(view).table, role, view.name)
     for statement in (*(OURS_ALONE if ours else ()), *grants(role, view)):
         await driver.execute(statement)
+
+
+async def _refuse_unreadable(connection: AsyncConnection, role: str, view: View) -> None:
+    """Strangers read somebody's table where its owner let it be read, or gave it to the role already."""
+    if view.row.attached is None:
+        return
+    table = Attachment.of(view).table
+    leave = (view.name, table.namespace, table.table)
+    known = leave in await readable_tables.allowed(connection)
+    if not known and not await can_read(await driver_of(connection), role, table):
+        raise NotAllowed(not_allowed(view.name, table))
 
 
 def _refused(driver: Driver, role: str, view: View, error: psycopg.Error) -> str:
@@ -124,6 +136,7 @@ async def _allowed(owner: Store, view: View, string: str) -> str:
         try:
             if not await _lacks(driver, role, view):
                 return string
+            await _refuse_unreadable(connection, role, view)
             await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             for statement in grants(role, view):
                 await driver.execute(statement)

@@ -40,7 +40,7 @@ NAME = "weights"  # begins the keys of all widgets here
 def render(store: Store) -> None:
     names = [row.name for row in bridge.run(collections.listed(store))]
     if not names:
-        st.html('<div class="rb-nothing">There is no collection yet. The search page says how to add one.</div>')
+        st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
     asked = _filled(current(), names)
     st.html(TAGLINE)

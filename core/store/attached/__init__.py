@@ -5,7 +5,7 @@ What we build for one stands aside, in the schema that a collection of our own w
 
 from core.store.attached.advice import Advice, advice
 from core.store.attached.aside import build_aside, drop_aside, refresh_aside
-from core.store.attached.attaching import attach
+from core.store.attached.attaching import attach, let_read, let_read_within
 from core.store.attached.inspection import count, inspect
 from core.store.attached.likes import Like, like, likes, made_by
 from core.store.attached.mapping import (
@@ -40,6 +40,8 @@ __all__ = [
     "documents",
     "drop_aside",
     "inspect",
+    "let_read",
+    "let_read_within",
     "level",
     "like",
     "likes",

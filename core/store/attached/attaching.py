@@ -6,11 +6,12 @@ from sqlalchemy import func, inspect, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.errors import SpecError, StoreError
-from core.store import collections, names
+from core.store import collections, names, readable_tables
 from core.store.attached.inspection import inspect as inspect_table
-from core.store.attached.mapping import AttachedTable, Attachment, Facts
+from core.store.attached.mapping import AttachedTable, Attachment, Facts, relation_name
 from core.store.collections import View
 from core.store.engine import Store
+from core.store.roles import RoleStore
 from core.store.schema import CachedEmbedding, Collection
 
 BYTES_A_NUMBER = 4  # the cache keeps float32
@@ -29,7 +30,28 @@ async def attach(
     attachment = Attachment(table=mapping, facts=facts)
     async with store.begin() as connection:
         await _remember(connection, name, namespace, attachment, card)
+        await let_read_within(store, connection, name, mapping)
     return await collections.get(store, name)
+
+
+async def let_read_within(store: Store, connection: AsyncConnection, name: str, mapping: AttachedTable) -> None:
+    """Whoever may search the collection may be let read the table, where the owner attaches it and so says it.
+
+    What an editor attaches others may read where editors themselves can, which needs no leave.
+    """
+    if not isinstance(store, RoleStore):
+        await readable_tables.allow(connection, name, mapping.namespace, mapping.table)
+
+
+async def let_read(store: Store, name: str, written: str) -> AttachedTable:
+    """The owner says so afterwards, and names the table: refused where the collection is attached to another."""
+    view = await collections.get(store, name)
+    mapping = Attachment.of(view).table
+    if relation_name(written) != (mapping.namespace, mapping.table):
+        raise SpecError(f"{name!r} is attached to {mapping.full_name}, and not to {written}. Nothing was changed.")
+    async with store.begin() as connection:
+        await let_read_within(store, connection, view.name, mapping)
+    return mapping
 
 
 async def _check_free(store: Store, name: str, namespace: str) -> None:

@@ -14,6 +14,7 @@ from core.store.attached import reading
 from core.store.attached.mapping import AttachedTable, Facts
 from core.store.engine import Store
 from core.store.names import TRASH_PREFIX
+from core.store.readable_tables import refuse_system_schema
 
 KINDS = {"r": "table", "p": "partitioned table", "v": "view", "m": "materialized view", "f": "foreign table"}
 
@@ -118,6 +119,7 @@ async def relation(connection: AsyncConnection, namespace: str, name: str) -> Re
 
 async def inspect(store: Store, table: AttachedTable) -> Facts:
     """Check the mapping against the server and say what was found. Reads, and changes nothing."""
+    refuse_system_schema(table.namespace)
     async with store.begin(read_only=True) as connection:
         found = await relation(connection, table.namespace, table.table)
         if found is None:

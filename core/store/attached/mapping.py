@@ -145,7 +145,7 @@ def mapped(**given: Any) -> AttachedTable:
         raise SpecError.from_pydantic("The mapping", error) from error
 
 
-_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 def relation_name(written: str) -> tuple[str, str]:
@@ -180,7 +180,7 @@ def parent_of(written: str, columns: Container[str]) -> str | tuple[str, ...]:
 def _parts(written: str) -> list[str]:
     """What stands between dots; in double quotes a part may hold dots itself. Nothing, if it is written otherwise."""
     parts, at = [], 0
-    while part := _PART.match(written, at):
+    while part := _NAME_PART.match(written, at):
         parts.append(part[1].replace('""', '"') if part[1] else part[2])
         at = part.end() + 1
         if written[part.end() : at] != ".":

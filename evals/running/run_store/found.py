@@ -16,7 +16,7 @@ from core.store.engine import Store
 from core.store.names import TRASH_MARK
 from core.variant import Variant
 from evals.query_sets import DEFAULT
-from evals.running.run_store.kept import get, subject_of_row, variant_of_row
+from evals.running.run_store.kept import get, names_of_row, subject_of_row, variant_of_row
 from evals.runs import Latency, Run, Subject
 from evals.store import Pin, StoredRun
 
@@ -27,7 +27,10 @@ SUMMARY = [each.name for each in StoredRun.__table__.columns if each.name != "ra
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A kept run in a line, without its rankings. `scores` are what `keep_scores` was given."""
+    """A kept run in a line, without its rankings. `scores` are what `keep_scores` was given.
+
+    `names` are all that it was evaluated under, and when last; `name` is the one that it is listed as.
+    """
 
     id: str
     name: str
@@ -41,6 +44,16 @@ class Summary:
     scores: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     pins: tuple[str, ...] = ()
+    names: Mapping[str, datetime] = field(default_factory=dict)
+
+    @property
+    def other_names(self) -> str:
+        """Beside the one that it is listed as."""
+        return "; ".join(sorted(name for name in self.names if name != self.name))
+
+    def last_used(self, name: str) -> datetime:
+        """Under that name."""
+        return self.names.get(name, self.made_at)
 
 
 async def load(store: Store, reference: str, *, collection: str | None = None, split: str | None = None) -> Run:
@@ -54,7 +67,7 @@ async def load(store: Store, reference: str, *, collection: str | None = None, s
 async def listed(
     store: Store, *, collection: str | None = None, split: str | None = None, most: int | None = None
 ) -> list[Summary]:
-    """The kept runs, last used first."""
+    """The kept runs, newest first."""
     query = _summaries().limit(most)
     if collection is not None:
         query = query.where(StoredRun.collection == collection)
@@ -63,33 +76,65 @@ async def listed(
     return await _looked_up(store, query)
 
 
-async def find(store: Store, reference: str, *, collection: str | None = None, split: str | None = None) -> Summary:
+async def find(
+    store: Store,
+    reference: str,
+    *,
+    collection: str | None = None,
+    split: str | None = None,
+    query_set: str | None = None,
+) -> Summary:
     """By a pin, a whole id, a name or an id's beginning, in this order; refused where several are meant.
 
-    A name means the run that bears it and was made or asked for last, as `prune` has it too: what is evaluated again
-    after a change leaves the older one there. Over several splits or collections it could be either, and is refused.
+    A name means the run that was made or evaluated under it last, as `prune` has it too: what is evaluated again
+    after a change leaves the older one there. Over several splits or collections it could be either, and is refused;
+    over several query sets the one named here is meant.
     """
     known = await listed(store, collection=collection, split=split)
-    for fits in (
-        lambda run: reference in run.pins,
-        lambda run: run.id == reference,
-        lambda run: run.name == reference,
-        lambda run: run.id.startswith(reference.lower()),
-        lambda run: run.name.startswith(reference),
+    found = _matching(known, reference)
+    found = [run for run in found if run.subject.query_set == query_set] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(_several(reference, found))
+    names = [*(pin for run in known for pin in run.pins), *(name for run in known for name in run.names)]
+    elsewhere = _matching(await listed(store), reference) if collection or split else []
+    way_out = _elsewhere(reference, elsewhere, collection, split) or "`rankbook runs list` shows all."
+    raise UnknownName("run", reference, names, way_out=way_out)
+
+
+def _matching(runs: Sequence[Summary], reference: str) -> list[Summary]:
+    """The newest run of each name, collection, query set and split that the reference fits."""
+    for called in (
+        lambda run: [run.name] if reference in run.pins else [],
+        lambda run: [run.name] if run.id == reference else [],
+        lambda run: [reference] if reference in run.names else [],
+        lambda run: [run.name] if run.id.startswith(reference.lower()) else [],
+        lambda run: [name for name in run.names if name.startswith(reference)],
     ):
-        found = [run for run in known if reference and fits(run)]
-        newest = list({_series(run): run for run in reversed(found)}.values())[::-1]
-        if len(newest) == 1:
-            return newest[0]
+        newest: dict[tuple[str, ...], Summary] = {}
+        for run in runs if reference else ():
+            for name in called(run):
+                other = newest.setdefault((*place(run), name), run)
+                if run.last_used(name) > other.last_used(name):
+                    newest[*place(run), name] = run
         if newest:
-            raise InputError(_several(reference, newest))
-    names = [*(pin for run in known for pin in run.pins), *(run.name for run in known)]
-    raise UnknownName("run", reference, list(dict.fromkeys(names)), way_out="`rankbook runs list` shows all.")
+            return list({run.id: run for run in newest.values()}.values())
+    return []
 
 
-def _series(run: Summary) -> tuple[str, ...]:
-    """What runs have in common of which the newest is meant."""
-    return run.subject.collection, run.subject.query_set, run.subject.split, run.name
+def place(run: Summary) -> tuple[str, str, str]:
+    """Over what it is: of the runs of one name there, the newest is meant."""
+    return run.subject.collection, run.subject.query_set, run.subject.split
+
+
+def _elsewhere(reference: str, found: Sequence[Summary], collection: str | None, split: str | None) -> str:
+    """That there is such a run, but not over what was named."""
+    if not found:
+        return ""
+    over = "; ".join(f"{run.subject.split!r} of {run.subject.collection!r}" for run in found[:5])
+    named = " of ".join(repr(each) for each in (split, collection) if each is not None)
+    return f"{reference!r} is a run over {over}, and not over {named}."
 
 
 def _several(reference: str, found: Sequence[Summary]) -> str:
@@ -111,7 +156,7 @@ def _of_set(run: Summary) -> str:
 
 def _summaries() -> Select[StoredRun]:
     columns = load_only(*(getattr(StoredRun, name) for name in SUMMARY), raiseload=True)
-    return select(StoredRun).options(columns).where(NOT_IN_TRASH).order_by(StoredRun.used_at.desc(), StoredRun.id)
+    return select(StoredRun).options(columns).where(NOT_IN_TRASH).order_by(StoredRun.created_at.desc(), StoredRun.id)
 
 
 async def _looked_up(store: Store, query: Select[StoredRun]) -> list[Summary]:
@@ -142,4 +187,5 @@ def _summary(row: StoredRun, pins: tuple[str, ...]) -> Summary:
         row.scores,
         row.environment,
         pins,
+        names_of_row(row),
     )

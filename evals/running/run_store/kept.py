@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, literal, select, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from core.store.engine import Store
 from core.variant import Variant
@@ -42,10 +42,11 @@ def _digest(content: object) -> str:
     return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
 
 
-async def save(store: Store, run: Run) -> Run:
+async def save(store: Store, run: Run, *, rename: bool = True) -> Run:
     """The run as it is kept: with its id, which a foreign one gets here, and the time.
 
-    One that was read from here, and was timed since, has the rankings that it had: its scores stand.
+    One that was read from here, and was timed since, has the rankings that it had: its scores, name and date stand.
+    `rename` is whether one that is there already is listed under this run's name from now on.
     """
     identity = run.id or (run_id(run.subject, run.variant, run.depth) if run.variant else _foreign_id(run))
     row = {
@@ -66,21 +67,44 @@ async def save(store: Store, run: Run) -> Run:
         "latency": asdict(run.latency) if run.latency else {},
         "rankings": _content(run),
     }
-    statement = insert(StoredRun).values({**row, "used_at": _latest()})
-    stands = {"id", "scores"} if run.made_at is not None else {"id"}
-    # A query in an upsert's SET is looked for without its schema, which only whoever is called like it finds.
-    now = {"created_at": func.now(), "used_at": statement.excluded.used_at}
-    changed = {name: statement.excluded[name] for name in row if name not in stands} | now
-    kept = statement.on_conflict_do_update(index_elements=["id"], set_=changed).returning(StoredRun.created_at)
+    read_before = run.made_at is not None
+    stands = {"id"} | ({"scores"} if read_before else set()) | ({"name"} if read_before or not rename else set())
     async with store.begin() as connection:
+        moment = await _now(connection)
+        statement = insert(StoredRun).values({**row, "names": {run.name: moment.isoformat()}, "used_at": moment})
+        changed = {name: statement.excluded[name] for name in row if name not in stands}
+        changed["used_at"] = statement.excluded.used_at
+        if not read_before:
+            changed |= {"created_at": func.now(), "names": _all_names().op("||")(statement.excluded.names)}
+        kept = statement.on_conflict_do_update(index_elements=["id"], set_=changed).returning(StoredRun.created_at)
         return replace(run, id=identity, made_at=await connection.scalar(kept))
 
 
-def _latest() -> ColumnElement[datetime]:
+async def _now(connection: AsyncConnection) -> datetime:
     """The time, or just after what was used last where the clock was put back: what is used now is the newest."""
     a_moment = literal(timedelta(microseconds=1))
-    last = select(func.max(StoredRun.used_at) + a_moment).scalar_subquery()
-    return func.greatest(func.clock_timestamp(), last)
+    now = func.greatest(func.clock_timestamp(), select(func.max(StoredRun.used_at) + a_moment).scalar_subquery())
+    moment: datetime = (await connection.execute(select(now))).scalar_one()
+    return moment
+
+
+def _all_names() -> ColumnElement[dict[str, str]]:
+    """A row's names in a statement; rows of before have the one."""
+    return func.jsonb_build_object(StoredRun.name, StoredRun.used_at).op("||")(StoredRun.names)
+
+
+def names_of_row(row: StoredRun) -> dict[str, datetime]:
+    """Every name that the run was evaluated under, and when last; a restored row may say what is no time."""
+    told = {name: _moment(when) for name, when in row.names.items()} if isinstance(row.names, dict) else {}
+    return {row.name: row.used_at} | {name: when for name, when in told.items() if when is not None}
+
+
+def _moment(written: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(written))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
 
 
 def _content(run: Run) -> bytes:
@@ -96,14 +120,20 @@ def _content(run: Run) -> bytes:
     )
 
 
-async def used(store: Store, names: Mapping[str, str]) -> None:
-    """These, by their ids, are what somebody asked for now under these names, which mean them from now on."""
-    if not store.keeps:
+async def used(store: Store, names: Mapping[str, Sequence[str]], *, rename: bool = True) -> None:
+    """These runs, by their ids, were evaluated now under these names, each of which means that run from now on.
+
+    With `rename` a run is also listed under the first of its names. A suite's or a grid's names leave that as it is.
+    """
+    if not store.keeps or not names:
         return
     async with store.begin() as connection:
-        for identity, name in names.items():
-            reused = update(StoredRun).where(StoredRun.id == identity)
-            await connection.execute(reused.values(name=name, used_at=_latest()))
+        moment = await _now(connection)
+        for identity, each in names.items():
+            added = _all_names().op("||")(literal(dict.fromkeys(each, moment.isoformat()), JSONB))
+            listed_as = {"name": each[0]} if rename else {}
+            row = update(StoredRun).where(StoredRun.id == identity)
+            await connection.execute(row.values(names=added, used_at=moment, **listed_as))
 
 
 async def get(store: Store, identity: str) -> Run | None:

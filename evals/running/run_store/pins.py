@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.names import trash_mark
 from core.store.schema import Collection
 from core.store.trash_entries import Entry, new_id
-from evals.running.run_store.found import NOT_IN_TRASH, SHOWN, listed
+from evals.running.run_store.found import NOT_IN_TRASH, SHOWN, Summary, listed, place
 from evals.running.run_store.kept import get
 from evals.store import Pin, RankingBatch, StoredRun
 
@@ -77,17 +77,25 @@ async def prune(
 
     An entry for each collection. Pinned ones stay. What was kept of legs of collections that are gone goes for good.
     """
-    alike = (StoredRun.collection, StoredRun.query_set, StoredRun.split, StoredRun.name)
-    place = func.row_number().over(partition_by=alike, order_by=(StoredRun.used_at.desc(), StoredRun.id))
-    places = select(StoredRun.id, place.label("place")).where(NOT_IN_TRASH).subquery()
-    old = select(StoredRun.id).where(StoredRun.id.in_(select(places.c.id).where(places.c.place > keep)))
-    if before is not None:
-        old = old.where(StoredRun.created_at < before)
-    if collection is not None:
-        old = old.where(StoredRun.collection == collection)
+    runs = await listed(store, collection=collection)
+    stay = _newest_of_each_name(runs, keep)
+    old = [run.id for run in runs if run.id not in stay and (before is None or run.made_at < before)]
     async with store.begin() as connection:
         await _forget_lost(connection)
-        return await _into_trash(connection, list(await connection.scalars(old)), by)
+        return await _into_trash(connection, old, by)
+
+
+def _newest_of_each_name(runs: Sequence[Summary], keep: int) -> set[str]:
+    """The ids of the runs that were used last under one of their names, so many of each name and place."""
+    alike: dict[tuple[str, ...], list[Summary]] = {}
+    for run in runs:
+        for name in run.names:
+            alike.setdefault((*place(run), name), []).append(run)
+    return {
+        run.id
+        for (*_, name), each in alike.items()
+        for run in sorted(each, key=lambda run: (run.last_used(name), run.id), reverse=True)[:keep]
+    }
 
 
 # -- into the trash, and out of it -------------------------------------------------------------------------------------

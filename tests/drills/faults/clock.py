@@ -77,11 +77,12 @@ def put_back(store: Store) -> Outcome:
     context = server_killed.searchable(store, some_name())
     name = context.view.name
     first, second = (bridge.run(_kept(context, number)) for number in (0, 1))
-    _move(store, "runs", "used_at", f"id = '{first}'")
-    bridge.run(run_store.used(store, {second: "same"}))
+    _move(store, "runs", "used_at = used_at + interval '1 year'", f"id = '{first}'")
+    _move(store, "runs", "names = jsonb_build_object(name, used_at)", f"id = '{first}'")
+    bridge.run(run_store.used(store, {second: ["same"]}))
     newest = bridge.run(run_store.find(store, "same", collection=name)).id
     _judge(store, name, "d00001")
-    _move(store, "judgements", "judged_at", f"collection = '{name}'")
+    _move(store, "judgements", "judged_at = judged_at + interval '1 year'", f"collection = '{name}'")
     _judge(store, name, "d00002")
     undone = bridge.run(judgements.undo(store, name, "ada"))
     works = newest == second and undone is not None and undone.item_id == "d00002"
@@ -94,11 +95,10 @@ async def _kept(context: RequestContext, number: int) -> str:
     return runs[0].id
 
 
-def _move(store: Store, table: str, column: str, where: str) -> None:
+def _move(store: Store, table: str, to: str, where: str) -> None:
     async def move() -> None:
         async with store.begin() as connection:
-            moved = f"UPDATE rankbook.{table} SET {column} = {column} + interval '1 year' WHERE {where}"
-            await connection.execute(text(moved))
+            await connection.execute(text(f"UPDATE rankbook.{table} SET {to} WHERE {where}"))
 
     bridge.run(move())
 

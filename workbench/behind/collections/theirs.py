@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import func, select, text
 
 from core.errors import UnknownName
-from core.store import attached, collections
+from core.store import attached, collections, readable_tables
 from core.store.attached import AttachedTable, Facts, inspection
 from core.store.attached.inspection import FITTING, Relation
 from core.store.attached.reading import Theirs
@@ -61,7 +61,7 @@ class Look:
 
 async def tables(store: Store) -> list[str]:
     """Their names as `relation_name` reads them, those of the schema public first."""
-    ours = [CATALOG, *(row.namespace for row in await collections.listed(store))]
+    ours = [CATALOG, readable_tables.SCHEMA, *(row.namespace for row in await collections.listed(store))]
     async with store.begin(read_only=True) as connection:
         rows = await connection.execute(_TABLES, {"ours": ours, "trashed": TRASH_PREFIX, "most": MOST})
         return [attached.written_name(row.namespace, row.name) for row in rows]

@@ -62,11 +62,11 @@ def metrics_of(runs: Iterable[Summary]) -> list[str]:
 
 
 def found(runs: Sequence[Summary], words: str) -> list[Summary]:
-    """Those in whose name, pin, collection, split, id or pipeline each of the words stands."""
+    """Those in one of whose names, pin, collection, split, id or pipeline each of the words stands."""
     wanted = words.lower().split()
     return [run for run in runs if all(word in _text(run) for word in wanted)]
 
 
 def _text(run: Summary) -> str:
     of = run.subject
-    return "\n".join((run.name, *run.pins, of.collection, of.split, run.id, pipeline(run))).lower()
+    return "\n".join((run.name, *run.names, *run.pins, of.collection, of.split, run.id, pipeline(run))).lower()

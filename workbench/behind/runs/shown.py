@@ -155,6 +155,7 @@ def made(summary: Summary, run: Run) -> list[Block]:
         "queries": f"{summary.queries:,}",
         "failed": f"{summary.failed:,}",
         "pinned as": ", ".join(summary.pins),
+        "evaluated also as": summary.other_names,
     }
     blocks: list[Block] = [Table.made("What it was made over", ("what", "value"), _told(facts))]
     blocks += [Table.made("Made with", ("what", "value"), _told(dict(flat(surroundings(run)))))]
@@ -197,7 +198,8 @@ def _again(run: Run) -> str:
 
     of = run.subject
     queries = [] if of.query_set == "default" else ["--queries", of.query_set]
-    command = ["rankbook", "eval", of.collection, "variant.toml", "--split", of.split, *queries, "--again"]
+    deep = ["--deep"] if run.depth else []
+    command = ["rankbook", "eval", of.collection, "variant.toml", "--split", of.split, *queries, *deep, "--again"]
     return f"# with the variant above in variant.toml\n{shlex.join(command)}"
 
 

@@ -130,7 +130,7 @@ class FusionCell(CellSpec):
             Variant(name=name, legs=(leg,), chunks=base.chunks, model=base.model, filter=base.filter, top_k=base.top_k)
             for name, leg in zip(base.leg_names, base.legs, strict=True)
         ]
-        wanted = Wanted((self.metric,), rules=context.rules(self))
+        wanted = Wanted((self.metric,), rules=context.rules(self), rename=False)
         split = context.split(self, ground)
         board, _ = await evaluated(ground, [alike, *alone, made], split, wanted, progress=context.listener)
         finding = board.finding(board.metrics[0], made.name)

@@ -72,7 +72,7 @@ def _there(sets: Sequence[Summary], name: str) -> Summary | None:
 def _write(store: Store, view: View, sets: Sequence[Summary]) -> None:
     notes.say(
         "Queries join those of a set; what is there stays, with its labels. New ones have no labels yet: judge what "
-        "runs find for them, on the page Judging."
+        "runs find for them, on the Judge page."
     )
     left, right = st.columns(2, gap="large")
     with left:

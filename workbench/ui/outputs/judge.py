@@ -18,7 +18,7 @@ def draw(shown: Shown) -> None:
     asked = _whose(Asked.of(given))
     others = bool(asked.again) and asked.judge != given.get("judge")  # what is left is of the judge whom the cell names
     left = 0 if others else shown.output.values.get("left", 0)
-    label = f"Judge the {left:,} that are left" if left else "Open the judging page"
+    label = f"Judge the {left:,} that are left" if left else "Open the Judge page"
     st.link_button(label, asked.link, icon=":material/gavel:", type="primary" if left else "secondary")
 
 

@@ -16,6 +16,7 @@ from core.store.engine import Store
 from evals import exchange
 from evals.running import candidates, run_store
 from evals.running.run_store import SHOWN, Summary
+from evals.runs import not_comparable
 from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
 from workbench.behind.runs.asked import Asked
@@ -209,15 +210,15 @@ def _compared(store: Store, run: Summary, beside: Summary, metric: str, by: str)
     """Runs over other data are only held together: how alike they are needs no labels."""
     stamps = (str(run.made_at), str(beside.made_at))
     key = ("runs compared", store.where, run.id, beside.id, *stamps, metric, by)
-    comparable = run.subject == beside.subject
-    if not comparable:
-        said = "They are not over the same data, so a difference of scores would say nothing of the variants."
+    why_not = not_comparable(run, beside)
+    if why_not:
         st.html(
-            f'<div class="rb-box rb-note" role="note"><strong>Not scored against each other</strong><p>{said}</p></div>'
+            '<div class="rb-box rb-note" role="note"><strong>Not scored against each other</strong>'
+            f"<p>{html.escape(why_not)}</p></div>"
         )
     ask = (
         (lambda *_: runs_shown.against(store, run.id, beside.id, metric, by))
-        if comparable
+        if not why_not
         else (lambda *_: runs_shown.alike(store, run.id, beside.id))
     )
     made: list[Block] | None = waiting.answered("runs.compared", key, "Comparing", ask)

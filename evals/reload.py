@@ -161,7 +161,7 @@ class _Comparison:
     async def made(self) -> ReaderChange:
         spans = await _spans(self.store, self.view)
         removed = sorted(await self._stored(sorted(self.gone)))
-        counts, moves = [0, 0, 0], [SpanMove(name, span, None) for name, span in spans if span.item_id in removed]
+        counts, moves = [0, 0, 0], [SpanMove(name, span, None) for name, span in spans if span.item_id in self.gone]
         batches = reading.batches(self.change.source.items(), self.view.row.fields)
         total, done = self.change.source.size(), 0
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
@@ -175,7 +175,8 @@ class _Comparison:
             counts[1] += sum(old[item.id] is not None for item in new)
             counts[2] += len(batch.items) - len(new)
             self.texts += await self._to_embed(new)
-            moves += _moves({item.id: (old[item.id], item) for item in new}, spans)
+            # Of all that were read: a reload that was interrupted may have left the spans of what it had changed.
+            moves += _moves({item.id: (old[item.id], item) for item in batch.items}, spans)
             done += len(batch.items)
             self.listener(Step("Comparing", done, total and max(total, done), "documents"))
         labels = await _labels_of(self.store, self.view, set(removed))

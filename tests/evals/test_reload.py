@@ -18,7 +18,7 @@ from evals.labels import Label, Span
 from evals.library import Plan
 from evals.query_sets import Labelled
 from evals.sources import FolderSource
-from tests.evals.test_library import SOURCE, summary_of
+from tests.evals.test_library import SOURCE, Killed, summary_of
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, fresh, wrong
 
@@ -149,6 +149,30 @@ def test_spans_move_with_their_texts_and_those_that_cannot_are_said(store, name,
     assert len(kept.labels) == 2
     flaws = bridge.run(query_sets.flaws(store, name, name="mine"))
     assert sorted(flaw["message"].split("'")[1] for flaw in flaws) == ["Installation guide", "Please activate"]
+
+
+@pytest.mark.slow
+def test_a_reload_that_was_interrupted_is_ended_by_another_with_its_spans(store, name, folder, monkeypatch):
+    old(store, name, folder)
+    page = texts(store, name)["guide/filter"][1]
+    spans = [span("A filter removes sediment.", page.index("A filter")), span("Please activate", 0, "search")]
+    bridge.run(query_sets.keep(store, name, Labelled.ordered([Query("q", "what?")], [], spans, []), name="mine"))
+
+    async def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reload, "_move_spans", die)
+        with pytest.raises(Killed):
+            apply(store, preview(store, name))
+    assert summary_of(store, name).state == "loading was interrupted"
+    again = preview(store, name)
+    assert (again.added, again.changed, again.removed) == (0, 0, ())
+    assert (len(again.moved), len(again.lost)) == (1, 1)
+    apply(store, again)
+    (kept,) = bridge.run(query_sets.load(store, name, name="mine")).spans
+    assert texts(store, name)["guide/filter"][1][kept.start : kept.end] == kept.text
+    assert summary_of(store, name).state == "loaded"
 
 
 @pytest.mark.slow

@@ -32,9 +32,9 @@ class _MarkItDown(Reader):
         return all(find_spec(name) is not None for name in cls.needs)
 
     def read(self, raw: bytes) -> Document:
+        self.look_over(raw)
         from markitdown import StreamInfo
 
-        self.look_over(raw)
         converter = self.converter()
         try:
             made = converter.convert(io.BytesIO(raw), StreamInfo(extension=self.suffixes[0]))

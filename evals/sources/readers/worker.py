@@ -73,15 +73,19 @@ class IsolatedReaders:
     def _begin(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).resolve().parents[3])
         paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
-        environment = {**kept, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-            [sys.executable, "-m", "evals.sources.readers.worker", str(self._memory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
+        needed = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+        environment = {name: os.environ[name] for name in needed if name in os.environ}
+        environment |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+                [sys.executable, "-m", "evals.sources.readers.worker", str(self._memory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+        except OSError as error:
+            raise InputError(f"The process that would read it cannot be started: {error.strerror or error}.") from error
 
     def _end(self) -> None:
         process, self._process = self._process, None

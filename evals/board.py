@@ -360,7 +360,8 @@ class Board(Shown):
         for metric in self.metrics:
             cell, finding = self.cells(metric)[run.name], self.finding(metric, run.name)
             row |= {metric: cell.mean, f"{metric} low": cell.low, f"{metric} high": cell.high}
-            row |= {f"{metric} judged": cell.judged, f"{metric} verdict": str(finding.verdict) if finding else ""}
+            row |= {f"{metric} badge": cell.badge, f"{metric} judged": cell.judged}
+            row |= {f"{metric} verdict": str(finding.verdict) if finding else ""}
         latency = run.latency
         row |= {"p50 ms": latency.p50 if latency else None, "p95 ms": latency.p95 if latency else None}
         return row | {"failed": len(run.failures), "index MB": run.index_bytes / 1e6 if run.index_bytes else None}

@@ -11,6 +11,7 @@ from evals.report.model import Column, Line, Report, Section, Value, Weights
 from evals.report.texts import DASH, counted, number, span
 from evals.report.weight_charts import shares
 from evals.statistics.verdicts import MARKS, MEANINGS, TOP, Finding
+from evals.weights.surface import BAND
 
 OUTCOMES = {"passed": "holds", "failed": "fails", "error": "cannot be told"}
 
@@ -180,7 +181,7 @@ def weights_text(weights: Weights) -> Element:
     pairs = [
         ("Best over these queries", f"{weights.in_sample:.4f} at {shares(weights, best.best)} ({best.fusion})"),
         ("Equal weights", f"{weights.untuned:.4f}"),
-        ("Band of equals", f"{tied:,} of {len(best.grid):,} points are too close to the best to tell: any would do."),
+        ("Tied with the best", f"{tied:,} of {len(best.grid):,} points, {BAND}."),
         ("Oracle", f"{weights.oracle:.4f} {oracle}"),
     ]
     if weights.cross_fitted is not None:

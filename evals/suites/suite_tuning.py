@@ -131,7 +131,7 @@ async def tuned_variant(
     own, notes = apart(ground, split, reported)
     found, legs = await looked_for(ground, own, replace(asked, deeper=False), progress)
     notes = (*notes, *legs.notes)
-    why = found.too_few or found.loss
+    why = found.refusal(per_kind=asked.per_kind)
     if why and not even_so:
         left = f"{name} was left out of the table. To have its weights even so, set even_so = true."
         return TunedVariant(name, split.name, found, None, (*notes, why, left))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.fusion.spec import spec_of
-from evals.weights.surface import Surface
+from evals.weights.surface import BAND, Surface
 from evals.weights.tuned import Tuned, called, mean
 
 
@@ -99,8 +99,7 @@ def _sentences(tuned: Tuned, surface: Surface, band: NDArray[np.bool_]) -> list[
     )
     tied = (
         f"Tied with the best: {int(band.sum())} of {len(band)} points, {_range(surface, band)}. These queries cannot "
-        "tell them apart, which does not make them equal: in simulations such a band missed the best mix in up to 30% "
-        "of trials, and its worst member lost up to 0.041."
+        f"tell them apart, {BAND}."
     )
     headroom = (
         f"Oracle: {oracle.mean:.3f} with each query at its own best weights, which nobody knows beforehand. "

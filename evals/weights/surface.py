@@ -19,6 +19,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ROUNDING = 1e-12  # what the order of addition makes of equal means
 SAMPLES = 2000  # of a band's bootstrap
+BAND = (
+    "which does not make them equal: in simulations such a band missed the best mix in up to 30% of trials, and its "
+    "worst member lost up to 0.041"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,7 @@ class Surface:
     def tied(self, *, level: float = 0.95, samples: int = SAMPLES, seed: int = 0) -> NDArray[np.bool_]:
         """The points that these queries cannot tell from the best: the interval of the paired difference holds 0.
 
-        Read as a band of weights that would do as well, not as a test: the best was picked by the same queries.
+        No test, as the best was picked by the same queries, and no promise that any of them would do: see BAND.
         """
         best = self.best
         low, high = bootstrap.intervals(

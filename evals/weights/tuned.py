@@ -219,6 +219,17 @@ class Tuned:
             f"{self.surfaces[0].metric} against {self.simple.name}."
         )
 
+    def refusal(self, *, per_kind: bool = False) -> str:
+        """Why nobody should take these weights unless asked to even so; empty where nothing speaks against them."""
+        why = self.too_few or self.loss
+        if why or not per_kind or self.kinds is None:
+            return why
+        lost = mean(self.untuned.mean(axis=0), self.surfaces[0]) - mean(self.kinds.held_out, self.surfaces[0])
+        if lost <= 0:
+            return ""
+        metric = self.surfaces[0].metric
+        return f"On unseen queries weights by kind are expected to lose {lost:.4f} {metric} against {self.simple.name}."
+
     @property
     def verdict(self) -> str:
         """In a sentence or two."""
@@ -241,7 +252,7 @@ class Tuned:
 
         `even_so` gives the weights although labels are too few, or a loss is to be expected of them.
         """
-        why = self.too_few or self.loss
+        why = self.refusal(per_kind=per_kind)
         if why and not even_so:
             raise SpecError(
                 f"{why} To have these weights even so, ask for them with --even-so (even_so=True in Python)."

@@ -237,6 +237,8 @@ def test_a_surface_that_was_only_swept_promises_nothing():
     text = Page(render_html(made)).text
     assert "Only swept, not tuned" in text
     assert "To expect of new queries" not in text
+    assert "which does not make them equal" in text
+    assert "any would do" not in text
 
 
 @pytest.mark.parametrize(

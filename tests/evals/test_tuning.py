@@ -379,6 +379,17 @@ def test_tuning_is_held_against_equal_weights_under_every_fusion_that_is_on_offe
         tuned.variant(BASE)
 
 
+def test_weights_by_kind_that_are_expected_to_lose_are_refused_unless_asked_for_even_so():
+    made = surface(hill((7, 2, 1), 60), steps=10, kinds=("question", "keyword") * 30)
+    tuned = tune(made, QUICK, kinds=dict(zip(made.queries, made.kinds, strict=True)))
+    assert tuned.kinds is not None
+    worse = replace(tuned, kinds=replace(tuned.kinds, held_out=tuned.kinds.held_out - 1))
+    assert (worse.refusal(), worse.variant(BASE).name) == ("", "hybrid, tuned")
+    with pytest.raises(SpecError, match="weights by kind are expected to lose"):
+        worse.variant(BASE, per_kind=True)
+    assert worse.variant(BASE, per_kind=True, even_so=True).route is not None
+
+
 def test_surfaces_of_other_queries_or_steps_are_not_chosen_among():
     with pytest.raises(SpecError, match="the same queries"):
         tune([surface(np.zeros((66, 3)), steps=10), surface(np.zeros((66, 4)), steps=10)])

@@ -131,7 +131,7 @@ def _reported(
 
     if split is None:
         return None
-    if (why := tuned.too_few or tuned.loss) and not even_so:
+    if (why := tuned.refusal(per_kind=per_kind)) and not even_so:
         telling.say(f"{why} Nothing was scored on {split!r}; --even-so does it.")
         return None
     variants = [*_beside(base), tuned.variant(base, per_kind=per_kind, even_so=even_so)]

@@ -19,7 +19,7 @@ from core.store.engine import Store
 from evals import library, query_sets
 from tests.app.corpus import MODEL, SCRIPT
 from tests.app.test_collections_page import LIST, button, nothing_left_under_way, page, press, rows, waited
-from tests.app.test_search_page import handed, visit, written
+from tests.app.test_search_page import cards, handed, visit, written
 from workbench.behind.collections import attaching, theirs
 from workbench.behind.collections.attaching import Wanted
 from workbench.ui.collections import attach as attach_form
@@ -188,6 +188,19 @@ def test_rows_may_be_parts_of_documents_by_a_column_or_a_path_that_is_typed(page
     assert Attachment.of(view).table.parent == kept
     visit(page, collection=name)
     assert f"document: {parent}" in written(page)
+
+
+def test_rows_of_one_document_stand_once_on_the_search_page_and_open_it_whole(app, store, made, name):
+    values = "(nr, answer, product) VALUES (1, 'Hold the button', 'hub'), (2, 'The button of it', 'hub'), (3, 'x', 'y')"
+    table = made(f"faq {name}", COLUMNS, values)
+    given = {"id": "nr", "text": "answer", "parent": "product"}
+    bridge.run(attaching.attach(store, Wanted(name, f"public.{table}", given=given)))
+    visit(app, collection=name, query="hold the button")
+    assert [(card["id"], card["item"]) for card in cards(app, "fulltext")] == [("1", "hub")]
+    visit(app, collection=name, query="hold the button", opened="1")
+    shown = handed(app, "document.1")["text"]
+    assert "".join(piece for piece, _ in shown) == "Hold the button\n\nThe button of it"
+    assert [piece for piece, found in shown if found] == ["Hold the button"]
 
 
 def test_a_librarys_tables_are_offered_and_say_of_which_document_a_row_is(page, made, name):

@@ -565,6 +565,8 @@ def test_a_role_that_may_only_read_can_search_and_nothing_is_altered(store, serv
     bridge.run(attached.advice(store, view))
     built = bridge.run(attached.build_aside(store, view))
     assert recall(built, FulltextLeg(), "dog")
+    bridge.run(attached.difference(store, built.namespace, attached.Attachment.of(built)))
+    built, _ = bridge.run(attached.refresh_aside(store, built))
     bridge.run(attached.drop_aside(store, built))
     bridge.run(collections.drop(store, view.name))
     assert state_of(server, docs) == before

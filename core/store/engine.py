@@ -256,7 +256,7 @@ async def _once_it_starts(
 async def _state(problem: psycopg.OperationalError) -> str:
     """Of the server that a connection failed to, as `keeper.knock` tells it; "no socket" where that is not there.
 
-    Its messages may be in any language, so it is asked once more for the code. 
+    Its messages may be in any language, so it is asked once more for the code.
     """
     if STARTING in str(problem):
         return "not yet"

@@ -283,8 +283,8 @@ class Watch:
                 self.mover, moved = pid, True
                 self.stored += now.stored - before.stored
         if any(each.waits_for_disk for each in self.processes.values()):
-            before, self._written_back = self._written_back, _written_back()
-            moved |= before != self._written_back
+            pages, self._written_back = self._written_back, _written_back()
+            moved |= pages != self._written_back
         return moved
 
     def _log_grew(self) -> bool:

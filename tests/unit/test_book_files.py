@@ -13,25 +13,32 @@ from workbench.book.document import Notebook
 from workbench.book.files import ChangedOnDisk, created, meant, opened, saved, shipped
 
 REPOSITORY = Path(__file__).parents[2]
-SAVES = 15
-# A process that writes lines of its own below whatever stands there, beginning anew where it was told of a conflict.
-WRITER = """
+PROCESSES, SAVES = 3, 40
+# Processes that write lines below whatever stands there, beginning anew where they were told of a conflict.
+WRITERS = """
+import os
 import sys
 from pathlib import Path
 from workbench.book.document import Notebook
 from workbench.book.files import ChangedOnDisk, opened, saved
 
-path, who = Path(sys.argv[1]), sys.argv[2]
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(int(sys.argv[3])):
-    while True:
-        file = opened(path)
-        try:
-            saved(file, Notebook.parse(file.notebook.text + f"{who} {number}\\n"))
-            break
-        except ChangedOnDisk:
-            pass
+path, writers, saves = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+children = []
+for writer in range(writers):
+    child = os.fork()
+    if child:
+        children.append(child)
+        continue
+    for number in range(saves):
+        while True:
+            file = opened(path)
+            try:
+                saved(file, Notebook.parse(file.notebook.text + f"writer-{writer} {number}\\n"))
+                break
+            except ChangedOnDisk:
+                pass
+    os._exit(0)
+sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 TEXT = "# One\r\n\r\n```search\r\nquery = 'a'\r\n```\r\n"
 
@@ -125,21 +132,9 @@ def test_a_notebook_is_meant_by_its_file_without_its_ending_or_by_the_name_it_sh
 @pytest.mark.slow
 def test_processes_that_save_one_notebook_at_once_lose_no_save(path):
     path.write_text("")
-    command = [sys.executable, "-c", WRITER, str(path)]
-    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}
-    writers = [subprocess.Popen([*command, f"writer-{number}", str(SAVES)], **options) for number in range(3)]
-    try:
-        for each in writers:
-            assert each.stdout.readline() == "ready\n"
-        for each in writers:
-            each.stdin.write("go\n")
-            each.stdin.flush()
-        assert [each.wait(60) for each in writers] == [0, 0, 0]
-    finally:
-        for each in writers:
-            each.kill()
-            each.communicate()
-    expected = {f"writer-{writer} {number}" for writer in range(3) for number in range(SAVES)}
+    command = [sys.executable, "-c", WRITERS, str(path), str(PROCESSES), str(SAVES)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, timeout=120)
+    expected = {f"writer-{writer} {number}" for writer in range(PROCESSES) for number in range(SAVES)}
     lines = path.read_text().splitlines()
     assert set(lines) == expected
     assert len(lines) == len(expected)

@@ -29,6 +29,13 @@ class Staged(Watch):
         return [POSTMASTER, *self.there]
 
 
+class Nothing(Watch):
+    """A server without a process."""
+
+    def seen(self) -> list[Process]:
+        return []
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir()
@@ -105,16 +112,17 @@ def test_nothing_that_moves_ends_in_a_sentence_that_names_the_process_and_the_wa
 
 def test_who_holds_what_is_waited_for_is_named_where_the_server_has_no_process(cluster):
     made = wait(cluster, patience=0.05)
-    made.watch.seen = list
+    made.watch = Nothing(cluster)
     assert "process 4711, which holds it up" in until_it_raises(made, holder=4711)
 
 
 def test_what_moves_is_waited_for_and_said_with_how_far_it_is(cluster):
     said: list[str] = []
     made = wait(cluster, patience=0.1, progress=said.append)
+    made.watch = watch = Staged(cluster)
     made.space = 0.0
     for step in range(15):
-        made.watch.there = (Process(12, "startup recovering 0000A", 0, step * 2**20, waits_for_disk=False),)
+        watch.there = (Process(12, "startup recovering 0000A", 0, step * 2**20, waits_for_disk=False),)
         made.looked = 0.0
         made.pause("PostgreSQL (the database system is starting up)")
     assert "process 12 (startup recovering 0000A)" in said[-1]

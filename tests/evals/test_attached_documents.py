@@ -232,6 +232,25 @@ def test_labels_of_documents_score_under_roll_up_and_a_cap_and_without_either(st
 
 
 @pytest.mark.slow
+def test_a_run_says_that_what_its_legs_read_aside_is_behind_the_table(store, server, attach):
+    own = server.unique()
+    server.run("CREATE TABLE {} (id text PRIMARY KEY, t text)", own)
+    server.drop_later("TABLE", own)
+    view = bridge.run(attached.build_aside(store, attach(table=own, embedding=None, model=None)))
+    server.run("INSERT INTO {} VALUES ('atlas', 'red fox')", own)
+    bridge.run(library.label(store, view, LABELLED))
+    server.run("TRUNCATE {}", own)  # which shows at once, whenever the counters do
+    chosen = [variant(kind, name=kind) for kind in ("trigram", "bm25")] + [
+        variant("fulltext", name="searched", rerank={"method": "overlap"})
+    ]
+    ground = bridge.run(evaluation.opened(store, view.name, resources=RESOURCES))
+    board, _ = bridge.run(evaluation.evaluated(ground, chosen, ground.split("test"), Wanted(("mrr@5",))))
+    told = {run.name: [note for note in run.notes if "since its words were taken aside" in note] for run in board.runs}
+    assert {name: len(notes) for name, notes in told.items()} == {"trigram": 0, "bm25": 1, "searched": 1}
+    assert any("since its words were taken aside" in each.message for each in board.warnings)
+
+
+@pytest.mark.slow
 def test_a_run_from_elsewhere_is_scored_by_documents_and_says_which_are_not_there(store, attach, tmp_path):
     view = attach(**MAPPINGS["a column"])
     bridge.run(library.label(store, view, LABELLED))

@@ -153,25 +153,18 @@ def compared(attachment: Attachment) -> Select[Any]:
     unknown = and_(Item.digest == b"", ~new, ~gone)
     changed = and_(Item.digest != now.c.digest, Item.digest != b"", ~new, ~gone)
     kinds = {"new": new, "changed": changed, "gone": gone, "unknown": unknown}
-    differing: Select[Any] = (
-        select(
-            func.coalesce(now.c.id, Item.id).label("id"),
-            Item.key.label("key"),
-            *(each.label(name) for name, each in kinds.items()),
-        )
-        .select_from(now.join(Item, Item.id == now.c.id, full=True))
-        .where(or_(*kinds.values()))
-    )
-    return differing
+    wanted: list[Any] = [func.coalesce(now.c.id, Item.id).label("id"), Item.key.label("key")]
+    wanted += [each.label(name) for name, each in kinds.items()]
+    return select(*wanted).select_from(now.join(Item, Item.id == now.c.id, full=True)).where(or_(*kinds.values()))
 
 
 async def difference(store: Store, namespace: str, attachment: Attachment) -> Difference:
     """How many rows differ. Reads every row of theirs, and changes nothing."""
     rows = compared(attachment).subquery("differs")
-    counted = (func.count().filter(rows.c[name]) for name in ("new", "changed", "gone", "unknown"))
+    counted = (func.count().filter(rows.c[name]).label(name) for name in ("new", "changed", "gone", "unknown"))
     try:
         async with store.begin(namespace, read_only=True) as connection:
-            new, changed, gone, unknown = (await connection.execute(select(*counted).select_from(rows))).one()
-            return Difference(new, changed, gone, unknown)
+            found = (await connection.execute(select(*counted).select_from(rows))).one()
     except DBAPIError as error:
         raise unreadable(attachment.table, error) from error
+    return Difference(**found._mapping)

@@ -228,7 +228,7 @@ def test_a_name_means_the_run_that_was_used_under_it_last_whatever_else_that_was
     ask(run_store.used(store, {older.id: ["a suite's"]}, rename=False))
     assert ask(run_store.find(store, "mine", collection=name)).id == newer.id
     assert ask(run_store.find(store, "a suite's", collection=name)).id == older.id
-    assert ask(run_store.prune(store, collection=name)) == 0, "each is the newest under one of its names"
+    assert ask(run_store.prune(store, collection=name)) == [], "each is the newest under one of its names"
 
 
 def test_a_run_of_before_has_the_one_name_that_it_bears(store, name):
@@ -256,7 +256,7 @@ def test_names_that_nobody_can_have_kept_are_passed_over(store, name, names):
 
     ask(forge())
     assert list(ask(run_store.find(store, "hybrid", collection=name)).names) == ["hybrid"]
-    assert ask(run_store.prune(store, collection=name)) == 0
+    assert ask(run_store.prune(store, collection=name)) == []
 
 
 def test_runs_are_listed_newest_first_whichever_was_used_last(store, name):

@@ -266,7 +266,19 @@ def test_what_lies_in_the_trash_holds_no_right_on_anybodys_table(store, editor, 
     assert asked(store, "SELECT role FROM rankbook.table_grants WHERE relation = :name", name=table) == []
     bridge.run(trash.restore(editor, entry.id, reader=store))
     bridge.run(granting.refresh(store))
+    if dropper == "owner":  # who took the leave back by that; an editor's restore is no reason to grant anything
+        assert not any(role_may_read(store, role, table) for role in roles_of_ours)
+        bridge.run(attached.let_read(store, name, f"public.{table}"))
+        bridge.run(granting.refresh(store))
     assert all(role_may_read(store, role, table) for role in roles_of_ours)
+
+
+def test_what_the_owner_brings_back_others_read_again(store, editor):
+    table = some_table(store)
+    entry = bridge.run(library.drop(store, attached_to(store, table)))
+    bridge.run(trash.restore(store, entry.id))
+    bridge.run(granting.refresh(store))
+    assert role_may_read(store, VIEWER, table)
 
 
 def test_a_right_that_another_attached_collection_needs_stays(store, editor):

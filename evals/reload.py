@@ -165,7 +165,7 @@ class _Comparison:
         batches = reading.batches(self.change.source.items(), self.view.row.fields)
         total, done = self.change.source.size(), 0
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            self.flaws += batch.flaws[: library.FLAWS_SHOWN]
+            self.flaws += batch.flaws[: library.FLAWS_SHOWN - len(self.flaws)]
             known = await self._stored([item.id for item in batch.items])
             old = {item.id: known.get(item.id) for item in batch.items}
             new = [
@@ -189,7 +189,7 @@ class _Comparison:
             texts=self.texts,
             labels_without_document=labels,
             moves=tuple(moves),
-            flaws=tuple(self.flaws[: library.FLAWS_SHOWN]),
+            flaws=tuple(self.flaws),
         )
 
     async def _stored(self, ids: Sequence[str]) -> dict[str, tuple[bytes, str]]:

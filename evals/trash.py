@@ -106,7 +106,7 @@ async def _collection(store: Store, entry: Entry, name: str | None, reader: Stor
     names.schema_of(name)  # refuses what cannot be one before anything is looked at
     if await collections.find(store, name) is not None:
         raise name_taken(entry, f"There is a collection {name!r} again.")
-    attachment = await trash.looked_at(reader, entry)
+    attachment = await trash.inspect_attached(reader, entry)
     async with store.begin() as connection:
         await trash.claim(connection, entry)
         await trash.restore_collection(store, connection, entry, name, attachment)

@@ -145,19 +145,21 @@ async def size_of(store: Store, namespace: str) -> int:
 async def put_collection(store: Store, connection: AsyncConnection, view: View, *, size: int, by: str) -> Entry:
     """Out of the catalogue and into the trash. Its name is free from then on."""
     await writers.refuse_beside(connection, view.name)
-    identity, row = new_id(), view.row
+    identity = new_id()
+    removed = delete(Collection).where(Collection.name == view.name).returning(*Collection.__table__.columns)
+    row = (await connection.execute(removed)).one_or_none()  # as it is now, and not as it was looked at
+    if row is None:
+        raise StoreError(f"The collection {view.name!r} was dropped at this moment by somebody else.")
     kept: dict[str, Any] = {name: getattr(row, name) for name in PLAIN}
     kept |= {name: value.isoformat() if (value := getattr(row, name)) else None for name in TIMES}
     if row.attached is None:
         await _rename(store, connection, row.namespace, trash_schema(identity))
         await _shut(connection, trash_schema(identity))
     else:
-        attachment = Attachment.of(view)
+        attachment = Attachment.model_validate(row.attached)
         kept["table"] = attachment.table.model_dump(mode="json")
         kept["aside"] = attachment.aside is not None
         await connection.execute(DropSchema(row.namespace, cascade=True, if_exists=True))
-    if not (await connection.execute(delete(Collection).where(Collection.name == row.name))).rowcount:
-        raise StoreError(f"The collection {row.name!r} was dropped at this moment by somebody else.")
     await readable_tables.withdraw(connection, row.name)
     return await add_entry(
         connection,
@@ -186,7 +188,7 @@ async def _shut(connection: AsyncConnection, namespace: str) -> None:
         await connection.execute(text(revoked.replace(":", r"\:")))
 
 
-async def looked_at(store: Store, entry: Entry) -> Attachment | None:
+async def inspect_attached(store: Store, entry: Entry) -> Attachment | None:
     """The table of an attached collection, held against the server as attaching it does; None of a collection of ours.
 
     `store` is one that may read the table: what lies in the trash gives nobody the right to.

@@ -4,7 +4,8 @@ A pinned baseline made over other data is never compared in silence: the check f
 baseline that failed at queries, where it scores 0, lower the bar: drops are measured over the queries that it answered,
 and more failures than the gate allows fail the gate. So does a leg that the baseline, or a variant that is guarded,
 went on without: what was measured is not what its name promises. What may be chance is judged over the guarded variants
-against the baseline, corrected for these alone: other variants of the suite must not make the gate more lenient.
+against the baseline by all guarded metrics, which are a family of their own: other variants of the suite must not make
+the gate more lenient.
 """
 
 from __future__ import annotations
@@ -144,7 +145,9 @@ def _drops(
         if why := _asked_otherwise(board, name, against, metric):
             made.append(_untold(board, name, metric, told, most, why))
         else:
-            made.append(_drop(gate, board, name, told, metric, most, *_over_answered(board, metric, against, together)))
+            guarded = [each for each, _ in drops]
+            found, left_out = _over_answered(board, metric, guarded, against, together)
+            made.append(_drop(gate, board, name, told, metric, most, found, left_out))
     return made
 
 
@@ -193,18 +196,27 @@ def _drop(
     )
 
 
-def _over_answered(board: Board, metric: str, against: str, names: Sequence[str]) -> tuple[Found | None, int]:
-    """These against the baseline over the queries that it answered, and how many others there are."""
+def _over_answered(
+    board: Board, metric: str, guarded: Sequence[str], against: str, names: Sequence[str]
+) -> tuple[Found | None, int]:
+    """These against the baseline over the queries that it answered, and how many others there are.
+
+    What is guarded is one family: all its variants, by all its metrics that are told of the same queries.
+    """
     failed, queries = board.run(against).failures, board.queries(metric)
     answered = [at for at, query in enumerate(queries) if query not in failed]
     weights = board.weights(metric)[answered]
     left_out = len(queries) - len(answered)
     if not weights.sum() > 0:
         return None, left_out
-    values = dict(zip(board.names, board.values(metric)[:, answered], strict=True))
-    pairs = [(name, against) for name in names]
-    judged = findings(pairs, [values[name] - values[against] for name in names], weights, rules=board.rules)
-    return dict(zip(names, judged, strict=True)), left_out
+    alike = [each for each in guarded if board.queries(each) == queries]
+    rows = []
+    for each in alike:
+        values = dict(zip(board.names, board.values(each)[:, answered], strict=True))
+        rows += [values[name] - values[against] for name in names]
+    judged = findings([(name, against) for _ in alike for name in names], rows, weights, rules=board.rules)
+    begin = alike.index(metric) * len(names)
+    return dict(zip(names, judged[begin : begin + len(names)], strict=True)), left_out
 
 
 def _baseline_flaws(gate: Gate, board: Board, against: str | None, way_out: str) -> list[Check]:

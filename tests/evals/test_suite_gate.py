@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from core.errors import SpecError, UnknownName
+from core.legs.bm25 import Bm25Leg
 from core.variant import Variant
 from evals.board import Board
 from evals.rankings import Ranked
@@ -55,6 +56,24 @@ def test_variants_that_are_not_guarded_do_not_make_the_gate_more_lenient():
     alone = checks(gate, board("good", "poor", baseline="good"))
     among = checks(gate, board("good", "poor", "bare", baseline="good"))
     assert [(each.outcome, each.says) for each in among] == [(each.outcome, each.says) for each in alone]
+
+
+def test_guards_on_all_metrics_are_one_family_and_what_is_beyond_what_ships_is_marked():
+    gate = Gate(variants=("poor",), largest_drop={"mrr@10": 0, "ndcg@10": 0}, minimum={"recall@3": 0}, significant=True)
+    found = {check.what: check for check in checks(gate, _short("good", "poor"))}
+    assert "95% interval of 2 seen together" in found["mrr@10 (beyond what ships) against good"].says
+    assert "recall@3 (beyond what ships) at least" in found
+    assert found["recall@3 (beyond what ships) at least"].outcome == "passed"
+    (alone,) = (
+        each for each in checks(Gate(largest_drop={"mrr@10": 0}), board("good", "poor")) if "against" in each.what
+    )
+    assert "seen together" not in alone.says
+
+
+def _short(*names: str) -> Board:
+    """Runs of variants that ship two hits."""
+    ships = Variant(name="short", legs=(Bm25Leg(),), top_k=2)
+    return Board(SPLIT, [replace(run(name), variant=ships) for name in names], ["mrr@10", "ndcg@10", "recall@3"])
 
 
 @pytest.mark.parametrize("name", ["main", "good"])

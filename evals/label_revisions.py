@@ -126,7 +126,7 @@ def _many(count: int, one: str, more: str = "") -> str:
 def _by_split(what: str, before: Mapping[str, int], after: Mapping[str, int]) -> str:
     total = f"{_many(sum(before.values()), what)} -> {sum(after.values()):,}"
     splits = sorted({*before, *after})
-    if len(splits) < 2:
+    if len(splits) < 2 or before == after:
         return total
     each = (f"{split} {before.get(split, 0):,} -> {after.get(split, 0):,}" for split in splits)
     return f"{total} ({', '.join(each)})"

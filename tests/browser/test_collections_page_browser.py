@@ -158,3 +158,26 @@ def test_nothing_is_wider_than_the_screen(opened, picture, width, scheme):
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth <= window.innerWidth")
     assert page.evaluate("window.harmed") is None
     picture(page, f"collections-{width}-{scheme}")
+
+
+def test_a_label_is_corrected_beside_its_query_and_that_is_undone(opened, picture):
+    page = opened()
+    table(page, "Collections").get_by_role("button", name="kettles").click()
+    page.get_by_role("radio", name="Queries", exact=True).click()
+    table(page, "Queries").get_by_role("button", name="ketle warrenty").click()
+    judged = table(page, "Documents judged for this query").locator("tbody tr")
+    expect(judged).to_contain_text("2")
+    page.get_by_text("Correct a label").click()
+    for label, option in (("Document", "Warranty"), ("Grade", "1")):
+        page.get_by_role("combobox", name=label).click()
+        page.get_by_role("option", name=option, exact=True).click()
+    picture(page, "collections-correct")
+    page.get_by_role("button", name="Correct the label").click()
+    expect(page.get_by_role("status").filter(has_text="'train': 2 -> 1.")).to_be_visible()
+    expect(judged).to_contain_text("1")
+    page.get_by_text("1 change of this set").click()
+    expect(table(page, "Changes of this query set")).to_contain_text("'q3' and 'warranty' in 'train': 2 -> 1")
+    picture(page, "collections-changes")
+    page.get_by_role("button", name="Undo the last change").click()
+    expect(page.get_by_role("status").filter(has_text="Undone: 'q3'")).to_be_visible()
+    expect(judged).to_contain_text("2")

@@ -29,11 +29,13 @@ PARTS: Final = {
     "soak": "memory and connections over thousands of operations",
     "dask": "clusters of real Dask processes",
     "packaging": "an installed wheel; a move between two major versions of PostgreSQL",
+    "upgrade": "a home that the first build made, opened by this version",
     "demo": "which leg wins which kind of query, as the demo collection's card says",
     "properties": "every property, with many more examples than in `make test`",
     "fuzz": "every parser",
 }
-FOLDERS: Final = ("faults", "soak", "dask", "packaging", "demo")  # these share a run, so that no process waits
+# These share a run, so that no process waits.
+FOLDERS: Final = ("faults", "soak", "dask", "packaging", "upgrade", "demo")
 
 
 def main() -> int:

@@ -124,10 +124,10 @@ async def fitted(
 ) -> Plan:
     """The plan, or a refusal that names every collection in the way. `tables` are to be attached, by collection."""
     attached = [each.name for each in archive.manifest.collections if each.kind == "attached"]
-    for each in tables:
-        if each not in attached:
-            raise UnknownName("attached collection of this backup", each, attached)
-        readable_tables.refuse_system_schema(relation_name(tables[each])[0])
+    for of, table_name in tables.items():
+        if of not in attached:
+            raise UnknownName("attached collection of this backup", of, attached)
+        readable_tables.refuse_system_schema(relation_name(table_name)[0])
     here = {row.name: row.created_at for row in await collections.listed(store)}
     targets, there, taken = [], [], []
     for found in chosen(archive, collection, name):

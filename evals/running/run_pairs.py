@@ -67,9 +67,10 @@ async def pair(store: Store, references: tuple[str, str], where: Where, wanted: 
     named = [each for each in references if each not in kept]
     foreign = dict(zip(named, await foreign_runs(ground, split, list(map(_path, named))), strict=True))
     one, other = (kept[each] if each in kept else foreign[each].run for each in references)
-    one, other = _told_apart(references, one, other)
     if one.id == other.id:
-        raise InputError(f"{references[0]!r} and {references[1]!r} are one and the same run. Name two.")
+        same = f"{one.name!r} ({one.id[: run_store.SHOWN]})"
+        raise InputError(f"{references[0]!r} and {references[1]!r} are one and the same run, {same}. Name two.")
+    one, other = _told_apart(references, one, other)
     if wanted is None:
         return Pair((one, other), split, None, tuple(foreign.values()))
     _refuse_unlike(one, other)

@@ -105,7 +105,7 @@ def test_a_row_of_the_catalogue_grants_nobody_somebodys_table(store, editor, sec
 
 def test_what_the_owner_attached_or_let_be_read_is_granted(store, editor, secret, attached_one):
     bridge.run(granting.refresh(store))
-    table = bridge.run(collections.get(store, attached_one)).row.attached["table"]["table"]
+    table = attached.Attachment.of(bridge.run(collections.get(store, attached_one))).table.table
     assert may_read(store, editor, table)
     rewrite(editor, attached_one, secret)
     with pytest.raises(SpecError, match=f"is attached to public.{secret}, and not to public.{table}"):

@@ -93,7 +93,7 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     \b
     rankbook judge queue handbook bm25 local-rag
     rankbook judge queue handbook bm25 local-rag --metric recall@20 -n 50
-    rankbook judge queue handbook bm25 vector hybrid --split train --depth 20 --json
+    rankbook judge queue handbook bm25 vector hybrid-retriever --split train --depth 20 --json
     """
     from core import bridge
     from evals.judging.queue import described

@@ -72,7 +72,7 @@ async def save(store: Store, run: Run, *, rename: bool = True) -> Run:
     async with store.begin() as connection:
         moment = await _now(connection)
         statement = insert(StoredRun).values({**row, "names": {run.name: moment.isoformat()}, "used_at": moment})
-        changed = {name: statement.excluded[name] for name in row if name not in stands}
+        changed: dict[str, Any] = {name: statement.excluded[name] for name in row if name not in stands}
         changed["used_at"] = statement.excluded.used_at
         if not read_before:
             changed |= {"created_at": func.now(), "names": _all_names().op("||")(statement.excluded.names)}

@@ -75,8 +75,9 @@ def is_held(path: Path) -> bool:
 
 def write_pid(descriptor: int) -> None:
     """Into the lock file that we hold, so that whoever waits for it can name us. Nothing is decided by it."""
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # on a full disk we have no name
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
 def pid_in(path: Path) -> int | None:
@@ -404,7 +405,10 @@ class Keeper:
         self.watch.restart()
 
     def _write_down(self, what: str) -> None:
-        with (self.cluster / LOG).open("a") as log:
+        with (
+            contextlib.suppress(OSError),
+            (self.cluster / LOG).open("a") as log,
+        ):  # on a full disk it is done in silence
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S %Z')} [{os.getpid()}] rankbook: {what}\n")
 
 

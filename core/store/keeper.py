@@ -36,6 +36,7 @@ PATIENCE = 60.0  # seconds without movement after which a server that nobody use
 FIRMLY = 1 / 6  # of that, after which a server that was told to stop is told more firmly
 IDLE, BUSY = 0.1, 0.05  # seconds between two looks: while the server serves, and while it is to end
 PROTOCOL = 3 << 16  # version 3.0
+TERMINATE = b"X\0\0\0\4"
 CANNOT_CONNECT_NOW, TOO_MANY_CONNECTIONS = "57P03", "53300"
 KNOCKED = "FATAL:  the database system is "  # logged of each connection that comes too early
 NOT_IN_YET = ("startup", "authentication", "initializing")  # what such a connection's process calls itself
@@ -75,8 +76,9 @@ def is_held(path: Path) -> bool:
 
 def write_pid(descriptor: int) -> None:
     """Into the lock file that we hold, so that whoever waits for it can name us. Nothing is decided by it."""
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # on a full disk we have no name
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
 def pid_in(path: Path) -> int | None:
@@ -116,6 +118,7 @@ def knock(address: str | tuple[str, int], user: str = "rankbook", timeout: float
             caller.sendall(struct.pack("!ii", len(parameters) + 8, PROTOCOL) + parameters)
             kind, length = struct.unpack("!ci", _received(caller, 5))
             if kind == b"R":  # it is about to let us in
+                _take_leave(caller)
                 return Answer("ready")
             fields = _received(caller, min(length - 4, 2**16)).split(b"\0")
     except (OSError, struct.error) as error:
@@ -125,6 +128,15 @@ def knock(address: str | tuple[str, int], user: str = "rankbook", timeout: float
     if code == TOO_MANY_CONNECTIONS:
         return Answer("ready", words)
     return Answer("not yet" if code == CANNOT_CONNECT_NOW else "refused", words)
+
+
+def _take_leave(caller: socket.socket) -> None:
+    """In good order, because a connection that just ends stands in the server's log."""
+    with contextlib.suppress(OSError):
+        caller.sendall(TERMINATE)
+        for _ in range(100):  # more than what a server has to say
+            if not caller.recv(2**16):
+                break
 
 
 def _called(address: str | tuple[str, int], timeout: float) -> socket.socket:
@@ -404,7 +416,10 @@ class Keeper:
         self.watch.restart()
 
     def _write_down(self, what: str) -> None:
-        with (self.cluster / LOG).open("a") as log:
+        with (
+            contextlib.suppress(OSError),
+            (self.cluster / LOG).open("a") as log,
+        ):  # on a full disk it is done in silence
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S %Z')} [{os.getpid()}] rankbook: {what}\n")
 
 

@@ -571,11 +571,12 @@ def test_data_that_others_could_read_are_private_again_after_the_next_start(home
     stopped(home)
 
 
-NAMES = ["a, b,c", "with a blank", "it's", "früh 日本", 'a "quoted" one', "back\\slash", "100% $HOME"]
+NAMES = ["a, b,c", "it's früh 日本", 'a "quoted" back\\slash', "100% $HOME"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_home_may_have_any_name(home, client, name):
+    home.chmod(0o711)
     odd = home / name
     assert client(1, home=odd).ready() == client(2, home=odd).ready()
     server = EmbeddedServer(odd)
@@ -583,6 +584,8 @@ def test_a_home_may_have_any_name(home, client, name):
     assert kept(odd) == [1, 2]
     elsewhere = server.socket_folder != server.cluster
     assert elsewhere == ("," in name)
+    if elsewhere:
+        shutil.rmtree(server.socket_folder)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root could take a home away from somebody")

@@ -744,6 +744,14 @@ def test_nothing_is_moved_aside_for_a_backup_of_one_collection_or_for_a_part_of_
     assert store.server.data.is_dir()
 
 
+@pytest.mark.skipif(TEST_DSN is not None, reason="commands are given the embedded server")
+def test_a_table_to_attach_is_named_with_its_collection(store, donor):
+    assert "Write NAME=TABLE, such as docs=public.docs" in said("restore", str(donor), "--attach", "docs", code=1)
+    assert "does not name a table" in said("restore", str(donor), "--attach", "docs=a.b.c", code=1)
+    words = ("restore", str(donor), "--labels-only", "--attach", "docs=public.docs")
+    assert "leave --attach out" in said(*words, code=1)
+
+
 # -- attached ----------------------------------------------------------------------------------------------------------
 
 

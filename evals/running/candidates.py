@@ -46,8 +46,9 @@ async def enter(store: Store, runs: Iterable[Run], cells: Collection[str] = ()) 
     taken = statement.on_conflict_do_update(
         index_elements=["key"], set_={"status": CHOSEN}, where=chosen & (SetUp.status == CELL)
     )
+    in_order = sorted(rows.values(), key=lambda row: str(row["key"]))  # so that two at once do not wait for each other
     async with store.begin() as connection:
-        await connection.execute(taken, list(rows.values()))
+        await connection.execute(taken, in_order)
 
 
 async def set_aside(store: Store, run: Evaluated, *, back: bool = False) -> None:

@@ -46,28 +46,36 @@ def bare(variant: Variant) -> tuple[Variant, tuple[str, ...]]:
     return variant.but(**changes), (note,)
 
 
-async def leg_rankings(ground: Opened, variant: Variant, split: Split, progress: Listener = nobody) -> Legs:
-    """As deep as the variant asks them."""
-    plain, notes = bare(variant)
-    legs, fusing = await _planned(ground, plain, split, progress)
-    return Legs(await _all(legs, fusing), Cut.of(plain), notes)
+async def leg_rankings(
+    ground: Opened, variants: Sequence[Variant], split: Split, progress: Listener = nobody
+) -> list[Legs]:
+    """Of each variant, as deep as it asks them. What several ask is asked once, and no query is embedded twice."""
+    plain = [bare(each) for each in variants]
+    legs, fusings = await _planned(ground, [each for each, _ in plain], split, progress)
+    return [
+        Legs(await _all(legs, fusing), Cut.of(each), notes)
+        for fusing, (each, notes) in zip(fusings, plain, strict=True)
+    ]
 
 
 async def embedded(ground: Opened, variant: Variant, split: Split) -> bool:
     """Whether its legs need no query's vector any more, having been asked all before."""
-    legs, fusing = await _planned(ground, bare(variant)[0], split)
+    legs, (fusing,) = await _planned(ground, [bare(variant)[0]], split)
     kept = [await legs.kept(share.task) for share in fusing.shares if share.leg.uses_model]
     return not any(found.lacks(query) for found in kept for query in split.queries)
 
 
-async def _planned(ground: Opened, plain: Variant, split: Split, progress: Listener = nobody) -> tuple[LegRuns, Fusing]:
-    if len(plain.legs) < 2 or not is_fused(plain):
-        raise SpecError(f"{plain.name!r} has one leg, so that there are no weights to look for. Give it two to four.")
-    ready = await prepared(ground.context, [plain], split, query_set=ground.query_set, options=Options(again=True))
+async def _planned(
+    ground: Opened, plain: Sequence[Variant], split: Split, progress: Listener = nobody
+) -> tuple[LegRuns, tuple[Fusing, ...]]:
+    for each in plain:
+        if len(each.legs) < 2 or not is_fused(each):
+            raise SpecError(
+                f"{each.name!r} has one leg, so that there are no weights to look for. Give it two to four."
+            )
+    ready = await prepared(ground.context, plain, split, query_set=ground.query_set, options=Options(again=True))
     batches = Batches(ground.store, ready.context.view, ready.state)
-    legs = LegRuns(ready.context, split, batches, listener=progress)
-    (fusing,) = ready.plan.fused
-    return legs, fusing
+    return LegRuns(ready.context, split, batches, listener=progress), ready.plan.fused
 
 
 async def _all(legs: LegRuns, fusing: Fusing) -> tuple[LegRankings, ...]:

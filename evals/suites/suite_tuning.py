@@ -46,6 +46,11 @@ class Looked:
         short = any(self.base.depth_of(leg) < DEEPER for leg in self.base.legs)
         return self.base.at_depth(DEEPER) if self.deeper and short else self.base
 
+    @property
+    def scored(self) -> list[Variant]:
+        """The base, and the same with deeper legs where it is asked what these would bring."""
+        return [self.base] if self.deepest == self.base else [self.base, self.deepest]
+
 
 @dataclass(frozen=True, slots=True)
 class TunedVariant:
@@ -82,14 +87,12 @@ def apart(ground: Opened, split: Split, reported: Split) -> tuple[Split, tuple[s
 
 async def looked_for(ground: Opened, split: Split, asked: Looked, progress: Listener = nobody) -> tuple[Tuned, Legs]:
     """Every fusion's surface over these queries, and the choice among them."""
-    # The deeper ones first: most legs' shallower results are the first of these, and need not be asked for then.
-    deep = await leg_rankings(ground, asked.deepest, split, progress) if asked.deepest != asked.base else None
-    legs = await leg_rankings(ground, asked.base, split, progress)
+    legs, *deep = await leg_rankings(ground, asked.scored, split, progress)
     surfaces, offered = await asyncio.to_thread(surfaces_of, legs, split, asked)
     kinds = classified(split) if asked.per_kind else None
     tuned = await asyncio.to_thread(lambda: tune(surfaces, asked.procedure, kinds=kinds, offered=offered))
-    if deep is not None:
-        tuned = replace(tuned, deeper=await asyncio.to_thread(_deeper, deep, split, asked, tuned))
+    if deep:
+        tuned = replace(tuned, deeper=await asyncio.to_thread(_deeper, deep[0], split, asked, tuned))
     return tuned, legs
 
 

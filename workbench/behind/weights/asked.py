@@ -245,7 +245,7 @@ async def looked_over(
     """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
-    for asking in dict.fromkeys((looked.base, looked.deepest)):
+    for asking in looked.scored:
         if sends := await sending.announced_legs(ground, asking, split, allowed=allowed):
             return sends
     tuned, found = await suite_tuning.looked_for(ground.until(token), split, looked, listener)

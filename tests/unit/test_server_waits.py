@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -162,3 +165,82 @@ def test_a_process_that_is_ours_is_not_taken_for_one_of_the_servers(cluster):
         assert os.getpid() not in {each.pid for each in keeper.processes(cluster)}
     finally:
         os.close(held)
+
+
+class Recording(keeper.Keeper):
+    """Writes down what it would send."""
+
+    def __init__(self, cluster: Path, patience: float) -> None:
+        super().__init__(cluster, str(cluster / "socket"), patience)
+        self.signals: list[signal.Signals] = []
+
+    def _send(self, number: signal.Signals, why: str = "") -> None:
+        self.signals.append(number)
+        self.sent = number
+        self.watch.restart()
+
+
+def test_a_server_that_is_told_to_stop_is_told_more_firmly_only_when_it_does_not_move(cluster):
+    os.close(keeper.open_lock(cluster / keeper.SERVER))
+    made = Recording(cluster, patience=0.3)
+    made.watch = watch = Staged(cluster, IDLE)
+    made.sent = signal.SIGINT
+    begun = time.monotonic()
+    while time.monotonic() - begun < 6 * made.patience * keeper.FIRMLY:  # it writes its checkpoint
+        watch.there = (watch.there[0]._replace(stored=watch.there[0].stored + 8192),)
+        made.look()
+    assert made.signals == []
+    while len(made.signals) < 2:
+        made.look()
+    assert made.signals == [signal.SIGQUIT, signal.SIGKILL]
+
+
+def test_a_server_that_is_not_ready_is_not_stopped_and_others_may_come_in_meanwhile(cluster):
+    os.close(keeper.open_lock(cluster / keeper.SERVER))
+    (cluster / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n")
+    made = Recording(cluster, patience=60)
+    fields = b"SFATAL\0C57P03\0Mthe database system is starting up\0\0"
+    answer = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+    lease = keeper.open_lock(cluster / keeper.LEASE)
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(made.address)
+            listening.listen()
+            for _ in range(3):
+                answering = threading.Thread(target=answered, args=(listening, answer))
+                answering.start()
+                made.look()
+                answering.join()
+                assert keeper.try_lock(lease, shared=True)
+                keeper.unlock(lease)
+    finally:
+        os.close(lease)
+    assert made.signals == []
+
+
+def test_a_server_that_is_ready_is_stopped_and_nobody_comes_in_meanwhile(cluster):
+    os.close(keeper.open_lock(cluster / keeper.SERVER))
+    (cluster / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n")
+    made = Recording(cluster, patience=60)
+    lease = keeper.open_lock(cluster / keeper.LEASE)
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(made.address)
+            listening.listen()
+            for _ in range(2):  # it has to be ready twice
+                assert made.signals == []
+                answering = threading.Thread(target=answered, args=(listening, b"R\0\0\0\x08\0\0\0\0"))
+                answering.start()
+                made.look()
+                answering.join()
+        assert not keeper.try_lock(lease, shared=True)
+    finally:
+        os.close(lease)
+    assert made.signals == [signal.SIGINT]
+
+
+def answered(listening: socket.socket, answer: bytes) -> None:
+    caller, _ = listening.accept()
+    with caller:
+        caller.recv(1000)
+        caller.sendall(answer)

@@ -30,13 +30,14 @@ PARTS: Final = {
     "dask": "clusters of real Dask processes",
     "packaging": "an installed wheel; a move between two major versions of PostgreSQL",
     "upgrade": "a home that the first build made, opened by this version",
+    "help": "every example of every command's help",
     "demo": "which leg wins which kind of query, as the demo collection's card says",
     "mutants": "every protection of SECURITY.md taken out, one at a time: a test fails",
     "properties": "every property, with many more examples than in `make test`",
     "fuzz": "every parser",
 }
 # These share a run, so that no process waits.
-FOLDERS: Final = ("faults", "soak", "dask", "packaging", "upgrade", "demo", "mutants")
+FOLDERS: Final = ("faults", "soak", "dask", "packaging", "upgrade", "help", "demo", "mutants")
 
 
 def main() -> int:

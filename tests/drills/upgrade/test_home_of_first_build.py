@@ -28,7 +28,7 @@ from tests.evals.first_build import COMMIT, MAKE, usable
 REPOSITORY = Path(__file__).parents[3]
 PROGRAM = """
 import json, sys
-from tests.app.help_examples import run
+from tests.drills.help.examples import run
 results = [run(f"rankbook {line}") for line in sys.argv[1:]]
 json.dump([(each.line, each.code, each.said) for each in results], sys.stdout)
 """

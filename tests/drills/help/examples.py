@@ -1,6 +1,6 @@
 """Every example of every command's help, run as it stands: in one process, over a home with all that they speak of.
 
-    RANKBOOK_HOME=<an empty folder> python -m tests.app.help_examples    in the folder that files are to lie in
+    RANKBOOK_HOME=<an empty folder> python -m tests.drills.help.examples    in the folder that files are to lie in
 
 prints what came of each as JSON. The collection is a part of the demo's, embedded by the hashing model; what examples
 need besides is made before, under the names that they have for it. A shell's pipes and redirections are done here.

@@ -82,8 +82,8 @@ async def brought_in(
     plan = library.plan_for(found, **given)
     embedders = {model: resources.embedder(model) for model in plan.models} if resources else {}
     added = await library.add(store, name, found, plan, embedders=embedders, listener=listener)
-    if added.stayed and listener is not nobody:
-        sys.stderr.write(f"{added.stayed}\n")
+    if added.stay_reason and listener is not nobody:
+        sys.stderr.write(f"{added.stay_reason}\n")
 
 
 async def _lacks_bundled(store: Store, name: str) -> bool:
@@ -106,7 +106,7 @@ def label_result(added: Added, query_set: str) -> LabelResult:
     return LabelResult(sentence, added, tuple(added.flaws))
 
 
-def told_before(change: LabelChange) -> None:
+def print_change(change: LabelChange) -> None:
     """On stderr, where progress goes too."""
     sys.stderr.write(f"{change.sentence}\n")
 

@@ -97,8 +97,8 @@ async def relabel(  # noqa: PLR0913 - a label has that many sides
         done = Correction(query_id, item_id, split, before, grade, spans, note)
         if done.changed:
             why = f" ({cause.reason})" if cause.reason else ""
-            told = Cause(cause.author, f"{done.pair}: {done.grades}{why}")
-            await query_sets.keep(store, view.name, made, name=query_set, cause=told)
+            full = Cause(cause.author, f"{done.pair}: {done.grades}{why}")
+            await query_sets.keep(store, view.name, made, name=query_set, cause=full)
     return done
 
 
@@ -120,11 +120,11 @@ def _split(labelled: Labelled, query_id: str, item_id: str, split: str | None) -
         return split
     of_query = [row for row in rows if row.query_id == query_id]
     of_pair = {row.split for row in of_query if row.item_id == item_id}
-    found = sorted(of_pair or {row.split for row in of_query or rows} or {"test"})
-    if len(found) > 1:
+    splits = sorted(of_pair or {row.split for row in of_query or rows} or {"test"})
+    if len(splits) > 1:
         what = f"{query_id!r:.80} is labelled" if of_query else "There are labels"
-        raise SpecError(f"{what} in several splits: {', '.join(found)}. Name the split that is meant.")
-    return found[0]
+        raise SpecError(f"{what} in several splits: {', '.join(splits)}. Name the split that is meant.")
+    return splits[0]
 
 
 async def _refuse_strange(
@@ -151,7 +151,7 @@ def _corrected(labelled: Labelled, query_id: str, item_id: str, split: str, grad
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class HistoryStep:
     """A kept change undone or done again: what that came to, and how many more steps there are each way."""
 
     back: bool
@@ -169,24 +169,24 @@ class Moved:
 
 async def changes(store: Store, collection: str, *, name: str = DEFAULT) -> list[Revision]:
     """The kept changes of a query set, the latest first; a sentence where there is no such set."""
-    found = await label_revisions.listed(store, collection, name=name)
-    known = [each.name for each in await query_sets.listed(store, collection)] if not found else [name]
+    revisions = await label_revisions.listed(store, collection, name=name)
+    known = [each.name for each in await query_sets.listed(store, collection)] if not revisions else [name]
     if name not in known:
         raise UnknownName(f"query set of {collection!r}", name, known)
-    return found
+    return revisions
 
 
-async def undo(store: Store, collection: str, *, name: str = DEFAULT, author: str = "") -> Moved:
+async def undo(store: Store, collection: str, *, name: str = DEFAULT, author: str = "") -> HistoryStep:
     """Take back the last change of a query set that still holds, whoever made it."""
     return await _move(store, collection, name, author, back=True)
 
 
-async def redo(store: Store, collection: str, *, name: str = DEFAULT, author: str = "") -> Moved:
+async def redo(store: Store, collection: str, *, name: str = DEFAULT, author: str = "") -> HistoryStep:
     """Do again what was undone last. Nothing is left to be done again once the set has been changed otherwise."""
     return await _move(store, collection, name, author, back=False)
 
 
-async def _move(store: Store, collection: str, name: str, author: str, *, back: bool) -> Moved:
+async def _move(store: Store, collection: str, name: str, author: str, *, back: bool) -> HistoryStep:
     author = label_revisions.signature(author)
     known = [each.name for each in await query_sets.listed(store, collection)]
     async with query_sets.changing(store, collection, name), store.begin() as connection:
@@ -218,7 +218,7 @@ async def _move(store: Store, collection: str, name: str, author: str, *, back: 
             update(TABLE).where(TABLE.c.key == revision.key).values(content=difference.packed(), **marked)
         )
     more, less = (len(undoable) - 1, len(redoable) + 1) if back else (len(undoable) + 1, len(redoable) - 1)
-    return Moved(back, revision, LabelChange.between(now, then), more, less)
+    return HistoryStep(back, revision, LabelChange.between(now, then), more, less)
 
 
 def _take_over(row: QuerySet, state: State) -> None:

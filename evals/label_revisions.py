@@ -218,11 +218,11 @@ def _row(part: str, plain: Mapping[str, Any]) -> Any:
 def rows_only_in(one: Labelled, other: Labelled) -> dict[str, list[Any]]:
     """By part, the rows that `other` does not have in the same form."""
     texts = {query.id: query for query in other.queries}
-    found = {"queries": [query for query in one.queries if texts.get(query.id) != query]}
+    rows = {"queries": [query for query in one.queries if texts.get(query.id) != query]}
     for part in ("labels", "spans", "exclusions"):
-        there = set(getattr(other, part))
-        found[part] = [row for row in getattr(one, part) if row not in there]
-    return found
+        others = set(getattr(other, part))
+        rows[part] = [row for row in getattr(one, part) if row not in others]
+    return rows
 
 
 def _exchanged(labelled: Labelled, out: Mapping[str, Sequence[Any]], back: Mapping[str, Sequence[Any]]) -> Labelled:
@@ -294,8 +294,8 @@ async def listed(store: Store, collection: str, *, name: str) -> list[Revision]:
     """The kept changes of a query set, the latest first."""
     key = select(QuerySet.key).where(QuerySet.collection == collection, QuerySet.name == name)
     async with store.begin(read_only=True) as connection:
-        found = await connection.scalar(key)
-        return [] if found is None else await of_set(connection, found)
+        set_key = await connection.scalar(key)
+        return [] if set_key is None else await of_set(connection, set_key)
 
 
 async def of_set(connection: AsyncConnection, key: int) -> list[Revision]:

@@ -87,7 +87,7 @@ class Added:
     splits: dict[str, int] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
     change: LabelChange | None = None  # of the query set, against what it held before
-    stayed: str = ""  # why what it held stayed, where the source brought something else
+    stay_reason: str = ""  # why what it held stayed, where the source brought something else
 
 
 async def add(
@@ -266,7 +266,7 @@ async def _label(
             found["labels"] = labels.flaws  # of labels that stay, what was found when they came in is kept
         for flaws in (labels.flaws, found.get("leaks", ()), found.get("repeats", ())):
             added.flaws += flaws
-        added.stayed = stays or ""
+        added.stay_reason = stays or ""
         labelled, cause = brought if stays is None else now, Cause(author, f"loaded from {_origin(source)}", "load")
         _count(added, now, labelled)
         await query_sets.keep(store, view.name, labelled, found, checked_version=version, cause=cause)

@@ -288,7 +288,7 @@ class Lab(Shown):
 
         Refused where fewer would be left, unless `even_so`, and where grades go beyond 0 to 3, unless `all_grades`.
         """
-        announce = lab_steps.told_before if self.progress else library.unannounced
+        announce = lab_steps.print_change if self.progress else library.unannounced
         how = {"even_so": even_so, "all_grades": all_grades, "announce": announce, "author": author}
         asked = None if queries is None else Path(queries)
         work = lab_steps.labelled(self.store, self._view(), str(origin), asked, self.query_set, **how)

@@ -16,7 +16,7 @@ from core.snippets import snippet
 from core.types import Flaw, Hit
 from core.variant import Variant
 from evals.board import Board
-from evals.corrections import Correction, Moved
+from evals.corrections import Correction, HistoryStep
 from evals.exchange import frame
 from evals.judging.judgements import Task
 from evals.judging.queue import Queue
@@ -40,7 +40,7 @@ class LabelResult(Shown):
     """What became of the labels, in a sentence; `result` has it in figures, `flaws` what was wrong with rows."""
 
     sentence: str
-    result: Added | Correction | Moved
+    result: Added | Correction | HistoryStep
     flaws: tuple[Flaw, ...] = ()
 
     def tables(self) -> tuple[Table, ...]:

@@ -87,7 +87,7 @@ async def brought_in(
     plan = library.plan_for(found, **given)
     embedders = {model: resources.embedder(model) for model in plan.models} if resources else {}
     added = await library.add(store, name, found, plan, embedders=embedders, listener=listener)
-    return (*filter(None, (added.stayed,)), *_of_source(added.flaws))
+    return (*filter(None, (added.stay_reason,)), *_of_source(added.flaws))
 
 
 def _of_source(flaws: Sequence[Flaw]) -> Iterable[str]:
@@ -118,7 +118,7 @@ def label_result(added: Added, query_set: str) -> LabelResult:
     return LabelResult(sentence, added, tuple(added.flaws))
 
 
-def told_before(change: LabelChange) -> None:
+def print_change(change: LabelChange) -> None:
     """On stderr, where progress goes too."""
     sys.stderr.write(f"{change.sentence}\n")
 

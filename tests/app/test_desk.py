@@ -27,7 +27,7 @@ from workbench.book import desks, files, paper
 from workbench.book.desk import Desk
 from workbench.book.document import Notebook
 from workbench.book.files import ChangedOnDisk
-from workbench.book.paper import Moved
+from workbench.book.paper import HistoryStep
 from workbench.book.running import Runner
 from workbench.book.shelf import Found, Shelf
 
@@ -361,7 +361,7 @@ def test_an_edit_that_began_from_another_source_is_refused_and_changes_nothing(d
     began = paper.said(desk.notebook["words"])
     rewrite(desk, "words", '"kettle"', '"teapot"')
     there = desk.path.read_bytes()
-    with pytest.raises(Moved, match="another window"):
+    with pytest.raises(HistoryStep, match="another window"):
         desk.change("edit", paper.rewritten("words", 'query = "mine"\n', began))
     assert desk.path.read_bytes() == there
 
@@ -382,7 +382,7 @@ def test_many_windows_at_once_lose_no_change(desk):
             began = paper.said(desk.notebook["scale"])
             try:
                 desk.change("edit", paper.rewritten("scale", began + f"# {window} {at}\n", began))
-            except Moved:
+            except HistoryStep:
                 desk.change("note", paper.inserted("note", f"refused {window} {at}\n", None))
 
     windows = [threading.Thread(target=work, args=(each,)) for each in range(6)]

@@ -19,7 +19,7 @@ from core.store.collections import View
 from core.store.engine import Store
 from core.types import Flaw, Place, Query
 from evals import corrections, label_revisions, library, query_sets
-from evals.corrections import Correction, Moved
+from evals.corrections import Correction, HistoryStep
 from evals.label_revisions import KEPT, Cause, Difference, LabelChange, Revision, State
 from evals.labels import Exclusion, Label, Span, UnusualGrades
 from evals.library import Plan
@@ -52,11 +52,11 @@ def relabel(store: Store, view: View, query: str, item: str, grade: int | None, 
     return bridge.run(corrections.relabel(store, view, query, item, grade, **options))  # type: ignore[arg-type]
 
 
-def undo(store: Store, name: str, author: str = "") -> Moved:
+def undo(store: Store, name: str, author: str = "") -> HistoryStep:
     return bridge.run(corrections.undo(store, name, author=author))
 
 
-def redo(store: Store, name: str) -> Moved:
+def redo(store: Store, name: str) -> HistoryStep:
     return bridge.run(corrections.redo(store, name))
 
 

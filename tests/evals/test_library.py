@@ -165,7 +165,7 @@ def test_labels_that_somebody_brought_stay_where_the_source_has_none(store, name
         labelled.queries, labelled.labels, (), ()
     )
     pruned = add(store, name, Given(rows={"items": ITEMS[1:]}), models=(), prune=True)
-    assert pruned.stayed.startswith("1 labels of the query set 'default' are about documents that are not in the")
+    assert pruned.stay_reason.startswith("1 labels of the query set 'default' are about documents that are not in the")
     assert len(bridge.run(query_sets.load(store, name)).labels) == 2
 
 
@@ -174,8 +174,8 @@ def test_a_source_with_fewer_labels_takes_none_away_and_says_what_would(store, n
     add(store, name, models=())
     fewer = Given(rows={**SOURCE.rows, "labels": SOURCE.rows["labels"][:1]})
     added = add(store, name, fewer, models=())
-    assert "so what is there stays: 2 labels -> 1 (test 1 -> 1, train 1 -> 0)." in added.stayed
-    assert f"rankbook data label {name} FROM --even-so" in added.stayed
+    assert "so what is there stays: 2 labels -> 1 (test 1 -> 1, train 1 -> 0)." in added.stay_reason
+    assert f"rankbook data label {name} FROM --even-so" in added.stay_reason
     assert len(bridge.run(query_sets.load(store, name)).labels) == 2
 
 
@@ -184,12 +184,12 @@ def test_a_corrected_label_outlives_the_next_load(store, name):
     add(store, name, models=())
     view = fresh(store, name)
     bridge.run(corrections.relabel(store, view, "q1", "cat", 1, cause=Cause("ada")))
-    told = add(store, name, models=()).stayed
+    told = add(store, name, models=()).stay_reason
     assert "changed since it was loaded, last by ada" in told
     assert told.endswith(f"rankbook data label {name} FROM")
     assert Label("q1", "cat", 1, "test") in bridge.run(query_sets.load(store, name)).labels
     bridge.run(corrections.undo(store, name))
-    assert not add(store, name, models=()).stayed
+    assert not add(store, name, models=()).stay_reason
 
 
 @pytest.mark.slow

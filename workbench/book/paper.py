@@ -21,7 +21,7 @@ UNDONE_AT_MOST = 100
 Edit = Callable[[Notebook], tuple[Notebook, str]]  # the changed notebook, and the part that is to be looked at
 
 
-class Moved(InputError):
+class HistoryStep(InputError):
     """Somebody changed the part that was being edited. What was typed is the caller's to keep."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ def rewritten(identity: str, text: str, began: str) -> Edit:
     def edit(notebook: Notebook) -> tuple[Notebook, str]:
         part = notebook[identity]
         if said(part) != began:
-            raise Moved
+            raise HistoryStep
         return notebook.replace(identity, _spaced(part, text)), identity
 
     return edit

@@ -122,8 +122,8 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
 
 def _tell(added: Any) -> None:
     report = added.report
-    if added.stayed:
-        telling.say(added.stayed)
+    if added.stay_reason:
+        telling.say(added.stay_reason)
     if added.change is not None and added.change.before != added.change.after and added.change.before.queries:
         telling.say(f"default: {added.change.sentence}. To take that back: rankbook data label {added.name} --undo")
     telling.flaws(added.flaws, len(added.flaws) - len(report.flaws) + report.flawed)

@@ -11,7 +11,7 @@ import typer
 from workbench.commands import telling
 
 if TYPE_CHECKING:
-    from evals.corrections import Moved
+    from evals.corrections import HistoryStep
     from evals.library import Added
 
 T = TypeVar("T")
@@ -112,14 +112,14 @@ def _move(name: str, queries: str, *, back: bool, as_json: bool) -> None:
 
     opened = store(telling.say)
     view = bridge.run(collections.get(opened, name))
-    moved = bridge.run((corrections.undo if back else corrections.redo)(opened, view.name, name=queries))
-    plain = {"name": view.name, "query_set": queries, "change": moved.change, "revision": moved.revision}
-    left = {"undoable": moved.undoable, "redoable": moved.redoable}
-    telling.done({**plain, **left}, f"{queries}: {moved.sentence} {_left(moved)}", json=as_json)
+    step = bridge.run((corrections.undo if back else corrections.redo)(opened, view.name, name=queries))
+    plain = {"name": view.name, "query_set": queries, "change": step.change, "revision": step.revision}
+    left = {"undoable": step.undoable, "redoable": step.redoable}
+    telling.done({**plain, **left}, f"{queries}: {step.sentence} {_left(step)}", json=as_json)
 
 
-def _left(moved: Moved) -> str:
-    return f"{moved.undoable} more can be undone (--undo), {moved.redoable} made again (--redo)."
+def _left(step: HistoryStep) -> str:
+    return f"{step.undoable} more can be undone (--undo), {step.redoable} made again (--redo)."
 
 
 def relabel(  # noqa: PLR0913, PLR0917 - a flag each

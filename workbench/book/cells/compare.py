@@ -163,7 +163,7 @@ async def _kept(context: CellContext, ground: Opened, split: Split, name: str, e
 # -- for whoever draws or computes further -----------------------------------------------------------------------------
 
 
-def plain(board: Board, made: Comparison, found: Mapping[str, Sequence[moving.Moved]]) -> dict[str, Any]:
+def plain(board: Board, made: Comparison, found: Mapping[str, Sequence[moving.HistoryStep]]) -> dict[str, Any]:
     """The verdict in numbers, both scores of every query by falling difference, and how documents moved."""
     metric = board.metrics[0]
     difference = made.finding.difference

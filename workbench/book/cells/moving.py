@@ -21,7 +21,7 @@ TOLD = 3  # deciding queries in the table
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class HistoryStep:
     """A document's rank in both runs, None where it is not there at all. `grade` is None where nobody judged it."""
 
     item: str
@@ -31,7 +31,7 @@ class Moved:
     other: int | None
 
 
-async def moved(ground: Opened, board: Board, made: Comparison) -> dict[str, tuple[Moved, ...]]:
+async def moved(ground: Opened, board: Board, made: Comparison) -> dict[str, tuple[HistoryStep, ...]]:
     """By query, those that decide first: its relevant documents, found or not, then what else is near the top."""
     furthest = sorted(made.queries, key=lambda each: (-abs(each.difference), each.query))
     queries = dict.fromkeys(each.query for each in (*made.deciding, *furthest[:QUERIES]))
@@ -41,11 +41,13 @@ async def moved(ground: Opened, board: Board, made: Comparison) -> dict[str, tup
     return {query: tuple(replace(each, title=titles[each.item]) for each in rows) for query, rows in found.items()}
 
 
-def _of(board: Board, made: Comparison, query: str) -> list[Moved]:
+def _of(board: Board, made: Comparison, query: str) -> list[HistoryStep]:
     one, other = (_ranks(board.run(name).rankings.get(query)) for name in (made.system, made.baseline))
     grades = board.split.grades.get(query, {})
     top = min(DEEPEST, Metric.parse(board.metrics[0]).cutoff or TOP)
-    every = [Moved(item, "", grades.get(item), one.get(item), other.get(item)) for item in {**one, **other, **grades}]
+    every = [
+        HistoryStep(item, "", grades.get(item), one.get(item), other.get(item)) for item in {**one, **other, **grades}
+    ]
     relevant = sorted((each for each in every if _relevant(each)), key=lambda each: (-(each.grade or 0), *_order(each)))
     others = [each for each in every if not _relevant(each) and _best(each) <= top]
     return [*relevant[:RELEVANT], *sorted(others, key=_order)]
@@ -55,19 +57,19 @@ def _ranks(ranked: Ranked | None) -> Mapping[str, int]:
     return {item: rank for rank, item in enumerate(ranked.item_ids if ranked else (), start=1)}
 
 
-def _relevant(each: Moved) -> bool:
+def _relevant(each: HistoryStep) -> bool:
     return (each.grade or 0) > 0
 
 
-def _best(each: Moved) -> float:
+def _best(each: HistoryStep) -> float:
     return min(rank for rank in (each.one, each.other, float("inf")) if rank is not None)
 
 
-def _order(each: Moved) -> tuple[float, str]:
+def _order(each: HistoryStep) -> tuple[float, str]:
     return _best(each), each.item
 
 
-def table(made: Comparison, found: Mapping[str, Sequence[Moved]]) -> Table | None:
+def table(made: Comparison, found: Mapping[str, Sequence[HistoryStep]]) -> Table | None:
     """Where the relevant documents of the queries that decide most stand in both."""
     queries = [each.query for each in made.deciding[:TOLD]]
     rows = [

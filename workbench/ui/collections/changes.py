@@ -40,25 +40,25 @@ def author() -> str:
 def draw(store: Store, view: View, of_set: str) -> None:
     """The list, with the way back and forth for whoever may change labels; and what the last click came to."""
     _draw_outcome(view, of_set)
-    found = bridge.run(corrections.changes(store, view.name, name=of_set))
-    if not found:
+    revisions = bridge.run(corrections.changes(store, view.name, name=of_set))
+    if not revisions:
         return
-    with st.expander(f"{many(len(found), 'change')} of this set"):
+    with st.expander(f"{many(len(revisions), 'change')} of this set"):
         if may.edit(store):
-            _buttons(store, view, of_set, found)
+            _buttons(store, view, of_set, revisions)
         lines = [
             Line(
                 str(each.key),
                 (f"{each.made_at:%Y-%m-%d %H:%M}", each.author, each.change.sentence, each.reason, each.state),
             )
-            for each in found
+            for each in revisions
         ]
         textgrid.draw("changes.list", "Changes of this query set", COLUMNS, lines, low=True)
 
 
-def _buttons(store: Store, view: View, of_set: str, found: Sequence[Revision]) -> None:
-    undoable, redoable = corrections.steps(list(found))
-    ways: dict[str, tuple[str, Callable[..., Coroutine[Any, Any, corrections.Moved]], Sequence[Revision]]] = {
+def _buttons(store: Store, view: View, of_set: str, revisions: Sequence[Revision]) -> None:
+    undoable, redoable = corrections.steps(list(revisions))
+    ways: dict[str, tuple[str, Callable[..., Coroutine[Any, Any, corrections.HistoryStep]], Sequence[Revision]]] = {
         "Undo the last change": (":material/undo:", corrections.undo, undoable),
         "Make it again": (":material/redo:", corrections.redo, redoable),
     }
@@ -74,8 +74,8 @@ def _buttons(store: Store, view: View, of_set: str, found: Sequence[Revision]) -
 
 
 def _move(
-    move: Callable[..., Coroutine[Any, Any, corrections.Moved]], store: Store, view: View, of_set: str
-) -> Coroutine[Any, Any, corrections.Moved]:
+    move: Callable[..., Coroutine[Any, Any, corrections.HistoryStep]], store: Store, view: View, of_set: str
+) -> Coroutine[Any, Any, corrections.HistoryStep]:
     return move(store, view.name, name=of_set, author=author())
 
 

@@ -57,8 +57,8 @@ def added(name: str, result: Added, how: str = "added") -> None:
         f"{sum(report.seconds.values()):.1f} s."
     )
     st.html(f'<p class="rb-report">{html.escape(said)}</p>')
-    if result.stayed:
-        notes.note("Queries and labels stay", result.stayed)
+    if result.stay_reason:
+        notes.note("Queries and labels stay", result.stay_reason)
     with st.container(horizontal=True, vertical_alignment="center"):
         links_of(name, labelled=bool(result.labels))
         st.button("Show it", key=f"show.{how}.{name}", on_click=go, kwargs={"collection": name}, icon=SHOW)

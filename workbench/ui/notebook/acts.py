@@ -159,7 +159,7 @@ def save(desk: Desk, identity: str, *, run: bool = False, over: bool = False) ->
     def do(own: Desk) -> None:
         try:
             own.change(f"edit of {label(part)}", paper.rewritten(identity, said.text, began))
-        except paper.Moved:
+        except paper.HistoryStep:
             return  # the open editor says so, and shows both
         forget(own, identity)
         if identity in own.meaning.problems:

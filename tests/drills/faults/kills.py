@@ -21,7 +21,7 @@ from tests.drills.faults.nursery import Ended, Nursery
 from tests.drills.faults.outcome import Outcome
 from tests.effort import TIMES, random_for
 
-KILLS = 25 * TIMES
+KILLS = 20 * TIMES
 ROWS = 400  # that a client would commit, were it left alone
 LONGEST = 60.0  # seconds that a command may take
 HUNG = 90.0  # seconds after which it is not waited for any more

@@ -37,7 +37,7 @@ EMBEDDED: Final = {
     "passfile": "",
     "password": "",
     "port": "5432",
-    "require_auth": "",
+    "require_auth": "none,password,md5,scram-sha-256",  # of an empty one libpq lets no password through
     "requirepeer": "",
     "ssl_max_protocol_version": "",
     "ssl_min_protocol_version": "",

@@ -118,6 +118,7 @@ class Tuned:
 
     `simple` is the best of equal weights and single legs; `untuned` its scores, chosen like the weights without the
     queries that it is scored by. `deeper` is what deeper legs would bring; None where they are deep already.
+    `equal_fusion` is that under which equal weights are best, of all on offer.
     """
 
     surfaces: tuple[Surface, ...] = field(repr=False)
@@ -130,6 +131,7 @@ class Tuned:
     folds: tuple[Choice, ...] = field(repr=False)
     kinds: Kinds | None = None
     deeper: Deeper | None = None
+    equal_fusion: Fusion | None = None
 
     @property
     def held_out(self) -> Floats:
@@ -218,6 +220,11 @@ class Tuned:
             f"On unseen queries these weights are expected to lose {-self._measured.value:.4f} "
             f"{self.surfaces[0].metric} against {self.simple.name}."
         )
+
+    def equal_weights(self, base: Variant, name: str) -> Variant:
+        """The base with equal weights, under the fusion that is the best for them."""
+        alike = dict.fromkeys(base.leg_names, 1.0)
+        return base.weighted(alike, fusion=self.equal_fusion or base.fusion, name=name)
 
     def refusal(self, *, per_kind: bool = False) -> str:
         """Why nobody should take these weights unless asked to even so; empty where nothing speaks against them."""

@@ -104,6 +104,7 @@ class _Tuner:
             Simple(names[first], float(simple.means(self.everything)[first, 0])),
             tuple(self._choice(int(option)) for option in chosen),
             None if self.kinds is None else self._by_kind(self.kinds, best, chosen),
+            equal_fusion=max((*self.surfaces, *self.offered), key=lambda each: mean(each.untuned, each)).fusion,
         )
 
     def _simple(self) -> tuple[list[str], crossfit.Options]:

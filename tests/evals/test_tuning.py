@@ -374,6 +374,8 @@ def test_tuning_is_held_against_equal_weights_under_every_fusion_that_is_on_offe
     assert tune(made, QUICK).loss == ""
     tuned = tune(made, QUICK, offered=[better])
     assert tuned.simple.name == "equal weights under linear, minmax"
+    equal = tuned.equal_weights(BASE, "equal")
+    assert (equal.fusion, {leg.weight for leg in equal.legs}) == (LinearFusion(), {1.0})
     assert "Keep equal weights under linear, minmax." in tuned.verdict
     with pytest.raises(SpecError, match="expected to lose"):
         tuned.variant(BASE)

@@ -134,7 +134,7 @@ def _reported(
     if (why := tuned.refusal(per_kind=per_kind)) and not even_so:
         telling.say(f"{why} Nothing was scored on {split!r}; --even-so does it.")
         return None
-    variants = [*_beside(base), tuned.variant(base, per_kind=per_kind, even_so=even_so)]
+    variants = [*_beside(base, tuned), tuned.variant(base, per_kind=per_kind, even_so=even_so)]
     wanted = Wanted((asked.metric,), rules=Rules(seed=asked.procedure.seed), rename=False)
     with telling.progress(quiet=quiet) as listener:
         board, _ = stoppable(
@@ -143,11 +143,11 @@ def _reported(
     return board
 
 
-def _beside(base: Variant) -> list[Variant]:
-    """What the tuned variant is to beat: all legs alike, and each leg by itself."""
+def _beside(base: Variant, tuned: Tuned) -> list[Variant]:
+    """What the tuned variant is to beat: the best of equal weights that is on offer, and each leg by itself."""
     from core.variant import Variant
 
-    alike = base.weighted(dict.fromkeys(base.leg_names, 1.0), name=f"{base.name}, all alike")
+    alike = tuned.equal_weights(base, f"{base.name}, all alike")
     alone = [Variant.of_leg(leg, chunks=base.chunks, model=base.model, filter=base.filter) for leg in alike.legs]
     return [alike, *(each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True))]
 

@@ -80,7 +80,7 @@ class FusionCell(CellSpec):
         else:
             blocks.append(Said(text=f"No variant was made of it. {problem}", tone="note"))
         if self.confirm and made is not None:
-            blocks += await self._confirmed(context, found.base, made)
+            blocks += await self._confirmed(context, found, made)
         return Output(blocks=tuple(blocks), values=_plain(found))
 
     async def look(self, context: CellContext) -> LabSweep:
@@ -122,10 +122,10 @@ class FusionCell(CellSpec):
         made = context.variant(self.legs[0], ground) if one else lab_steps.hybrid(self.legs, ground.view.finest)
         return made if self.depth is None else made.at_depth(self.depth)
 
-    async def _confirmed(self, context: CellContext, base: Variant, made: Variant) -> list[Block]:
-        """The weights on queries that had no say in them."""
-        ground = await context.ground(self)
-        alike = base.weighted(dict.fromkeys(base.leg_names, 1.0), name="all alike")
+    async def _confirmed(self, context: CellContext, found: LabSweep, made: Variant) -> list[Block]:
+        """The weights on queries that had no say in them, beside the best of equal weights that is on offer."""
+        ground, base = await context.ground(self), found.base
+        alike = found.tuned.equal_weights(base, "all alike")
         alone = [
             Variant(name=name, legs=(leg,), chunks=base.chunks, model=base.model, filter=base.filter, top_k=base.top_k)
             for name, leg in zip(base.leg_names, base.legs, strict=True)

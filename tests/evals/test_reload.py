@@ -13,7 +13,7 @@ from core.store.collections import View
 from core.store.schema import Collection
 from core.store.schema import Item as StoredItem
 from core.types import Item, Query
-from evals import label_revisions, library, query_sets, reload
+from evals import corrections, label_revisions, library, query_sets, reload
 from evals.label_revisions import Cause
 from evals.labels import Label, Span
 from evals.library import Plan
@@ -172,6 +172,10 @@ def test_another_reader_leaves_no_remarks_of_the_old_one_and_is_nobody_s_correct
     assert "reader 2" in revision.reason
     assert bridge.run(label_revisions.last_edit(store, name, name=query_sets.DEFAULT)) is None
     assert bridge.run(label_revisions.last_edit(store, name, name="mine")) is not None
+    moved = bridge.run(corrections.undo(store, name))
+    assert moved.misplaced == 1
+    assert "another text in their place now: 1" in moved.sentence
+    assert bridge.run(corrections.redo(store, name)).misplaced == 0
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def read_queries(path: Path) -> Iterator[Row[Query] | Flaw]:
     """
     with opened_table(path) as table:
         text = table.pick(None, ("text", "query", "question"), "query's text")
-        ids = [name for name in (*QUERY_IDS, "_id", "id") if name != text]
+        ids = [name for name in (*QUERY_IDS, "_id", "id", "uuid", "key") if name != text]
         for row in table.rows:
             if isinstance(row, Flaw):
                 yield row

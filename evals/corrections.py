@@ -5,6 +5,7 @@ Owns what a correction may say. How a change is kept is `label_revisions`'s, how
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +13,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from core.errors import InputError, SpecError, StoreError, UnknownName
+from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
 from evals import label_revisions, labelling, query_sets
@@ -152,19 +154,29 @@ def _corrected(labelled: Labelled, query_id: str, item_id: str, split: str, grad
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """A kept change undone or done again: what that came to, and how many more steps there are each way."""
+    """A kept change undone or done again: what that came to, and how many more steps there are each way.
+
+    `misplaced` counts answer spans that are there again, and not where their documents have that text now.
+    """
 
     back: bool
     revision: Revision
     change: LabelChange
     undoable: int
     redoable: int
+    misplaced: int = 0
 
     @property
     def sentence(self) -> str:
         last = self.revision
         what = f"{last.reason or 'a change'}, by {last.author} at {last.made_at:%Y-%m-%d %H:%M}"
-        return f"{self.change.sentence}. {'Undone' if self.back else 'Done again'}: {what}."
+        moved = f"{self.change.sentence}. {'Undone' if self.back else 'Done again'}: {what}."
+        if not self.misplaced:
+            return moved
+        return (
+            f"{moved} Answer spans whose documents have another text in their place now: {self.misplaced:,}. "
+            f"{'Make the change again' if self.back else 'Undo it'} unless you replace them."
+        )
 
 
 async def changes(store: Store, collection: str, *, name: str = DEFAULT) -> list[Revision]:
@@ -218,7 +230,19 @@ async def _move(store: Store, collection: str, name: str, author: str, *, back: 
             update(TABLE).where(TABLE.c.key == revision.key).values(content=difference.packed(), **marked)
         )
     more, less = (len(undoable) - 1, len(redoable) + 1) if back else (len(undoable) + 1, len(redoable) - 1)
-    return HistoryStep(back, revision, LabelChange.between(now, then), more, less)
+    again = list(set(then.spans) - set(now.spans))
+    return HistoryStep(back, revision, LabelChange.between(now, then), more, less, await _misplaced(store, collection, again))
+
+
+async def _misplaced(store: Store, collection: str, spans: Sequence[Span]) -> int:
+    """How many of these do not stand where they say: the documents were changed, or read anew, since."""
+    view = await collections.find(store, collection) if spans else None
+    if view is None:
+        return 0
+    items = sorted({span.item_id for span in spans})
+    texts = await labelling.stored_items(store, view, items, with_text=True)
+    placed = ((span, texts.get(span.item_id)) for span in spans)
+    return sum(text is not None and text[span.start : span.end] != span.text for span, text in placed)
 
 
 def _take_over(row: QuerySet, state: State) -> None:

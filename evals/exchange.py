@@ -77,7 +77,8 @@ def read_run(path: Path, subject: Subject, split: Split, *, name: str = "", larg
     tied: list[str] = []
     rankings = _ranked(_sound(rows, flaws, path, largest), tied)
     if not rankings:
-        first = f" The first thing wrong with it: {flaws[0].place}: {flaws[0].message}" if flaws else ""
+        wrong = next((flaw for flaw in flaws if flaw.outcome != "noted"), None)
+        first = f" The first thing wrong with it: {wrong.place}: {wrong.message}" if wrong else ""
         raise InputError(f"There is no ranking in it.{first}", path=path)
     if not rankings.keys() & split.queries.keys():
         raise InputError(

@@ -30,7 +30,8 @@ from core.store.progress import Listener, Step, nobody
 from core.store.schema import Collection
 from core.store.schema import Item as StoredItem
 from core.types import Flaw, Item, Place
-from evals import library, query_sets
+from evals import label_revisions, library, query_sets
+from evals.label_revisions import Cause
 from evals.labels import Span
 from evals.sources import FolderSource, readers, source_from
 from evals.sources.trees import exists
@@ -310,6 +311,7 @@ async def apply(
     ingest = Ingest(store, view, models, tokenizer, listener)
     report = await ingest.run(change.source.items(), total=change.source.size(), gone=change.removed)
     await _move_spans(store, view, change)
+    await _keep_remarks(store, view, report)
     async with store.begin() as connection:
         keep = update(Collection).where(Collection.name == view.name).values(origin=change.source.spec())
         await connection.execute(keep)
@@ -327,7 +329,18 @@ async def _move_spans(store: Store, view: View, change: ReaderChange) -> None:
             spans = [to for span in labelled.spans if (to := moves.get(span, span)) is not None]
             kept = query_sets.Labelled.ordered(labelled.queries, labelled.labels, spans, labelled.exclusions)
             flaws = [_lost(name, span) for span, to in moves.items() if to is None and span in labelled.spans]
-            await query_sets.keep(store, view.name, kept, {"spans": flaws}, name=name)
+            edited = await label_revisions.last_edit(store, view.name, name=name)
+            reason = f"answer spans moved with their texts to reader {change.source.reader}"
+            # As a load, unless somebody's change came before it: a later load must not take that for undone.
+            cause = Cause(reason=reason, kind="edit" if edited else "load")
+            await query_sets.keep(store, view.name, kept, {"spans": flaws}, name=name, cause=cause)
+
+
+async def _keep_remarks(store: Store, view: View, report: Report) -> None:
+    """What was said of the documents as the old reader read them is not true any more."""
+    async with query_sets.changing(store, view.name, query_sets.DEFAULT):
+        labelled = await query_sets.load(store, view.name)
+        await query_sets.keep(store, view.name, labelled, {"documents": report.flaws})
 
 
 def _lost(query_set: str, span: Span) -> Flaw:

@@ -192,6 +192,9 @@ async def _opened(store: Store, name: str) -> Finding:
 async def _collection(store: Store, view: View) -> Finding:
     """One whose load was interrupted is told by its mark and by its watermarks."""
     what = f"Collection {view.name}"
+    if view.row.attached:
+        attachment = attached.Attachment.of(view)
+        await attached.need_readable(store, attachment.table, attachment.facts)
     if view.row.attached and not view.interrupted and (late := await attached.behind(store, view)):
         return Finding(what, "attached; what was built aside is behind its table", ok=False, way_out=late)
     counted = f"{len(view.chunk_sets)} chunk sets, {len(view.embedding_sets)} embedding sets"

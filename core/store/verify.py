@@ -97,7 +97,10 @@ async def verify(store: Store, view: View) -> list[Finding]:
 async def _aside(store: Store, view: View) -> list[Finding]:
     """What stands aside, held against every row of the attached table. Nothing is missing where nothing was built."""
     attachment = attached.Attachment.of(view) if view.row.attached is not None else None
-    if attachment is None or attachment.aside is None:
+    if attachment is None:
+        return []
+    if attachment.aside is None:
+        await attached.need_readable(store, attachment.table, attachment.facts)
         return []
     found = await attached.difference(store, view.namespace, attachment)
     of, way_out = attachment.table.full_name, f"Run `rankbook data aside {shlex.quote(view.name)} --refresh`."

@@ -93,9 +93,14 @@ class FolderSource(Source):
         """What is left out is told first, so that a look at the first rows shows it too."""
         require_folder(self.path, f"a folder with files that end in {', '.join(self.endings)}")
         self._require_readers()
-        left_out = LeftOut()
-        for _ in self._files(left_out):
+        left_out, ids = LeftOut(), set()
+        for file in self._files(left_out):
             left_out.documents += 1
+            if isinstance(file, Path):
+                name = self._id(relative := file.relative_to(self.path))
+                if name in ids:
+                    left_out.same_id.append(printable(relative))
+                ids.add(name)
         notes = left_out.sentences(self.reader)
         if not left_out.documents:
             message = f"There is no file that ends in {', '.join(self.endings)} here."
@@ -232,6 +237,7 @@ class LeftOut:
     endings: Counter[str] = field(default_factory=Counter)
     theme: Counter[str] = field(default_factory=Counter)
     by_globs: int = 0
+    same_id: list[str] = field(default_factory=list)
 
     def add_ending(self, suffix: str) -> None:
         """Counted by itself, or among the others where there are too many to tell."""
@@ -260,6 +266,11 @@ class LeftOut:
             made.append(f"Left out as files of a theme or a tool: {names}. With -o theme_files=true they are read.")
         if self.by_globs:
             made.append(f"Left out by include and exclude: {self.by_globs:,} files.")
+        if self.same_id:
+            made.append(
+                f"Left out because a file before it has the same id: {self.same_id[0]} ({len(self.same_id):,} in all). "
+                "Loaded as a new collection with -o id_from=file, each has an id of its own."
+            )
         return tuple(made)
 
 

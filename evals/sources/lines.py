@@ -179,6 +179,7 @@ class _ObjectScanner:
     pieces: list[bytes] = field(default_factory=list)
     size: int = 0
     start: int = 0  # in the block, where what is not yet taken begins
+    arrays: int = 0  # outside objects, opened and not yet closed
 
     def feed(self, block: bytes) -> Iterator[Row[dict[str, Any]] | Flaw]:
         self.start, at, self.escaped = 0, int(self.escaped), False
@@ -203,6 +204,9 @@ class _ObjectScanner:
             yield Flaw(Place(self.file, self.begun), "The object that begins here is not closed before the file ends.")
         elif self.in_string:
             yield Flaw(Place(self.file, self.line), "A quote is opened and not closed before the file ends.")
+        elif self.arrays > 0:
+            message = "The array is not closed before the file ends: it may have been cut off, and objects be missing."
+            yield Flaw(Place(self.file, self.line), message)
 
     def _open(self, block: bytes, at: int) -> Iterator[Flaw]:
         if self.depth == 0:
@@ -237,6 +241,7 @@ class _ObjectScanner:
 
     def _stray(self, between: bytes) -> Iterator[Flaw]:
         """What stands between objects: commas, blanks and the array's brackets, or values that are no objects."""
+        self.arrays += between.count(b"[") - between.count(b"]")
         for part in _SEPARATORS.split(between):
             if value := part.strip(_BLANKS).removeprefix(_UTF8_MARK):
                 line = self.line + part[: part.find(value)].count(b"\n")

@@ -152,7 +152,9 @@ def test_queries_of_a_file_without_ids_are_named_by_their_text(store, name, file
     assert first.id.startswith("q-")
 
 
-@pytest.mark.parametrize("column", ["query_id", "query-id", "qid", "queryid", "q_id", "topic_id", "_id", "id"])
+@pytest.mark.parametrize(
+    "column", ["query_id", "query-id", "qid", "queryid", "q_id", "topic_id", "_id", "id", "uuid", "key"]
+)
 def test_an_id_is_read_from_the_columns_that_tables_of_labels_have(store, name, tmp_path, column):
     path = tmp_path / "queries.csv"
     path.write_text(f"{column},text,topic\n7,how do I descale it,care\n0,E-42,\n,no id of its own,\n")

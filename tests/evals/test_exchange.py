@@ -45,6 +45,13 @@ def test_a_run_comes_back_as_it_was_written(tmp_path, ending):
     assert (back.run.name, back.flaws, back.unasked, back.missing) == ("mine", (), (), ("q2",))
 
 
+def test_the_first_thing_wrong_with_a_run_is_no_mere_remark(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("query;item;score\nq1;a;high\n")
+    with pytest.raises(InputError, match=r"first thing wrong with it: .*line 2: The score is 'high'"):
+        exchange.read_run(path, SUBJECT, SPLIT)
+
+
 def test_what_trec_eval_reads_has_no_ties_in_single_precision():
     import numpy as np
 

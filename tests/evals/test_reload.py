@@ -13,7 +13,8 @@ from core.store.collections import View
 from core.store.schema import Collection
 from core.store.schema import Item as StoredItem
 from core.types import Item, Query
-from evals import library, query_sets, reload
+from evals import corrections, label_revisions, library, query_sets, reload
+from evals.label_revisions import Cause
 from evals.labels import Label, Span
 from evals.library import Plan
 from evals.query_sets import Labelled
@@ -149,6 +150,32 @@ def test_spans_move_with_their_texts_and_those_that_cannot_are_said(store, name,
     assert len(kept.labels) == 2
     flaws = bridge.run(query_sets.flaws(store, name, name="mine"))
     assert sorted(flaw["message"].split("'")[1] for flaw in flaws) == ["Installation guide", "Please activate"]
+
+
+@pytest.mark.slow
+def test_another_reader_leaves_no_remarks_of_the_old_one_and_is_nobody_s_correction(store, name, folder):
+    old(store, name, folder)
+    assert any("1 .rst" in flaw["message"] for flaw in bridge.run(query_sets.flaws(store, name)))
+    page = texts(store, name)["guide/filter"][1]
+    moving = [span("A filter removes sediment.", page.index("A filter"))]
+    labelled = Labelled.ordered([Query("q", "what?")], [Label("q", "guide/filter", 2)], moving, [])
+    loaded = Cause(kind="load")
+    for query_set in (query_sets.DEFAULT, "mine"):
+        bridge.run(query_sets.keep(store, name, Labelled(queries=labelled.queries), name=query_set, cause=loaded))
+    bridge.run(query_sets.keep(store, name, labelled, cause=loaded))
+    bridge.run(query_sets.keep(store, name, labelled, name="mine", cause=Cause(reason="corrected")))
+    apply(store, preview(store, name))
+    remarks = [flaw["message"] for flaw in bridge.run(query_sets.flaws(store, name))]
+    assert any("search.html (1)" in each for each in remarks)
+    assert not any("1 .rst" in each or "keeps the reader" in each for each in remarks)
+    revision = bridge.run(label_revisions.listed(store, name, name=query_sets.DEFAULT))[0]
+    assert "reader 2" in revision.reason
+    assert bridge.run(label_revisions.last_edit(store, name, name=query_sets.DEFAULT)) is None
+    assert bridge.run(label_revisions.last_edit(store, name, name="mine")) is not None
+    moved = bridge.run(corrections.undo(store, name))
+    assert moved.misplaced == 1
+    assert "another text in their place now: 1" in moved.sentence
+    assert bridge.run(corrections.redo(store, name)).misplaced == 0
 
 
 @pytest.mark.slow

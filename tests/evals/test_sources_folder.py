@@ -119,6 +119,19 @@ def test_every_ending_that_was_not_read_is_listed_with_its_count(tmp_path):
     assert isinstance(first, Flaw), "a look at the first rows shows it"
 
 
+def test_files_that_differ_in_their_ending_alone_are_said_with_the_way_out(tmp_path):
+    for name in ("guide/pump.html", "guide/pump.md", "guide/valve.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("water")
+    flaw = next(row for row in FolderSource(path=tmp_path).items() if isinstance(row, Flaw))
+    assert "guide/pump.md (1 in all)" in flaw.message
+    assert "-o id_from=file" in flaw.message
+    rows = list(FolderSource(path=tmp_path, id_from="file").items())
+    ids = [row.value.id for row in rows if isinstance(row, Row)]
+    assert ids == ["guide/pump.html", "guide/pump.md", "guide/valve.md"]
+    assert len(rows) == 3
+
+
 def test_a_reader_that_is_not_installed_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setattr(PdfReader, "needs", ("no_such_package",))
     path = folder(tmp_path, {"a.md": "x", "b.pdf": "x", "c/d.PDF": "x"})

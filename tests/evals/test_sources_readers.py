@@ -384,6 +384,12 @@ def test_asciidoc_becomes_text_and_follows_no_include():
     )
 
 
+def test_a_link_without_a_text_is_the_name_of_what_it_points_at():
+    source = "Relocated to xref:html:docinfo.adoc[]. Write to mailto:a@b.org[], see link:guide.pdf[] kbd:[]now."
+    text = AsciiDocReader().read(source.encode()).text
+    assert text == "Relocated to html:docinfo.adoc. Write to a@b.org, see guide.pdf now."
+
+
 @pytest.mark.parametrize(
     "piece", ["*a ", "_a", "#a ", "https://", "link:", "<<", "[[", "[", "{a}", "|", "----\n", "== "]
 )

@@ -244,6 +244,15 @@ def test_a_bad_object_of_an_array_costs_itself_and_has_its_line(tmp_path):
     assert "not closed" in flaws[-1].message
 
 
+@pytest.mark.parametrize("end", ["", ",", ",\n", "\n"])
+def test_an_array_that_was_cut_off_between_two_objects_is_said(tmp_path, end):
+    path = table(tmp_path, "d.json", f'[{{"id": 1, "text": "a"}},\n{{"id": 2, "text": "b"}}{end}')
+    rows, flaws = split(TabularSource(path=path).items())
+    assert [row.value.id for row in rows] == ["1", "2"]
+    assert [flaw.outcome for flaw in flaws] == ["quarantined"]
+    assert "cut off" in flaws[0].message
+
+
 def test_memory_holds_one_object_of_an_array_and_blocks_may_end_anywhere(tmp_path):
     documents = [{"id": number, "text": '\\"' * (number % 7) + "x" * 997} for number in range(2000)]
     path = table(tmp_path, "d.json", json.dumps(documents))

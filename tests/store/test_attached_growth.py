@@ -311,6 +311,17 @@ def test_a_table_that_is_gone_is_told_by_verify_and_the_doctor(server, store, wr
     assert not examined(store, built).ok
 
 
+def test_a_table_that_is_gone_is_told_where_nothing_stands_aside_too(server, store, write, table, attach):
+    view = attach(AttachedTable(table=table, id="id", text="body"))
+    assert (checked(store, view), examined(store, view).ok) == ({}, True)
+    write(f"ALTER TABLE public.{table} RENAME COLUMN body TO words")
+    with pytest.raises(StoreError, match="cannot be read any more"):
+        checked(store, view)
+    finding = examined(store, view)
+    assert not finding.ok
+    assert "cannot be read any more" in finding.way_out
+
+
 @pytest.mark.slow
 def test_a_build_that_was_stopped_is_made_anew_by_a_refresh(store, table, attach):
     view = attach(AttachedTable(table=table, id="id", text="body"))

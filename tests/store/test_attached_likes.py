@@ -229,6 +229,11 @@ def test_langchains_rows_are_parts_of_their_source_where_some_row_names_one(stor
     server.run(insert, schema, values=("1", mine, "{}"))
     server.run(insert, schema, values=("2", mine, f'{{"{key}": "a.pdf"}}'))
     assert parent_of(store, "langchain", "mine", schema) == parent
+    other = str(uuid.uuid4())
+    server.run("INSERT INTO {}.langchain_pg_collection (uuid, name) VALUES (%s, 'other')", schema, values=(other,))
+    server.run(insert, schema, values=("3", other, '{"doc_id": "b"}'))
+    assert parent_of(store, "langchain", "mine", schema) == parent
+    assert parent_of(store, "langchain", "other", schema) == ("cmetadata", "doc_id")
 
 
 def test_a_pgvectorstores_metadata_column_or_its_json_names_the_document(store, server, schema):

@@ -82,7 +82,7 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
 
 
 def aside(
-    name: Name,
+    name: Annotated[str, typer.Argument(help="The attached collection's name.")],
     drop: Annotated[bool, typer.Option("--drop", help="Remove what was built aside.")] = False,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Do only what differs: rows that are new, have changed, or are gone.")

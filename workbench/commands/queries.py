@@ -96,7 +96,7 @@ def drop(
 def add(
     collection: Collection,
     file: Annotated[
-        Path, typer.Argument(help="CSV, TSV, JSONL or Parquet with a column text; '-' reads a query a line.")
+        Path, typer.Argument(help="CSV, TSV, JSON, JSONL or Parquet with a column text; '-' reads a query a line.")
     ],
     queries: Annotated[str, typer.Option("--queries", help="The query set they join; made if it is not there.")] = (
         "default"
@@ -106,7 +106,8 @@ def add(
 ) -> None:
     """Add queries that somebody wrote. They have no labels yet: judge what runs find for them.
 
-    A query without an id gets one made of its text, so that adding a file twice adds nothing.
+    An id stands in the column query_id, qid or id, as in a file of labels. A query without one gets an id made of its
+    text, so that adding a file twice adds nothing.
 
     \b
     printf 'text\\tkind\\thow do I reset a hub\\tquestion\\n' > mine.tsv     a header, then a query a line

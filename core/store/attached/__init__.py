@@ -6,7 +6,7 @@ What we build for one stands aside, in the schema that a collection of our own w
 from core.store.attached.advice import Advice, advice
 from core.store.attached.aside import build_aside, drop_aside, refresh_aside
 from core.store.attached.attaching import attach, let_read, let_read_within
-from core.store.attached.inspection import count, inspect
+from core.store.attached.inspection import count, inspect, need_readable
 from core.store.attached.likes import Like, like, likes, made_by
 from core.store.attached.mapping import (
     Aside,
@@ -47,6 +47,7 @@ __all__ = [
     "likes",
     "made_by",
     "mapped",
+    "need_readable",
     "parent_of",
     "parts_of",
     "refresh_aside",

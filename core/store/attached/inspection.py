@@ -139,6 +139,15 @@ async def count(store: Store, table: AttachedTable, facts: Facts) -> int:
         raise unreadable(table, error) from error
 
 
+async def need_readable(store: Store, table: AttachedTable, facts: Facts) -> None:
+    """StoreError where the table, or a column that is mapped, is gone or closed to us. Reads a row at most."""
+    try:
+        async with store.begin(read_only=True) as connection:
+            await connection.execute(reading.Theirs(table, facts).details().limit(1))
+    except DBAPIError as error:
+        raise unreadable(table, error) from error
+
+
 def unreadable(table: AttachedTable, error: DBAPIError) -> StoreError:
     """What is said of a table that is gone, closed to us, or not as it was mapped."""
     reason = str(error.orig).strip().partition("\n")[0]

@@ -43,14 +43,16 @@ class Like(ABC):
         asked = {"namespace": self.namespace, "columns": list(columns), "beginning": beginning}
         return list(await self.connection.scalars(text(inspection.WITH_COLUMNS), asked))
 
-    async def parent(self, table_name: str, column_name: str, *keys: str) -> tuple[str, str] | None:
+    async def parent(
+        self, table_name: str, column_name: str, *keys: str, where: ColumnElement[bool] | None = None
+    ) -> tuple[str, str] | None:
         """The first of these keys that some row names a document by."""
         holder: ColumnClause[Any] = column(column_name)
         relation = table(table_name, holder, schema=self.namespace)
         for key in keys:
             told = without_nul(holder, sql_cast(holder, JSON).op("->>", return_type=Text())(literal(key, Text)))
             some = select(literal(1)).select_from(relation).where(told.not_in(("", "None"))).limit(1)
-            if await self.connection.scalar(some):
+            if await self.connection.scalar(some if where is None else some.where(where)):
                 return column_name, key
         return None
 
@@ -156,15 +158,14 @@ class LangChain(Like):
             text="document",
             metadata="cmetadata",
             where={"collection_id": collection},
-            parent=await self.parent(name, "cmetadata", *SOURCES),
+            parent=await self.parent(name, "cmetadata", *SOURCES, where=_of(collection)),
         )
 
     async def _identifier(self, name: str, relation: Relation, collection: str) -> str:
         """`id` today. Before, `custom_id` held the user's ids, if there were any, beside a uuid."""
         if "id" in relation.columns:
             return "id"
-        of_it = sql_cast(column("collection_id"), Text) == literal(collection)
-        return "custom_id" if await self.distinct(name, "custom_id", of_it) else "uuid"
+        return "custom_id" if await self.distinct(name, "custom_id", _of(collection)) else "uuid"
 
     async def _own_table(self, name: str, relation: Relation) -> AttachedTable:
         optional = {"tsv": "content_tsv", "metadata": "langchain_metadata"}
@@ -175,6 +176,11 @@ class LangChain(Like):
         elif "metadata" in there:
             there["parent"] = await self.parent(name, there["metadata"], *SOURCES)
         return self.mapped(name, id="langchain_id", text="content", **there)
+
+
+def _of(collection: str) -> ColumnElement[bool]:
+    """The rows of one collection, of all that share LangChain's table."""
+    return sql_cast(column("collection_id"), Text) == literal(collection)
 
 
 @likes.register("llamaindex")

@@ -31,9 +31,10 @@ _AUTHOR = re.compile(r"^[^\W\d_][\w.'-]*(?: [\w.'-]+){0,3}(?: <[^<>\s]+>)?$")
 _LANGUAGE = re.compile(r"^\[(?:source|,)[^\]]*?,\s*([\w+-]+)")
 # Inline: macros with a bracketed text, cross-references, anchors, and marks around words.
 _MACRO = re.compile(
-    r"(?<!\w)(?:link|xref|mailto|kbd|btn|menu|footnote|image|icon|pass|stem|anchor):{1,2}"
-    r"[^\s\[\]]{0,500}\[([^\[\]]{0,1000})\]"
+    r"(?<!\w)(link|xref|mailto|kbd|btn|menu|footnote|image|icon|pass|stem|anchor):{1,2}"
+    r"([^\s\[\]]{0,500})\[([^\[\]]{0,1000})\]"
 )
+_NAMED = frozenset({"link", "xref", "mailto", "menu"})  # a macro without a text shows what it points at
 _URL = re.compile(r"(https?://[^\s\[\]<>]{1,300})\[([^\[\]]{0,1000})\]")
 _CROSS = re.compile(r"<<([^<>,]{1,200})(?:,([^<>]{0,500}))?>>")
 _ANCHOR = re.compile(r"\[\[\[[^\[\]]{1,200}\]\]\]|\[\[[^\[\]]{1,200}\]\]|\[#[^\[\]]{1,200}\](?=\S)")
@@ -169,7 +170,7 @@ class _Page:
     def _inline(self, text: str) -> str:
         text = self._filled(text)
         text = _URL.sub(lambda hit: hit[2].split(",")[0].rstrip("^") or hit[1], text)
-        text = _MACRO.sub(lambda hit: hit[1].rstrip("^"), text)
+        text = _MACRO.sub(lambda hit: hit[3].rstrip("^") or (hit[2] if hit[1] in _NAMED else ""), text)
         text = _CROSS.sub(lambda hit: (hit[2] or hit[1]).strip(), text)
         text = _SPAN.sub("", _ANCHOR.sub("", text))
         for marks in (_BOLD, _ITALIC, _MARKED):

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 
 from core.errors import SpecError, StoreError
-from core.store import collections, names, roles, trash
+from core.store import collections, granting, names, readable_tables, roles, trash
+from core.store.attached.mapping import AttachedTable
 from core.store.engine import Store
 from core.store.names import trash_mark
 from core.store.trash_entries import Entry, find, name_taken
@@ -115,8 +116,19 @@ async def _collection(store: Store, entry: Entry, name: str | None, reader: Stor
             await judgements.copy_to(connection, entry.collection, name, entry.deleted_at)
             await run_store.copy_to(connection, entry.collection, name, entry.deleted_at)
     await collections.get(store, name)  # brought up to date, if it is of an older version
-    aside = entry.details["row"].get("aside")
-    return Restored(entry, name, f"Build aside again what it had: rankbook data aside {quote(name)}" if aside else "")
+    notes = [await _reading_note(reader, name, attachment.table)] if attachment else []
+    if entry.details["row"].get("aside"):
+        notes.append(f"Build aside again what it had: rankbook data aside {quote(name)}")
+    return Restored(entry, name, " ".join(filter(None, notes)))
+
+
+async def _reading_note(reader: Store, name: str, table: AttachedTable) -> str:
+    """Where the owner has yet to let others read the table; nothing for who cannot look at the owner's list."""
+    if reader.role:
+        return ""
+    async with reader.begin(read_only=True) as connection:
+        known = (name, table.namespace, table.table) in await readable_tables.allowed(connection)
+    return "" if known else granting.not_allowed(name, table)
 
 
 async def _query_set(store: Store, entry: Entry, name: str | None) -> Restored:

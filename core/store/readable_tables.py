@@ -80,7 +80,8 @@ async def withdraw(connection: AsyncConnection, collection: str) -> None:
 async def keep_for_trash(connection: AsyncConnection, collection: str, entry: str) -> None:
     """The collection goes into the trash: the leave grants nothing there, and waits for it under its entry's id."""
     if await _may_change(connection):
-        await connection.execute(update(LIST).where(LIST.c.collection == collection).values(collection=trash_mark(entry)))
+        moved = update(LIST).where(LIST.c.collection == collection)
+        await connection.execute(moved.values(collection=trash_mark(entry)))
 
 
 async def _may_change(connection: AsyncConnection) -> bool:

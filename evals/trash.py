@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from core.errors import SpecError, StoreError
 from core.store import collections, granting, names, readable_tables, roles, trash
 from core.store.attached.mapping import AttachedTable
@@ -111,7 +114,7 @@ async def _collection(store: Store, entry: Entry, name: str | None, reader: Stor
     async with store.begin() as connection:
         await trash.claim(connection, entry)
         await trash.restore_collection(store, connection, entry, name, attachment)
-        await query_sets.move_within(connection, trash_mark(entry.id), name)
+        await _labels_back(connection, entry, name)
         if name != entry.name:
             await judgements.copy_to(connection, entry.collection, name, entry.deleted_at)
             await run_store.copy_to(connection, entry.collection, name, entry.deleted_at)
@@ -120,6 +123,15 @@ async def _collection(store: Store, entry: Entry, name: str | None, reader: Stor
     if entry.details["row"].get("aside"):
         notes.append(f"Build aside again what it had: rankbook data aside {quote(name)}")
     return Restored(entry, name, " ".join(filter(None, notes)))
+
+
+async def _labels_back(connection: AsyncConnection, entry: Entry, name: str) -> None:
+    """A backup may have brought labels under that name meanwhile, which wait for a collection."""
+    try:
+        await query_sets.move_within(connection, trash_mark(entry.id), name)
+    except IntegrityError:
+        why = f"Labels that a backup brought wait here for a collection {name!r}, and its own have the same names."
+        raise name_taken(entry, why) from None
 
 
 async def _reading_note(reader: Store, name: str, table: AttachedTable) -> str:

@@ -185,6 +185,17 @@ def test_a_name_is_free_at_once_and_where_it_is_taken_the_old_one_comes_back_bes
     assert contents(store, made) != contents(store, other)
 
 
+def test_labels_of_a_backup_that_wait_for_a_collection_of_that_name_stay_and_the_old_one_comes_back_beside(store, made):
+    entry = dropped(store, made)
+    waiting = replace(LABELLED, labels=())
+    bridge.run(query_sets.keep(store, made, waiting))
+    with pytest.raises(StoreError, match=rf"wait here for a collection .* rankbook trash restore {entry.id} --as NEW"):
+        bridge.run(trash.restore(store, entry.id))
+    assert bridge.run(query_sets.load(store, made)) == waiting
+    back = bridge.run(trash.restore(store, entry.id, name=some_name()))
+    assert bridge.run(query_sets.load(store, back.name)) == LABELLED
+
+
 def test_a_name_that_cannot_be_a_collections_is_refused_and_the_entry_stays(store, made):
     entry = dropped(store, made)
     with pytest.raises(SpecError, match="blank"):

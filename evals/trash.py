@@ -13,7 +13,7 @@ from shlex import quote
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.errors import SpecError, StoreError
+from core.errors import SpecError, StoreError, UnknownName
 from core.store import collections, granting, names, readable_tables, roles, trash
 from core.store.attached.mapping import AttachedTable
 from core.store.engine import Store
@@ -144,7 +144,12 @@ async def _reading_note(reader: Store, name: str, table: AttachedTable) -> str:
 
 
 async def _query_set(store: Store, entry: Entry, name: str | None) -> Restored:
-    view = await collections.get(store, entry.collection)
+    view = await collections.find(store, entry.collection)
+    if view is None:
+        known = [row.name for row in await collections.listed(store)]
+        back = f"rankbook trash restore ID --as {quote(entry.collection)}"
+        way_out = f"The {entry.title} waits in the trash for one of that name. Bring the collection back first: {back}"
+        raise UnknownName("collection", entry.collection, known, way_out=way_out)
     name = names.composed(name or entry.name)
     async with store.begin() as connection:
         await trash.claim(connection, entry)

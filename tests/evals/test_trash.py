@@ -281,9 +281,13 @@ def test_a_query_set_comes_back_and_where_its_name_is_taken_under_another(store,
 def test_a_query_set_whose_collection_is_gone_waits_for_it(store, made):
     entry = bridge.run(query_sets.drop(store, made, "pilot"))
     whole = dropped(store, made)
-    with pytest.raises(UnknownName, match=f"No collection is called {made!r}"):
+    said = f"No collection is called {made!r}.* waits in the trash .* rankbook trash restore ID --as '{made}'"
+    with pytest.raises(UnknownName, match=said):
         bridge.run(trash.restore(store, entry.id))
-    bridge.run(trash.restore(store, whole.id))
+    other = bridge.run(trash.restore(store, whole.id, name=some_name())).name
+    with pytest.raises(UnknownName, match=said):
+        bridge.run(trash.restore(store, entry.id))
+    bridge.run(trash.restore(store, dropped(store, other).id, name=made))
     bridge.run(trash.restore(store, entry.id))
     assert {each.name for each in bridge.run(_sets(store, made))} == {"default", "pilot"}
 

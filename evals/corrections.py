@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from core.errors import InputError, SpecError, StoreError, UnknownName
-from core.store import collections
+from core.store import collections, names
 from core.store.collections import View
 from core.store.engine import Store
 from evals import label_revisions, labelling, query_sets
@@ -22,6 +22,7 @@ from evals.labels import DEFAULT_MAX_GRADE, USUAL_GRADE, Label, Span, refuse_unu
 from evals.query_sets import DEFAULT, Labelled
 from evals.store import QuerySet
 
+LONGEST_SPLIT: Final = 200  # bytes of a new one's name
 EXCLUDED: Final = "The document is excluded from this query's rankings, so its label counts for nothing."
 
 # -- one label ---------------------------------------------------------------------------------------------------------
@@ -108,6 +109,10 @@ async def _there(store: Store, collection: str, name: str) -> Labelled:
     labelled = await query_sets.load(store, collection, name=name)
     if not labelled.queries:
         known = [each.name for each in await query_sets.listed(store, collection)]
+        if name in known:
+            raise InputError(
+                f"The query set {name!r} of {collection!r} holds no queries, so it has no labels to correct."
+            )
         raise UnknownName(f"query set of {collection!r}", name, known)
     return labelled
 
@@ -119,7 +124,8 @@ def _of(each: Label, query_id: str, item_id: str, split: str) -> bool:
 def _split(labelled: Labelled, query_id: str, item_id: str, split: str | None) -> str:
     rows: tuple[Label | Span, ...] = (*labelled.labels, *labelled.spans)
     if split is not None:
-        return split
+        known = any(row.split == split for row in rows)
+        return split if known else names.checked(split, what="The split", room=LONGEST_SPLIT)
     of_query = [row for row in rows if row.query_id == query_id]
     of_pair = {row.split for row in of_query if row.item_id == item_id}
     splits = sorted(of_pair or {row.split for row in of_query or rows} or {"test"})
@@ -133,7 +139,7 @@ async def _refuse_strange(
     store: Store, view: View, labelled: Labelled, item_id: str, grade: int, *, all_grades: bool
 ) -> None:
     """A document that is not there, and a grade that is beyond the usual and beyond all that the set has."""
-    if not await labelling.stored_items(store, view, [item_id]):
+    if await labelling.absent(store, view, [item_id]):
         raise InputError(f"The document {item_id!r:.80} is not in {view.name!r}, so it cannot be labelled.")
     if grade > max([USUAL_GRADE, *(label.grade for label in labelled.labels)]) and not all_grades:
         refuse_unusual({grade: 1})
@@ -231,7 +237,8 @@ async def _move(store: Store, collection: str, name: str, author: str, *, back: 
         )
     more, less = (len(undoable) - 1, len(redoable) + 1) if back else (len(undoable) + 1, len(redoable) - 1)
     again = list(set(then.spans) - set(now.spans))
-    return HistoryStep(back, revision, LabelChange.between(now, then), more, less, await _misplaced(store, collection, again))
+    misplaced = await _misplaced(store, collection, again)
+    return HistoryStep(back, revision, LabelChange.between(now, then), more, less, misplaced)
 
 
 async def _misplaced(store: Store, collection: str, spans: Sequence[Span]) -> int:

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
-from core.errors import SpecError, StoreError
-from core.store import collections, names, roles, trash
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.errors import SpecError, StoreError, UnknownName
+from core.store import collections, granting, names, readable_tables, roles, trash
+from core.store.attached.mapping import AttachedTable
 from core.store.engine import Store
 from core.store.names import trash_mark
 from core.store.trash_entries import Entry, find, name_taken
@@ -110,17 +114,42 @@ async def _collection(store: Store, entry: Entry, name: str | None, reader: Stor
     async with store.begin() as connection:
         await trash.claim(connection, entry)
         await trash.restore_collection(store, connection, entry, name, attachment)
-        await query_sets.move_within(connection, trash_mark(entry.id), name)
+        await _labels_back(connection, entry, name)
         if name != entry.name:
             await judgements.copy_to(connection, entry.collection, name, entry.deleted_at)
             await run_store.copy_to(connection, entry.collection, name, entry.deleted_at)
     await collections.get(store, name)  # brought up to date, if it is of an older version
-    aside = entry.details["row"].get("aside")
-    return Restored(entry, name, f"Build aside again what it had: rankbook data aside {quote(name)}" if aside else "")
+    notes = [await _reading_note(reader, name, attachment.table)] if attachment else []
+    if entry.details["row"].get("aside"):
+        notes.append(f"Build aside again what it had: rankbook data aside {quote(name)}")
+    return Restored(entry, name, " ".join(filter(None, notes)))
+
+
+async def _labels_back(connection: AsyncConnection, entry: Entry, name: str) -> None:
+    """A backup may have brought labels under that name meanwhile, which wait for a collection."""
+    try:
+        await query_sets.move_within(connection, trash_mark(entry.id), name)
+    except IntegrityError:
+        why = f"Labels that a backup brought wait here for a collection {name!r}, and its own have the same names."
+        raise name_taken(entry, why) from None
+
+
+async def _reading_note(reader: Store, name: str, table: AttachedTable) -> str:
+    """Where the owner has yet to let others read the table; nothing for who cannot look at the owner's list."""
+    if reader.role:
+        return ""
+    async with reader.begin(read_only=True) as connection:
+        known = (name, table.namespace, table.table) in await readable_tables.allowed(connection)
+    return "" if known else granting.not_allowed(name, table)
 
 
 async def _query_set(store: Store, entry: Entry, name: str | None) -> Restored:
-    view = await collections.get(store, entry.collection)
+    view = await collections.find(store, entry.collection)
+    if view is None:
+        known = [row.name for row in await collections.listed(store)]
+        back = f"rankbook trash restore ID --as {quote(entry.collection)}"
+        way_out = f"The {entry.title} waits in the trash for one of that name. Bring the collection back first: {back}"
+        raise UnknownName("collection", entry.collection, known, way_out=way_out)
     name = names.composed(name or entry.name)
     async with store.begin() as connection:
         await trash.claim(connection, entry)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, DateTime, MetaData, Table, Text, delete, func, select, text
+from sqlalchemy import Column, DateTime, MetaData, Table, Text, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateSchema, CreateTable
 
 from core.errors import SpecError, StoreError
+from core.store.names import trash_mark
 
 SCHEMA: Final = "rankbook_owner"
 LIST: Final = Table(
@@ -36,7 +37,7 @@ IS_OURS: Final = text(
       AND (owner.rolsuper OR owner.rolname = current_user)
     """
 )
-MAY_WITHDRAW: Final = text(f"SELECT has_schema_privilege('{SCHEMA}', 'USAGE') AND has_table_privilege(:list, 'DELETE')")
+MAY_CHANGE: Final = text(f"SELECT has_schema_privilege('{SCHEMA}', 'USAGE') AND has_table_privilege(:list, 'DELETE')")
 
 
 def refuse_system_schema(namespace: str) -> None:
@@ -71,9 +72,21 @@ async def allowed(connection: AsyncConnection) -> set[tuple[str, str, str]]:
 
 
 async def withdraw(connection: AsyncConnection, collection: str) -> None:
-    """The collection goes, and what comes under its name is another. Who may not change the list leaves it as it is."""
-    if await _is_ours(connection) and await connection.scalar(MAY_WITHDRAW, {"list": LIST.fullname}):
+    """The collection goes, and what comes under its name is another."""
+    if await _may_change(connection):
         await connection.execute(delete(LIST).where(LIST.c.collection == collection))
+
+
+async def keep_for_trash(connection: AsyncConnection, collection: str, entry: str) -> None:
+    """The collection goes into the trash: the leave grants nothing there, and waits for it under its entry's id."""
+    if await _may_change(connection):
+        moved = update(LIST).where(LIST.c.collection == collection)
+        await connection.execute(moved.values(collection=trash_mark(entry)))
+
+
+async def _may_change(connection: AsyncConnection) -> bool:
+    """Who may not change the list leaves it as it is."""
+    return await _is_ours(connection) and bool(await connection.scalar(MAY_CHANGE, {"list": LIST.fullname}))
 
 
 async def _is_ours(connection: AsyncConnection) -> bool:

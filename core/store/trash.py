@@ -23,7 +23,7 @@ from core.store.attached.mapping import AttachedTable, Attachment
 from core.store.collections import View
 from core.store.distribution import ONE_BY_ONE
 from core.store.engine import Store
-from core.store.names import trash_schema
+from core.store.names import trash_mark, trash_schema
 from core.store.schema import Collection, TrashRow
 from core.store.statements import identifier
 from core.store.trash_entries import Entry, Kind, name_taken, new_id, not_in_trash, retention
@@ -160,7 +160,7 @@ async def put_collection(store: Store, connection: AsyncConnection, view: View, 
         kept["table"] = attachment.table.model_dump(mode="json")
         kept["aside"] = attachment.aside is not None
         await connection.execute(DropSchema(row.namespace, cascade=True, if_exists=True))
-    await readable_tables.withdraw(connection, row.name)
+    await readable_tables.keep_for_trash(connection, row.name, identity)
     return await add_entry(
         connection,
         "collection",
@@ -202,7 +202,10 @@ async def inspect_attached(store: Store, entry: Entry) -> Attachment | None:
 async def restore_collection(
     store: Store, connection: AsyncConnection, entry: Entry, name: str, attachment: Attachment | None
 ) -> None:
-    """Back into the catalogue under that name, in the transaction that claims the entry."""
+    """Back into the catalogue under that name, in the transaction that claims the entry.
+
+    Editors write entries too, so what one says is no reason to let a table be read: only what the owner said before is.
+    """
     namespace, name = names.schema_of(name), names.composed(name)
     kept = entry.details["row"]
     session = AsyncSession(connection, expire_on_commit=False)
@@ -216,10 +219,14 @@ async def restore_collection(
     attached = attachment.model_dump(mode="json") if attachment else None
     row = Collection(name=name, namespace=namespace, attached=attached, **{each: kept[each] for each in PLAIN}, **times)
     await collections.register(session, row)
-    if attachment is not None:
-        await let_read_within(store, connection, name, attachment.table)
+    if attachment is not None and not store.role:
+        table, allowed = attachment.table, await readable_tables.allowed(connection)
+        if {(each, table.namespace, table.table) for each in (trash_mark(entry.id), entry.name)} & allowed:
+            await let_read_within(store, connection, name, table)
+        await readable_tables.withdraw(connection, trash_mark(entry.id))
 
 
 async def destroy_collection(connection: AsyncConnection, entry: Entry) -> None:
     """The tables for good. Nothing else names them any more."""
     await connection.execute(DropSchema(trash_schema(entry.id), cascade=True, if_exists=True))
+    await readable_tables.withdraw(connection, trash_mark(entry.id))

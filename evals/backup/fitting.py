@@ -88,10 +88,11 @@ def check_fits_its_list(archive: Archive) -> None:
         known = place[0] in places or place == (STORE, OUTPUTS.name) if place else member in {*LISTS, *files}
         if not known:
             raise archive.wrong(f"It holds {member}, which its own list does not know. Nothing was restored.")
+    revision = archive.manifest.revisions.get(evals_chain.name, "")
     lacking = [member for member in sorted(files) if member not in archive.infos]
     for each in listed:
         there = set(archive.tables(each.folder))
-        wanted = {table.name for table in OF_COLLECTIONS} | NEEDED[each.kind]
+        wanted = {part.name for part in OF_COLLECTIONS if part.since <= revision} | NEEDED[each.kind]
         lacking += [f"{table} of {each.name!r:.80}" for table in sorted(wanted - there)]
         if strange := there - wanted if each.kind != "own" else {}:
             raise archive.wrong(

@@ -56,6 +56,7 @@ class Part:
     column: str
     through: Part | None = None
     key: str = ""  # what `column` holds, as the other table calls it
+    since: str = ""  # the revision that made the table, where backups of before lack it
 
     @property
     def name(self) -> str:
@@ -93,7 +94,7 @@ LABELS: Final = (
 RESULTS: Final = (
     _RUNS,
     Part(table(Pin), "run", _RUNS, "id"),
-    Part(table(SetUp), "collection"),
+    Part(table(SetUp), "collection", since="e0011"),
     _CONTESTS,
     Part(table(Vote), "contest", _CONTESTS, "key"),
 )

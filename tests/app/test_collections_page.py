@@ -21,8 +21,9 @@ from core.store.attached import AttachedTable
 from core.store.engine import Store
 from core.store.home import home
 from core.store.progress import Step
-from core.types import Item, Place, Row
+from core.types import Item, Place, Query, Row
 from evals import library, query_sets, trash
+from evals.query_sets import Labelled
 from evals.sources import FolderSource, Source
 from evals.store import chain
 from tests.app.corpus import KETTLES, MARKUP, MODEL, SCRIPT
@@ -699,6 +700,18 @@ def test_the_trash_is_emptied_once_asked_twice(page, store, spare):
     press(page, "Destroy them for good")
     assert "destroyed" in written(page)
     assert bridge.run(trash.listed(store)) == []
+
+
+def test_what_comes_into_the_trash_while_emptying_it_is_asked_about_stays(page, store, spare):
+    bridge.run(query_sets.keep(store, spare, Labelled((Query("q", "where is the lid"),)), name="pilot"))
+    first = bridge.run(query_sets.drop(store, spare, "pilot"))
+    visit(page)
+    press(page, "Empty the trash")
+    second = bridge.run(library.drop(store, spare))
+    press(page, "Destroy them for good")
+    assert first not in bridge.run(trash.listed(store))
+    assert second in bridge.run(trash.listed(store))
+    bridge.run(trash.empty(store))
 
 
 # -- other stores than the session's -----------------------------------------------------------------------------------

@@ -122,6 +122,7 @@ def test_odd_grades_are_refused_with_the_option_that_takes_them(kept, store, tmp
 
 
 def test_a_wrong_label_is_corrected_and_the_list_says_who_did_so(kept, store):
+    assert "No change of default is kept" in rankbook("queries", "changes", kept).stderr
     said = rankbook("data", "relabel", kept, "q1", "warranty", "0", "--why", "no scale in it").output
     assert "'q1' and 'warranty' in 'test': 1 -> 0." in said
     made = data("data", "relabel", kept, "q2", "e42", "--remove")

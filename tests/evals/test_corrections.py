@@ -120,6 +120,26 @@ def test_what_is_not_there_is_named_and_nothing_is_changed(store, view):
     assert (load(store, view.name), changes(store, view.name)) == (before, [])
 
 
+@pytest.mark.parametrize("split", ["", " ", "a\0b", "\ud800", "x" * 1000])
+def test_a_new_split_has_a_name_that_can_be_seen_and_stored(store, view, split):
+    before = load(store, view.name)
+    with pytest.raises(SpecError, match=r"The split .*(visible name|control character|too|room)"):
+        relabel(store, view, "q1", "teapot", 2, split=split)
+    assert load(store, view.name) == before
+
+
+@pytest.mark.parametrize("item", ["a\0b", "\ud800"])
+def test_a_document_whose_id_cannot_be_stored_is_none_that_is_there(store, view, item):
+    with pytest.raises(InputError, match="so it cannot be labelled"):
+        relabel(store, view, "q1", item, 2)
+
+
+def test_of_a_set_without_queries_that_is_said(store, view):
+    keep(store, view.name, Labelled())
+    with pytest.raises(InputError, match="holds no queries"):
+        relabel(store, view, "q1", "teapot", 2)
+
+
 def test_a_grade_beyond_the_usual_is_taken_where_somebody_says_so_or_the_set_has_it_already(store, view):
     with pytest.raises(UnusualGrades, match=r"beyond 0 to 3: 5 .*--all-grades"):
         relabel(store, view, "q1", "descale", 5)

@@ -185,6 +185,17 @@ def test_a_name_is_free_at_once_and_where_it_is_taken_the_old_one_comes_back_bes
     assert contents(store, made) != contents(store, other)
 
 
+def test_labels_of_a_backup_that_wait_for_a_collection_of_that_name_stay_and_the_old_one_comes_back_beside(store, made):
+    entry = dropped(store, made)
+    waiting = replace(LABELLED, labels=())
+    bridge.run(query_sets.keep(store, made, waiting))
+    with pytest.raises(StoreError, match=rf"wait here for a collection .* rankbook trash restore {entry.id} --as NEW"):
+        bridge.run(trash.restore(store, entry.id))
+    assert bridge.run(query_sets.load(store, made)) == waiting
+    back = bridge.run(trash.restore(store, entry.id, name=some_name()))
+    assert bridge.run(query_sets.load(store, back.name)) == LABELLED
+
+
 def test_a_name_that_cannot_be_a_collections_is_refused_and_the_entry_stays(store, made):
     entry = dropped(store, made)
     with pytest.raises(SpecError, match="blank"):
@@ -270,9 +281,13 @@ def test_a_query_set_comes_back_and_where_its_name_is_taken_under_another(store,
 def test_a_query_set_whose_collection_is_gone_waits_for_it(store, made):
     entry = bridge.run(query_sets.drop(store, made, "pilot"))
     whole = dropped(store, made)
-    with pytest.raises(UnknownName, match=f"No collection is called {made!r}"):
+    said = f"No collection is called {made!r}.* waits in the trash .* rankbook trash restore ID --as '{made}'"
+    with pytest.raises(UnknownName, match=said):
         bridge.run(trash.restore(store, entry.id))
-    bridge.run(trash.restore(store, whole.id))
+    other = bridge.run(trash.restore(store, whole.id, name=some_name())).name
+    with pytest.raises(UnknownName, match=said):
+        bridge.run(trash.restore(store, entry.id))
+    bridge.run(trash.restore(store, dropped(store, other).id, name=made))
     bridge.run(trash.restore(store, entry.id))
     assert {each.name for each in bridge.run(_sets(store, made))} == {"default", "pilot"}
 

@@ -13,7 +13,7 @@ from core.errors import NotAllowed, SpecError, StoreError
 from core.store import attached, collections, granting, readable_tables, roles
 from core.store.engine import Store
 from core.store.logins import driver_of
-from core.store.names import trash_schema
+from core.store.names import trash_mark, trash_schema
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore, name_of
 from evals import library, trash
 from evals.store import chain
@@ -276,9 +276,37 @@ def test_what_lies_in_the_trash_holds_no_right_on_anybodys_table(store, editor, 
 def test_what_the_owner_brings_back_others_read_again(store, editor):
     table = some_table(store)
     entry = bridge.run(library.drop(store, attached_to(store, table)))
-    bridge.run(trash.restore(store, entry.id))
+    assert not bridge.run(trash.restore(store, entry.id)).note
     bridge.run(granting.refresh(store))
     assert role_may_read(store, VIEWER, table)
+
+
+def test_an_entry_that_an_editor_rewrote_grants_nobody_somebodys_table_when_its_owner_brings_it_back(
+    store, editor, secret
+):
+    entry = bridge.run(library.drop(store, attached_to(store, some_table(store))))
+    statement = """UPDATE rankbook.trash
+        SET details = jsonb_set(details, '{row,table,table}', to_jsonb(CAST(:table AS text))) WHERE id = :id"""
+    asked(editor, statement, table=secret, id=entry.id)
+    back = bridge.run(trash.restore(store, entry.id))
+    assert f"rankbook access --attached '{back.name}=public.{secret}'" in back.note
+    bridge.run(granting.refresh(store))
+    assert not role_may_read(store, VIEWER, secret)
+
+
+def test_a_leave_waits_in_the_trash_for_its_collection_and_goes_with_it(store, editor):
+    first, second = (bridge.run(library.drop(store, attached_to(store, some_table(store)))) for _ in range(2))
+
+    async def waiting() -> set[str]:
+        async with store.begin() as connection:
+            return {name for name, *_ in await readable_tables.allowed(connection)}
+
+    marks = {trash_mark(first.id), trash_mark(second.id)}
+    assert marks <= bridge.run(waiting())
+    back = bridge.run(trash.restore(store, first.id, name=some_name()))
+    bridge.run(trash.destroy(store, second))
+    assert back.name in bridge.run(waiting())
+    assert not marks & bridge.run(waiting())
 
 
 def test_a_right_that_another_attached_collection_needs_stays(store, editor):

@@ -61,6 +61,9 @@ def changes(
     if as_json:
         telling.as_json(rows)
         return
+    if not rows:
+        telling.say(f"No change of {queries} is kept: it is as it came in.")
+        return
     cells = [(f"{row.made_at:%Y-%m-%d %H:%M}", row.author, row.change.sentence, row.reason, row.state) for row in rows]
     telling.table(f"Changes of {queries}", ("when", "who", "what", "why", "state"), cells)
 

@@ -53,9 +53,11 @@ def draw(store: Store) -> None:
             chosen = st.selectbox("Bring back", ids, key="trash.chosen", format_func=titles.__getitem__)
             st.text_input("As", key="trash.as", placeholder="its old name", max_chars=200)
             st.button("Bring back", key="trash.back", icon=":material/undo:", on_click=_restore, args=(store, chosen))
-            st.button("Empty the trash", key="trash.empty", icon=":material/delete_forever:", on_click=_ask)
-    if _emptying.about is not None:
-        _confirm(store, entries)
+            st.button(
+                "Empty the trash", key="trash.empty", icon=":material/delete_forever:", on_click=_ask, args=(ids,)
+            )
+    if _emptying.about is not None:  # by their ids: what comes into the trash meanwhile was not named, and stays
+        _confirm(store, [each for each in entries if each.id in _emptying.about.split()])
 
 
 def _line(entry: Entry) -> Line:
@@ -75,8 +77,8 @@ def _restore(store: Store, identity: str) -> None:
         st.session_state[MESSAGE] = error
 
 
-def _ask() -> None:
-    _emptying.ask("all")
+def _ask(ids: Sequence[str]) -> None:
+    _emptying.ask(" ".join(ids))
 
 
 @_emptying.dialog
@@ -85,7 +87,7 @@ def _confirm(store: Store, entries: Sequence[Entry]) -> None:
         named = html.escape(", ".join(each.title for each in entries))
         st.html(f"<p>{named}: <strong>nothing brings them back after this.</strong></p>")
         if st.button("Destroy them for good", key="trash.gone", type="primary"):
-            destroyed = bridge.run(trash.empty(store))
+            destroyed = [each for each in entries if bridge.run(trash.destroy(store, each))]
             freed = told_bytes(sum(each.bytes for each in destroyed))
             st.session_state[MESSAGE] = f"{many(len(destroyed), 'entry', 'entries')} destroyed, {freed} freed."
             _emptying.answered()

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Table, func, literal, select
+from sqlalchemy import Table, func, literal, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from evals.backup import parts
 from evals.backup.parts import OUTPUTS, RESULTS, Part
 from evals.backup.taking import Taking, counted
+from evals.store import chain
 
 DIGITS = 32  # of a run's id
+BEFORE_SHIPPED: Final = "e0011"  # marks what was kept until then in a store; in a backup of before it is done here
+# Runs of before took excluded documents out after the search, so that fewer results were left than ship.
+MARK_DEEP: Final = text(
+    """
+    UPDATE incoming_runs AS runs
+    SET depth = CASE WHEN variant ->> 'top_k' ~ '^[0-9]{1,6}$' THEN CAST(variant ->> 'top_k' AS int) ELSE 10 END
+    WHERE depth = 0 AND variant IS NOT NULL AND environment -> 'own indexes' IS NULL AND EXISTS (
+        SELECT FROM incoming_query_sets AS sets JOIN incoming_exclusions ON set_key = sets.key
+        WHERE sets.name = runs.query_set)
+    """
+)
 
 
 async def adopt(taking: Taking, name: str, *, renamed: bool) -> tuple[dict[str, int], dict[str, int]]:
-    """Rows that came in and rows that were here, by table.
+    """Rows that came in and rows that were here, by table. Labels and sets were put aside before.
 
     Keys are made of what a run or a contest is of, its collection's name included: under another name they are others.
     """
@@ -24,6 +36,8 @@ async def adopt(taking: Taking, name: str, *, renamed: bool) -> tuple[dict[str, 
     left: dict[str, int] = {}
     for part in RESULTS:
         incoming = await taking.aside(part)
+        if part is RESULTS[0] and taking.archive.manifest.revisions.get(chain.name, "") < BEFORE_SHIPPED:
+            await taking.connection.execute(MARK_DEEP)
         total, came = await _insert(taking.connection, part.table, incoming, _values(part, incoming, name, renamed))
         added[part.name], left[part.name] = came, total - came
     return added, left

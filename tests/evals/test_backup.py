@@ -27,16 +27,20 @@ from typer.testing import CliRunner
 
 from core import bridge
 from core.errors import Cancelled, InputError, RankbookError, SpecError, StoreError, UnknownName
+from core.legs.bm25 import Bm25Leg
 from core.store import attached, collections, readable_tables, writers
 from core.store.engine import Store
 from core.store.schema import HERE, Base
 from core.types import Place, Query, Row
+from core.variant import Variant
 from evals import backup, corrections, library, query_sets
 from evals.backup import fitting, form, parts, reading, saving
 from evals.judging import judgements as judging
 from evals.labels import CheckedLabels, Exclusion, Label
 from evals.query_sets import Labelled
+from evals.rankings import Ranked
 from evals.running import run_store
+from evals.runs import Run, Subject
 from evals.store import chain as evals_chain
 from tests.conftest import TEST_DSN, make_home
 from tests.evals.archives import (
@@ -635,6 +639,19 @@ def test_a_column_that_is_newer_than_the_backup_takes_its_default(store, name, d
 
     restored(store, changed(donor, change), name=f"{name} b")
     assert [each.name for each in bridge.run(run_store.listed(store, collection=f"{name} b"))] == ["main"]
+
+
+@pytest.mark.slow
+def test_a_backup_of_before_brings_runs_with_excluded_documents_back_as_deep_ones(store, name, tmp_path):
+    """As a store of that version marks them when it is opened: they are of fewer results than ship."""
+    filled(store, name)
+    subject, variant = Subject(name, 1, "default", LABELLED.digest(), "test", "content"), Variant.of_leg(Bm25Leg())
+    bridge.run(run_store.save(store, Run("ships", subject, {"q1": Ranked(("d00001",), (0.5,))}, variant)))
+    path = backed_up(store, tmp_path / "a.tar", name).path
+    for file, version, depth in ((path, "now", 0), (manifest_with(path, revisions={"evals": "e0010"}), "before", 10)):
+        restored(store, file, name=f"{name} {version}")
+        runs = bridge.run(run_store.listed(store, collection=f"{name} {version}"))
+        assert {each.name: each.depth for each in runs} == {"main": 10, "ships": depth}
 
 
 def test_a_name_in_the_list_twice_is_refused(store, name, donor):

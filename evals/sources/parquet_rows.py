@@ -15,8 +15,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-import numpy as np
-
 from core.errors import InputError
 from core.types import Flaw, Place, Row
 from evals.sources.lines import MAX_LINE
@@ -124,6 +122,8 @@ def _decoded_apart(path: Path, rows: int) -> Iterator[Any]:
 def _rows(
     batches: Iterator[Any], name: str, budget: Budget, arrow_error: type[Exception]
 ) -> Iterator[Row[dict[str, Any]] | Flaw]:
+    import numpy as np
+
     number = 0
     try:
         for batch in batches:
@@ -144,6 +144,7 @@ def _rows(
 
 def decoded_sizes(values: Any) -> Any:
     """The bytes that each value of an Arrow array becomes, those inside of it included."""
+    import numpy as np
     from pyarrow import ExtensionArray, compute, types  # type: ignore[attr-defined]
 
     kind, each = values.type, np.full(len(values), SCALAR, np.int64)

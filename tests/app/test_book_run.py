@@ -223,7 +223,8 @@ def test_an_output_is_stale_once_the_collection_or_its_labels_moved_on(store, ow
     text = f'```notebook\ncollection = "{own}"\nsplit = "test"\n```\n\n{SEARCH}'
     key = uuid.uuid4().hex
     made(store, text, key=key)
-    more = Listed(documents=(*KETTLES.documents, Item("new", "One more kettle.")), asked=KETTLES.asked, judged=())
+    judged = tuple(replace(each, grade=3) for each in KETTLES.judged)
+    more = Listed(documents=(*KETTLES.documents, Item("new", "One more kettle.")), asked=KETTLES.asked, judged=judged)
     bridge.run(library.add(store, own, more, library.Plan(models=(MODEL,))))
     (result,) = bridge.run(Runner(store, Notebook.parse(text), key=key).kept())
     assert result.output is not None

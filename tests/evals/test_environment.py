@@ -25,7 +25,7 @@ from evals.running.environment import (
 SERVER = Capabilities(180_006, {"vector": "0.8.6"})
 
 # What the runner imports and what decides no ranking: labels and rows, and what is said of a run.
-ELSEWHERE = {"labels", "merged_from", "metric_names", "query_sets", "runs", "splits", "store"}
+ELSEWHERE = {"label_revisions", "labels", "merged_from", "metric_names", "query_sets", "runs", "splits", "store"}
 
 
 def imported(module: Path) -> set[Path]:

@@ -20,7 +20,7 @@ from core.retriever import RequestContext, search
 from core.store import collections, doctor
 from core.store import trash as core_trash
 from core.store.attached import AttachedTable, attach, build_aside
-from core.store.names import TRASH_MARK, trash_schema
+from core.store.names import TRASH_MARK, trash_mark, trash_schema
 from core.store.trash_entries import day, retention
 from core.store.verify import verify
 from core.types import Query
@@ -475,11 +475,14 @@ def test_emptying_takes_what_is_older_or_everything(store, made):
     statement(store, aged, name=made)
     gone = bridge.run(trash.empty(store, older_than=timedelta(days=7)))
     assert [each.kind for each in gone if each.collection == made] == ["run"]
-    assert {each.kind for each in in_trash(store, made)} == {"collection", "judgements"}
+    left = in_trash(store, made)
+    assert {each.kind for each in left} == {"collection", "judgements"}
     bridge.run(trash.empty(store))
     assert bridge.run(trash.listed(store)) == []
     for table in ("runs", "query_sets"):
-        assert statement(store, f"SELECT 1 FROM rankbook.{table} WHERE collection LIKE '{TRASH_MARK}%'") == []
+        for entry in (*gone, *left):
+            of_entry = f"SELECT 1 FROM rankbook.{table} WHERE collection = :mark"
+            assert statement(store, of_entry, mark=f"{TRASH_MARK}{entry.id}") == []
 
 
 def test_the_setting_says_for_how_long_and_nonsense_is_refused_with_the_way_out(monkeypatch):
@@ -547,6 +550,7 @@ def test_whoever_comes_second_waits_for_the_first_and_is_refused(store, made):
             while not await _waited_for(store):  # noqa: ASYNC110 - the server tells nobody that it waits
                 await asyncio.sleep(0)
             await core_trash.restore_collection(store, connection, entry, made, None)
+            await query_sets.move_within(connection, trash_mark(entry.id), made)
         return await second
 
     assert bridge.run(work()) is False

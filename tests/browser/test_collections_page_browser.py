@@ -168,8 +168,10 @@ def test_a_label_is_corrected_beside_its_query_and_that_is_undone(opened, pictur
     judged = table(page, "Documents judged for this query").locator("tbody tr")
     expect(judged).to_contain_text("2")
     page.get_by_text("Correct a label").click()
+    expect(page.get_by_role("combobox", name="Document")).to_be_visible()
+    page.wait_for_function("document.getAnimations().length === 0")  # a list closes where its field still moves
     for label, option in (("Document", "Warranty"), ("Grade", "1")):
-        page.get_by_role("combobox", name=label).fill(option)
+        page.get_by_role("combobox", name=label).click()
         page.get_by_role("option", name=option, exact=True).click()
     picture(page, "collections-correct")
     page.get_by_role("button", name="Correct the label").click()

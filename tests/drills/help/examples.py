@@ -46,6 +46,10 @@ CHUNKS: Final = {
     "parents": {"kind": "parent_child", "parents": "sections", "parent_tokens": 800, "child_tokens": 100},
 }
 SERVES: Final = "serves pages until it is stopped: tests/app/test_serving.py and tests/browser start them"
+PARTS: Final = "needs a table of passages: tests/app/test_command_line.py attaches one"
+LABELS: Final = "names a label of its own: tests/app/test_query_set_commands.py corrects and undoes labels"
+FOLDERS: Final = "needs folders of its own: tests/app/test_command_line.py reads and reloads some"
+TRASH: Final = "names an entry of its own: tests/app/test_trash_command.py brings back and empties"
 # What is not run here, each with the reason. It is parsed even so.
 NOT_RUN: Final = {
     "rankbook": SERVES,
@@ -60,6 +64,16 @@ NOT_RUN: Final = {
     "rankbook data add scifact": "downloads: tests/evals/test_sources_public.py reads what would come",
     "rankbook data add wiki --as ir_datasets -o id=wikir/en1k": "downloads, and needs a package that is not installed",
     "rankbook judge model handbook bm25 local-rag --again -n 100 --yes": "needs a language model's endpoint",
+    "rankbook data attach parts --table parts --id nr --text body --metadata meta --parent meta.source": PARTS,
+    "rankbook data label docs --undo": LABELS,
+    "rankbook data relabel handbook q7 battery-low 0": LABELS,
+    'rankbook data relabel handbook q7 battery-low 2 --split train --why "answers the second half"': LABELS,
+    "rankbook data relabel handbook q7 battery-low --remove": LABELS,
+    "rankbook data add notes ./notes -o suffixes=.md,.log --exclude drafts --exclude '*.tmp.md'": FOLDERS,
+    "rankbook data reload docs ./docs-moved --reader --yes": FOLDERS,
+    "rankbook trash restore 3f9a1c2b": TRASH,
+    "rankbook trash restore handbook --as handbook-before": TRASH,
+    "rankbook trash empty": TRASH,
     "rankbook restore --fresh monday.tar": "moves the server aside: tests/drills/packaging/test_major_move.py does it",
 }
 TYPED: Final = {  # at what asks a question or goes on asking

@@ -142,9 +142,9 @@ def relabel(  # noqa: PLR0913, PLR0917 - a flag each
     Grade 0 is judged and not relevant. `rankbook data label NAME --undo` takes it back.
 
     \b
-    rankbook data relabel handbook q7 battery-low 0
-    rankbook data relabel handbook q7 battery-low 2 --split train --why "answers the second half"
-    rankbook data relabel handbook q7 battery-low --remove
+    rankbook data relabel handbook q001 fix-wifi-hub-3 0
+    rankbook data relabel handbook q001 fix-wifi-hub-3 2 --split test --why "answers the second half"
+    rankbook data relabel handbook q001 fix-wifi-hub-3 --remove
     """
     from core import bridge
     from core.errors import SpecError

@@ -66,9 +66,6 @@ NOT_RUN: Final = {
     "rankbook judge model handbook bm25 local-rag --again -n 100 --yes": "needs a language model's endpoint",
     "rankbook data attach parts --table parts --id nr --text body --metadata meta --parent meta.source": PARTS,
     "rankbook data label docs --undo": LABELS,
-    "rankbook data relabel handbook q7 battery-low 0": LABELS,
-    'rankbook data relabel handbook q7 battery-low 2 --split train --why "answers the second half"': LABELS,
-    "rankbook data relabel handbook q7 battery-low --remove": LABELS,
     "rankbook data add notes ./notes -o suffixes=.md,.log --exclude drafts --exclude '*.tmp.md'": FOLDERS,
     "rankbook data reload docs ./docs-moved --reader --yes": FOLDERS,
     "rankbook trash restore 3f9a1c2b": TRASH,
@@ -109,6 +106,9 @@ BEFORE: Final = {
 }
 LAST: Final = (  # in this order, after everything that needs what they change or take away
     "rankbook eval handbook bm25 lucene.trec --split all --time-live 50",
+    "rankbook data relabel handbook q001 fix-wifi-hub-3 0",
+    'rankbook data relabel handbook q001 fix-wifi-hub-3 2 --split test --why "answers the second half"',
+    "rankbook data relabel handbook q001 fix-wifi-hub-3 --remove",
     "rankbook judge queue handbook bm25 vector hybrid-retriever --split train --depth 20 --json",
     "echo 'how do I reset a hub' | rankbook queries add handbook -",
     "rankbook queries add handbook mine.tsv",

@@ -22,6 +22,7 @@ from tests.effort import SEED
 
 WHOLE: Final = 10  # times as much as a sample
 PYTEST: Final = ("pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
+PATIENCE: Final = 600  # seconds a test of a sample
 EXAMPLES, INPUTS = 5, 500  # in a sample: times as many examples of a property as in `make test`; inputs a fuzz target
 
 PARTS: Final = {
@@ -80,10 +81,11 @@ class Run:
 
 
 def runs(parts: Sequence[str], seed: int, times: int) -> Iterator[Run]:
+    pytest = [*PYTEST, f"--timeout={PATIENCE * times}"]
     if folders := [part for part in parts if part in FOLDERS]:
-        yield Run(" ".join(folders), [*PYTEST, *(f"tests/drills/{each}" for each in folders)], seed, times)
+        yield Run(" ".join(folders), [*pytest, *(f"tests/drills/{each}" for each in folders)], seed, times)
     if "properties" in parts:
-        yield Run("properties", [*PYTEST, "-m", "hypothesis", f"--hypothesis-seed={seed}"], seed, EXAMPLES * times)
+        yield Run("properties", [*pytest, "-m", "hypothesis", f"--hypothesis-seed={seed}"], seed, EXAMPLES * times)
     if "fuzz" in parts:
         inputs = [f"--inputs={INPUTS * times}", f"--seed={seed}", f"--at-once={os.cpu_count() or 1}"]
         yield Run("fuzz", ["tests.drills.fuzz", *inputs], seed, times)

@@ -23,6 +23,10 @@ SELECT pg_terminate_backend(pid) FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
   AND (CAST(classid AS bigint) << 32) | CAST(objid AS bigint) = hashtextextended(%(name)s, 7)
 """
+WRITING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+"""
 BACKFILLS = ("Chunking", "Embedding")
 STEPS = ("Loading", *BACKFILLS, "Full-text lexemes of small", "BM25 postings and vocabulary of items")
 
@@ -63,8 +67,11 @@ def _overtaken_at(store: Store, folder: Path, other: Nursery, beginning: str) ->
     first = loader(store, name, [embedder])
 
     def listener(step: Step) -> None:
-        """Holds the first one up until the second is done: a listener is called where it stands."""
-        if not struck and step.name.startswith(beginning):
+        """Holds the first one up until the second is done: a listener is called where it stands.
+
+        Not while another of its batches is being written: the second one would wait for that for ever.
+        """
+        if not struck and step.name.startswith(beginning) and not _is_writing(store):
             struck.append(step.name)
             _take_lock_away(store, name)
             ended = other.run(LOAD, name, name, DOCUMENTS, diary, 0.0)
@@ -87,6 +94,13 @@ def _made(store: Store, name: str, embedder: HashingEmbedder, *, backfilling: bo
         view = bridge.run(collections.add_chunk_set(store, fresh(store, name), "family", FAMILY))
         for chunk_set in view.chunk_sets:
             bridge.run(collections.add_embedding_set(store, view, chunk_set, embedder.model, embedder.dimension))
+
+
+def _is_writing(store: Store) -> bool:
+    assert store.server is not None
+    with psycopg.connect(store.server.conninfo(), autocommit=True) as connection:
+        row = connection.execute(WRITING).fetchone()
+    return bool(row and row[0])
 
 
 def _take_lock_away(store: Store, name: str) -> None:

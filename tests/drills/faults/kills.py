@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ import psycopg
 from core.store import keeper
 from core.store.server import EmbeddedServer
 from tests.conftest import make_home
-from tests.drills.faults.nursery import Ended, Nursery
+from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome
 from tests.effort import TIMES, random_for
 
@@ -43,15 +42,15 @@ def drill(kills: int = KILLS) -> Outcome:
                 if drawn.random() < 0.5:  # as by Ctrl-C of somebody who had enough
                     with suppress(ProcessLookupError):
                         nursery.kill()
-                ends = [_ended(nursery)]
+                ends = [nursery.end(HUNG)]
                 nursery.start("tests.drills.faults.chores:print_rows")
-                ends.append(_ended(nursery))
+                ends.append(nursery.end(HUNG))
                 said += [each.said.strip() for each in ends if not each.well and not each.killed]
                 slowest = max(slowest, *(each.seconds for each in ends))
                 assert slowest < LONGEST, (slowest, _last_of(home), said)
                 if not ends[-1].well:  # it was told why, and the next one works
                     nursery.start("tests.drills.faults.chores:print_rows")
-                    ends.append(_ended(nursery))
+                    ends.append(nursery.end(HUNG))
                 found = [int(number) for number in ends[-1].out.split()]
                 noted = set(map(int, diary.read_text().split())) if diary.exists() else set()
                 lost += len(noted - set(found)) + (not ends[-1].well)
@@ -86,16 +85,6 @@ def _struck(server: EmbeddedServer, nursery: Nursery, drawn: random.Random) -> i
 def _keeper(cluster: Path) -> list[int]:
     pid = keeper.pid_in(cluster / keeper.KEEPER)
     return [pid] if pid is not None and cluster.is_dir() and keeper.is_held(cluster / keeper.KEEPER) else []
-
-
-def _ended(nursery: Nursery) -> Ended:
-    """However it ends: one that hangs is killed in the end, and is too slow then."""
-    give_up = threading.Timer(HUNG, nursery.kill)
-    give_up.start()
-    try:
-        return nursery.end()
-    finally:
-        give_up.cancel()
 
 
 def _last_of(home: Path) -> str:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE = 120.0
+PATIENCE = 120.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,17 @@ class Nursery:
         """It cannot be another process by now: it is not waited for before this."""
         os.kill(self.child, signal.SIGKILL)
 
-    def end(self) -> Ended:
-        """Wait until the child has ended."""
+    def end(self, patience: float = PATIENCE) -> Ended:
+        """Wait until the child has ended. One that hangs is killed after so many seconds, and has not ended well."""
         assert self._process.stdin is not None
-        self._process.stdin.write("wait\n")
-        self._process.stdin.flush()
-        code = int(self._read())
+        give_up = threading.Timer(patience, self.kill)
+        give_up.start()
+        try:
+            self._process.stdin.write("wait\n")
+            self._process.stdin.flush()
+            code = int(self._read())
+        finally:
+            give_up.cancel()
         out, said = ((self.folder / name).read_text(errors="replace") for name in ("out", "said"))
         return Ended(code, out, said, time.monotonic() - self._begun)
 

@@ -148,6 +148,9 @@ class Proxy:
 
     def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Known from this moment on, and closed however it ends: a task may be cancelled before its first step."""
+        if self._server is None or not self._server.is_serving():  # it was taken up while the proxy closed
+            writer.transport.abort()
+            return
         task = asyncio.ensure_future(self._pass_on(reader, writer))
         self._passing.add(task)
         task.add_done_callback(lambda _: self._ended(task, writer))

@@ -351,8 +351,10 @@ def _lost(query_set: str, span: Span) -> Flaw:
     return Flaw(Place(f"query set {query_set}"), gate.cleaned(message), "quarantined", span.query_id)
 
 
-async def refresh(store: Store, name: str, folder: Path | None = None, *, listener: Listener = nobody) -> library.Added:
-    """The same source by the same reader: what is new or changed in it comes in."""
+async def refresh(
+    store: Store, name: str, folder: Path | None = None, *, prune: bool = False, listener: Listener = nobody
+) -> library.Added:
+    """The same source by the same reader: what is new or changed in it comes in; `prune` removes what it has not."""
     view = await collections.get(store, name)
     origin = view.row.origin
     if not origin or "attached" in origin:
@@ -360,4 +362,5 @@ async def refresh(store: Store, name: str, folder: Path | None = None, *, listen
             f"{view.name!r} keeps no source that it could be loaded from again. Name it: rankbook data add."
         )
     source = source_of(view, folder) if folder or origin.get("kind") == "folder" else source_from(origin)
-    return await library.add(store, name, source, library.plan_of(view), listener=listener)
+    plan = library.plan_of(view).model_copy(update={"prune": prune})
+    return await library.add(store, name, source, plan, listener=listener)

@@ -45,6 +45,7 @@ class Report:
     changed: int = 0
     unchanged: int = 0
     removed: int = 0
+    vanished: int = 0  # documents that stay, although the source no longer has them
     chunks: int = 0
     embedded: int = 0
     flawed: int = 0
@@ -177,6 +178,8 @@ class Ingest:
         )
         if prune:
             await self._prune(sieve)
+        else:
+            self.report.vanished = await sieve.count_vanished()
         await sieve.close()
 
     async def _read(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Column, Integer, MetaData, String, Table, any_, func, literal, select, text
+from sqlalchemy import Column, Integer, MetaData, Select, String, Table, any_, func, literal, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateTable
@@ -121,10 +122,16 @@ class Sieve:
 
     async def vanished(self) -> list[int]:
         """Keys of stored items that were not read this time, some at a time."""
-        read = self.seen.c.id == StoredItem.id
-        gone = select(StoredItem.key).outerjoin_from(StoredItem, self.seen, read).where(self.seen.c.id.is_(None))
         async with self.connection.begin():
-            return list(await self.connection.scalars(gone.limit(VANISHED_AT_ONCE)))
+            return list(await self.connection.scalars(self._not_read(StoredItem.key).limit(VANISHED_AT_ONCE)))
+
+    async def count_vanished(self) -> int:
+        async with self.connection.begin():
+            return await self.connection.scalar(self._not_read(func.count())) or 0
+
+    def _not_read(self, wanted: Any) -> Select[tuple[int]]:
+        read = self.seen.c.id == StoredItem.id
+        return select(wanted).select_from(StoredItem).outerjoin(self.seen, read).where(self.seen.c.id.is_(None))
 
     async def _first_seen(self, batch: Batch) -> dict[str, Place]:
         """Where each id was met for the first time, of those that this batch brings in."""

@@ -240,6 +240,17 @@ def test_a_reload_without_another_reader_brings_in_what_is_new_and_leaves_labels
     assert bridge.run(query_sets.load(store, name)) == kept
 
 
+@pytest.mark.slow
+def test_documents_whose_files_are_gone_stay_and_are_counted_until_they_are_pruned(store, name, folder):
+    (folder / "new.md").write_text("# New\n\nText.")
+    bridge.run(library.add(store, name, FolderSource(path=folder), Plan(chunks={"small": FIXED}, models=())))
+    (folder / "new.md").unlink()
+    report = bridge.run(reload.refresh(store, name)).report
+    assert (report.vanished, report.removed) == (1, 0)
+    report = bridge.run(reload.refresh(store, name, prune=True)).report
+    assert (report.vanished, report.removed) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "start", "found"),
     [

@@ -55,10 +55,12 @@ def test_added_changed_unchanged_and_pruned_are_counted_and_leave_the_collection
     second = [*first[:3], Item("d00003", "quite other words"), Item("new", "a new one")]
     report = ingest(store, name, second, [embedder])
     assert (report.added, report.changed, report.unchanged, report.removed) == (1, 1, 3, 0)
+    assert report.vanished == 6, "they stay, and are counted"
     assert stored_ids(store, name) == ids(first) | {"new"}
     assert wrong(store, name) == {}
     report = ingest(store, name, second, [embedder], prune=True)
     assert (report.added, report.changed, report.unchanged, report.removed) == (0, 0, 5, 6)
+    assert report.vanished == 0
     assert stored_ids(store, name) == ids(second)
     assert wrong(store, name) == {}
 

@@ -28,6 +28,7 @@ NAMES_SHOWN = 10
 LONGEST_SPAN = 80
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
 Queries = Annotated[str, typer.Option(help="The query set.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Remove documents that the source no longer has.")]
 
 
 @app.command("list")
@@ -78,7 +79,7 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     item_vectors: Annotated[bool, typer.Option(help="Embed whole documents too.")] = True,
     half: Annotated[bool, typer.Option("--half", help="Index vectors in half precision: half the size.")] = False,
     field: Annotated[list[str] | None, typer.Option(help="A metadata field to index for filters.")] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove documents that the source no longer has.")] = False,
+    prune: Prune = False,
     check: Annotated[bool, typer.Option(help="Look for near-duplicates and leaked queries.")] = True,
     _dask: spreading.Dask = None,
     *,
@@ -132,6 +133,8 @@ def _tell(added: Any) -> None:
         f"{report.removed:,} removed; {report.chunks:,} chunks made, {report.embedded:,} texts embedded; "
         f"{added.queries:,} queries, {added.labels:,} labels; {sum(report.seconds.values()):.1f} s."
     )
+    if report.vanished:
+        telling.say(f"{report.vanished:,} stored documents are not in this source and stay: --prune removes such.")
 
 
 @app.command()
@@ -140,6 +143,7 @@ def reload(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FROM]", help="The folder, where it is no longer where it was.")
     ] = None,
+    prune: Prune = False,
     reader: Annotated[bool, typer.Option("--reader", help="Change to the newest reader of documents.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     _dask: spreading.Dask = None,
@@ -148,11 +152,13 @@ def reload(
 ) -> None:
     """Load a collection from its source again: what is new or changed comes in.
 
+    Documents that the source no longer has stay, and are counted; with --prune they go.
     A folder is read by the reader that the collection was first loaded by. With --reader it changes to the newest: it
     says first which documents that changes, what is embedded anew and which spans of labels move, and asks.
 
     \b
     rankbook data reload docs
+    rankbook data reload docs --prune
     rankbook data reload docs --reader
     rankbook data reload docs ./docs-moved --reader --yes
     """
@@ -162,8 +168,9 @@ def reload(
 
     folder = folder and folder.expanduser()
     if not reader:
+        opened = store(telling.say)
         with telling.progress(quiet=as_json) as listener:
-            added = bridge.run(reloading.refresh(store(telling.say), name, folder, listener=listener))
+            added = bridge.run(reloading.refresh(opened, name, folder, prune=prune, listener=listener))
         telling.as_json(added) if as_json else _tell(added)
         return
     with telling.progress(quiet=as_json) as listener:

@@ -57,6 +57,9 @@ def added(name: str, result: Added, how: str = "added") -> None:
         f"{sum(report.seconds.values()):.1f} s."
     )
     st.html(f'<p class="rb-report">{html.escape(said)}</p>')
+    if report.vanished:
+        what = "They stay. To remove them, load it again and choose to remove what the source no longer has."
+        notes.note(f"{many(report.vanished, 'stored document')} not in this source", what)
     if result.stay_reason:
         notes.note("Queries and labels stay", result.stay_reason)
     with st.container(horizontal=True, vertical_alignment="center"):

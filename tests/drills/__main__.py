@@ -23,7 +23,7 @@ from tests.effort import SEED
 WHOLE: Final = 10  # times as much as a sample
 PYTEST: Final = ("pytest", "--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
 PATIENCE: Final = 600  # seconds a test of a sample
-EXAMPLES, INPUTS = 5, 500  # in a sample: times as many examples of a property as in `make test`; inputs a fuzz target
+EXAMPLES, INPUTS = 3, 500  # in a sample: times as many examples of a property as in `make test`; inputs a fuzz target
 
 PARTS: Final = {
     "faults": "processes, connections, disks and clocks that fail",

@@ -106,6 +106,7 @@ def found(store: Store, view: View, chosen: Variant, words: str = "red fox", **o
 # -- search ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_hit_names_its_document_and_one_that_has_none_is_a_document_itself(store, attach, mapping):
     view = attach(**MAPPINGS[mapping])
     hits = found(store, view, variant("vector", top_k=7))

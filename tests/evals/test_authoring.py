@@ -84,6 +84,7 @@ def test_misspelled_terms_differ_from_the_words_by_one_slip_each(store, view):
             assert slip[0] == word[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["title", "terms", "sentence", "misspelled"])
 def test_the_same_seed_makes_the_same_queries_and_a_smaller_count_makes_no_more(store, view, style):
     assert made(store, view, style=style, seed=4) == made(store, view, style=style, seed=4)
@@ -95,6 +96,7 @@ def test_another_seed_chooses_other_documents(store, view):
     assert len(chosen) > 1
 
 
+@pytest.mark.slow
 def test_generated_queries_are_kept_apart_and_never_over_what_people_wrote(store, view):
     first, second = made(store, view, style="terms"), made(store, view, style="title")
     assert bridge.run(authoring.save(store, view.name, first))
@@ -107,6 +109,7 @@ def test_generated_queries_are_kept_apart_and_never_over_what_people_wrote(store
     assert "favour legs that compare words" in first.note
 
 
+@pytest.mark.slow
 def test_a_collection_without_fitting_documents_says_so(store, name):
     view = make(store, name, chunks={})
     ingest(store, name, [Item("a", "text without a title")])

@@ -329,6 +329,7 @@ def test_a_disk_that_fails_to_keep_a_name_is_told(store, name, tmp_path, monkeyp
     assert backup.check(tmp_path / "a.tar").collections[0].name == name
 
 
+@pytest.mark.slow
 def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, saved):
     with pytest.raises(InputError, match="--overwrite"):
         backed_up(store, saved, name)
@@ -390,6 +391,7 @@ def test_a_collection_of_that_name_is_not_written_over(store, name, saved):
     assert everything(store, name) == before
 
 
+@pytest.mark.slow
 def test_another_collection_of_that_name_is_in_the_way_of_the_whole(store, name, saved):
     bridge.run(library.drop(store, name))
     make(store, name, chunks={})
@@ -804,6 +806,7 @@ def test_an_attached_collection_comes_back_as_what_it_was_attached_to(store, nam
     assert bridge.run(query_sets.count(store, name)) == 1
 
 
+@pytest.mark.slow
 def test_a_file_attaches_no_table_that_no_option_names(store, name, theirs, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
     bridge.run(library.drop(store, name))
@@ -818,6 +821,7 @@ def test_a_file_attaches_no_table_that_no_option_names(store, name, theirs, tmp_
     assert (name, "public", f"their {name}") in leaves(store)
 
 
+@pytest.mark.slow
 def test_a_rewritten_entry_attaches_nothing_but_what_was_named(store, name, theirs, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
     bridge.run(library.drop(store, name))
@@ -892,6 +896,7 @@ def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, nam
     assert fresh(store, f"{name} b").row.attached["facts"]["types"]["nr"] == "integer"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(TEST_DSN is not None, reason="only the embedded server's disk is looked at")
 def test_room_is_needed_for_what_is_to_come_back_and_for_nothing_else_in_the_file(store, name, saved):
     huge = form.Member.model_construct(name="", size=2**60, rows=0, sha256="")

@@ -184,6 +184,7 @@ def test_a_metric_that_looks_deeper_is_of_the_deep_run_where_there_is_one():
     assert made.cells("recall@3")["good"].badge == "beyond"
 
 
+@pytest.mark.slow
 def test_deep_runs_are_not_compared_with_what_ships():
     deep = replace(run("good"), variant=VARIANT.but(top_k=100), depth=100)
     made = Board(SPLIT, [deep, replace(run("poor"), variant=VARIANT.but(top_k=100)), run("bare")], ["mrr@10"])

@@ -171,6 +171,7 @@ def among(board: Board, name: str) -> int:
     return board.finding(METRIC, name).difference.among
 
 
+@pytest.mark.slow
 def test_verdicts_are_made_with_all_set_ups_in_view_that_were_scored_before_each_by_its_newest_run(evaluate):
     a, b, c = words("a"), words("b", k1=2.0), words("c", b=0.1)
     assert among(evaluate(a, b), "b") == 1
@@ -190,6 +191,7 @@ def test_two_kept_runs_are_compared_with_all_candidates_in_view(store, loaded, e
     assert compared(found.board, METRIC, "kind").finding.difference == whole.finding(METRIC, "b").difference
 
 
+@pytest.mark.slow
 def test_a_set_up_can_be_set_aside_and_it_is_said_how_many_were_after_their_scores_were_seen(store, evaluate):
     a, b, c = words("a"), words("b", k1=2.0), words("c", b=0.1)
     third = evaluate(a, b, c).run("c")
@@ -205,6 +207,7 @@ def test_a_set_up_can_be_set_aside_and_it_is_said_how_many_were_after_their_scor
     assert among(evaluate(a, b), "b") == 2
 
 
+@pytest.mark.slow
 def test_cells_of_a_suite_s_grid_are_candidates_once_they_are_evaluated_by_themselves(store, loaded, evaluate):
     text_ = BM25 + '[[grid]]\nbase = "words"\nvary = { "leg.bm25.k1" = [0.5, 0.9, 1.7] }\n'
     given = suite(loaded, evaluate.query_set, HYBRID + text_)

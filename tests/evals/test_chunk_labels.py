@@ -93,6 +93,7 @@ def test_chunks_are_labelled_by_the_answers_in_them_in_each_chunk_set_by_itself(
     assert found[large.variant.id] == {"q1": {"counted#0000": 2, "counted#0001": 1}, "q2": {"counted#0000": 1}}
 
 
+@pytest.mark.slow
 def test_of_parents_and_children_those_are_labelled_that_a_variant_can_return(store, view):
     children, parents = run("family"), run("family", parents="replace")
     found = labels(store, view, children, parents)

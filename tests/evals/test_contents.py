@@ -43,6 +43,7 @@ def countings(store: Store) -> Iterator[list[str]]:
     event.remove(store.engine.sync_engine, "before_cursor_execute", before)
 
 
+@pytest.mark.slow
 def test_items_are_counted_once_however_often_one_asks(store, view):
     with countings(store) as seen:
         told = {bridge.run(content_of(store, view)) for _ in range(10)}
@@ -50,6 +51,7 @@ def test_items_are_counted_once_however_often_one_asks(store, view):
     assert len(seen) == 1
 
 
+@pytest.mark.slow
 def test_a_change_by_another_process_is_noticed_by_who_opened_the_collection_before(store, view):
     before = bridge.run(content_of(store, view))
     elsewhere = bridge.run(Store.open(TEST_DSN))  # with a memory of its own, as another process has

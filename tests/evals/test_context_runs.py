@@ -175,6 +175,7 @@ def test_what_cannot_be_packed_is_refused(context, asked, budgets, said):
         run(context, asked, budgets=budgets)
 
 
+@pytest.mark.slow
 def test_a_split_with_nothing_to_find_is_refused(context):
     with pytest.raises(InputError, match="no context can be scored"):
         run(context, split=replace(SPLIT, grades={}, spans={}))

@@ -169,6 +169,7 @@ def _through_ranx(scores):
     return RanxRun(scores).to_dict()  # type: ignore[no-untyped-call]
 
 
+@pytest.mark.slow
 def test_a_run_goes_through_ranx_and_back(plain_ranx):
     there = plain_ranx(_through_ranx, exchange.to_dict(RUN.rankings))
     assert items(exchange.from_dict(there)) == ITEMS

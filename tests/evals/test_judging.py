@@ -250,6 +250,7 @@ def test_merging_again_follows_the_set_that_judgements_are_added_to(store, view,
     assert bridge.run(query_sets.load(store, view.name, name="judged")) == made.labelled
 
 
+@pytest.mark.slow
 def test_merging_another_split_keeps_what_was_judged_in_the_first(store, view):
     give(store, view, judged(grade=1))
     bridge.run(merge_into(store, view, "judged"))
@@ -270,6 +271,7 @@ def test_each_split_is_merged_anew_as_it_was(store, view):
     assert Label("q2", "toaster", 3) not in labels
 
 
+@pytest.mark.slow
 def test_the_same_split_is_merged_again_as_it_was_unless_otherwise_is_said(store, view):
     give(store, view, judged("q1", "bill", 0), judged("q1", "kettle", 0), model(3, "q2", "toaster"))
     bridge.run(merge_into(store, view, "judged", models=True, overrule=True))
@@ -304,6 +306,7 @@ def test_a_set_that_was_merged_from_another_set_is_asked_about(store, view):
     assert bridge.run(query_sets.load(store, view.name, name="judged")) == before
 
 
+@pytest.mark.slow
 def test_merging_again_after_more_judgements_asks_nothing(store, view):
     give(store, view, judged(grade=1))
     bridge.run(merge_into(store, view, "judged"))
@@ -398,6 +401,7 @@ def test_two_runs_are_settled_and_a_document_that_has_gone_is_counted(store, vie
     assert len(queued(store, view, [one, other], limit=1).tasks) <= 1
 
 
+@pytest.mark.slow
 def test_runs_that_cannot_make_one_queue_are_refused_with_the_reason(store, view):
     one, other = run(view, "a", q1=["kettle"]), run(view, "b", "elsewhere", q1=["kettle"])
     with pytest.raises(InputError, match="different queries"):

@@ -160,6 +160,7 @@ def _ranx_run(scores: dict[str, dict[str, float]]) -> Any:
     return ranx.Run(scores)
 
 
+@pytest.mark.slow
 def test_runs_of_other_engines_join_as_equals_whatever_they_come_in(
     lab: Lab, tmp_path: Path, plain_ranx: Callable[..., Any]
 ) -> None:
@@ -193,6 +194,7 @@ def test_what_cannot_be_a_run_is_refused_in_a_sentence(lab: Lab, rankings: objec
         lab.add_run("theirs", rankings)
 
 
+@pytest.mark.slow
 def test_a_run_over_labels_that_changed_is_not_scored_beside_new_ones(own: Lab, store: Store) -> None:
     theirs = own.add_run("theirs", {"repair-oven": {"oven-repair": 1.0}})
     labelled = bridge.run(query_sets.load(store, own.collection))
@@ -295,6 +297,7 @@ def test_judgements_are_merged_again_as_before_and_over_labels_by_hand_only_wher
     assert overruled not in bridge.run(query_sets.load(own.store, own.collection, name="judged")).labels
 
 
+@pytest.mark.slow
 def test_a_label_is_corrected_undone_and_made_again_and_the_scores_follow(own: Lab) -> None:
     def score() -> float | None:
         return own.evaluate("bm25", split="train", metrics="ndcg@5").cells("ndcg@5")["bm25"].mean
@@ -313,6 +316,7 @@ def test_a_label_is_corrected_undone_and_made_again_and_the_scores_follow(own: L
     assert row["why"].endswith("(another oven)")
 
 
+@pytest.mark.slow
 def test_label_files_are_refused_by_the_lab_too_unless_it_is_said_that_they_are_meant(own: Lab, tmp_path: Path) -> None:
     (tmp_path / "judged.qrels").write_text("repair-oven 0 oven-repair 4\n")
     with pytest.raises(FewerLabels, match="even_so=True"):
@@ -396,6 +400,7 @@ def test_a_lab_tells_what_it_is(lab: Lab) -> None:
 # -- the store, the loop, the progress ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_source_is_brought_in_once_and_only_what_is_new_after_that(own: Lab, store: Store, source: Path) -> None:
     before = own._view().row.version
     again = Lab(own.collection, source, store=store, resources=RESOURCES, progress=False)
@@ -409,6 +414,7 @@ def test_a_name_that_is_nowhere_is_refused_and_options_alone_make_nothing(lab: L
         Lab(lab.collection, store=store, language="german")
 
 
+@pytest.mark.slow
 def test_a_store_of_its_own_is_given_back_and_one_that_was_given_is_not(lab: Lab, store: Store) -> None:
     with Lab(lab.collection, store=store) as borrowing:
         assert borrowing.store is store
@@ -517,6 +523,7 @@ def test_tables_are_loaded_without_the_lab_that_is_built_on_what_they_show():
         _ = evals.lab.Lap
 
 
+@pytest.mark.slow
 def test_a_lab_says_of_its_source_what_the_command_says(store, tmp_path):
     (tmp_path / "kettle.md").write_text("# Kettle\n\nIt boils water.")
     (tmp_path / "a.png").write_text("x")

@@ -47,6 +47,7 @@ def graded(store: Store, view: View, into: str = "default") -> dict[tuple[str, s
     return {(each.split, each.query_id, each.item_id): each.grade for each in labels}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "content", "split"),
     [
@@ -66,6 +67,7 @@ def test_labels_alone_are_about_the_queries_that_are_there(store, view, tmp_path
     assert graded(store, view) == {(split, "q1", "descale"): 2}
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_said_row_by_row_and_the_rest_comes_in(store, view, tmp_path):
     path = tmp_path / "judged.qrels"
     path.write_text("q1 0 descale 2\nq9 0 descale 1\nq2 0 nowhere 1\nq2 0 e42 much\nonly two\n")
@@ -151,6 +153,7 @@ def test_grades_beyond_the_usual_are_asked_about_and_noted_where_they_are_taken(
     assert any("count as they are: 5 (1 label)" in flaw.message for flaw in added.flaws)
 
 
+@pytest.mark.slow
 def test_labels_go_into_another_set_and_leave_the_usual_one_as_it_is(store, view, tmp_path):
     before = graded(store, view)
     (tmp_path / "queries.csv").write_text("id,text\nmine,where is the lid\n")
@@ -192,6 +195,7 @@ def test_a_folder_that_does_not_say_what_is_what_is_refused(tmp_path, files, sai
         labels_at(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_source_without_labels_takes_no_label_away(store, view, tmp_path):
     (tmp_path / "guide.md").write_text("# A guide")
     (tmp_path / "documents").mkdir()
@@ -215,6 +219,7 @@ def test_trec_topics_are_queries_too(tmp_path):
     assert [(query.id, query.text) for query in found] == [("7", "kettle lid")]
 
 
+@pytest.mark.slow
 def test_a_query_set_is_dropped_alone_and_one_that_is_not_there_is_named_with_the_nearest(store, view, tmp_path):
     (tmp_path / "judged.qrels").write_text("q1 0 descale 2\n")
     label(store, view, tmp_path / "judged.qrels", into="pilot")

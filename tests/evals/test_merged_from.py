@@ -98,6 +98,7 @@ FLAW = {"of": "labels", "place": "", "message": "m", "outcome": "noted", "subjec
 NO_FLAWS: tuple[object, ...] = ({}, ["a"], [{}], [FLAW | {"subject": 1}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "made_up", "told"),
     [
@@ -123,6 +124,7 @@ def test_a_backup_that_makes_it_up_is_refused(store, sound, column, made_up, tol
         bridge.run(backup.restore_labels(store, path, name=name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made_up", MADE_UP)
 def test_what_is_kept_and_no_merge_left_is_asked_about_like_a_set_of_ones_own(store, name, judged, made_up):
     async def make_up():

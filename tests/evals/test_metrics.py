@@ -100,6 +100,7 @@ def test_exponential_gain_is_trec_evals_ndcg_over_grades_that_are_the_gain(given
     assert found.values[:, 0].tolist() == close(list(expected.values()))
 
 
+@pytest.mark.slow
 @quick
 @given(labelled, hits)
 def test_a_cut_off_that_trec_eval_lacks_is_its_value_for_the_ranking_cut_there(given, scored):

@@ -37,6 +37,7 @@ def test_rbo_is_the_sum_of_agreements_over_endless_lists(one, other, p):
     assert rbo(one, other, p) == pytest.approx(by_definition(one, other, p), abs=1e-9)
 
 
+@pytest.mark.slow
 @given(rankings, rankings, persistences)
 def test_rbo_has_no_direction_and_lies_between_0_and_1(one, other, p):
     assert rbo(one, other, p) == pytest.approx(rbo(other, one, p), abs=1e-12)

@@ -69,6 +69,7 @@ def test_every_part_of_a_query_counts_as_a_difference(other):
     assert labelled([other]).digest() != labelled([Query("q", "text")]).digest()
 
 
+@pytest.mark.slow
 def test_sets_of_other_names_and_collections_stay_apart(store, name):
     one, two = labelled([Query("a", "1")]), labelled([Query("b", "2")])
     bridge.run(query_sets.keep(store, name, one))

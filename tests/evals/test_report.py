@@ -203,6 +203,7 @@ def lab(colour: str, eye: np.ndarray) -> np.ndarray:
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
+@pytest.mark.slow
 def test_the_same_report_is_the_same_to_the_byte(plausible):
     again = reports.plausible()
     for render in (render_html, render_markdown, render_latex):

@@ -71,6 +71,7 @@ def rankings(draw):
     )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(TEXT, rankings(), max_size=6))
 def test_rankings_come_out_of_their_bytes_equal(given_rankings):
     content = unpacked(packed(given_rankings, note={"a": [1, "b"]}))

@@ -334,6 +334,7 @@ def test_the_plan_can_be_seen_before_and_tells_what_is_kept(context, split):
     assert describe(plan) == "3 variants -> 3 leg runs, 2 kept from before"
 
 
+@pytest.mark.slow
 def test_a_leg_that_was_stopped_says_how_much_of_it_is_kept(context, split):
     told = []
     few = replace(split, queries={query: split.queries[query] for query in ("q0", "q1")})
@@ -527,6 +528,7 @@ def test_what_no_query_could_be_asked_is_refused_before_any_is(context, split):
     assert listener.asked == {}
 
 
+@pytest.mark.slow
 def test_a_deadline_is_each_querys_own(context, split):
     hasty = replace(context, deadline=1e-9)
     (made,) = run(hasty, [variant()], split)

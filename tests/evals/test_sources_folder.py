@@ -360,6 +360,7 @@ FUZZ = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(
     head=st.sampled_from(["", "---\n"]), text=FUZZ, tail=st.sampled_from(["", "\n---\n"]), raw=st.binary(max_size=20)

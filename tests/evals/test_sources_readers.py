@@ -487,6 +487,7 @@ def test_what_is_no_such_document_is_refused_in_a_sentence(isolated, reader, raw
         isolated.read(reader, raw)
 
 
+@pytest.mark.slow
 @needs_markitdown
 def test_a_word_document_that_unpacks_to_far_more_than_it_is_is_refused():
     made = io.BytesIO()

@@ -74,6 +74,7 @@ def test_json_lines_keep_types_and_bad_lines_their_places(tmp_path):
     assert [row.value for row in split(TabularSource(path=packed).items())[0]] == [row.value for row in rows_read]
 
 
+@pytest.mark.slow
 def test_parquet_is_read_in_batches_with_plain_values(tmp_path):
     count = 2500
     columns = {
@@ -253,6 +254,7 @@ def test_an_array_that_was_cut_off_between_two_objects_is_said(tmp_path, end):
     assert "cut off" in flaws[0].message
 
 
+@pytest.mark.slow
 def test_memory_holds_one_object_of_an_array_and_blocks_may_end_anywhere(tmp_path):
     documents = [{"id": number, "text": '\\"' * (number % 7) + "x" * 997} for number in range(2000)]
     path = table(tmp_path, "d.json", json.dumps(documents))

@@ -294,6 +294,7 @@ def test_chunks_are_scored_by_the_documents_among_the_first_and_only_a_roll_up_f
     assert board.cells("recall@10")["plain"].badge == "deep"
 
 
+@pytest.mark.slow
 def test_a_surface_asks_deeper_where_a_roll_up_does(loud):
     ground = loud
     legs = [{"kind": "bm25"}, {"kind": "fulltext", "mode": "any"}]
@@ -354,6 +355,7 @@ def test_a_gate_that_nothing_passes_fails_with_what_was_found(store, loaded, ask
     assert run(store, gated(loaded, name, 'minimum = { "ndcg@5" = 0.0 }\n'))[0].passed
 
 
+@pytest.mark.slow
 def test_a_gate_s_own_metrics_are_run_deep_enough(store, loaded, asked):
     result, _ = run(store, gated(loaded, asked(labelled()), 'minimum = { "recall@150" = 0.0 }\n'))
     board = result.results[0].board
@@ -502,6 +504,7 @@ def test_a_name_without_a_run_is_told_with_the_command_that_makes_one(store, loa
         held(store, "vector", "bm25", where=Where(loaded, split="test"))
 
 
+@pytest.mark.slow
 def test_files_need_a_collection_and_one_run_is_not_held_against_itself(store, loaded, asked, tmp_path):
     name = asked(labelled())
     board = run(store, suite(loaded, name))[0].results[0].board
@@ -573,6 +576,7 @@ def test_queries_that_cannot_be_scored_are_refused_with_the_way_out(store, loade
         bridge.run(run_suite(store, suite(loaded, asked(queries), BM25, split), resources=RESOURCES))
 
 
+@pytest.mark.slow
 def test_exclusions_hold_in_sweeps_too(store, loaded):
     """A query's own document does not come out, tuned or not."""
     name = some_name()

@@ -115,6 +115,7 @@ def files_of(store, namespace):
 # -- collections -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_collection_comes_back_with_the_same_ids_labels_runs_judgements_and_results(store, made):
     before = everything(store, made)
     entry = dropped(store, made, by="grace")
@@ -146,6 +147,7 @@ def test_an_entry_says_what_it_was_how_large_who_deleted_it_and_until_when(store
     )
 
 
+@pytest.mark.slow
 def test_nothing_that_looks_for_collections_finds_what_is_in_the_trash(store, made, tmp_path):
     entry = dropped(store, made)
     assert made not in [row.name for row in bridge.run(collections.listed(store))]
@@ -164,6 +166,7 @@ async def _examined(store):
     return [*await doctor._collections(store), await doctor._trash(store)]
 
 
+@pytest.mark.slow
 def test_a_name_is_free_at_once_and_where_it_is_taken_the_old_one_comes_back_beside_it(store, made):
     before = everything(store, made)
     entry = dropped(store, made)

@@ -217,6 +217,7 @@ def test_among_many_equal_systems_any_finding_stays_as_rare():
     assert np.mean([len(table.best()) < 5 for table in tables]) <= 0.05 + 0.015
 
 
+@pytest.mark.slow
 def test_a_real_difference_is_found_the_surer_the_larger_and_never_the_wrong_way():
     random = np.random.default_rng(44)
     one, other = scores((2, 200, 150), random)

@@ -203,6 +203,7 @@ LEGS: list[Leg] = [
 # -- what is found -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_leg_searches_the_attached_table(full, attach, recall):
     view = attach(full)
     assert recall(view, VectorLeg(), TEXTS[2])[0] == "3"
@@ -315,6 +316,7 @@ def test_a_schema_called_as_our_placeholder_is_theirs(store, server, docs, full,
     ]
 
 
+@pytest.mark.slow
 def test_hostile_names_are_only_names(store, server, embedder, vector_of, attach, recall):
     identifier, body, vector, title, json, kind = '"Id"', "Bo dy%s", "e:mb", "{ti}tle", "%(meta)s", "k'ind"
     server.run(

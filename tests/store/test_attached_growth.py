@@ -163,6 +163,7 @@ def test_the_doctor_and_verify_notice_and_say_what_to_run(store, write, table, b
     }
 
 
+@pytest.mark.slow
 def test_verify_tells_a_write_that_changed_nothing_we_hold_from_one_that_did(store, write, table, built):
     write(f"UPDATE public.{table} SET kind = 'z'")
     assert len(notes(store, built, "bm25")) == 1, "the counters cannot tell"
@@ -215,6 +216,7 @@ def test_a_server_that_counts_anew_is_not_taken_for_a_table_that_stayed_as_it_wa
 # -- what a refresh does -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_refresh_takes_in_what_is_new_redoes_what_changed_and_removes_what_is_gone(
     store, server, write, table, built
 ):

@@ -276,6 +276,7 @@ def test_haystacks_splits_are_parts_of_their_source(store, server, schema, key):
 # -- every table of theirs -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_all_that_a_library_made_is_listed_whatever_its_tables_are_called(store, server, schema, vector_of):
     langchain(server, schema, vector_of)
     create(server, schema, LANGCHAIN_STORE)

@@ -152,6 +152,7 @@ def test_a_place_whose_file_name_is_no_text_is_no_obstacle(store, name):
     assert "stands already" in report.flaws[0].message
 
 
+@pytest.mark.slow
 def test_a_file_that_is_wrong_in_every_row_does_not_fill_the_memory(store, name):
     make(store, name)
     flaws = (Flaw(Place("bad.jsonl", line), "broken") for line in range(FLAWS_KEPT + 500))
@@ -192,6 +193,7 @@ def test_a_text_whose_words_a_tsvector_cannot_all_count_is_flagged(store, name, 
     assert query(store, fresh(store, name), "SELECT cut FROM {lexemes} WHERE id = 'plain'") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_word_longer_than_a_lexeme_may_be_is_left_out(store, name):
     make(store, name)
     ingest(store, name, [Item("a", f"short {'x' * 3000} words")])

@@ -111,6 +111,7 @@ def test_what_comes_of_it_is_the_same(walked):
     assert walked.plain["brought back wrong"] == {}
 
 
+@pytest.mark.slow
 def test_every_statement_follows_the_rules(walked):
     found = {each: wrong for each in walked.statements if (wrong := citus_rules.broken(each, walked.places))}
     assert found == {}

@@ -391,6 +391,7 @@ def test_where_no_role_may_be_made_the_demo_says_what_to_run_and_that_is_enough(
     bridge.run(work())
 
 
+@pytest.mark.slow
 def test_an_owner_who_may_make_roles_and_is_no_superuser_sets_it_up_alone(store, admin, elsewhere):
     owner_name = conninfo.conninfo_to_dict(elsewhere)["user"]
     admin.execute(f"ALTER ROLE {owner_name} CREATEROLE")

@@ -79,6 +79,7 @@ async def opened(string: str):
         return store.where, store.capabilities
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["words", "postgresql", "postgres", "postgresql+psycopg", "postgresql+asyncpg"])
 def test_every_usual_form_of_a_dsn_opens_the_store_and_its_place_is_shown_without_the_password(
     store, owner, elsewhere, form
@@ -94,6 +95,7 @@ def test_every_usual_form_of_a_dsn_opens_the_store_and_its_place_is_shown_withou
     assert SECRET not in where
 
 
+@pytest.mark.slow
 def test_a_password_among_the_options_is_not_shown_either(store, owner, elsewhere):
     database, role = elsewhere
     with owner() as connection:
@@ -359,6 +361,7 @@ def test_a_database_that_is_not_there_is_told_in_a_sentence(store, owner, elsewh
     assert SECRET not in everything_said(caught.value)
 
 
+@pytest.mark.slow
 def test_a_role_that_may_create_nothing_is_told_what_to_run(store, owner, elsewhere):
     database, role = elsewhere
     with pytest.raises(MissingCapability, match="may not create schemas") as caught:

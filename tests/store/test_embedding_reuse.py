@@ -62,6 +62,7 @@ def test_a_changed_document_embeds_only_its_changed_chunks(store, name, model):
     assert wrong(store, name) == {}
 
 
+@pytest.mark.slow
 def test_equal_texts_in_one_batch_are_embedded_once(store, name, model):
     make(store, name, [model])
     ingest(store, name, [Item(f"i{number}", "the same words") for number in range(50)], [model])

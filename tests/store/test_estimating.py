@@ -50,6 +50,7 @@ def test_a_query_that_is_embedded_elsewhere_is_announced_with_the_host(store, na
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "leg"),
     [("openai:m[embed.example]", WORDS), ("openai:m[localhost:8080]", VECTOR), ("hashing-16", VECTOR)],
@@ -59,11 +60,13 @@ def test_what_stays_on_this_machine_is_not_announced(store, name, model, leg):
     assert told(store, name, model, leg=leg) == []
 
 
+@pytest.mark.slow
 def test_openai_s_own_models_are_announced_with_its_host(store, name):
     (said,) = told(store, name, "openai:text-embedding-3-small", leg=VECTOR)
     assert "to api.openai.com, for the model text-embedding-3-small" in said
 
 
+@pytest.mark.slow
 def test_late_chunks_that_are_embedded_elsewhere_are_announced(store, name):
     late = {"strategy": "late"}
     said = told(store, name, "openai:m[embed.example]", leg=WORDS, late=late, top_k=4, chunks="items")
@@ -71,6 +74,7 @@ def test_late_chunks_that_are_embedded_elsewhere_are_announced(store, name):
     assert "up to 5 calls" in said[0]
 
 
+@pytest.mark.slow
 def test_a_language_model_s_share_is_not_tried_out_where_that_would_send_the_query_away(store, name):
     embedded, ranked = told(
         store, name, "openai:m[embed.example]", LLM, leg=VECTOR, rerank={"method": "llm", "depth": 7}

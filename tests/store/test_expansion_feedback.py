@@ -211,6 +211,7 @@ def test_an_attached_table_without_a_vocabulary_is_refused_with_what_to_run(stor
         expanded(store, theirs)
 
 
+@pytest.mark.slow
 def test_an_attached_table_with_one_built_aside_teaches_like_any_other(store, theirs, collection):
     view = bridge.run(attached.build_aside(store, theirs))
     assert expanded(store, view) == expanded(store, collection)

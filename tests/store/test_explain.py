@@ -138,6 +138,7 @@ def test_a_leg_that_wants_every_word_is_asked_without_the_added_ones_here_too(to
     assert standing.rank == standing.fetched == 1
 
 
+@pytest.mark.slow
 def test_pack_and_evidence_do_not_change_what_is_told(told):
     plain, packed = ({"leg": [leg("bm25")], "top_k": 3}, {"leg": [leg("bm25")], "top_k": 3, "pack": Packing()})
     assert changes(told("doc05", plain)) == changes(told("doc05", packed))
@@ -386,6 +387,7 @@ def _family(context, parent: bool) -> list[str]:
     return [row[0] for row in query(context.store, context.view, statement, key)]
 
 
+@pytest.mark.slow
 def test_a_child_whose_parent_took_its_place_is_there_as_its_parent(told, context):
     options = {"chunks": "family", "leg": [leg("bm25", depth=500)], "top_k": 500, "parents": "replace"}
     accounts = [told(child, options) for child in _family(context, parent=False)[:4]]
@@ -512,6 +514,7 @@ def test_an_unknown_chunk_is_refused_with_the_chunks_of_its_item(told):
         told("doc01#0000", {"leg": [leg("bm25")]})
 
 
+@pytest.mark.slow
 def test_an_item_without_chunks_has_nothing_to_be_found_by(told, store):
     name = some_name()
     make(store, name, [MODEL], {"small": FIXED})

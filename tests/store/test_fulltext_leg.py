@@ -226,6 +226,7 @@ def test_leaving_out_what_cannot_be_among_the_first_changes_nothing(store, many,
             assert quick == true, (text, depth)
 
 
+@pytest.mark.slow
 def test_leaving_out_obeys_a_filter_and_the_querys_configuration(store, many):
     leg, some = FulltextLeg(config="simple"), {"field": "title", "exists": False}
     quick, true = (

@@ -114,6 +114,7 @@ def test_short_words_are_looked_up_as_they_are(store, collection):
     assert ids(asked(store, collection, FuzzyLeg(), "oxx")) == []
 
 
+@pytest.mark.slow
 def test_stop_words_and_unknown_words_find_nothing(store, collection):
     assert ids(asked(store, collection, FuzzyLeg(), "the of and")) == []
     assert ids(asked(store, collection, FuzzyLeg(), "zzzzqqqq")) == []

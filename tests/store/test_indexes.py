@@ -230,6 +230,7 @@ class Many:
         return [(0, len(text))]
 
 
+@pytest.mark.slow
 def test_how_far_a_graph_is_is_told_while_it_is_built(store, name, graph):
     steps, view = [], fresh(store, name)
 
@@ -244,6 +245,7 @@ def test_how_far_a_graph_is_is_told_while_it_is_built(store, name, graph):
     assert 0 < done[-1] <= steps[-1].total
 
 
+@pytest.mark.slow
 def test_a_look_for_which_no_connection_was_free_is_followed_by_others(store, name, graph, monkeypatch):
     steps, refused, view, begin = [], [], fresh(store, name), Store.begin
 
@@ -263,6 +265,7 @@ def test_a_look_for_which_no_connection_was_free_is_followed_by_others(store, na
     assert steps
 
 
+@pytest.mark.slow
 def test_a_build_that_nobody_watches_takes_no_connection_to_tell_of_itself(store, name, graph, monkeypatch):
     looks, view, begin = [], fresh(store, name), Store.begin
 

@@ -209,6 +209,7 @@ def test_a_second_ingest_of_the_same_collection_is_refused_in_one_sentence(store
     assert ingest(store, other, documents(3), [embedder]).added == 3
 
 
+@pytest.mark.slow
 def test_nothing_is_added_or_dropped_beside_an_ingest_which_would_not_know_of_it(store, name, embedder, running):
     view = fresh(store, name)
     attempts = (
@@ -354,6 +355,7 @@ def mark(store, name):
     bridge.run(work())
 
 
+@pytest.mark.slow
 def test_a_writer_at_work_is_seen_and_one_that_is_done_is_not(store, name, embedder, running):
     assert bridge.run(writers.is_being_loaded(store, name))
     assert not bridge.run(writers.is_being_loaded(store, some_name()))
@@ -377,12 +379,14 @@ def test_doctor_tells_a_collection_whose_loading_was_interrupted(store, name, em
     assert "(late)" in finding().way_out
 
 
+@pytest.mark.slow
 def test_doctor_says_that_a_collection_is_being_loaded_now(store, name, embedder, running):
     found = bridge.run(doctor._collection(store, fresh(store, name)))
     assert found.ok
     assert "at this moment" in found.found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", ["late", "later"])
 def test_sets_that_are_added_from_the_same_look_at_a_collection_get_keys_of_their_own(store, name, embedder, second):
     view = make(store, name, [embedder])

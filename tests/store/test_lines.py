@@ -56,6 +56,7 @@ def sent(store):
         event.remove(store.engine.sync_engine, "before_cursor_execute", note)
 
 
+@pytest.mark.slow
 def test_what_is_loaded_meanwhile_is_not_seen_on_a_line_and_is_on_the_next(store, view):
     async def counts():
         where, found = level(store, view, "items"), []
@@ -70,6 +71,7 @@ def test_what_is_loaded_meanwhile_is_not_seen_on_a_line_and_is_on_the_next(store
     assert bridge.run(counts()) == [30, 30, 31]
 
 
+@pytest.mark.slow
 def test_settings_are_sent_once_for_many_queries_and_rankings_are_those_of_a_line_each(store, view):
     asked = [query(f"word{at} common") for at in range(6)]
 

@@ -149,6 +149,7 @@ def test_without_a_reranker_the_ranking_decides_and_the_score_is_the_mark(packed
     ]
 
 
+@pytest.mark.slow
 def test_what_is_added_has_the_mark_of_the_hit_that_it_came_with(packed, hits):
     found = packed(hits(child(3, 2), child(1, 0)))
     by_id = {chunk.id: chunk for chunk in found.chunks}

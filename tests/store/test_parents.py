@@ -167,6 +167,7 @@ def test_being_cancelled_is_no_failure_to_be_passed_over(store, collection, fami
     assert bridge.run(work())
 
 
+@pytest.mark.slow
 def test_a_child_gets_the_first_200_characters_of_its_parent_as_its_section(resolve, family):
     child = of_level(family, "child")[1]
     before = hit_of(child, 1, 0.7)

@@ -138,6 +138,7 @@ def test_siblings_are_the_other_children_of_one_parent_nearest_first(around):
     assert found == {"paged#0005": of_paged(6, 7), "paged#0006": of_paged(7, 5)}
 
 
+@pytest.mark.slow
 def test_siblings_of_chunks_without_parents_stand_under_the_same_headings(ask, around):
     found = ids_of(around("headings", ["odd # id#0003", "odd # id#0000"], 9).siblings)
     by_heading = {

@@ -272,6 +272,7 @@ def test_cancelling_mid_statement_frees_the_servers_backend(store, view, running
     bridge.run(work())
 
 
+@pytest.mark.slow
 def test_the_store_answers_as_before_after_a_cancelled_search(ask, store, view, running):
     before = ask()
     test_cancelling_mid_statement_frees_the_servers_backend(store, view, running, "token")

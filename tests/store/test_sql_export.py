@@ -102,6 +102,7 @@ def test_thousands_of_ties_come_in_one_order(store, tied, legs, fusion):
     assert found == by_pipeline(store, tied, chosen, "equal texts")
 
 
+@pytest.mark.slow
 def test_where_ties_are_cut_short_the_index_is_not_asked_alone(store, tied):
     chosen = variant({"kind": "vector"}, BM25, chunks="items", top_k=50, overfetch=1)
     assert by_sql(store, tied, chosen, "equal texts") == by_pipeline(store, tied, chosen, "equal texts") != []

@@ -403,6 +403,7 @@ def test_any_query_in_any_mode_finds_something_nothing_or_is_refused_in_a_senten
         ground.found(hostile, Variant.of_leg(legs[kind](), chunks="small"))
 
 
+@pytest.mark.slow
 @QUIET
 @given(
     name=TEXTS,

@@ -33,6 +33,7 @@ def context(store):
     return RequestContext(store, view, RESOURCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["word5 unique7 common", "'; DROP TABLE items; --", "the of and"])
 def test_a_measured_plan_has_the_time_of_each_step_and_of_all(context, query):
     found = bridge.run(explained(context, variant(*LEGS), query))

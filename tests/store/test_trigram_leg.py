@@ -67,6 +67,7 @@ def test_the_functions_rank_differently(store, collection):
     assert found["similarity"].get("series", 0) < found["word_similarity"]["series"] == 1.0
 
 
+@pytest.mark.slow
 def test_of_endless_keywords_the_first_are_compared_and_the_reader_is_told(store, collection):
     """Twenty thousand characters of them took 15 to 23 s on 2,000 texts."""
     first, rest = "cancelled " * (READ // 10), "stargate " * 1000

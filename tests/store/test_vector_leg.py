@@ -114,6 +114,7 @@ def test_exact_search_is_exact_by_every_distance(store, indexed, distance):
         assert [each.score for each in found] == pytest.approx([expected[int(each)] for each in ids(found)], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_exact_search_touches_no_vector_index_whatever_the_planner_prefers(store, indexed):
     plan = plan_of(store, indexed[1], VectorLeg(exact=True), "enable_seqscan = off", "enable_sort = off")
     assert "hnsw" not in plan
@@ -127,6 +128,7 @@ def test_the_index_of_each_kind_is_used(store, indexed):
     assert ("<~>" in plan) == (kind == "bit")
 
 
+@pytest.mark.slow
 def test_measured_recall_at_the_defaults_is_high(store, indexed):
     async def work():
         where = level(store, indexed[1], "items")
@@ -180,6 +182,7 @@ def test_an_index_of_that_distance_is_used_where_there_is_one(store):
     assert "vectors_1_embedding_idx" in plan_of(store, view, VectorLeg(distance="l2"), "enable_seqscan = off")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ef_search", [1, 200])
 def test_ef_search_reaches_the_server(store, collection, ef_search):
     """The setting itself: what it does to recall depends on how the index happened to grow."""
@@ -275,6 +278,7 @@ def alike(store, request):
     return fresh(store, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [10, 1000])
 def test_of_thousands_of_equal_vectors_the_index_gives_the_first_by_id(store, alike, depth):
     found = near(store, alike, VectorLeg(), 1, depth, settings=("enable_seqscan = off",))

@@ -259,6 +259,7 @@ def test_only_so_many_of_the_marked_are_packed(ask):
     assert Config().return_top_n == 15
 
 
+@pytest.mark.slow
 def test_each_text_is_cut_for_the_model(ask):
     _, endpoint = ask(max_text_chars_per_candidate=4)
     assert max(len(each["text"]) for each in candidates(endpoint.asked[0])) == 4

@@ -93,6 +93,7 @@ def test_each_leg_is_asked_for_top_k_times_overfetch_which_is_three(ask, options
     assert len(found.hits) == (1 if depth == 2 else 2)  # both of a leg's best are children of one parent
 
 
+@pytest.mark.slow
 def test_scores_are_weight_by_k_plus_rank_plus_one_with_ranks_from_zero_and_k_sixty(ask):
     for hit in ask(top_k=4).hits:
         weights = {"vector": 0.7, "fulltext": 0.3}

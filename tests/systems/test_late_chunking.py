@@ -256,6 +256,7 @@ def test_raw_scores_stand_beside_normalised_ones(ask):
     assert ask().candidates[0].normalized_vec is None
 
 
+@pytest.mark.slow
 def test_an_answer_is_json(ask):
     found = ask(debug=True)
     read = json.loads(found.to_json())
@@ -302,6 +303,7 @@ def test_evidence_is_ranked_over_all_items_and_cut_to_top_k_chunks(ask):
     assert len(ask(top_k_chunks=2).evidence) == 2
 
 
+@pytest.mark.slow
 def test_no_item_gives_more_evidence_than_its_cap(ask):
     def most(found):
         ids = [each.item_id for each in found.evidence]

@@ -64,6 +64,7 @@ def test_vectors_are_compared_by_cosine_and_score_one_minus_the_distance(store, 
     assert [score for _, score in ranking] == pytest.approx([row[1] for row in rows])
 
 
+@pytest.mark.slow
 def test_there_is_an_hnsw_index_that_serves(store, view):
     rows = query(store, view, "SELECT indexdef FROM pg_indexes WHERE schemaname = :schema", schema=view.namespace)
     assert any("USING hnsw" in row[0] and "vector_cosine_ops" in row[0] for row in rows)

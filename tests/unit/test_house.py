@@ -19,6 +19,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(answer.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

@@ -153,6 +153,7 @@ def test_what_asking_again_cannot_mend_is_not_asked_again(reply, said):
     assert len(endpoint.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_huge_answer_is_stopped_at_the_cap():
     with serving(completion("x" * 8_000_000)) as endpoint:
         with pytest.raises(LanguageModelError, match="longer than 1,000,000 bytes"):

@@ -51,6 +51,7 @@ def test_a_name_that_the_navigation_does_not_show_is_noticed(text: str, wrong: l
     assert misnamed(text) == wrong
 
 
+@pytest.mark.slow
 def test_every_text_calls_a_page_by_its_name() -> None:
     told = [(path, text) for path in MODULES for text in texts(path)]
     told += [(path, path.read_text(encoding="utf-8")) for path in PROSE]

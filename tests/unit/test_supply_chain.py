@@ -60,12 +60,14 @@ def test_versions_are_those_of_the_index_and_our_own_package_is_none_of_them(scr
     assert not any("+" in version for version in found.values())
 
 
+@pytest.mark.slow
 def test_what_a_build_brings_is_all_that_it_needs_and_nothing_of_its_makers(script):
     needed = script.needs("rankbook", script.EXTRAS)
     assert {"torch", "streamlit", "starlette", "numpy", "authlib", "joserfc", "distributed"} <= needed
     assert not needed & {"rankbook", "pytest", "mypy", "ruff", "pip-audit", "playwright"}
 
 
+@pytest.mark.slow
 def test_the_list_of_a_build_keeps_who_needs_whom(script):
     def named(name: str, *needs: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"name": name, "bom-ref": f"{name}=="}, {

@@ -165,6 +165,19 @@ def test_somebody_signs_in_sees_the_page_and_their_name_and_signs_out(window, se
     assert [each for each in window.cookies() if each["name"] == "_streamlit_user"] == []
 
 
+def test_a_link_on_a_page_of_elsewhere_signs_nobody_out(window, served, idp):
+    page = sign_in(window, served, idp, ADA)
+    expect(page.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()
+    other = window.new_page()
+    other.set_content(f'<a href="{served.address}/auth/logout">Cheap kettles</a>')
+    with other.expect_response(lambda answer: "/auth/logout" in answer.url) as answer:
+        other.get_by_role("link").click()
+    assert answer.value.status == 403
+    expect(other.get_by_text("You are not signed out")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()
+
+
 def test_a_copied_cookie_stops_working_at_sign_out_and_says_so(window, chromium, served, idp, picture):
     page = sign_in(window, served, idp, ADA)
     expect(page.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()

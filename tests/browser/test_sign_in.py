@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,7 +26,7 @@ from evals.store import chain
 from tests.app.corpus import KETTLES
 from tests.browser.conftest import PROJECT
 from tests.browser.provider import CLIENT, SECRET, Provider, provider
-from tests.conftest import make_home
+from tests.conftest import make_home, remove_home
 
 pytestmark = pytest.mark.browser
 PASSWORD, KEY = "planted-password-4711", "sk-planted-key-9f2c"
@@ -106,7 +105,7 @@ def served(idp: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                 server.kill()
                 raise
             finally:
-                shutil.rmtree(home, ignore_errors=True)
+                remove_home(home)
     assert code == 0
 
 

@@ -28,7 +28,7 @@ from core.store import granting, keeper, roles
 from core.store.engine import Store
 from core.store.server import SOCKET, EmbeddedServer
 from evals.store import chain
-from tests.conftest import TEST_DSN, make_home
+from tests.conftest import TEST_DSN, make_home, remove_home
 from workbench.access.rights import JUDGES
 
 REPOSITORY = Path(__file__).parents[3]
@@ -92,10 +92,7 @@ class Client:
 def home():
     made = make_home()
     yield made
-    server = EmbeddedServer(made)
-    if server.running and server.pid:
-        os.kill(server.pid, signal.SIGQUIT)
-    shutil.rmtree(made, ignore_errors=True)
+    remove_home(made)
 
 
 @pytest.fixture

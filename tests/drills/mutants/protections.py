@@ -290,7 +290,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "texts are no markup in results",
-        "workbench/ui/outputs/search.js",
+        "workbench/ui/cards.js",
         "if (text !== undefined) element.textContent = text;",
         "if (text !== undefined) element.innerHTML = text;",
         f"{SEARCH_PAGE}::test_what_a_corpus_says_is_text_and_no_script_of_it_runs",

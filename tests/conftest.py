@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -27,8 +28,9 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from core import bridge
 from core.errors import MissingCapability, RankbookError
-from core.store import collections
+from core.store import collections, keeper
 from core.store.engine import Store
+from core.store.server import EmbeddedServer
 from evals import library, trash
 from evals.store import chain as evals_chain
 from tests.effort import STEADY, TIMES
@@ -36,6 +38,8 @@ from tests.fakes import HashingEmbedder
 
 SHARED = Path(os.environ.get("RANKBOOK_DATA") or Path(__file__).parents[2] / "shared" / "data")
 TEST_DSN = os.environ.get("RANKBOOK_TEST_DSN")
+HOMES: list[Path] = []  # all that this run has made
+SERVERS_END = 10.0  # seconds
 OURS = "test "  # as the names of collections begin that tests make for themselves
 
 
@@ -58,12 +62,42 @@ def pytest_configure() -> None:
 
 
 def pytest_unconfigure() -> None:
-    shutil.rmtree(os.environ["RANKBOOK_HOME"], ignore_errors=True)
+    for home in HOMES:
+        remove_home(home)
 
 
 def make_home() -> Path:
-    """A home for a server. In the short temporary folder, which the server's own user can pass through."""
-    return Path(tempfile.mkdtemp(prefix="rankbook-test-", dir="/tmp"))
+    """A home for a server, gone at the end of the run. In the short temporary folder, which the server's own user can
+    pass through.
+    """
+    HOMES.append(Path(tempfile.mkdtemp(prefix="rankbook-test-", dir="/tmp")))
+    return HOMES[-1]
+
+
+def remove_home(home: Path) -> None:
+    """The home, and every server in it first: what that still writes would come back."""
+    for cluster in [Path(folder) for folder, _, files in os.walk(home) if keeper.SERVER in files]:
+        _end_server(cluster)
+        if (sockets := EmbeddedServer(cluster.parents[1]).socket_folder) != cluster and not sockets.is_symlink():
+            shutil.rmtree(sockets, ignore_errors=True)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def _end_server(cluster: Path) -> None:
+    """By an immediate shutdown, which gives shared memory back; then what is left, that which stands still too."""
+    for number in (signal.SIGQUIT, signal.SIGKILL):
+        postmaster = keeper.postmaster_pid(cluster)
+        for process in keeper.processes(cluster):
+            if number == signal.SIGKILL or process.pid == postmaster:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, number)
+        give_up = time.monotonic() + SERVERS_END
+        while any(keeper.is_held(cluster / lock) for lock in (keeper.SERVER, keeper.KEEPER)):
+            if time.monotonic() > give_up:
+                break
+            time.sleep(0.02)
+        else:
+            return
 
 
 @pytest.hookimpl(wrapper=True)

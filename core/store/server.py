@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -84,6 +86,7 @@ class EmbeddedServer:
 
     def acquire(self, progress: Progress = lambda _: None, cancelled: threading.Event | None = None) -> EmbeddedServer:
         """Take a lease and return once the server answers. `cancelled` ends the waiting, with `Cancelled`."""
+        self._refuse_somebody_elses()
         clusters.refuse_other_major(self.cluster, self.cluster.name)
         self._make_folders()
         if self._lease is None:
@@ -151,7 +154,6 @@ class EmbeddedServer:
     # -- set-up ------------------------------------------------------------------------------------------------------
 
     def _make_folders(self) -> None:
-        self._refuse_somebody_elses()
         try:
             homes.make_private(self.home)
             homes.make_private(self.cluster.parent)
@@ -165,8 +167,12 @@ class EmbeddedServer:
             ) from error
 
     def _refuse_somebody_elses(self) -> None:
-        """Root must not work in an ordinary user's home: its files would be the server's, and that user locked out."""
+        """Root must not work in an ordinary user's home: its files would be the server's, and that user locked out.
+
+        Where an older version did so, that user is told how to have it back.
+        """
         if not homes.is_root():
+            self._refuse_taken_away()
             return
         nearest = next(each for each in (self.data, self.cluster, self.home, *self.home.parents) if each.exists())
         owner = nearest.stat().st_uid
@@ -177,6 +183,22 @@ class EmbeddedServer:
                 f"it for you. Run the command as {name}, or set RANKBOOK_HOME to a folder of root's, such as "
                 "/var/lib/rankbook."
             )
+
+    def _refuse_taken_away(self) -> None:
+        """Refuse where a folder of ours holds one of another account's on the way down to the server's files."""
+        way = [each for each in map(_owned, (self.cluster, *self.cluster.parents)) if each is not None]
+        strange = list(itertools.takewhile(lambda each: each[1] != self.user.owner, way))
+        if not strange or strange == way:
+            return
+        nearest, taken, owner = strange[0][0], *strange[-1]
+        if nearest != self.cluster and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
+            return  # somebody lets us work in it
+        back = shlex.join(["sudo", "chown", "-R", f"{self.user.name}:", str(taken)])
+        raise ServerError(
+            f"{taken} belongs to {homes.name_of(owner)}, and PostgreSQL cannot work in it for you. Older versions of "
+            f"Rankbook gave it away so where root ran a command with this home. To have it back, run `{back}`, then "
+            "the same command again."
+        )
 
     def _own(self, folder: Path) -> None:
         if self.user.uid is not None and self.user.gid is not None:
@@ -309,6 +331,13 @@ class EmbeddedServer:
             fatal = [line for line in lines[-40:] if ("FATAL" in line or "PANIC" in line) and NOT_YET not in line]
             return f"{(fatal or lines[-1:] or ['it left no word'])[-1].rstrip('.')}."
         return "it left no log."
+
+
+def _owned(folder: Path) -> tuple[Path, int] | None:
+    """With its owner; None where nothing is, or may be seen, there."""
+    with contextlib.suppress(OSError):
+        return folder, folder.stat().st_uid
+    return None
 
 
 def _is_utf8(path: bytes) -> bool:

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
 from streamlit.testing.v1 import AppTest
 
+from core import bridge
+from core.store import collections, keeper
+from core.store.engine import Store
+from core.store.server import START
+from evals.store import chain
+from tests.app.test_demo_page import DEMO_APP, QUERY
 from tests.app.test_search_page import written
+from tests.conftest import TEST_DSN, make_home
+from tests.fakes import HashingEmbedder
+from tests.store.making import documents, ingest, make
+from workbench import server_waits
+from workbench.demo import opening, show
+from workbench.demo.answers import Answers
+from workbench.demo.opening import Wanted
 
 SENTENCE = "Waiting for PostgreSQL for 4 s: process 12 (startup <recovering>)."
 
@@ -51,3 +70,45 @@ def test_once_the_page_is_drawn_nothing_of_it_is_left() -> None:
     assert "Waiting for" not in written(page)
     assert "Of another wait" not in written(page)
     assert [each.value for each in page.markdown] == ["drawn"]
+
+
+# -- the demo ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_store() -> Iterator[Store]:
+    """A server of this test's own, which it may kill."""
+    opened = bridge.run(Store.open(home=make_home(), chains=[chain], progress=server_waits.tell))
+    yield opened
+    bridge.run(opened.close())
+
+
+@pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded server that is started again")
+def test_the_demo_says_for_what_the_server_is_waited_for_and_answers_once_it_is_there(own_store: Store) -> None:
+    """Somebody else is starting it again, and takes longer than a visitor is made to wait."""
+    server = own_store.server
+    assert server is not None
+    make(own_store, "kettles", [HashingEmbedder()])
+    ingest(own_store, "kettles", documents(3), [HashingEmbedder()])
+    view = bridge.run(collections.get(own_store, "kettles"))
+    made = bridge.run(opening.opened(own_store, view, Wanted(variants=("bm25",))))
+    page = AppTest.from_file(str(DEMO_APP), default_timeout=60)
+    page.query_params["query"] = QUERY
+    starting = keeper.open_lock(server.cluster / START)
+    try:
+        show.put_on(dataclasses.replace(made, answers=Answers(made.store, view, made.answers.variants, patience=6.0)))
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        assert keeper.try_lock(starting)
+        page.run()
+        assert "The database is not ready yet" in written(page)
+        assert "Waiting for another process of Rankbook, which is starting PostgreSQL" in written(page)
+        keeper.unlock(starting)
+        show.put_on(made)
+        page.run()
+        assert "Waiting for another process" not in written(page)
+        assert page.get("bidi_component")
+    finally:
+        os.close(starting)
+        show.take_off()
+        bridge.run(made.store.close())

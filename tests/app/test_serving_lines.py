@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
-from tests.conftest import make_home
+from tests.conftest import make_home, remove_home
 from workbench.access import people
 from workbench.access.sign_ins import FOLDER, SignIns
 
@@ -108,7 +107,7 @@ def served(program: str) -> Iterator[Line]:
     finally:
         server.send_signal(signal.SIGTERM)
         server.communicate(timeout=60)
-        shutil.rmtree(home, ignore_errors=True)
+        remove_home(home)
 
 
 def drawn(to: ClientConnection) -> tuple[str, dict[str, str]]:

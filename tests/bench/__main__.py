@@ -11,7 +11,6 @@ python -m tests.bench presets --markdown   the README's table of results
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from importlib import import_module
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.figures import Figure, markdown
+from tests.conftest import remove_home
 
 MODULES = (
     "start",
@@ -62,7 +62,7 @@ def main() -> int:
             figures += found
     finally:
         if not kept:
-            shutil.rmtree(Path(os.environ["RANKBOOK_HOME"]), ignore_errors=True)
+            remove_home(Path(os.environ["RANKBOOK_HOME"]))
     if "--markdown" in sys.argv:
         sys.stdout.write(f"\n{markdown(figures)}\n")
     return 0 if all(figure.met for figure in figures) else 1

@@ -20,7 +20,7 @@ from core.store.engine import Store
 from evals import library
 from evals.store import chain
 from tests.app.corpus import HOSTILE, KETTLES, MODEL
-from tests.conftest import make_home, without_disk
+from tests.conftest import make_home, remove_home, without_disk
 
 PROJECT = Path(__file__).parents[2]
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")  # the first takes half the processor's time
@@ -55,7 +55,7 @@ def home() -> Iterator[Path]:
         bridge.run(library.add(store, name, source, plan))
     bridge.run(store.close())
     yield made
-    shutil.rmtree(made, ignore_errors=True)
+    remove_home(made)
 
 
 def served(command: Sequence[str], home: Path, elsewhere: Path) -> Iterator[str]:

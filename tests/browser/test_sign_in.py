@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,7 +26,7 @@ from evals.store import chain
 from tests.app.corpus import KETTLES
 from tests.browser.conftest import PROJECT
 from tests.browser.provider import CLIENT, SECRET, Provider, provider
-from tests.conftest import make_home
+from tests.conftest import make_home, remove_home
 
 pytestmark = pytest.mark.browser
 PASSWORD, KEY = "planted-password-4711", "sk-planted-key-9f2c"
@@ -106,7 +105,7 @@ def served(idp: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                 server.kill()
                 raise
             finally:
-                shutil.rmtree(home, ignore_errors=True)
+                remove_home(home)
     assert code == 0
 
 
@@ -163,6 +162,19 @@ def test_somebody_signs_in_sees_the_page_and_their_name_and_signs_out(window, se
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
     offers_no_link(page)
     assert [each for each in window.cookies() if each["name"] == "_streamlit_user"] == []
+
+
+def test_a_link_on_a_page_of_elsewhere_signs_nobody_out(window, served, idp):
+    page = sign_in(window, served, idp, ADA)
+    expect(page.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()
+    other = window.new_page()
+    other.set_content(f'<a href="{served.address}/auth/logout">Cheap kettles</a>')
+    with other.expect_response(lambda answer: "/auth/logout" in answer.url) as answer:
+        other.get_by_role("link").click()
+    assert answer.value.status == 403
+    expect(other.get_by_text("You are not signed out")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Ada *Lovelace*")).to_be_visible()
 
 
 def test_a_copied_cookie_stops_working_at_sign_out_and_says_so(window, chromium, served, idp, picture):

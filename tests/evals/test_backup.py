@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import shutil
 import stat
 import tarfile
 import tracemalloc
@@ -42,7 +41,7 @@ from evals.rankings import Ranked
 from evals.running import run_store
 from evals.runs import Run, Subject
 from evals.store import chain as evals_chain
-from tests.conftest import TEST_DSN, make_home
+from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.evals.archives import (
     LABELLED,
     NOON,
@@ -225,7 +224,7 @@ def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_on
         assert everything(store, "one") == before["one"]
     finally:
         bridge.run(store.close())
-        shutil.rmtree(home, ignore_errors=True)
+        remove_home(home)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------

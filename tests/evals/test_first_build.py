@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from core.variant import Variant
 from evals import backup, query_sets
 from evals.backup import Restored
 from evals.store import chain
-from tests.conftest import TEST_DSN, make_home, without_disk
+from tests.conftest import TEST_DSN, make_home, remove_home, without_disk
 from tests.evals.first_build import BACKUP, COMMIT, usable
 from tests.evals.first_build.make import NOTEBOOK, WORDS
 
@@ -34,7 +33,7 @@ def empty() -> Iterator[Store]:
     without_disk(opened)
     yield opened
     bridge.run(opened.close())
-    shutil.rmtree(home, ignore_errors=True)
+    remove_home(home)
 
 
 @pytest.fixture(scope="module")

@@ -11,18 +11,21 @@ from typing import Any
 import pytest
 from psycopg import sql
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core import bridge
 from core.errors import MissingCapability, RankbookError, SpecError, StoreError, UnknownName
-from core.legs import Leg, PreparedQuery
+from core.legs import Leg, PreparedQuery, Recalled
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
+from core.recall import Line
 from core.store import attached, collections, writers
 from core.store.attached import AttachedTable, mapped
 from core.store.collections import View
 from core.store.engine import Store
-from core.store.levels import level
+from core.store.levels import Level, level
 from tests.fakes import HashingEmbedder
 
 HOSTILE = 'we"ird; DROP TABLE x; --'
@@ -571,6 +574,23 @@ def test_a_role_that_may_only_read_can_search_and_nothing_is_altered(store, serv
     built, _ = bridge.run(attached.refresh_aside(store, built))
     bridge.run(attached.drop_aside(store, built))
     bridge.run(collections.drop(store, view.name))
+    assert state_of(server, docs) == before
+
+
+def test_a_leg_that_would_write_to_the_table_is_refused_by_the_server(store, server, docs, full, attach):
+    class Writing(Leg):
+        async def recall(self, connection: AsyncConnection, _: Level, __: PreparedQuery, ___: int) -> Recalled:
+            await connection.execute(text(f"DELETE FROM public.{docs}"))
+            return Recalled()
+
+    before, where = state_of(server, docs), level(store, attach(full), "items")
+
+    async def ask() -> None:
+        async with Line(store, where) as line:
+            await line.ask(PreparedQuery("lazy dog"), "writing", Writing(), 10)
+
+    with pytest.raises(DBAPIError, match="read-only transaction"):
+        bridge.run(ask())
     assert state_of(server, docs) == before
 
 

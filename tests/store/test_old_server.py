@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from core.errors import ServerError
 from core.store import clusters, keeper
 from core.store.doctor import examine
 from core.store.server import EmbeddedServer
-from tests.conftest import TEST_DSN, make_home
+from tests.conftest import TEST_DSN, make_home, remove_home
 
 pytestmark = pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded server that is looked at")
 
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded
 def home():
     made = make_home()
     yield made
-    shutil.rmtree(made, ignore_errors=True)
+    remove_home(made)
 
 
 def files_of(home: Path, folder: str, major: str) -> Path:

@@ -141,8 +141,8 @@ class Site:
     async def _page(self, _: Request) -> Response:
         return PlainTextResponse("a page")
 
-    def get(self, path: str, by: httpx.AsyncClient | None = None) -> httpx.Response:
-        return bridge.run((by or self.browser).get(path))
+    def get(self, path: str, by: httpx.AsyncClient | None = None, **headers: str) -> httpx.Response:
+        return bridge.run((by or self.browser).get(path, headers=headers))
 
 
 @pytest.fixture
@@ -166,6 +166,18 @@ def test_a_copied_cookie_stops_working_at_sign_out(site, made, groups):
     assert made.role_of(site.says) is None
     assert made.has_ended(site.says)
     assert site.get("/_stcore/metrics", thief).status_code == 403
+
+
+PAGES = {"cross-site": False, "same-site": False, "same-origin": True, "none": True}
+
+
+@pytest.mark.parametrize(("of", "ends"), PAGES.items())
+def test_a_link_of_another_site_or_port_signs_nobody_out(site, made, of, ends):
+    site.get("/oauth2callback")
+    answer = site.get("/auth/logout", **{"Sec-Fetch-Site": of})
+    assert answer.status_code == (200 if ends else 403)
+    assert ("You are not signed out" in answer.text) is not ends
+    assert made.has_ended(ADA) is ends
 
 
 def test_signing_in_anew_ends_the_sign_in_that_it_takes_the_place_of(site, made):

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from core.store.engine import OLDEST_PGVECTOR
 from core.store.server import EmbeddedServer
-from tests.conftest import make_home
+from tests.conftest import make_home, remove_home
 from workbench.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -325,7 +325,7 @@ def test_a_server_begins_with_what_initdb_takes(file: Path, name: str) -> None:
         ours = {"--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"}
         assert set(given) == ours, "else words fold otherwise than in the embedded server"
     finally:
-        shutil.rmtree(home)
+        remove_home(home)
 
 
 @pytest.mark.parametrize("file", BOTH)

@@ -23,6 +23,7 @@ TOKENS: Final = "_streamlit_user_tokens"
 SIGNED_OUT: Final = "/auth/logout"
 SIGNED_IN: Final = "/oauth2callback"
 FIGURES: Final = "/_stcore/metrics"
+ELSEWHERE: Final = frozenset({"cross-site", "same-site"})  # what browsers call pages of other hosts and other ports
 # By a key that the provider alone has. Anybody could sign with `none`, and with HS256 whoever reads its published keys.
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
@@ -50,7 +51,13 @@ class CookieGuard:
             await self._app(scope, receive, send)
 
     async def _sign_out(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Streamlit only asks the browser to forget the cookie."""
+        """Streamlit only asks the browser to forget the cookie. By a link of another page nobody is signed out."""
+        from starlette.requests import Request
+
+        if Request(scope).headers.get("sec-fetch-site") in ELSEWHERE:
+            said = "You are not signed out: a page of another site led here. Rankbook has a button for it, top right."
+            await _answer(said, 403, scope, receive, send)
+            return
         try:
             self._end(_sent(scope))
         except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import streamlit as st
@@ -14,14 +14,18 @@ from workbench import server_waits
 from workbench.ui import errors
 
 
+def note(sentence: str) -> str:
+    return f'<div class="rb-box rb-note" role="status"><p>{errors.as_html(sentence)}</p></div>'
+
+
 @contextmanager
-def drawn() -> Iterator[DeltaGenerator]:
+def drawn(as_html: Callable[[str], str] = note) -> Iterator[DeltaGenerator]:
     """A place at the top of the page, empty but for such a sentence while the page is drawn."""
     place, context, said = st.empty(), get_script_run_ctx(), list[str]()
 
     def draw(sentence: str) -> None:
         add_script_run_ctx(ctx=context)
-        place.html(f'<div class="rb-box rb-note" role="status"><p>{errors.as_html(sentence)}</p></div>')
+        place.html(as_html(sentence))
 
     def tell(sentence: str) -> None:
         """In a thread of its own, which belongs to this page as long as it draws: the caller's belongs to nobody."""

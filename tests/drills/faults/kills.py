@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import psycopg
 
 from core.store import keeper
 from core.store.server import EmbeddedServer
-from tests.conftest import make_home
+from tests.conftest import make_home, remove_home
 from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome
 from tests.effort import TIMES, random_for
@@ -56,7 +55,7 @@ def drill(kills: int = KILLS) -> Outcome:
                 lost += len(noted - set(found)) + (not ends[-1].well)
                 doubled += len(found) - len(set(found))
     finally:
-        _removed(home)
+        remove_home(home)
         diary.unlink(missing_ok=True)
     return Outcome("kill -9 of server, keeper and clients", injected, lost, doubled, True, tuple(said))
 
@@ -98,13 +97,6 @@ def _without_sync(home: Path) -> Iterator[None]:
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("CREATE TABLE committed (n int)")
     yield
-
-
-def _removed(home: Path) -> None:
-    server, give_up = EmbeddedServer(home), time.monotonic() + LONGEST
-    while server.running and time.monotonic() < give_up:
-        time.sleep(0.05)
-    shutil.rmtree(home, ignore_errors=True)
 
 
 DRILLS = (drill,)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -26,7 +28,7 @@ from core.store import granting, keeper, roles
 from core.store.engine import Store
 from core.store.server import SOCKET, EmbeddedServer
 from evals.store import chain
-from tests.conftest import TEST_DSN, make_home
+from tests.conftest import TEST_DSN, make_home, remove_home
 from workbench.access.rights import JUDGES
 
 REPOSITORY = Path(__file__).parents[3]
@@ -90,10 +92,7 @@ class Client:
 def home():
     made = make_home()
     yield made
-    server = EmbeddedServer(made)
-    if server.running and server.pid:
-        os.kill(server.pid, signal.SIGQUIT)
-    shutil.rmtree(made, ignore_errors=True)
+    remove_home(made)
 
 
 @pytest.fixture
@@ -811,6 +810,31 @@ def ordinary_python() -> str:
 def ordinary_environment() -> dict[str, str]:
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     return {"PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could give a home away")
+@pytest.mark.parametrize("given_away", ["rank book", "rank book/postgres/18"])
+def test_a_home_that_was_given_away_is_told_with_the_command_that_gives_it_back(home, client, given_away):
+    """As an older Rankbook did where root ran a command with somebody's home."""
+    own = home / "rank book"
+    (own / "postgres/18").mkdir(parents=True)
+    for folder in (home, own, own / "postgres", own / "postgres/18"):
+        taken = folder == home / given_away or home / given_away in folder.parents
+        os.chown(folder, *((4711, 4711) if taken else (ORDINARY, ORDINARY)))
+        folder.chmod(0o711)
+    person = {"home": own, "python": ordinary_python(), "user": ORDINARY, "group": ORDINARY, "extra_groups": []}
+    person |= {"environment": ordinary_environment(), "cwd": "/"}
+    refused = client(1, **person)
+    assert refused.process.stdout.readline() == ""
+    said = refused.process.stderr.read()
+    assert f"{home / given_away} belongs to the user 4711" in said
+    command = re.search("`sudo (chown .*)`", said)
+    assert command, said
+    subprocess.run(shlex.split(command[1]), check=True)
+    again = client(2, **person)
+    assert again.ready()
+    again.leave()
+    stopped(own)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else; else every test is this test")

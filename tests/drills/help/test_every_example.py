@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TEST_DSN, make_home
+from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.drills.help.examples import ordered
 
 HERE = Path(__file__).parents[3]
@@ -22,7 +21,7 @@ HERE = Path(__file__).parents[3]
 def home() -> Iterator[Path]:
     made = make_home()
     yield made
-    shutil.rmtree(made, ignore_errors=True)
+    remove_home(made)
 
 
 @pytest.mark.skipif(TEST_DSN is not None, reason="the examples have a home and a server of their own")

@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.home import server_user
 from core.store.programs import Programs
 from evals.store import chain
-from tests.conftest import TEST_DSN, make_home
+from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.evals.archives import everything, filled
 from tests.store.making import fresh, wrong
 from tests.store.recalling import asked
@@ -76,7 +76,7 @@ def old() -> Iterator[Old]:
         if (made.data / "postmaster.pid").exists():
             made.stop()
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        remove_home(home)
 
 
 def begun(home: Path) -> Old:

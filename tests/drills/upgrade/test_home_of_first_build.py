@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.server import EmbeddedServer
 from evals import query_sets
 from evals.store import chain
-from tests.conftest import TEST_DSN, make_home
+from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.evals.first_build import COMMIT, MAKE, usable
 
 REPOSITORY = Path(__file__).parents[3]
@@ -63,7 +63,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         subprocess.run(command, cwd=code, env={**os.environ, **variables}, check=True)
         yield made
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        remove_home(made)
 
 
 @pytest.fixture(scope="module")

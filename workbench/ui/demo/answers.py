@@ -55,6 +55,12 @@ def say(title: str, sentence: str) -> None:
     st.html(f'<div class="demo-said" role="alert">{words}</div>')
 
 
+def server_waited_for(sentence: str) -> str:
+    """For what the server is waited for, as on the workbench's pages."""
+    words = f"<strong>The database is not ready yet</strong><p>{html.escape(sentence)}</p>"
+    return f'<div class="demo-said" role="status">{words}</div>'
+
+
 def welcome(names: Sequence[str], *, blind: bool) -> str:
     if blind:
         line = "Ask something. You will see the same search done in different ways: tell us which you like better."

@@ -188,14 +188,18 @@ def _content_of_row(row: StoredRun) -> Packed:
     """Its rankings and what stands beside them: a restored backup may have brought anything."""
     try:
         content = unpacked(row.rankings)
-        if not all(isinstance(content.more.get(part), kind) for part, kind in BESIDE.items()):
-            raise StoreError("What belongs to its rankings is not there.")
     except StoreError as error:
-        raise StoreError(
-            f"The run {row.name!r:.80} of {row.collection!r:.80} cannot be read. {error} "
-            f"Delete it with `rankbook runs delete {shlex.quote(row.id)}`, and make it anew."
-        ) from error
+        raise _unreadable(row, str(error)) from error
+    if not all(isinstance(content.more.get(part), kind) for part, kind in BESIDE.items()):
+        raise _unreadable(row, "What belongs to its rankings is not there.")
     return content
+
+
+def _unreadable(row: StoredRun, why: str) -> StoreError:
+    return StoreError(
+        f"The run {row.name!r:.80} of {row.collection!r:.80} cannot be read. {why} Delete it with "
+        f"`rankbook runs delete {shlex.quote(row.id)}`, and make it anew."
+    )
 
 
 def variant_of_row(row: StoredRun) -> Variant | None:

@@ -678,6 +678,33 @@ def renamed_row(members):
 
 
 @pytest.mark.parametrize(
+    ("called", "kind", "told"),
+    [
+        (" trash/0123456789abcdef", "gone", "as what lies in the trash"),
+        (" trash/0123456789abcdef", "own", "as what lies in the trash"),
+        ("", "own", "as none can be called"),
+        ("a\x00b", "own", "as none can be called"),
+        ("x" * 62, "attached", "as none can be called"),
+        ("cafe\u0301", "own", "no form of a name"),
+    ],
+)
+def test_a_name_that_no_collection_has_is_refused_of_labels_too(store, name, donor, called, kind, told):
+    path = changed(donor, lambda members: listed_as(members, name=called, kind=kind))
+    for work in (restored, merged):
+        with pytest.raises(InputError, match=told):
+            work(store, path)
+
+
+@pytest.mark.parametrize("fields", [b"null", b"7", b"[1]", b'{"a": 1}'])
+def test_fields_that_are_no_names_are_refused_before_anything_is_written(store, name, donor, fields):
+    def change(members):
+        piece = of("collections", members)
+        members[piece] = members[piece].replace(b'["kind"]', fields)
+
+    refused(store, changed(donor, change), name, "fields of .* are no list of names")
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
         (lambda members: listed_as(members, kind="gone"), "by its own list has no documents here"),

@@ -60,8 +60,8 @@ def refuse_damaged(data: Path) -> None:
     """Refuse files that do not say of which PostgreSQL they are. A new server must not take their place."""
     if data.is_dir() and any(data.iterdir()):
         raise ServerError(
-            f"The files in {data} do not say which PostgreSQL wrote them (PG_VERSION): they are damaged, and nothing was "
-            "touched. Put back a copy of the folder; or move it away, and `rankbook restore FILE` brings a backup back."
+            f"The files in {data} do not say which PostgreSQL wrote them (PG_VERSION): they are damaged, and nothing "
+            "was touched. Put back a copy of the folder, or move it away and bring a backup back: rankbook restore FILE"
         )
 
 

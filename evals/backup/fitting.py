@@ -92,7 +92,7 @@ def _check_name(archive: Archive, kept: Kept) -> None:
     except SpecError as error:
         raise archive.wrong(f"Its list calls a collection as none can be called. {error}") from error
     if kept.name != names.composed(kept.name):
-        raise archive.wrong(f"Its list calls a collection {ascii(kept.name):.80}, which is no form of a name here.")
+        raise archive.wrong(f"Its list calls a collection {kept.name!a:.80}, which is no form of a name here.")
 
 
 def check_fits_its_list(archive: Archive) -> None:

@@ -695,6 +695,29 @@ def test_a_name_that_no_collection_has_is_refused_of_labels_too(store, name, don
             work(store, path)
 
 
+@pytest.mark.parametrize(
+    ("table", "old", "new", "told"),
+    [
+        ("pins", rb"\t[0-9a-f]{32}\t", b"\tanother\t", "pins of runs that it does not hold"),
+        ("votes", rb"\n", b"\nx\tv\tq\ta\t2026-01-01\n", "votes of contests that it does not hold"),
+        ("labels", rb"\t2\n", b"\t-2\n", "labels that nobody can have given"),
+        ("queries", rb"0\.3\d+", b"NaN", "queries that nobody can have given"),
+        ("queries", rb"0\.3\d+", b"-1", "queries that nobody can have given"),
+        ("queries", rb"\{a,", b"{NULL,", "queries that nobody can have given"),
+        ("spans", rb"\t0\t5\t", b"\t-1\t5\t", "spans that nobody can have given"),
+        ("spans", rb"\t0\t5\t", b"\t9\t5\t", "spans that nobody can have given"),
+        ("labels", rb"\n([^\n]+)\n", rb"\n\1\n\1\n", "do not fit together"),
+    ],
+)
+def test_rows_that_belong_together_are_all_there_and_could_have_been_given(store, name, donor, table, old, new, told):
+    def change(members):
+        piece = of(table, members)
+        members[piece], count = re.subn(old, new, members[piece], count=1)
+        assert count
+
+    refused(store, changed(donor, change), name, told)
+
+
 @pytest.mark.parametrize("fields", [b"null", b"7", b"[1]", b'{"a": 1}'])
 def test_fields_that_are_no_names_are_refused_before_anything_is_written(store, name, donor, fields):
     def change(members):

@@ -768,6 +768,17 @@ def test_bytes_of_any_kind_are_no_backup(tmp_path):
             backup.look(path)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_is_no_backup_and_keeps_nobody_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)  # else a reader that should not be there would wait for ever
+    try:
+        with pytest.raises(InputError, match="from a plain file"):
+            backup.look(tmp_path / "pipe")
+    finally:
+        os.close(writer)
+
+
 def test_the_names_of_members_leave_no_room(donor):
     assert form.NAME.fullmatch("collections/0001/items.00001.tsv.gz")
     for name in ("collections/0001/items.00001.tsv.gz\n", "store/../x.00001.tsv.gz", "files/0001/x", "files/1"):

@@ -23,9 +23,10 @@ from pydantic import TypeAdapter
 from core import atomic_files, presets
 from core.errors import InputError, RankbookError, SpecError, StoreError, UnknownName
 from core.legs import legs
+from core.small_files import read_small
 from core.store.home import home
 from core.store.trash_entries import Entry, name_taken, new_id, not_in_trash, retention
-from core.toml_text import file_text
+from core.toml_text import LARGEST_FILE, file_text
 from core.variant import Variant
 
 UNNAMED: Final = Variant.model_fields["name"].default
@@ -97,6 +98,8 @@ def keep(text: str, *, over: str | None = None) -> Kept:
 def drop(name: str, *, by: str = "") -> Kept:
     """Move it into the trash. `restore` brings it back from there."""
     kept = get(name)
+    if not kept.path.is_file():
+        raise InputError("It is not a plain file, so it could not come back. Remove it yourself.", path=kept.path)
     now = datetime.now(UTC)
     size = len(kept.text.encode())
     entry = Entry(new_id(), "variant", name, "", 1, size, by, now, now + retention(), {"file": kept.path.name})
@@ -142,8 +145,8 @@ def restore(entry: Entry, *, name: str | None = None) -> Kept:
     """Out of the trash, as the file that it was; `name` is another one for it. A name that is taken is refused."""
     text, notes = _trash_files(entry.id)
     try:
-        written = text.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError:
+        written = read_small(text, "The variant", LARGEST_FILE).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
         raise not_in_trash(entry) from None
     if name is not None and name != entry.name:
         _own_name(name)
@@ -207,8 +210,8 @@ def _trash_files(identity: str) -> tuple[Path, Path]:
 
 def _noted(notes: Path) -> Entry | None:
     try:
-        entry = NOTES.validate_json(notes.read_bytes())
-    except (OSError, ValueError):
+        entry = NOTES.validate_json(read_small(notes, "The note", LARGEST_FILE))
+    except (InputError, OSError, ValueError):
         return None
     file = str(entry.details.get("file"))
     sound = entry.id == notes.stem and Path(file).name == file and file.endswith(".toml")

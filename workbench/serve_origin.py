@@ -47,12 +47,12 @@ class HostNames:
 def host_names(host: str, public: str = "") -> HostNames:
     """Of a server that listens on `host`. `public` is the name that a sign-in comes back to.
 
-    The setting adds names: those by which a proxy is reached.
+    The setting adds names: those by which a proxy is reached, with or without a port.
     """
     everywhere = (address := _address(host)) is not None and address.is_unspecified
     own = (host,) if not everywhere else () if public else (name := socket.gethostname(), f"{name}.local")
     said = os.environ.get(NAMES, "").split()
-    names = frozenset(each.lower().rstrip(".") for each in (*LOOPBACK, *own, public, *said) if each)
+    names = frozenset(_hostname(each) or each.lower() for each in (*LOOPBACK, *own, public, *said) if each)
     return HostNames(names, addresses=everywhere)
 
 
@@ -85,8 +85,9 @@ class OriginGuard:
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
         for host in hosts:
             if not self._hosts.include(host):
+                name = _hostname(host) or host
                 return (
-                    f"Rankbook does not answer to the name {host!r:.80}. If it is its own, as behind a proxy, "
+                    f"Rankbook does not answer to the name {name!r:.80}. If it is its own, as behind a proxy, "
                     f"start Rankbook with {NAMES} set to that name (docs/serving.md)."
                 )
         for origin in origins:

@@ -44,10 +44,25 @@ def set_aside(servers: Path) -> list[Path]:
     return sorted(servers.glob(f"{ASIDE}-*")) if servers.is_dir() else []
 
 
-def _cluster(folder: Path) -> Cluster | None:
+def version(data: Path) -> str:
+    """The PostgreSQL that wrote a data folder; empty where there is none, or it does not say so any more."""
     with contextlib.suppress(OSError):
-        return Cluster(folder, (folder / "data" / "PG_VERSION").read_text().strip())
-    return None
+        return (data / "PG_VERSION").read_text(errors="replace").strip()
+    return ""
+
+
+def _cluster(folder: Path) -> Cluster | None:
+    major = version(folder / "data")
+    return Cluster(folder, major) if major else None
+
+
+def refuse_damaged(data: Path) -> None:
+    """Refuse files that do not say of which PostgreSQL they are. A new server must not take their place."""
+    if data.is_dir() and any(data.iterdir()):
+        raise ServerError(
+            f"The files in {data} do not say which PostgreSQL wrote them (PG_VERSION): they are damaged, and nothing "
+            "was touched. Put back a copy of the folder, or move it away and bring a backup back: rankbook restore FILE"
+        )
 
 
 def refuse_other_major(cluster: Path, major: str) -> None:

@@ -74,6 +74,7 @@ class Programs:
             cwd=self.cluster,
             capture_output=True,
             text=True,
+            errors="replace",  # a folder may have any name
             check=False,
             pass_fds=inherited,
             user=self.user.uid,

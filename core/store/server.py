@@ -120,7 +120,8 @@ class EmbeddedServer:
                     "another process of Rankbook, which is starting PostgreSQL", keeper.pid_in(self.cluster / START)
                 )
             keeper.write_pid(start)
-            if not (self.data / "PG_VERSION").exists():
+            if not clusters.version(self.data):
+                clusters.refuse_damaged(self.data)
                 progress("Creating the database")
                 self._initialise(start)
             self._start(wait)
@@ -240,6 +241,15 @@ class EmbeddedServer:
         part = self.cluster / "data.part"
         shutil.rmtree(part, ignore_errors=True)
         self.programs.check_reachable()
+        try:
+            self._run_initdb(part, start)
+        except ServerError as error:
+            if NO_ROOM not in str(error):
+                raise
+            raise ServerError(f"The database cannot be created: {self._full()}") from error
+        part.rename(self.data)
+
+    def _run_initdb(self, part: Path, start: int) -> None:
         self.programs.run(
             [
                 str(self.programs.path("initdb")),
@@ -257,7 +267,6 @@ class EmbeddedServer:
         )
         (part / "pg_hba.conf").write_text(f"{HBA}\n")
         (part / "pg_ident.conf").write_text(f'rankbook "{homes.own_name()}" all\n')
-        part.rename(self.data)
 
     def _send_for_keeper(self) -> None:
         self._make_socket_folder()
@@ -327,10 +336,13 @@ class EmbeddedServer:
         with contextlib.suppress(OSError):
             lines = self.log.read_text(errors="replace").splitlines()
             if any(NO_ROOM in line for line in lines[-40:]):
-                return f"the disk of {self.cluster} is full. Make room there and run the same command again."
+                return self._full()
             fatal = [line for line in lines[-40:] if ("FATAL" in line or "PANIC" in line) and NOT_YET not in line]
             return f"{(fatal or lines[-1:] or ['it left no word'])[-1].rstrip('.')}."
         return "it left no log."
+
+    def _full(self) -> str:
+        return f"the disk of {self.cluster} is full. Make room there and run the same command again."
 
 
 def _owned(folder: Path) -> tuple[Path, int] | None:

@@ -91,6 +91,8 @@ async def registered_row(taking: Taking, kept: Kept) -> Any:
         raise taking.archive.wrong(
             f"Its list and its tables differ in what the collection {kept.name!r:.80} is. Nothing was restored."
         )
+    if not (isinstance(row.fields, list) and all(isinstance(each, str) for each in row.fields)):
+        raise taking.archive.wrong(f"The fields of {kept.name!r:.80} are no list of names. Nothing was restored.")
     return row
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from core.errors import StoreError, UnknownName
+from core.errors import SpecError, StoreError, UnknownName
 from core.store import collections, names, readable_tables
 from core.store.attached import relation_name
 from core.store.engine import Store
@@ -68,7 +68,7 @@ def check(path: Path, listener: Listener = nobody) -> Manifest:
 
 
 def check_readable(archive: Archive) -> None:
-    """Refuse what a newer Rankbook wrote, and files whose names lead out of the home."""
+    """Refuse what a newer Rankbook wrote, names that no collection has, and files whose names lead out of the home."""
     for chain in (catalog, evals_chain, collection_chain):
         found = archive.manifest.revisions.get(chain.name, "")
         if found > chain.head:
@@ -76,7 +76,23 @@ def check_readable(archive: Archive) -> None:
                 f"It was written by a newer Rankbook ({archive.manifest.rankbook}, revision {found} of "
                 f"{chain.name}; this one knows {chain.head}). Upgrade Rankbook, and restore it then."
             )
+    for each in archive.manifest.collections:
+        _check_name(archive, each)
     home_files.check(archive.manifest.files, archive.path)
+
+
+def _check_name(archive: Archive, kept: Kept) -> None:
+    """Rows under a name that nobody can have given would be found by nobody, or be taken for what lies in the trash."""
+    if kept.name.startswith(names.TRASH_MARK):
+        raise archive.wrong(f"Its list calls a collection {kept.name!r:.80}, as what lies in the trash is called here.")
+    if kept.kind == "gone":  # labels may have been given under any name
+        return
+    try:
+        names.schema_of(kept.name)
+    except SpecError as error:
+        raise archive.wrong(f"Its list calls a collection as none can be called. {error}") from error
+    if kept.name != names.composed(kept.name):
+        raise archive.wrong(f"Its list calls a collection {kept.name!a:.80}, which is no form of a name here.")
 
 
 def check_fits_its_list(archive: Archive) -> None:

@@ -64,8 +64,8 @@ class Manifest(_Frozen):
     made_at: datetime
     whole: bool = Field(description="Whether all of the store was asked for.")
     revisions: dict[str, str] = Field(description="How far each chain of migrations had come.")
-    collections: tuple[Kept, ...]
-    files: tuple[HomeFile, ...] = ()
+    collections: tuple[Kept, ...] = Field(max_length=MOST_MEMBERS)
+    files: tuple[HomeFile, ...] = Field((), max_length=MOST_MEMBERS)
 
     def find(self, name: str) -> Kept | None:
         return next((each for each in self.collections if each.name == name), None)

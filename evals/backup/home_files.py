@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from core import atomic_files
 from core.errors import InputError
 from evals.backup.form import LARGEST_FILE, HomeFile
 
@@ -79,12 +79,8 @@ def put(folder: Path, name: str, content: bytes) -> Path | None:
 
 def _created(path: Path, content: bytes) -> bool:
     """Whole or not at all. False where another came first."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part") as part:
-        part.write(content)
-        part.flush()
-        os.fsync(part.fileno())
-        try:
-            os.link(part.name, path)
-        except FileExistsError:
-            return False
+    try:
+        atomic_files.create_whole(path, content)
+    except FileExistsError:
+        return False
     return True

@@ -6,11 +6,12 @@ a pair takes the place of the older. All of it in the caller's transaction.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, literal, not_, select, union
+from sqlalchemy import ColumnElement, Table, and_, exists, func, insert, literal, not_, or_, select, union
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -75,6 +76,7 @@ class Merging:
 
     async def run(self) -> Merged:
         sets = self.incoming["query_sets"]
+        await self._refuse_impossible()
         others: set[str] = set()
         for row in (await self.connection.execute(select(sets).order_by(sets.c.key))).all():
             others |= await self._merge_set(row)
@@ -199,8 +201,21 @@ class Merging:
         """What `judgements.give` would have refused."""
         is_signed = theirs.c.judge.startswith(MODEL_PREFIX, autoescape=True)
         forged = (is_signed != theirs.c.is_model) | not_(theirs.c.grade.between(0, DEFAULT_MAX_GRADE))
-        if await self.connection.scalar(select(func.count()).select_from(theirs).where(forged)):
-            raise self.taking.archive.wrong("It holds judgements that nobody can have given. Nothing was restored.")
+        await self._refuse_where(theirs, forged)
+
+    async def _refuse_impossible(self) -> None:
+        """What no check of queries and labels lets through."""
+        queries, labels, spans = (self.incoming[name] for name in ("queries", "labels", "spans"))
+        is_weight = queries.c.weight.between(0, sys.float_info.max)  # neither NaN nor infinity is
+        is_place = and_(spans.c.start_at >= 0, spans.c.end_at >= spans.c.start_at)
+        await self._refuse_where(queries, or_(not_(is_weight), func.array_position(queries.c.tags, None).is_not(None)))
+        await self._refuse_where(labels, labels.c.grade < 0)
+        await self._refuse_where(spans, or_(spans.c.grade < 0, not_(is_place)))
+
+    async def _refuse_where(self, theirs: Table, wrong: ColumnElement[bool]) -> None:
+        if await self.connection.scalar(select(func.count()).select_from(theirs).where(wrong)):
+            what = theirs.name.removeprefix("incoming_")
+            raise self.taking.archive.wrong(f"It holds {what} that nobody can have given. Nothing was restored.")
 
 
 def _array(values: Sequence[str]) -> Any:

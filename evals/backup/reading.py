@@ -231,6 +231,10 @@ class Archive:
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would keep us waiting, and has no end
+            raise InputError(
+                "A backup is read from a plain file, and this is none. Write it to the disk first.", path=path
+            )
         file = path.open("rb")
     except OSError as error:
         raise InputError(f"The backup cannot be read ({error.strerror or error}).", path=path) from error

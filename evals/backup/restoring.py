@@ -6,11 +6,15 @@ Nothing that is here is written over. One that was interrupted restores the rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.store import collections, indexes
+from sqlalchemy.exc import DataError, IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.store import collections, indexes, mishaps
 from core.store.engine import Store
 from core.store.progress import Listener, nobody
 from core.store.settings import PATIENT, settle
@@ -100,9 +104,20 @@ async def _check_registered(store: Store, archive: Archive, target: Target) -> N
             await registered_row(Taking(connection, archive, target.kept.folder), target.kept)
 
 
+@asynccontextmanager
+async def _transaction(store: Store, archive: Archive, of: str) -> AsyncIterator[AsyncConnection]:
+    """For rows of the file. Where each may be stored, and they may not together, it is the file's fault."""
+    try:
+        async with store.begin() as connection:
+            yield connection
+    except (IntegrityError, DataError) as error:
+        said = mishaps.reason(error)
+        raise archive.wrong(f"The tables of {of} do not fit together ({said}). They were not restored.") from error
+
+
 async def _bring_back(store: Store, archive: Archive, target: Target, listener: Listener) -> Back:
     """All of one collection, or nothing of it."""
-    async with store.begin() as connection:
+    async with _transaction(store, archive, f"{target.kept.name!r:.80}") as connection:
         await settle(connection, **PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         kind = target.kept.kind
@@ -119,7 +134,7 @@ async def _bring_back(store: Store, archive: Archive, target: Target, listener: 
 async def _outputs(store: Store, archive: Archive) -> int:
     if not archive.tables(STORE):
         return 0
-    async with store.begin() as connection:
+    async with _transaction(store, archive, "what notebooks showed") as connection:
         return await results.adopt_outputs(Taking(connection, archive, STORE))
 
 
@@ -180,7 +195,7 @@ async def _merge(store: Store, archive: Archive, target: Target, listener: Liste
     async def absent(ids: Collection[str]) -> list[str]:
         return await labelling.absent(store, view, sorted(ids)) if view is not None else []
 
-    async with store.begin() as connection:
+    async with _transaction(store, archive, f"{target.kept.name!r:.80}") as connection:
         await settle(connection, **PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         merged = await (await Merging.begun(taking, target.name, absent)).run()

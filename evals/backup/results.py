@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Table, func, literal, select, text
+from sqlalchemy import Table, column, func, literal, select, table, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -38,9 +38,19 @@ async def adopt(taking: Taking, name: str, *, renamed: bool) -> tuple[dict[str, 
         incoming = await taking.aside(part)
         if part is RESULTS[0] and taking.archive.manifest.revisions.get(chain.name, "") < BEFORE_SHIPPED:
             await taking.connection.execute(MARK_DEEP)
+        if part.through is not None:
+            await _refuse_strangers(taking, part, part.through, incoming)
         total, came = await _insert(taking.connection, part.table, incoming, _values(part, incoming, name, renamed))
         added[part.name], left[part.name] = came, total - came
     return added, left
+
+
+async def _refuse_strangers(taking: Taking, part: Part, owner: Part, incoming: Table) -> None:
+    """Pins of runs, and votes in contests, that are not in the file: they would be about somebody else's."""
+    owners = table(f"incoming_{owner.name}", column(part.key))
+    strange = incoming.c[part.column].not_in(select(owners.c[part.key]))
+    if await taking.connection.scalar(select(func.count()).select_from(incoming).where(strange)):
+        raise taking.archive.wrong(f"It holds {part.name} of {owner.name} that it does not hold. Nothing was restored.")
 
 
 def _values(part: Part, incoming: Table, name: str, renamed: bool) -> list[Any]:

@@ -10,18 +10,21 @@ import hashlib
 import io
 import json
 import sys
+import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.rankings import Floats, Ranked, Rankings, Unit, numbered, shared
+from core.errors import StoreError
+from evals.rankings import Codes, Floats, Ranked, Rankings, Unit, numbered, shared
 
 LEVEL = 1  # of compression: a tenth larger than the best, and five times as quick
 MARK = b"rankings 2\n"  # what was kept before begins as zlib does
+LARGEST: Final = 2**30  # bytes that either part may unpack to
 SAMPLE, ENOUGH = 8192, 0.7  # bytes that are tried, and to what share they must shrink
 
 
@@ -74,13 +77,24 @@ def _squeezed(scores: bytes) -> bytes:
 
 
 def unpacked(content: bytes) -> Packed:
-    """What `packed` was given."""
+    """What `packed` was given; StoreError where this is nothing that it made: anybody may write a backup with runs."""
+    try:
+        return _unpacked(content)
+    except Exception as error:  # zipfile and numpy raise whatever their parsing happens to raise
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise StoreError(f"Its rankings are damaged, or no Rankbook wrote them ({reason:.200}).") from error
+
+
+def _unpacked(content: bytes) -> Packed:
     head, scores = _apart(content)
-    with np.load(io.BytesIO(zlib.decompress(head)), allow_pickle=False) as arrays:
-        written, codes = json.loads(arrays["text"].tobytes()), arrays["codes"]
-        values = arrays["scores"] if scores is None else np.frombuffer(scores, dtype=np.float64)
-        ends = np.cumsum(arrays["lengths"])[:-1]
+    with np.load(io.BytesIO(_inflated(head, LARGEST)), allow_pickle=False) as arrays:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in arrays.zip.infolist()):
+            raise ValueError("they are packed twice")
+        written, codes, lengths = json.loads(arrays["text"].tobytes()), arrays["codes"], arrays["lengths"]
+        values = arrays["scores"] if scores is None else _scores(scores, codes.size)
     units = [_unit(*each) for each in written["units"]]
+    _check_fit(units, lengths, codes, values)
+    ends = np.cumsum(lengths)[:-1]
     found = shared(units, np.split(codes, ends), np.split(values, ends))
     return Packed(dict(zip(written["queries"], found, strict=bool(written["queries"]))), written["more"])
 
@@ -91,8 +105,30 @@ def _apart(content: bytes) -> tuple[bytes, bytes | None]:
         return content, None
     begin = len(MARK) + 8
     end = begin + int.from_bytes(content[len(MARK) : begin], "little")
-    scores = content[end + 1 :]
-    return content[begin:end], zlib.decompress(scores) if content[end : end + 1] == b"z" else scores
+    return content[begin:end], content[end:]
+
+
+def _scores(content: bytes, count: int) -> Floats:
+    """As many as there are units in the rankings."""
+    plain = _inflated(content[1:], 8 * count) if content[:1] == b"z" else content[1:]
+    return np.frombuffer(plain, dtype=np.float64)
+
+
+def _inflated(content: bytes, most: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    plain = unpacker.decompress(content, most + 1)
+    if len(plain) > most:
+        raise ValueError(f"they unpack to more than {most:,} bytes")
+    if not unpacker.eof:
+        raise ValueError("they are cut off")
+    return plain
+
+
+def _check_fit(units: Sequence[Unit], lengths: Codes, codes: Codes, values: Floats) -> None:
+    """Every number is that of a unit, and each of them has its score."""
+    fits = codes.ndim == values.ndim == lengths.ndim == 1 and codes.size == values.size == lengths.sum()
+    if not (fits and (lengths >= 0).all() and (codes >= 0).all() and (codes < len(units)).all()):
+        raise ValueError("their parts do not fit together")
 
 
 def _unit(unit: str, item: str | None, span: Sequence[int] | None) -> Unit:

@@ -22,9 +22,11 @@ from evals.sources.plain import plain
 from evals.sources.trees import ArchiveLimits, Budget
 
 BATCH: Final = 1024  # rows
+MOST_COLUMNS: Final = 10_000  # of a table: each is a name in every row
 FEWEST: Final = 16  # rows of a batch whose values may each be as long as all that their row group holds
 DECODED: Final = 256 * 2**20  # bytes that a batch may become in pyarrow
-LARGEST_FOOTER: Final = 2**20  # bytes that are looked through, which takes Python a second
+LARGEST_FOOTER: Final = 8 * 2**20  # bytes
+SHORT_FOOTER: Final = 2**20  # bytes that are looked through, which takes Python a second
 ROOM: Final = 2**30  # bytes for the process that decodes lists, of which one row may be as long as it likes
 SCALAR: Final = 8  # bytes charged for a number, a date and whatever else has no length
 WAY_OUT: Final = "If the file is to be trusted, write it as JSONL and give that"
@@ -57,7 +59,10 @@ def opened_parquet(path: Path) -> Iterator[tuple[tuple[str, ...], Iterator[Row[d
     from pyarrow import lib, parquet
 
     try:
+        if _footer_length(path) > LARGEST_FOOTER:  # which pyarrow makes hundreds of times its length of
+            raise InputError(f"Its footer is longer than {LARGEST_FOOTER:,} bytes. {WAY_OUT}.", path=path)
         file = parquet.ParquetFile(path)  # type: ignore[no-untyped-call]
+        _refuse_odd_width(file.metadata.num_columns, path)
         columns = tuple(file.schema_arrow.names)
         sizes = _unpacked(file.metadata)
     except (lib.ArrowException, OSError, ValueError) as error:
@@ -82,6 +87,14 @@ def number_of_rows(path: Path) -> int | None:
         return int(parquet.read_metadata(path).num_rows)  # type: ignore[no-untyped-call]
     except (lib.ArrowException, OSError, ValueError):
         return None  # said in a sentence when the rows are read
+
+
+def _refuse_odd_width(columns: int, path: Path) -> None:
+    """Of rows without a column pyarrow makes as many as the file claims, and what columns take no batch makes less."""
+    if columns == 0:
+        raise InputError("The Parquet file has no columns, and so no rows that could be read.", path=path)
+    if columns > MOST_COLUMNS:
+        raise InputError(f"The file has {columns:,} columns, and {MOST_COLUMNS:,} are allowed.", path=path)
 
 
 def _has_lists(schema: Any) -> bool:
@@ -185,10 +198,10 @@ _UNKNOWN = 2**63
 
 def most_elements(path: Path) -> int:
     """How many values a column has in a row group, where it has the most; very many where that is hard to tell."""
+    length = _footer_length(path)
     with path.open("rb") as opened:
         end = opened.seek(-8, 2)
-        length = int.from_bytes(opened.read(4), "little")
-        if length > min(LARGEST_FOOTER, end):
+        if length > min(SHORT_FOOTER, end):
             return _UNKNOWN
         opened.seek(end - length)
         footer = opened.read(length)
@@ -196,6 +209,12 @@ def most_elements(path: Path) -> int:
         return max(_Thrift(footer).numbers(_PLACE), default=_UNKNOWN)
     except (IndexError, RecursionError):
         return _UNKNOWN
+
+
+def _footer_length(path: Path) -> int:
+    with path.open("rb") as opened:
+        opened.seek(-8, 2)
+        return int.from_bytes(opened.read(4), "little")
 
 
 class _Thrift:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from core.errors import InputError
 from core.types import Flaw, Place, Row
 from evals.sources.lines import MAX_LINE, count_lines, is_lines, read_json_lines, read_lines, start_of
-from evals.sources.parquet_rows import number_of_rows, opened_parquet
+from evals.sources.parquet_rows import MOST_COLUMNS, number_of_rows, opened_parquet
 from evals.sources.trees import open_file, require_file
 
 _JSON = (".jsonl", ".ndjson", ".json")
@@ -24,7 +24,6 @@ TABLE_SUFFIXES = (".csv", ".tsv", *_JSON, ".parquet", ".csv.gz", ".tsv.gz", *(f"
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _SAMPLE_ROWS, _SAMPLE = 50, 2**18  # rows and bytes from which a delimiter is told
 _PEEK = 100  # JSON objects may leave a field out, so the columns are those of the first rows, long ones being fewer
-MOST_COLUMNS = 10_000  # of a CSV: each is a name in every row
 TableRow = Row[dict[str, Any]]
 
 

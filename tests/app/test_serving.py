@@ -116,6 +116,11 @@ def test_pages_answer_to_names_of_their_own_alone(tmp_path, monkeypatch):
     }
     monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "one.example *.two.example")
     assert serve.own_names("127.0.0.1", None).names == {*LOOPBACK, "one.example", "*.two.example"}
+    monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "One.example.:8443 *.two.example:8443 [fe80::1]:1 fe80::2")
+    named = serve.own_names("127.0.0.1", None)
+    assert named.names == {*LOOPBACK, "one.example", "*.two.example", "fe80::1", "fe80::2"}
+    assert named.include("one.example:8443")
+    assert named.include("[fe80::2]:8443")
 
 
 # -- a real one --------------------------------------------------------------------------------------------------------
@@ -300,7 +305,7 @@ def test_a_request_that_is_refused_is_said_to_the_log_once_and_not_for_ever(capl
     client = httpx.AsyncClient(transport=ASGITransport(guard), base_url="http://x")
     for number in range(2 * MOST_WARNINGS):
         for _ in range(2):
-            assert bridge.run(client.get("/", headers={"Host": f"h{number}.example"})).status_code == 403
+            assert bridge.run(client.get("/", headers={"Host": f"h{number}.example:8443"})).status_code == 403
     said = [made for made in caplog.records if made.getMessage() == "request_refused"]
     assert len(said) == MOST_WARNINGS
     assert "'h0.example'" in said[0].fields["says"]

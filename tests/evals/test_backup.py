@@ -679,6 +679,56 @@ def renamed_row(members):
 
 
 @pytest.mark.parametrize(
+    ("called", "kind", "told"),
+    [
+        (" trash/0123456789abcdef", "gone", "as what lies in the trash"),
+        (" trash/0123456789abcdef", "own", "as what lies in the trash"),
+        ("", "own", "as none can be called"),
+        ("a\x00b", "own", "as none can be called"),
+        ("x" * 62, "attached", "as none can be called"),
+        ("cafe\u0301", "own", "no form of a name"),
+    ],
+)
+def test_a_name_that_no_collection_has_is_refused_of_labels_too(store, name, donor, called, kind, told):
+    path = changed(donor, lambda members: listed_as(members, name=called, kind=kind))
+    for work in (restored, merged):
+        with pytest.raises(InputError, match=told):
+            work(store, path)
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "told"),
+    [
+        ("pins", rb"\t[0-9a-f]{32}\t", b"\tanother\t", "pins of runs that it does not hold"),
+        ("votes", rb"\n", b"\nx\tv\tq\ta\t2026-01-01\n", "votes of contests that it does not hold"),
+        ("labels", rb"\t2\n", b"\t-2\n", "labels that nobody can have given"),
+        ("queries", rb"0\.3\d+", b"NaN", "queries that nobody can have given"),
+        ("queries", rb"0\.3\d+", b"-1", "queries that nobody can have given"),
+        ("queries", rb"\{a,", b"{NULL,", "queries that nobody can have given"),
+        ("spans", rb"\t0\t5\t", b"\t-1\t5\t", "spans that nobody can have given"),
+        ("spans", rb"\t0\t5\t", b"\t9\t5\t", "spans that nobody can have given"),
+        ("labels", rb"\n([^\n]+)\n", rb"\n\1\n\1\n", "do not fit together"),
+    ],
+)
+def test_rows_that_belong_together_are_all_there_and_could_have_been_given(store, name, donor, table, old, new, told):
+    def change(members):
+        piece = of(table, members)
+        members[piece], count = re.subn(old, new, members[piece], count=1)
+        assert count
+
+    refused(store, changed(donor, change), name, told)
+
+
+@pytest.mark.parametrize("fields", [b"null", b"7", b"[1]", b'{"a": 1}'])
+def test_fields_that_are_no_names_are_refused_before_anything_is_written(store, name, donor, fields):
+    def change(members):
+        piece = of("collections", members)
+        members[piece] = members[piece].replace(b'["kind"]', fields)
+
+    refused(store, changed(donor, change), name, "fields of .* are no list of names")
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
         (lambda members: listed_as(members, kind="gone"), "by its own list has no documents here"),
@@ -717,6 +767,17 @@ def test_bytes_of_any_kind_are_no_backup(tmp_path):
         path.write_bytes(content)
         with pytest.raises(InputError, match="not a backup"):
             backup.look(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_is_no_backup_and_keeps_nobody_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)  # else a reader that should not be there would wait for ever
+    try:
+        with pytest.raises(InputError, match="from a plain file"):
+            backup.look(tmp_path / "pipe")
+    finally:
+        os.close(writer)
 
 
 def test_the_names_of_members_leave_no_room(donor):

@@ -24,7 +24,7 @@ from evals import exchange
 from evals.runs import Subject
 from evals.sources import ItemColumns, TabularSource
 from evals.sources.lines import MOST_PARTS, parse_object
-from evals.sources.parquet_rows import decoded_sizes, most_elements
+from evals.sources.parquet_rows import LARGEST_FOOTER, decoded_sizes, most_elements
 from evals.sources.tables import MOST_COLUMNS, _Feed, opened_table
 from evals.splits import Split
 
@@ -148,6 +148,38 @@ def test_lists_of_a_damaged_file_are_told_as_such(tmp_path):
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"damaged after row \d+ \("):
         list(TabularSource(path=file, columns=ItemColumns(id="id", text="id")).items())
+
+
+CLAIMED = """
+    15 02 19 1c 48 06 73 63 68 65 6d 61 15 00 00  version 1, and a schema of no columns
+    16 80 80 b4 cc d4 df c6 03                    10^15 rows
+    19 1c 19 0c 16 00 16 80 80 b4 cc d4 df c6 03  a row group of no columns and as many rows
+    00 00
+"""
+
+
+@pytest.mark.slow
+def test_rows_without_a_column_are_not_made_as_many_as_a_file_claims(tmp_path):
+    """pyarrow would take memory for all of them, and end this very process."""
+    footer = bytes.fromhex("".join(line[:48].strip() for line in CLAIMED.splitlines()))
+    file = tmp_path / "bomb.parquet"
+    file.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    assert parquet.read_metadata(file).num_rows == 10**15
+    assert "has no columns" in said_in_little_memory(file)
+
+
+def test_a_parquet_file_has_no_more_columns_than_any_table(tmp_path):
+    names = [f"c{number}" for number in range(MOST_COLUMNS + 1)]
+    parquet.write_table(pa.table([pa.array([], pa.int8())] * len(names), names), tmp_path / "d.parquet")
+    with pytest.raises(InputError, match=f"has {MOST_COLUMNS + 1:,} columns"):
+        list(TabularSource(path=tmp_path / "d.parquet").items())
+
+
+def test_a_footer_that_is_longer_than_any_is_not_read(tmp_path):
+    content = bytes(LARGEST_FOOTER + 1) + (LARGEST_FOOTER + 1).to_bytes(4, "little") + b"PAR1"
+    (tmp_path / "d.parquet").write_bytes(b"PAR1" + content)
+    with pytest.raises(InputError, match="footer is longer than 8,388,608 bytes"):
+        list(TabularSource(path=tmp_path / "d.parquet").items())
 
 
 @pytest.mark.parametrize("groups", [1, 7])

@@ -12,10 +12,11 @@ import zlib
 import numpy as np
 import pytest
 
+from core.errors import StoreError
 from core.fusion.linear import LinearFusion
 from core.legs.bm25 import Bm25Leg
 from evals.rankings import LegRankings, Ranked, numbered, pooled
-from evals.running.packed import LEVEL, fingerprint, packed, unpacked
+from evals.running.packed import LEVEL, MARK, fingerprint, packed, unpacked
 from evals.weights.arrays import Arrays
 from evals.weights.fusing import Cut, fused
 
@@ -48,6 +49,52 @@ def test_plain_values_come_out_as_they_went_in():
     assert ranked != CHUNKS["q1"]
     assert len({ranked, CHUNKS["q2"], CHUNKS["q1"]}) == 2
     assert "b#1" in repr(ranked)
+
+
+def bytes_of(*, text=None, codes=(0,), lengths=(1,), scores=None, compressed=False):
+    """As `packed` makes them, or nearly so."""
+    plain = json.dumps({"queries": ["q"], "units": [["a", None, None]], "more": {}}) if text is None else text
+    parts = {"text": np.frombuffer(plain.encode(), np.uint8), "lengths": np.array(lengths, np.int32)}
+    made = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(made, codes=np.array(codes, np.int32), **parts)
+    head = zlib.compress(made.getvalue())
+    scores = b"=" + np.zeros(len(codes)).tobytes() if scores is None else scores
+    return MARK + len(head).to_bytes(8, "little") + head + scores
+
+
+def test_bytes_made_as_they_should_be_are_read():
+    assert unpacked(bytes_of()).rankings == {"q": Ranked(("a",), (0.0,))}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "cut off"),
+        (b"rankings", "incorrect header"),
+        (packed(ITEMS)[:-20], "cut off|size"),
+        (packed(ITEMS)[:40], "cut off"),
+        (bytes_of(compressed=True), "packed twice"),
+        (bytes_of(scores=b"z" + zlib.compress(bytes(2**20))), "more than 8 bytes"),
+        (bytes_of(scores=b"="), "do not fit together"),
+        (bytes_of(codes=(1,)), "do not fit together"),
+        (bytes_of(codes=(-1,)), "do not fit together"),
+        (bytes_of(codes=(0, 0), lengths=(3, -1)), "do not fit together"),
+        (bytes_of(text="[]"), "list indices"),
+        (bytes_of(text="[" * 10**6), "recursion|deep"),
+        (bytes_of(text='{"queries": ["q"], "units": [7], "more": {}}'), "iterable"),
+        (bytes_of(text='{"queries": [], "units": [["a", null, null]]}'), "more"),
+    ],
+)
+def test_bytes_that_nobody_packed_are_refused_in_a_sentence(content, why):
+    with pytest.raises(StoreError, match=f"rankings are damaged.*({why})"):
+        unpacked(content)
+
+
+def test_few_bytes_do_not_become_all_that_there_is_room_for(monkeypatch):
+    monkeypatch.setattr("evals.running.packed.LARGEST", 2**20)
+    bomb = MARK + (4096).to_bytes(8, "little") + zlib.compress(bytes(4 * 2**20)) + b"="
+    with pytest.raises(StoreError, match="more than 1,048,576 bytes"):
+        unpacked(bomb)
 
 
 @pytest.mark.parametrize("given", [CHUNKS["q1"], pooled(CHUNKS)["q1"]], ids=["alone", "shared"])

@@ -368,3 +368,22 @@ def test_the_environment_names_code_machine_server_and_index_sizes(store, name):
     assert found["machine"]["cores"] >= 1
     assert found["packages"]["ranx"] != "unknown"
     assert found["indexes"]["items_pkey"] > 0
+
+
+@pytest.mark.parametrize(
+    "more", [None, {}, {"failures": [], "milliseconds": {}, "stages": {}, "timed": [], "notes": []}]
+)
+def test_a_run_that_cannot_be_read_says_how_to_be_rid_of_it(store, name, more):
+    make(store, name)
+    made = saved(store, name)
+    content = b"a bomb" if more is None else packed({}, **more)
+
+    async def damage():
+        async with store.begin() as connection:
+            await connection.execute(update(StoredRun).where(StoredRun.id == made.id).values(rankings=content))
+
+    ask(damage())
+    with pytest.raises(StoreError, match=f"'hybrid' of {name!r} cannot be read.*rankbook runs delete {made.id}"):
+        ask(run_store.get(store, made.id))
+    ask(run_store.remove(store, made.id))
+    assert ask(run_store.get(store, made.id)) is None

@@ -54,6 +54,16 @@ def test_files_of_another_major_version_are_told_and_left_alone(home, folder, ma
     assert sorted(home.rglob("*")) == listed
 
 
+@pytest.mark.parametrize("content", [None, ""])
+def test_files_that_do_not_say_their_version_any_more_are_told_and_left_alone(home, content):
+    version = files_of(home, EmbeddedServer(home).cluster.name, "18") / "data" / "PG_VERSION"
+    version.unlink() if content is None else version.write_text(content)
+    with pytest.raises(ServerError, match=r"PG_VERSION.*damaged, and nothing was touched.*rankbook restore FILE"):
+        EmbeddedServer(home).acquire()
+    assert [each.name for each in version.parent.parent.iterdir() if each.suffix != ".lock"] == ["data"]
+    assert (version.parent / "precious").read_text() == "rows"
+
+
 def test_the_newest_files_are_those_that_are_told(home):
     files_of(home, "9", "9")
     files_of(home, "16", "16")

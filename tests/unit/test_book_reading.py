@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
+from core import bridge
 from workbench.book.cells import CellSpec, kinds
+from workbench.book.cells.evaluate import outside
+from workbench.book.context import CellContext
 from workbench.book.document import Notebook
 from workbench.book.files import shipped, shipped_names
 from workbench.book.reading import Meaning, meaning
@@ -104,3 +108,19 @@ def test_four_notebooks_ship():
 def test_the_kind_of_the_shared_cell_is_no_kind_that_runs():
     assert HEADER not in kinds
     assert issubclass(Shared, BaseModel)
+
+
+def test_a_file_that_a_cell_names_is_told_from_another_without_being_held_in_memory(tmp_path):
+    """Whoever wrote the notebook may name a file that has no room there."""
+    context = CellContext(None, Shared(), tmp_path)
+    with (tmp_path / "large.run").open("wb") as large:
+        large.truncate(64 * 2**20)
+    tracemalloc.start()
+    try:
+        before = bridge.run(outside(context, ["large.run"], "docs", ""))
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()
+    with (tmp_path / "large.run").open("r+b") as large:
+        large.write(b"x")
+    assert bridge.run(outside(context, ["large.run"], "docs", "")) != before

@@ -39,6 +39,20 @@ def problems() -> dict[str, str]:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_what_is_no_plain_file_is_neither_copied_nor_waited_for_by_the_trash(folder):
+    os.mkfifo(folder / "pipe.toml")
+    (folder / "endless.toml").symlink_to("/dev/zero")
+    for name in ("pipe", "endless"):
+        with pytest.raises(InputError, match="not a plain file"):
+            kept_variants.drop(name)
+    entry = kept_variants.drop("mine").trash_entry
+    os.mkfifo(kept_variants.trash_folder() / f"{'0' * 16}.json")
+    (kept_variants.trash_folder() / f"{'0' * 16}.toml").write_text("")
+    assert kept_variants.in_trash() == [entry]
+    assert kept_variants.restore(entry).name == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 def test_a_pipe_in_the_folder_delays_no_look_up(folder):
     os.mkfifo(folder / "pipe.toml")
     assert problems() == {"mine": "", "pipe": "It cannot be read (it is not a plain file)."}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+from core import atomic_files
 
 FOLDER: Final = "sign-ins"
 LASTS: Final = 30 * 24 * 60 * 60  # seconds, as long as Streamlit's cookie
@@ -32,13 +33,7 @@ class SignIns:
         """OSError where it cannot be kept."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._file(said)
-        part = file.with_suffix(f".{os.getpid()}.part")
-        try:
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as made:
-                made.write(f"{self._now() + self._lasts:.0f}")
-            part.replace(file)
-        finally:
-            part.unlink(missing_ok=True)
+        atomic_files.write_whole(file, f"{self._now() + self._lasts:.0f}", mode=0o600)
         self._keep_few(file.name.partition("-")[0])
 
     def end(self, said: Mapping[str, Any]) -> None:

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, func, literal, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
+from core.errors import StoreError
 from core.store.engine import Store
 from core.variant import Variant
 from evals.rankings import cut_off
-from evals.running.packed import fingerprint, packed, unpacked
+from evals.running.packed import Packed, fingerprint, packed, unpacked
 from evals.runs import Run, Subject
 from evals.store import StoredRun
+
+# Beside a run's rankings, and of which kind.
+BESIDE: Final = {"failures": dict, "milliseconds": dict, "stages": dict, "timed": list, "notes": list}
 
 
 def run_id(subject: Subject, variant: Variant, depth: int, state: str = "") -> str:
@@ -156,7 +161,7 @@ async def keep_scores(store: Store, identity: str, scores: Mapping[str, Any]) ->
 
 
 def _run(row: StoredRun) -> Run:
-    content, variant = unpacked(row.rankings), variant_of_row(row)
+    content, variant = _content_of_row(row), variant_of_row(row)
     more = content.more
     kept = content.rankings
     rankings, beyond = (kept, {}) if variant is None or row.depth else cut_off(kept, variant.top_k)
@@ -176,6 +181,24 @@ def _run(row: StoredRun) -> Run:
         tuple(more["notes"]),
         more.get("without", {}),
         beyond,
+    )
+
+
+def _content_of_row(row: StoredRun) -> Packed:
+    """Its rankings and what stands beside them: a restored backup may have brought anything."""
+    try:
+        content = unpacked(row.rankings)
+    except StoreError as error:
+        raise _unreadable(row, str(error)) from error
+    if not all(isinstance(content.more.get(part), kind) for part, kind in BESIDE.items()):
+        raise _unreadable(row, "What belongs to its rankings is not there.")
+    return content
+
+
+def _unreadable(row: StoredRun, why: str) -> StoreError:
+    return StoreError(
+        f"The run {row.name!r:.80} of {row.collection!r:.80} cannot be read. {why} Delete it with "
+        f"`rankbook runs delete {shlex.quote(row.id)}`, and make it anew."
     )
 
 

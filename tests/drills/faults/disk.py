@@ -152,4 +152,16 @@ def at_start() -> Outcome:
     return Outcome("disk full when the server starts", 1, 0, 0, works, tuple(said))
 
 
-DRILLS = (at_start, at_load, at_texts, at_indexes)
+def at_first_start() -> Outcome:
+    """There is no room to create the database: this is said, and with room again it is created."""
+    with small_disk() as home:
+        filler = Filler(home)
+        filler.fill(10 * PIECE)
+        said = _complaints(EmbeddedServer(home).acquire)
+        filler.remove()
+        with EmbeddedServer(home) as server:
+            works = bool(said) and server.running
+    return Outcome("disk full when the database is created", 1, 0, 0, works, tuple(said))
+
+
+DRILLS = (at_first_start, at_start, at_load, at_texts, at_indexes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.drills.fuzz.scratch import packed
+from tests.drills.fuzz.targets.backups import bent_directory
 from tests.drills.fuzz.targets.sources import parquet_seed
 
 LEG: Final = b'\n[[leg]]\nkind = "bm25"\n'
@@ -22,6 +23,8 @@ FOUND: Final[dict[str, tuple[bytes, ...]]] = {
     "html_file": (b"<main><pre>\x01\x00<b>x</b></pre><li><p>&#1;</p></li><p>text</p></main>",),
     # A column's name that is not UTF-8 was an error of Python's.
     "table_parquet": (parquet_seed().replace(b"text", b"te\x80t"),),
+    # A way of packing, or a need of a password, that zipfile knows of and has not got.
+    "run_rankings_inside": (bent_directory(8, 1), bent_directory(10, 99)),
     # Damaged statistics of a column ended the whole process, inside pyarrow, when the column was asked for its size.
     "table_parquet_bent": (bytes.fromhex("f8ac16"),),
     # Nesting and numbers without end made tomllib raise what is none of its own errors.

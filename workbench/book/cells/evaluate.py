@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -103,17 +104,23 @@ class EvaluateCell(CellSpec):
 async def outside(context: CellContext, names: list[str], collection: str, split: str) -> dict[str, Any]:
     """What files and kept runs stand for right now: another file or pin of that name is another input."""
     import asyncio
-    import hashlib
 
     found: dict[str, Any] = {}
     for name in names:
         path = context.file(name)
         if await asyncio.to_thread(path.is_file):
-            content = await asyncio.to_thread(path.read_bytes)
-            found[f"file {name}"] = hashlib.blake2b(content, digest_size=16).hexdigest()
+            found[f"file {name}"] = await asyncio.to_thread(_digest, path)
             continue
         found[f"run {name}"] = await _kept(context.store, name, collection, split)
     return found
+
+
+def _digest(path: Path) -> str:
+    """Read piece by piece: whoever wrote the notebook may name a file that has no room in memory."""
+    import hashlib
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 async def _kept(store: Store, name: str, collection: str, split: str) -> str | None:

@@ -6,12 +6,15 @@ import hashlib
 import io
 import json
 import tarfile
+import zlib
 from datetime import UTC, datetime
 
 from evals.backup import fitting, reading
 from evals.backup.archive import Pieces, Writer
 from evals.backup.form import HomeFile, Kept, Manifest
 from evals.backup.parts import LABELS
+from evals.rankings import Ranked
+from evals.running.packed import MARK, packed, unpacked
 from tests.drills.fuzz.scratch import written
 from tests.drills.fuzz.target import Family
 
@@ -84,6 +87,35 @@ def backup_manifest(content: bytes) -> None:
             info.size = len(member)
             tar.addfile(info, io.BytesIO(member))
     read(made.getvalue())
+
+
+RANKINGS = packed({"q": Ranked(("d1", "d2"), (0.5, 0.25), ("d1", "d2"), ((0, 5), (1, 2)))}, failures={}, notes=[])
+HEAD, SCORES = RANKINGS[len(MARK) + 8 : -17], RANKINGS[-17:]
+
+
+@family.target(RANKINGS, words=(MARK, b"z", b"="))
+def run_rankings(content: bytes) -> None:
+    """What a run of a backup holds."""
+    use(content)
+
+
+@family.target(zlib.decompress(HEAD), words=(b"PK\x01\x02", b"\x93NUMPY", b"'<i4'", b"'|O'", b"(9999999999,)", b"[[]]"))
+def run_rankings_inside(content: bytes) -> None:
+    """The same, packed as it should be: what is in it was not made by numpy."""
+    head = zlib.compress(content)
+    use(MARK + len(head).to_bytes(8, "little") + head + SCORES)
+
+
+def bent_directory(at: int, value: int) -> bytes:
+    """Sound arrays whose directory says that in a byte of its first entry."""
+    made = bytearray(zlib.decompress(HEAD))
+    made[made.index(b"PK\x01\x02") + at] = value
+    return bytes(made)
+
+
+def use(content: bytes) -> None:
+    for ranked in unpacked(content).rankings.values():
+        assert ranked.length == len(ranked.ids) == len(ranked.scores)
 
 
 TARGETS = tuple(family.targets)

@@ -126,6 +126,10 @@ class ConnectionFailed(StoreError):
     """Nothing answers at the DSN, or it refuses us."""
 
 
+class Deadlock(StoreError):
+    """Other work on the same tables waited for this, and this for it: the server ended this."""
+
+
 class MissingCapability(StoreError):
     """The server lacks an extension or a privilege; only what needs it is unavailable."""
 

@@ -24,7 +24,7 @@ import pytest
 import typer.main
 import typer.testing
 from hypothesis import HealthCheck, settings
-from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.exc import ProgrammingError
 
 from core import bridge
 from core.errors import MissingCapability, RankbookError
@@ -176,11 +176,11 @@ async def _sweep(store: Store) -> None:
     with suppress(RankbookError):  # of a server that a test has stopped, or a collection that one has damaged
         for row in await collections.listed(store):
             if row.name.startswith(OURS):
-                with suppress(RankbookError, DBAPIError):
+                with suppress(RankbookError):
                     await library.drop(store, row.name)
         for entry in await trash.listed(store):
             if entry.collection.startswith(OURS):
-                with suppress(RankbookError, DBAPIError):  # a page that AppTest left behind is reading: a later file's
+                with suppress(RankbookError):  # a page that AppTest left behind is reading: a later file's
                     await trash.destroy(store, entry)
 
 

@@ -20,7 +20,7 @@ from psycopg import sql
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-from core.errors import MissingCapability
+from core.errors import Deadlock, MissingCapability
 from core.store import readable_tables
 from core.store.attached.mapping import AttachedTable, Attachment, written_name
 from core.store.engine import Store
@@ -90,7 +90,7 @@ PASSING: Final = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.UndefinedTable,
     psycopg.errors.InvalidSchemaName,
-    psycopg.errors.DeadlockDetected,
+    Deadlock,
     psycopg.errors.InternalError_,  # "tuple concurrently updated"
 )
 GONE: Final = (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)

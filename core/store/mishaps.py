@@ -4,16 +4,29 @@ fault is none of it: that goes on as the driver raised it.
 
 from __future__ import annotations
 
+from typing import Final
+
 import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoneFree
 
-from core.errors import ConnectionFailed, StoreError
+from core.errors import ConnectionFailed, Deadlock, StoreError
 from core.store import nodes
 
 LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
 TOO_MANY = ("too many clients", "too many connections", "remaining connection slots")
-FULL = "53100"
+BY_STATE: Final = {
+    "53100": (
+        StoreError,
+        "The disk of {where} is full ({reason}). What was committed is kept: make room there and run the same command "
+        "again.",
+    ),
+    "40P01": (
+        Deadlock,
+        "Other work in {where} waited for this, and this for it; the server ended this one. Nothing of it was done: run "
+        "the same command again.",
+    ),
+}
 
 
 def reason(error: BaseException) -> str:
@@ -45,11 +58,9 @@ def in_words(error: BaseException, where: str) -> StoreError | None:
     if isinstance(error, NoneFree) or is_crowded(error):
         return crowded(where)
     cause = error.orig if isinstance(error, DBAPIError) else error
-    if getattr(cause, "sqlstate", None) == FULL:
-        return StoreError(
-            f"The disk of {where} is full ({reason(error)}). What was committed is kept: make room there and run the "
-            "same command again."
-        )
+    if (state := getattr(cause, "sqlstate", None)) in BY_STATE:
+        kind, sentence = BY_STATE[state]
+        return kind(sentence.format(where=where, reason=reason(error)))
     if node := nodes.shut_out(error):
         return ConnectionFailed(
             f"The node {node} of the Citus cluster at {where} does not let in the role that its coordinator did. Let "

@@ -18,13 +18,17 @@ TOO_MANY = ("too many clients", "too many connections", "remaining connection sl
 BY_STATE: Final = {
     "53100": (
         StoreError,
-        "The disk of {where} is full ({reason}). What was committed is kept: make room there and run the same command "
-        "again.",
+        (
+            "The disk of {where} is full ({reason}). What was committed is kept: make room there and run the same command "
+            "again."
+        ),
     ),
     "40P01": (
         Deadlock,
-        "Other work in {where} waited for this, and this for it; the server ended this one. Nothing of it was done: run "
-        "the same command again.",
+        (
+            "Other work in {where} waited for this, and this for it; the server ended this one. Nothing of it was done: run "
+            "the same command again."
+        ),
     ),
 }
 

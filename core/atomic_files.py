@@ -56,7 +56,7 @@ def replacing(path: Path, *, ending: str = ".part", mode: int = 0o666) -> Iterat
     if there is not None and not stat.S_ISREG(there.st_mode):
         yield path
         return
-    path = path.resolve()
+    path = Path(os.path.realpath(path))  # of a link that leads to itself `resolve` makes an error of another kind
     part = _part_beside(path, ending)
     try:
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))

@@ -15,7 +15,10 @@ from core.store import nodes
 
 LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
 TOO_MANY = ("too many clients", "too many connections", "remaining connection slots")
-FULL: Final = "The disk of {where} is full ({reason}). What was committed is kept: make room there and run the same command again."
+FULL: Final = (
+    "The disk of {where} is full ({reason}). What was committed is kept: make room there and run the same command "
+    "again."
+)
 DEADLOCKED: Final = (
     "Other work in {where} waited for this, and this for it, so the server ended this one. Nothing of it was done: run "
     "the same command again."

@@ -830,8 +830,8 @@ PROTECTIONS: Final = (
     Protection(
         "a full disk is told in a sentence",
         "core/store/mishaps.py",
-        'if getattr(cause, "sqlstate", None) == FULL:',
-        "if False:",
+        '"53100": (StoreError, FULL), ',
+        "",
         "tests/drills/faults/test_disk_full.py::test_a_full_disk_is_told_in_a_sentence_and_costs_the_run_alone",
         f"{SERVER}::test_a_last_client_that_is_killed_still_stops_the_server",
     ),

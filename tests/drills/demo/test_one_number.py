@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 import uuid
 from collections.abc import Iterator
 
@@ -10,9 +12,9 @@ import pytest
 
 from core import bridge
 from core.fusion import fusions
-from core.sql_export import export, run, vector_of
+from core.sql_export import export, vector_of
 from core.store.engine import Store
-from core.store.schema import ID_MARK
+from core.store.server import DATABASE, SUPERUSER
 from core.variant import Variant
 from evals import evaluation, kept_variants, library, metrics
 from evals.evaluation import Opened
@@ -23,13 +25,17 @@ from evals.splits import Split
 from evals.suites.suite_tuning import Looked, looked_for
 from evals.weights.tuned import Procedure
 from tests.app.test_command_line import data
+from tests.conftest import TEST_DSN
 from workbench.behind.weights.asked import methods
 from workbench.demo.answers import SHOWN, Answers
 
 MODEL = "hashing:64"  # a query has the same vector alone and in a batch, so that all is equal to the last bit
 METRIC, STEPS = "ndcg@10", 10
 LEGS = ("vector", "fulltext", "bm25")
+QUERY, ROW, FIELD, ITEM = "\x1c", "\x1e", "\x1f", 4  # what parts psql's output; where a row has the document
 IN_SQL = ("linear", "rrf")  # fusions that can be exported
+
+pytestmark = pytest.mark.skipif(TEST_DSN is not None, reason="the psql that comes with the embedded server is used")
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +90,30 @@ def test_the_best_point_has_one_score_by_eval_the_lab_sql_and_the_demo(
 
 
 async def _by_sql(ground: Opened, split: Split, variant: Variant) -> dict[str, list[str]]:
-    """The documents of each query as the statement that ships gives them."""
+    """The documents of each query as psql gives them, by the statement that ships."""
     context = ground.context
     made = await export(context.store, context.view, variant)
-    found = {}
-    for query in split.queries.values():
-        rows = await run(context.store, made, query.text, await vector_of(context, made, query.text))
-        found[query.id] = list(dict.fromkeys(row["id"].rpartition(ID_MARK)[0] for row in rows))
-    return found
+    script = [
+        f"\\echo {QUERY}{query.id}{ROW}\n{made.filled(query.text, await vector_of(context, made, query.text))}"
+        for query in split.queries.values()
+    ]
+    answers = (await asyncio.to_thread(_psql, ground.store, "\n".join(script))).split(QUERY)[1:]
+    return dict(map(_documents, answers))
+
+
+def _psql(store: Store, script: str) -> str:
+    """What it prints: rows without heads, with characters between them that stand in no text."""
+    assert store.server is not None
+    program = store.server.programs.path("psql")
+    place = f"host='{store.server.socket_folder}' user={SUPERUSER} dbname={DATABASE}"
+    options = ["-X", "-qAt", "-v", "ON_ERROR_STOP=1", "-F", FIELD, "-R", ROW]
+    return subprocess.run([program, *options, place], input=script, capture_output=True, text=True, check=True).stdout
+
+
+def _documents(answer: str) -> tuple[str, list[str]]:
+    """A query's id and the documents that were found, each once."""
+    query, *rows = (row.strip("\n").split(FIELD) for row in answer.split(ROW))
+    return query[0], list(dict.fromkeys(row[ITEM] for row in rows if len(row) > ITEM))
 
 
 async def _by_demo(ground: Opened, split: Split, variant: Variant) -> dict[str, list[str]]:

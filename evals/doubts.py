@@ -159,9 +159,10 @@ def _together(board: Board) -> list[Warned]:
     if others and len(board.compared(metric)) > 1:
         count = f"{len(others)} more {'set-up' if len(others) == 1 else 'set-ups'}"
         told.append(f"Verdicts hold together with {count} that were scored over the same queries: {_listed(others)}.")
-    if place.aside:
-        seen = "none" if not place.seen else "all" if place.seen == place.aside else str(place.seen)
-        told.append(f"Set aside: {place.aside}, {seen} of them after their scores were seen.")
+    if gone := place.aside + place.deleted:
+        seen = "none" if not place.seen else "all" if place.seen == gone else str(place.seen)
+        deleted = f"{place.deleted} by deleting their runs, " if place.deleted else ""
+        told.append(f"Set aside: {gone}, {deleted}{seen} of them after their scores were seen.")
     return [Warned(" ".join(told))] if told else []
 
 

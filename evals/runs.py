@@ -154,12 +154,13 @@ class Candidate:
 class Place:
     """What else was evaluated over the same: other candidates, and set-ups of a grid that nobody chose (`cells`).
 
-    `aside` set-ups were set aside, `seen` of them after they had scores.
+    `aside` set-ups were set aside, `deleted` ones have runs in the trash alone; `seen` of them all had scores by then.
     """
 
     candidates: tuple[Candidate, ...] = ()
     cells: frozenset[str] = frozenset()
     aside: int = 0
+    deleted: int = 0
     seen: int = 0
 
 

@@ -16,6 +16,8 @@ from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from core.store.engine import Store
+from core.store.names import TRASH_MARK
+from core.store.schema import TrashRow
 from core.variant import Variant
 from evals.running.run_store import Summary
 from evals.runs import Candidate, Place, Run, Subject
@@ -80,10 +82,13 @@ async def place_of(store: Store, runs: Sequence[Run], metrics: Sequence[str]) ->
     async with store.begin(read_only=True) as connection:
         known = {row.set_up: row for row in await connection.execute(select(SetUp).where(*_over(subject)))}
         kept = list(await connection.execute(_kept(subject, metrics)))
+        deleted = list(await connection.execute(_deleted(subject)))
     newest: dict[str, Any] = {}
     for row in kept:
-        variant = None if row.variant is None else Variant.from_data({**row.variant, "name": row.name})
+        variant = _variant_of(row)
         newest.setdefault(set_up_of(variant, row.name), (row, variant))
+    in_trash = {set_up_of(_variant_of(row), row.name): bool(row.scores) for row in deleted}
+    lost = [scored for set_up, scored in in_trash.items() if set_up not in newest and set_up not in there]
     gone = [known[each] for each in newest if each in known and known[each].status == ASIDE and each not in there]
     others = tuple(
         Candidate(row.name, variant, dict(zip(metrics, row[3:], strict=True)))
@@ -91,7 +96,7 @@ async def place_of(store: Store, runs: Sequence[Run], metrics: Sequence[str]) ->
         if set_up not in there and (set_up not in known or known[set_up].status == CHOSEN)
     )
     cells = frozenset(set_up for set_up, row in known.items() if row.status == CELL)
-    return Place(others, cells, len(gone), sum(row.seen for row in gone))
+    return Place(others, cells, len(gone), len(lost), sum(row.seen for row in gone) + sum(lost))
 
 
 def _kept(subject: Subject, metrics: Sequence[str]) -> Any:
@@ -99,17 +104,36 @@ def _kept(subject: Subject, metrics: Sequence[str]) -> Any:
     scores = (StoredRun.scores[f"{metric} by query"].label(f"scores {at}") for at, metric in enumerate(metrics))
     return (
         select(StoredRun.id, StoredRun.name, StoredRun.variant, *scores)
-        .where(
-            StoredRun.collection == subject.collection,
-            StoredRun.collection_version == subject.version,
-            StoredRun.content == subject.content,
-            StoredRun.query_set == subject.query_set,
-            StoredRun.query_set_digest == subject.digest,
-            StoredRun.split == subject.split,
-            StoredRun.depth == 0,
-        )
+        .where(StoredRun.collection == subject.collection, *_same(subject))
         .order_by(StoredRun.used_at.desc(), StoredRun.id)
     )
+
+
+def _deleted(subject: Subject) -> Any:
+    """Such runs that lie in the trash."""
+    entry = TRASH_MARK + TrashRow.id
+    return (
+        select(StoredRun.name, StoredRun.variant, StoredRun.scores)
+        .join(TrashRow, StoredRun.collection == entry)
+        .where(TrashRow.collection == subject.collection, TrashRow.kind.in_(("run", "runs")), *_same(subject))
+        .order_by(StoredRun.used_at.desc(), StoredRun.id)
+    )
+
+
+def _same(subject: Subject) -> tuple[ColumnElement[bool], ...]:
+    """What ships, over the same documents, queries and labels."""
+    return (
+        StoredRun.collection_version == subject.version,
+        StoredRun.content == subject.content,
+        StoredRun.query_set == subject.query_set,
+        StoredRun.query_set_digest == subject.digest,
+        StoredRun.split == subject.split,
+        StoredRun.depth == 0,
+    )
+
+
+def _variant_of(row: Any) -> Variant | None:
+    return None if row.variant is None else Variant.from_data({**row.variant, "name": row.name})
 
 
 def _over(subject: Subject) -> tuple[ColumnElement[bool], ...]:

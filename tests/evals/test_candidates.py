@@ -208,6 +208,20 @@ def test_a_set_up_can_be_set_aside_and_it_is_said_how_many_were_after_their_scor
 
 
 @pytest.mark.slow
+def test_a_set_up_whose_runs_were_deleted_is_counted_among_those_set_aside(store, evaluate):
+    a, b, c = words("a"), words("b", k1=2.0), words("c", b=0.1)
+    bridge.run(run_store.remove(store, evaluate(a, b, c).run("c").id))
+    made = evaluate(a, b)
+    assert among(made, "b") == 1
+    assert [each.message for each in made.warnings if "Set aside" in each.message] == [
+        "Set aside: 1, 1 by deleting their runs, all of them after their scores were seen."
+    ]
+    evaluate(c)
+    assert among(evaluate(a, b), "b") == 2
+    assert not any("Set aside" in each.message for each in evaluate(a, b).warnings), "it was evaluated again"
+
+
+@pytest.mark.slow
 def test_cells_of_a_suite_s_grid_are_candidates_once_they_are_evaluated_by_themselves(store, loaded, evaluate):
     text_ = BM25 + '[[grid]]\nbase = "words"\nvary = { "leg.bm25.k1" = [0.5, 0.9, 1.7] }\n'
     given = suite(loaded, evaluate.query_set, HYBRID + text_)

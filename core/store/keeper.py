@@ -424,7 +424,7 @@ class Keeper:
         """To the postmaster; where that is gone, or must be killed, to all that are left, which then have no use."""
         self.watch.still()
         postmaster = postmaster_pid(self.cluster)
-        there = [each.pid for each in processes(self.cluster)]
+        there = [each.pid for each in processes(self.cluster)] or living_in(self.cluster / "data")
         if postmaster not in there or number == signal.SIGKILL:
             number, targets = signal.SIGKILL, sorted(there, key=lambda pid: pid != postmaster)
         else:

@@ -507,6 +507,17 @@ def test_no_second_server_is_started_where_somebody_deleted_the_locks_of_the_fir
     assert kept(home) == [1, 2]
 
 
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="where a process works is not told here")
+def test_a_server_whose_lock_somebody_deleted_is_stopped_all_the_same(home, client):
+    first, server = client(1), EmbeddedServer(home)
+    first.ready()
+    (server.cluster / keeper.SERVER).unlink()
+    first.leave()
+    until(lambda: not keeper.living_in(server.data), "the server ends")
+    client(2).ready()
+    assert kept(home) == [1, 2]
+
+
 def test_a_killed_initdb_leaves_nothing_that_is_taken_for_a_cluster(home, client):
     server = EmbeddedServer(home)
     server._make_folders()

@@ -40,6 +40,7 @@ TERMINATE = b"X\0\0\0\4"
 CANNOT_CONNECT_NOW, TOO_MANY_CONNECTIONS = "57P03", "53300"
 KNOCKED = "FATAL:  the database system is "  # logged of each connection that comes too early
 NOT_IN_YET = ("startup", "authentication", "initializing")  # what such a connection's process calls itself
+FLAGS, EXITING = 6, 4  # the field of /proc/PID/stat that holds the kernel's flags, and the one of a process that ends
 WORKED = 10  # hundredths of a second of the processor that are work, and not just waking up now and then
 
 
@@ -204,6 +205,27 @@ def _postgres() -> Iterator[int]:
                     yield int(folder.name)
 
 
+def living_in(data: Path) -> list[int]:
+    """The processes of a PostgreSQL that work in this data folder, also where somebody deleted the lock that they hold.
+
+    Two servers in one folder would destroy what is stored there. One that is just ending has let go of its lock.
+    """
+    found = []
+    with contextlib.suppress(OSError):
+        folder = data.stat()
+        for pid in _postgres():
+            with contextlib.suppress(OSError):
+                works_there = os.path.samestat(Path(f"/proc/{pid}/cwd").stat(), folder)
+                if works_there and not int(_statistics(pid)[FLAGS]) & EXITING:
+                    found.append(pid)
+    return found
+
+
+def _statistics(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the name, which may hold anything."""
+    return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
 def _holds(pid: int, held: os.stat_result) -> bool:
     with contextlib.suppress(OSError):
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
@@ -219,7 +241,7 @@ def _process(pid: int) -> Process | None:
         lines = dict(line.split(": ") for line in (folder / "io").read_text().splitlines())
         stored = int(lines["read_bytes"]) + int(lines["write_bytes"])
     try:
-        state, *numbers = (folder / "stat").read_text().rpartition(")")[2].split()
+        state, *numbers = _statistics(pid)
         title = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         title = title.removeprefix("postgres: ") if title.startswith("postgres: ") else "postmaster"
     except OSError:
@@ -402,7 +424,7 @@ class Keeper:
         """To the postmaster; where that is gone, or must be killed, to all that are left, which then have no use."""
         self.watch.still()
         postmaster = postmaster_pid(self.cluster)
-        there = [each.pid for each in processes(self.cluster)]
+        there = [each.pid for each in processes(self.cluster)] or living_in(self.cluster / "data")
         if postmaster not in there or number == signal.SIGKILL:
             number, targets = signal.SIGKILL, sorted(there, key=lambda pid: pid != postmaster)
         else:

@@ -136,6 +136,7 @@ class EmbeddedServer:
             if not (self.running or kept):
                 if started:
                     raise ServerError(f"PostgreSQL did not start: {self._last_words()} The whole log is {self.log}.")
+                self._refuse_second_server()
                 started = True
             if not kept:
                 self._send_for_keeper()
@@ -151,6 +152,17 @@ class EmbeddedServer:
                     f"close what of Rankbook is open and run the same command again; the log is {self.log}."
                 )
             wait.pause(f"PostgreSQL ({answer.words})" if answer.words else "PostgreSQL")
+
+    def _refuse_second_server(self) -> None:
+        """No process holds the lock, so none may work in the data folder; unless somebody deleted the lock's file."""
+        if there := keeper.living_in(self.data):
+            written = keeper.postmaster_pid(self.cluster)
+            pid = written if written in there else min(there)
+            raise ServerError(
+                f"PostgreSQL is at work in {self.data} (process {pid}), and the file that it holds, "
+                f"{self.cluster / keeper.SERVER}, was deleted: a second one in this folder would destroy what is "
+                f"stored there, so none was started. End it with `kill -INT {pid}`, then run the same command again."
+            )
 
     # -- set-up ------------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic import BaseModel
 
 from core import bridge
+from core.store.engine import Store
 from workbench.book.cells import CellSpec, kinds
 from workbench.book.cells.evaluate import outside
 from workbench.book.context import CellContext
@@ -112,7 +114,7 @@ def test_the_kind_of_the_shared_cell_is_no_kind_that_runs():
 
 def test_a_file_that_a_cell_names_is_told_from_another_without_being_held_in_memory(tmp_path):
     """Whoever wrote the notebook may name a file that has no room there."""
-    context = CellContext(None, Shared(), tmp_path)
+    context = CellContext(cast("Store", None), Shared(), tmp_path)  # which a file has no need of
     with (tmp_path / "large.run").open("wb") as large:
         large.truncate(64 * 2**20)
     tracemalloc.start()

@@ -46,6 +46,7 @@ def test_what_is_no_plain_file_is_neither_copied_nor_waited_for_by_the_trash(fol
         with pytest.raises(InputError, match="not a plain file"):
             kept_variants.drop(name)
     entry = kept_variants.drop("mine").trash_entry
+    assert entry is not None
     os.mkfifo(kept_variants.trash_folder() / f"{'0' * 16}.json")
     (kept_variants.trash_folder() / f"{'0' * 16}.toml").write_text("")
     assert kept_variants.in_trash() == [entry]

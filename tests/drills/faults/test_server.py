@@ -489,6 +489,34 @@ def test_orphaned_lock_files_and_sockets_are_no_obstacle(home, client):
     assert kept(home) == [1]
 
 
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="where a process works is not told here")
+def test_no_second_server_is_started_where_somebody_deleted_the_locks_of_the_first(home, client):
+    first = client(1)
+    first.ready()
+    server = EmbeddedServer(home)
+    pid = server.pid
+    for name in (keeper.SERVER, keeper.KEEPER):
+        (server.cluster / name).unlink()
+    with pytest.raises(ServerError, match=rf"was deleted.*none was started.*`kill -INT {pid}`"):
+        server.acquire()
+    assert alive(pid)
+    os.kill(pid, signal.SIGINT)
+    until(lambda: not keeper.living_in(server.data), "the first server ends")
+    client(2).ready()
+    assert kept(home) == [1, 2]
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="where a process works is not told here")
+def test_a_server_whose_lock_somebody_deleted_is_stopped_all_the_same(home, client):
+    first, server = client(1), EmbeddedServer(home)
+    first.ready()
+    (server.cluster / keeper.SERVER).unlink()
+    first.leave()
+    until(lambda: not keeper.living_in(server.data), "the server ends")
+    client(2).ready()
+    assert kept(home) == [1, 2]
+
+
 def test_a_killed_initdb_leaves_nothing_that_is_taken_for_a_cluster(home, client):
     server = EmbeddedServer(home)
     server._make_folders()

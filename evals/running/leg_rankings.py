@@ -102,15 +102,15 @@ async def _found(
 async def _deepen(legs: LegRuns, fusing: Fusing, made: list[LegRankings], units: dict[str, Unit]) -> None:
     """Ask deeper where a roll-up leaves too few items of all candidates, as the pipeline does it whatever the weights.
 
-    With a `fused_depth` that hangs on the weights, and is left out.
+    Not where there are more candidates than `fused_depth` lets through: deeper ones would not go on.
     """
     variant = fusing.variant
-    if variant.rollup is None or variant.fused_depth is not None:
+    if variant.rollup is None:
         return
     depth_of = {share.name: share.depth for share in fusing.shares}
     pending = list(legs.split.queries)
     for _ in range(1, DEEPEST):
-        pending = [query for query in pending if _is_short(query, made, depth_of, variant.top_k)]
+        pending = [query for query in pending if _is_short(query, made, depth_of, variant)]
         if not pending:
             return
         depth_of = {name: depth * DEEPER for name, depth in depth_of.items()}
@@ -119,11 +119,13 @@ async def _deepen(legs: LegRuns, fusing: Fusing, made: list[LegRankings], units:
             made[at] = replace(made[at], rankings={**made[at].rankings, **deeper.rankings})
 
 
-def _is_short(query: str, made: Sequence[LegRankings], depths: Mapping[str, int], wanted: int) -> bool:
-    """Whether what all legs found is of too few items, and more could be found."""
+def _is_short(query: str, made: Sequence[LegRankings], depths: Mapping[str, int], variant: Variant) -> bool:
+    """Whether what all legs found is of too few items, and more could be found and go on."""
     found = [(leg.rankings[query], depths[leg.name]) for leg in made if query in leg.rankings]
     items = {item for ranked, _ in found for item in ranked.item_ids}
-    return len(items) < wanted and any(ranked.length >= depth for ranked, depth in found)
+    units = {unit for ranked, _ in found for unit in ranked.ids}
+    capped = variant.fused_depth is not None and len(units) >= variant.fused_depth
+    return len(items) < variant.top_k and not capped and any(ranked.length >= depth for ranked, depth in found)
 
 
 async def _describe(legs: LegRuns, share: Share, depth: int, found: LegFound, units: dict[str, Unit]) -> None:

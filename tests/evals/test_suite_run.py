@@ -295,12 +295,13 @@ def test_chunks_are_scored_by_the_documents_among_the_first_and_only_a_roll_up_f
 
 
 @pytest.mark.slow
-def test_a_surface_asks_deeper_where_a_roll_up_does(loud):
+@pytest.mark.parametrize("fused_depth", [None, 5, 30])
+def test_a_surface_asks_deeper_where_a_roll_up_does(loud, fused_depth):
     ground = loud
     legs = [{"kind": "bm25"}, {"kind": "fulltext", "mode": "any"}]
     base = Variant.from_data(
         {"name": "rolled", "chunks": "small", "top_k": 3, "overfetch": 1, "rollup": {}, "leg": legs}
-    )
+    ).but(fused_depth=fused_depth)
     split = ground.split("test")
     looked = Looked(base, "recall@3", 4, (base.fusion,), False, Procedure())
     tuned, _ = bridge.run(looked_for(ground, split, looked))

@@ -151,7 +151,7 @@ class EmbeddedServer:
                     f"({answer.words or reasons[-1]}). Let {self.data / 'pg_hba.conf'} begin with the line `{HBA}`, "
                     f"close what of Rankbook is open and run the same command again; the log is {self.log}."
                 )
-            wait.pause(f"PostgreSQL ({answer.words})" if answer.words else "PostgreSQL")
+            wait.pause(f"PostgreSQL ({answer.words})" if answer.state == "not yet" else "PostgreSQL")
 
     def _refuse_second_server(self) -> None:
         """No process holds the lock, so none may work in the data folder; unless somebody deleted the lock's file."""

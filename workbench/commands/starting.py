@@ -65,7 +65,7 @@ def _load_demo(*, quiet: bool) -> None:
         else:
             telling.say(sentence)
 
-    opened = store(say)
+    opened = store(say if quiet else telling.say)  # which hears of the server's start already, and is told once
     if not bridge.run(needs_demo(opened, DEMO)):
         return
     say("Loading the demo collection, which happens once.")

@@ -224,7 +224,7 @@ def test_the_demo_is_guarded_as_the_workbench_is(tmp_path):
 def test_files_are_taken_of_nobody_who_has_no_page_open(address):
     for headers in ({}, {"X-Xsrftoken": "made-up", "Cookie": "_streamlit_xsrf=made-up"}):
         answer = httpx.put(f"{address}/_stcore/upload_file/session/file", content=b"x", headers=headers, timeout=60)
-        assert answer.status_code == 403
+        assert (answer.status_code, answer.text) == (403, "You may not upload files here.")  # before Streamlit looks
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ GROWING = "tests/evals/test_files_that_grow.py"
 ARCHIVES = "tests/evals/test_hostile_archives.py"
 BEIR = "tests/evals/test_sources_beir.py"
 ACCESS = "tests/unit/test_access.py"
+GATE = "tests/unit/test_access_gate.py"
 BACKUP = "tests/evals/test_backup.py"
 READERS = "tests/evals/test_sources_readers.py"
 FUZZED = "tests/unit/test_parsers_fuzzed.py"
@@ -255,6 +256,14 @@ PROTECTIONS: Final = (
         f"{BACKUP}::test_what_its_own_list_does_not_say_is_refused_before_anything_is_written",
         f"{BACKUP}::test_a_collection_comes_back_under_another_name_with_all_that_was_in_it",
     ),
+    Protection(
+        "columns of a backup are those of our tables",
+        "evals/backup/taking.py",
+        "if strange := [name for name in found if name not in known]:",
+        "if strange := []:",
+        f"{BACKUP}::test_columns_are_those_of_the_table_and_no_statement",
+        f"{BACKUP}::test_a_collection_comes_back_under_another_name_with_all_that_was_in_it",
+    ),
     # -- what is shown
     Protection(
         "HTML in prose is text",
@@ -297,12 +306,28 @@ PROTECTIONS: Final = (
         f"{SEARCH_PAGE}::test_a_link_to_what_is_not_there_is_answered_kindly",
     ),
     Protection(
+        "texts are no markup in the demo",
+        "workbench/ui/demo/answers.js",
+        "if (text !== undefined) element.textContent = text;",
+        "if (text !== undefined) element.innerHTML = text;",
+        "tests/browser/test_demo.py::test_what_a_corpus_a_name_or_a_query_says_is_text_and_no_script_of_it_runs",
+        f"{SEARCH_PAGE}::test_a_link_to_what_is_not_there_is_answered_kindly",
+    ),
+    Protection(
         "a run's name is no markup on its page",
         "workbench/ui/runs/opened.py",
         "<h2>{html.escape(run.name)} {pins}",
         "<h2>{run.name} {pins}",
         "tests/app/test_runs_page.py::test_hostile_names_are_text",
         "tests/app/test_runs_page.py::test_a_run_that_is_not_there_is_told_and_the_history_stays",
+    ),
+    Protection(
+        "pictures of prose are not fetched",
+        "workbench/book/markdown.py",
+        'made.add_render_rule("image", _image)',
+        "pass",
+        "tests/unit/test_book_document.py::test_html_in_prose_is_text_and_pictures_are_words",
+        "tests/unit/test_book_document.py::test_cells_are_the_fenced_blocks_of_known_kinds",
     ),
     # -- SQL
     Protection(
@@ -444,6 +469,14 @@ PROTECTIONS: Final = (
         "people or several",
         f"{PROMPTS}::test_a_grade_that_was_talked_out_of_a_model_never_outweighs_a_persons_nor_counts_unasked",
         f"{PROMPTS}::test_a_judge_that_obeys_grades_what_it_was_shown_on_the_scale_and_signs_as_a_model",
+    ),
+    Protection(
+        "a key does not follow an option to another server",
+        "core/llm/addresses.py",
+        "if key and home and _origin(url) != _origin(checked_url(home, home_name)):",
+        "if False:",
+        "tests/unit/test_llm_endpoint.py::test_the_key_does_not_follow_an_option_to_another_server",
+        "tests/unit/test_llm_chat.py::test_the_key_goes_into_the_header_and_nowhere_else",
     ),
     # -- serving
     Protection(
@@ -653,6 +686,30 @@ PROTECTIONS: Final = (
         "pass",
         f"{PAGES}::test_no_reader_lets_a_notebook_ask_what_costs_money",
         f"{PAGES}::test_what_is_all_done_here_is_begun_by_judges_without_a_question",
+    ),
+    Protection(
+        "access.toml is its owner's",
+        "workbench/access/people.py",
+        "if is_anothers(found):",
+        "if False:",
+        f"{ACCESS}::test_a_file_of_another_account_lets_nobody_in",
+        f"{ACCESS}::test_a_file_that_others_can_read_is_refused",
+    ),
+    Protection(
+        "whose access.toml is, is looked at while pages are served",
+        "workbench/access/gate.py",
+        "told.st_ino, told.st_mode, told.st_uid",
+        "told.st_ino, told.st_mode",
+        f"{GATE}::test_a_file_that_becomes_another_accounts_while_pages_are_served_lets_nobody_in",
+        f"{GATE}::test_whose_address_does_not_count_is_told_once_without_their_name",
+    ),
+    Protection(
+        "files come only from a page that is open",
+        "workbench/serve_uploads.py",
+        "if held is None or not held.allowed:",
+        "if held is None:\n                return None\n            if not held.allowed:",
+        f"{SERVING}::test_files_are_taken_of_nobody_who_has_no_page_open",
+        f"{SERVING}::test_the_health_endpoint_says_that_the_store_answers_and_nothing_else",
     ),
     # -- the database's roles
     Protection(

@@ -63,5 +63,7 @@ def test_a_protection_that_is_taken_out_is_noticed(protection: Protection, tree:
     file.write_text(text.replace(protection.text, protection.instead), encoding="utf-8")
     said = outcomes(tree, protection.test, protection.stays)
     test, stays = (each.partition("::")[2] for each in (protection.test, protection.stays))
+    if said[test] == {"skipped"}:
+        pytest.skip(f"{test} is skipped here: it needs root, a browser or the like")
     assert said[stays] == {"passed"}, f"the patch breaks more: {said}"
     assert "failure" in said[test], f"nothing fails without this: {said}"

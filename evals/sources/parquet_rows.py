@@ -199,11 +199,10 @@ _UNKNOWN = 2**63
 def most_elements(path: Path) -> int:
     """How many values a column has in a row group, where it has the most; very many where that is hard to tell."""
     length = _footer_length(path)
+    if not 0 < length <= SHORT_FOOTER:
+        return _UNKNOWN
     with path.open("rb") as opened:
-        end = opened.seek(-8, 2)
-        if length > min(SHORT_FOOTER, end):
-            return _UNKNOWN
-        opened.seek(end - length)
+        opened.seek(-8 - length, 2)
         footer = opened.read(length)
     try:
         return max(_Thrift(footer).numbers(_PLACE), default=_UNKNOWN)
@@ -212,9 +211,11 @@ def most_elements(path: Path) -> int:
 
 
 def _footer_length(path: Path) -> int:
+    """As the file's end says it; 0 where that is no Parquet's, as of one that was cut off."""
     with path.open("rb") as opened:
-        opened.seek(-8, 2)
-        return int.from_bytes(opened.read(4), "little")
+        end = opened.seek(-8, 2)
+        length, mark = int.from_bytes(opened.read(4), "little"), opened.read(4)
+    return length if mark == b"PAR1" and length <= end else 0
 
 
 class _Thrift:

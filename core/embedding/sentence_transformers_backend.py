@@ -82,7 +82,7 @@ class SentenceTransformersEmbedder:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         encode = self._network.encode_query if purpose == "query" else self._network.encode_document
         with self._one_at_a_time:
-            for batch in self._batches(texts):
+            for batch in self._batches(texts, padded=purpose != "query"):
                 made = encode(
                     [texts[index] for index in batch],
                     batch_size=len(batch),
@@ -92,11 +92,14 @@ class SentenceTransformersEmbedder:
                 vectors[batch] = made
         return vectors
 
-    def _batches(self, texts: list[str]) -> Iterator[list[int]]:
-        """Texts of like length together, so that little is computed for padding; the order is fixed by the texts."""
+    def _batches(self, texts: list[str], *, padded: bool = True) -> Iterator[list[int]]:
+        """Texts of like length together, so that little is computed for padding; the order is fixed by the texts.
+
+        Without padding a query has the vector in an evaluation that it has in a search, where it comes alone.
+        """
         limit = int(self._network.max_seq_length or 512)
         lengths = [min(len(each.ids), limit) for each in self._tokenizer.encode_batch_fast(texts)]
-        return _alike(lengths)
+        return _alike(lengths, padded=padded)
 
     def _embed_tokens(self, texts: list[str]) -> list[Vectors]:
         """Long texts go in windows, cut between tokens, so that rows and `tokenize`'s ranges correspond."""
@@ -171,13 +174,15 @@ def runtime() -> Any:
     return torch
 
 
-def _alike(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indexes in batches of like length, the longest first; the same lengths always give the same batches."""
+def _alike(lengths: Sequence[int], *, padded: bool = True) -> Iterator[list[int]]:
+    """Indexes in batches of like length, or the same one, the longest first; equal lengths give equal batches."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > TOKENS_A_BATCH:
-            yield batch
-            batch = []
+        if batch:
+            full = lengths[batch[0]] * (len(batch) + 1) > TOKENS_A_BATCH
+            if full or (lengths[batch[0]] != lengths[index] and not padded):
+                yield batch
+                batch = []
         batch.append(index)
     if batch:
         yield batch

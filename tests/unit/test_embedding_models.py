@@ -100,3 +100,12 @@ def test_the_quick_precision_agrees_with_the_exact_one(exact: SentenceTransforme
     texts = ["How do I reset my password?", "ERR_4711", "Invoices are sent on the first of the month.", "a"]
     quick = bridge.run(SentenceTransformersEmbedder(DEFAULT_MODEL, "bf16").embed(texts))
     assert np.all(np.sum(quick * bridge.run(exact.embed(texts)), axis=1) > 0.99)
+
+
+@pytest.mark.slow
+def test_a_query_has_one_vector_alone_and_among_others_so_that_what_is_scored_is_what_is_searched() -> None:
+    quick = SentenceTransformersEmbedder(DEFAULT_MODEL, "bf16")
+    queries = [f"{'why ' * (number % 9)}does the light of hub {number} blink" for number in range(40)]
+    together = bridge.run(quick.embed(queries, "query"))
+    alone = np.concatenate([bridge.run(quick.embed([query], "query")) for query in queries])
+    assert np.allclose(together, alone, rtol=0, atol=1e-6)

@@ -185,7 +185,19 @@ def best_keys(
     `single` says of terms that are a table that no word has two of them; of others it is seen.
     """
     totals = _totals(postings, terms, saturation, average, single)
-    return totals.order_by(column("total").desc()).fetch(depth, with_ties=True).cte("best").prefix_with("MATERIALIZED")
+    best_first = totals.order_by(column("total").desc())
+    if postings.distributed:
+        best = _reaching(totals, best_first.limit(depth))
+    else:
+        best = best_first.fetch(depth, with_ties=True)
+    return best.cte("best").prefix_with("MATERIALIZED")
+
+
+def _reaching(totals: Select[Any], best: Select[Any]) -> Select[Any]:
+    """All units whose total is at least the lowest of the best: Citus sends its workers a LIMIT without its ties."""
+    lowest = select(func.min(best.subquery("first").c.total).label("total")).cte("lowest").prefix_with("MATERIALIZED")
+    total = cast_to("ColumnElement[float]", totals.selected_columns["total"]).element  # type: ignore[attr-defined]
+    return totals.having(total >= select(lowest.c.total).scalar_subquery())
 
 
 def _totals(postings: Postings, terms: Terms, saturation: Saturation, average: Average, single: bool) -> Select[Any]:

@@ -17,11 +17,13 @@ import subprocess
 import time
 
 import pytest
+from psycopg import conninfo
 from sqlalchemy import text
 
 from core import bridge
 from core.errors import ConnectionFailed
 from core.legs.bm25 import Bm25Leg
+from core.legs.fulltext import FulltextLeg
 from core.store import collections
 from core.store.doctor import examine_cluster
 from core.store.engine import Store
@@ -35,6 +37,7 @@ DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
 STOP, START = (os.environ.get(f"RANKBOOK_TEST_CITUS_{what}") for what in ("STOP", "START"))
 BACK_WITHIN = 120.0  # seconds
 EMBEDDER = HashingEmbedder()
+HOSTILE = ("word3'; DROP TABLE items; --", "word3' | 'word10", "\\' & !word3 <-> :*A", "$1 %(x)s :word3 {0}", "'" * 9)
 pytestmark = pytest.mark.skipif(DSN is None, reason="asks a Citus cluster, which RANKBOOK_TEST_CITUS_DSN must name")
 
 
@@ -59,9 +62,9 @@ async def rows(store, statement, **values):
         return (await connection.execute(text(statement), values)).all()
 
 
-def found(store, name, leg):
+def found(store, name, leg, query=journey.QUERY):
     view = bridge.run(collections.get(store, name))
-    return bridge.run(journey.hits(store, view, Variant.of_leg(leg, chunks="small")))
+    return bridge.run(journey.hits(store, view, Variant.of_leg(leg, chunks="small"), query))
 
 
 def test_it_is_a_cluster(citus):
@@ -71,6 +74,34 @@ def test_it_is_a_cluster(citus):
 @pytest.mark.usefixtures("trigrams")
 def test_everything_gives_what_it_gives_on_one_server(store, citus, tmp_path):
     assert journey.walk(citus, tmp_path) == journey.walk(store, tmp_path)
+
+
+@pytest.mark.usefixtures("trigrams")
+def test_everything_works_in_one_shard_where_each_statement_is_of_one_node(store, tmp_path):
+    single = conninfo.make_conninfo(DSN, options="-c citus.shard_count=1")
+    opened = bridge.run(Store.open(single, chains=[evals_chain]))
+    try:
+        assert journey.walk(opened, tmp_path) == journey.walk(store, tmp_path)
+    finally:
+        bridge.run(opened.close())
+
+
+def test_documents_are_replaced_and_pruned_one_at_a_time(citus, collection):
+    for number in range(8):  # in whichever shard it lies
+        assert ingest(citus, collection, documents(1, words=5, first=number), [EMBEDDER]).changed == 1
+    assert ingest(citus, collection, documents(39), [EMBEDDER], prune=True).removed == 1
+    assert wrong(citus, collection) == {}
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_a_query_of_full_text_is_a_value_wherever_it_is_read(store, citus, collection, query):
+    name = some_name()
+    make(store, name, [EMBEDDER])
+    ingest(store, name, documents(40), [EMBEDDER])
+    for mode in ("any", "web", "plain", "phrase"):
+        leg = FulltextLeg(mode=mode)
+        assert found(citus, collection, leg, query) == found(store, name, leg, query)
+    bridge.run(collections.drop(store, name))
 
 
 def test_tables_are_distributed_by_document_side_by_side_and_in_few_shards(citus, collection):

@@ -19,11 +19,12 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from core.errors import ConnectionFailed, MissingCapability, ServerError
-from core.store import distribution, keeper, mishaps
+from core.errors import ConnectionFailed, MissingCapability, ServerError, StoreError
+from core.store import distribution, keeper, mishaps, nodes
 from core.store import home as homes
 from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
 from core.store.migrations import Chain, catalog
+from core.store.node_watch import NodeWatch, Watched
 from core.store.progress import SPACE, Progress
 from core.store.schema import HERE
 
@@ -87,8 +88,10 @@ class Store:
         server: EmbeddedServer | None,
         capabilities: Capabilities,
         progress: Progress = lambda _: None,
+        watch: NodeWatch | None = None,
     ) -> None:
         self.engine, self.server, self.capabilities = engine, server, capabilities
+        self.watch = watch  # of a cluster's nodes
         self.progress = progress  # hears for what the server is waited for, also when it was lost and comes back
 
     @classmethod
@@ -123,7 +126,11 @@ class Store:
             if told is None:
                 raise
             raise told from error
-        return cls(engine, server, capabilities, progress)
+        watch = None
+        if capabilities.distributed:
+            conninfo = conninfo_of(dsn or "")
+            watch = NodeWatch(lambda: _connect(conninfo))
+        return cls(engine, server, capabilities, progress, watch)
 
     async def close(self) -> None:
         await self.engine.dispose()
@@ -142,16 +149,26 @@ class Store:
 
         What befell the server or the way to it is told in a sentence; a refused statement comes as it is.
         """
+        watched = Watched()
         try:
-            async with self.engine.connect() as connection:
+            async with self.watch.over(watched) if self.watch else nullcontext(), self.engine.connect() as connection:
+                raw: Any = (await connection.get_raw_connection()).driver_connection
+                watched.connection = raw
                 yield await connection.execution_options(
                     schema_translate_map={HERE: namespace}, distributed=self.capabilities.distributed
                 )
         except (DBAPIError, psycopg.Error, NoneFree) as error:
-            told = mishaps.in_words(error, self.where)
+            told = await self._in_words(error, watched)
             if told is None:
                 raise
             raise told from error
+
+    async def _in_words(self, error: DBAPIError | psycopg.Error | NoneFree, watched: Watched) -> StoreError | None:
+        """A cluster's coordinator may report what befell a node as though it were its own: it is asked which it is."""
+        node = watched.silent
+        if self.watch and node is None and mishaps.is_lost(error) and nodes.lost(error) is None:
+            node = await self.watch.silent()
+        return mishaps.silent(node, self.where) if node else mishaps.in_words(error, self.where)
 
     @asynccontextmanager
     async def begin(self, namespace: str | None = None, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:

@@ -36,7 +36,7 @@ class RoleStore(Store):
     """The store as one role sees it. What the server refuses it comes as a sentence."""
 
     def __init__(self, opened: Store, role: str) -> None:
-        super().__init__(opened.engine, opened.server, opened.capabilities, opened.progress)
+        super().__init__(opened.engine, opened.server, opened.capabilities, opened.progress, opened.watch)
         self.role, self.keeps = role, role == EDITOR
 
     @property

@@ -121,9 +121,9 @@ def _extensions(store: Store) -> list[Finding]:
 
 async def examine_cluster(store: Store) -> list[Finding]:
     """Of a Citus cluster its nodes and what they hold; of one server nothing."""
-    if store.watch is None:
+    if store.cluster is None:
         return []
-    problems = await store.watch.problems()
+    problems = await store.cluster.watch.problems()
     async with store.begin(read_only=True) as connection:
         there = await nodes.nodes(connection, problems)
     findings = [_node(store, each) for each in there]

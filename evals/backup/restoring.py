@@ -102,7 +102,7 @@ async def _check_registered(store: Store, archive: Archive, target: Target) -> N
 
 async def _bring_back(store: Store, archive: Archive, target: Target, listener: Listener) -> Back:
     """All of one collection, or nothing of it."""
-    async with store.begin() as connection:
+    async with store.begin(fresh=True) as connection:
         await settle(connection, **PATIENT)
         taking = Taking(connection, archive, target.kept.folder, listener)
         kind = target.kept.kind

@@ -24,6 +24,7 @@ from core.store.nodes import SHUT
 PATIENCE: Final = 5.0  # seconds that a statement takes before anything is asked
 ANSWER_WITHIN: Final = 8.0  # seconds for a node to let the coordinator in
 BETWEEN: Final = 2.0  # seconds from one look to the next
+REMEMBERED: Final = 60.0  # seconds for which a node that was silent is no surprise
 COORDINATOR: Final = "coordinator"
 
 WORKERS: Final = """
@@ -82,15 +83,22 @@ class NodeWatch:
                 waited_since = suspect = None
                 continue
             waited_since = waited_since or time.monotonic()
-            if time.monotonic() - waited_since < self.patience:
+            known = self._lately_silent
+            if known is None and time.monotonic() - waited_since < self.patience:
                 continue
             begun = await self._begun(watched.connection.pgconn.backend_pid)
             node = await self.silent()
-            if node is not None and suspect == (node, begun) and watched.is_waiting:
+            again = node == known or suspect == (node, begun)
+            if node is not None and begun is not None and again and watched.is_waiting:
                 watched.silent = node
                 shut(watched.connection)
                 return
             suspect = None if node is None else (node, begun)
+
+    @property
+    def _lately_silent(self) -> str | None:
+        seen, node = self._seen
+        return node if time.monotonic() - seen < REMEMBERED else None
 
     async def _begun(self, pid: int) -> Any:
         """When the statement of that process of the coordinator's began; None where it is over, or nobody says."""

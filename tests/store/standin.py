@@ -57,7 +57,7 @@ SELECT 'citus.shard_count', coalesce(nullif(current_setting('citus.shard_count',
 
 CREATE VIEW standin.citus_shards AS
 SELECT logicalrelid AS table_name, logicalrelid::oid::bigint * 100 + number AS shardid, node.nodename, node.nodeport,
-       8192::bigint AS shard_size, 'distributed' AS citus_table_type
+       8192::bigint AS shard_size, CASE WHEN partkey IS NULL THEN 'reference' ELSE 'distributed' END AS citus_table_type
 FROM standin.pg_dist_partition
 CROSS JOIN LATERAL generate_series(1, shards) AS number
 JOIN standin.pg_dist_node AS node ON node.groupid = 1 + number % 2;

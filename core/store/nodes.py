@@ -16,7 +16,13 @@ GONE: Final = (
     re.compile(r"connection to the remote node (?:\S+@)?(\S+:\d+) failed"),
     re.compile(r"failure on connection marked as essential: (\S+:\d+)"),
     re.compile(r"connection error: (\S+:\d+)"),
-    re.compile(r"could not connect to (?:the |remote )?node (\S+:\d+)"),
+    re.compile(r"(?:could not|cannot) connect to (?:(?:the |remote )?node )?(\S+:\d+)"),
+    re.compile(r"connection establishment for node (\S+:\d+) failed"),
+    re.compile(r"could not establish any connections to the node (\S+:\d+)"),
+    re.compile(r"wait event for node (\S+:\d+) failed"),
+    re.compile(r"failed to COPY to shard \d+ on (\S+:\d+)"),
+    re.compile(r"failed to prepare transaction .* on host (\S+:\d+)"),
+    re.compile(r"failed to read result .* from node (\S+:\d+)"),
 )
 SHUT: Final = re.compile(r"authentication failed|no pg_hba\.conf entry|no password supplied")
 NAMELESS: Final = re.compile(r"could not connect to any active placements|no active placements were found")

@@ -38,6 +38,7 @@ MOST = int(os.environ.get("RANKBOOK_BENCH_QUERIES", "100"))  # of a collection
 class Measured:
     """What one store made of a collection: its runs by variant, how long they took, and milliseconds of searches."""
 
+    variants: dict[str, Variant]
     runs: dict[str, Run]
     seconds: float
     searches: dict[str, list[float]]
@@ -70,7 +71,7 @@ async def _measured(store: Store, name: str) -> Measured:
     seconds = time.perf_counter() - begun
     texts = [query.text for query in split.queries.values()][: WARM_UP + TIMED]
     searches = {each.name: await _timed(context, each, texts) for each in asked}
-    return Measured({run.name: run for run in runs}, seconds, searches)
+    return Measured({each.name: each for each in asked}, {run.name: run for run in runs}, seconds, searches)
 
 
 def _distances() -> Iterator[Variant]:
@@ -95,7 +96,7 @@ def _equality(name: str, variant: str, one: Measured, many: Measured) -> Figure:
     here, there = (_best(each.runs[variant]) for each in (one, many))
     equal = sum(here[query] == there.get(query) for query in here)
     ratio = statistics.median(many.searches[variant]) / statistics.median(one.searches[variant])
-    graphs = any(map(_is_by_graph, one.runs[variant].variant.legs))
+    graphs = any(_is_by_graph(each) for each in one.variants[variant].legs)
     measured = f"{equal:,} of {len(here):,} queries equal, p50 {ratio:.2f} x"
     target = "" if graphs else f"{len(here):,} equal"
     return Figure(f"{name}: {variant}", measured, target, met=graphs or equal == len(here))

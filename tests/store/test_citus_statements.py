@@ -106,11 +106,14 @@ def walked(store, cluster, coordinator, tmp_path_factory):
         by_client = isinstance(cursor._cursor, psycopg.AsyncClientCursor)
         statements.setdefault(cursor._cursor.mogrify(statement, values) if by_client else statement)
 
-    event.listen(cluster.engine.sync_engine, "before_cursor_execute", record)
+    engines = (cluster.engine.sync_engine, cluster.cluster.unpooled.sync_engine)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", record)
     try:
         found = journey.walk(cluster, tmp_path_factory.mktemp("walk"))
     finally:
-        event.remove(cluster.engine.sync_engine, "before_cursor_execute", record)
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", record)
     plain = journey.walk(store, tmp_path_factory.mktemp("plain"))
     return Walked(plain, found, list(statements), coordinator.places())
 

@@ -110,8 +110,8 @@ async def guarded(context: RequestContext, work: Coroutine[Any, Any, T]) -> T:
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # it failed while it was being stopped: looked at, so that nobody logs it as forgotten
+        if not task.cancelled():
+            task.exception()  # looked at, so that nobody logs a failure as forgotten that came with the stop
 
 
 class _Search:

@@ -224,7 +224,7 @@ async def drop_if_empty(store: Store, name: str) -> None:
     with suppress(RankbookError, DBAPIError):
         view = await collections.find(store, name)
         if view is not None and view.row.version == 0:
-            async with store.begin() as connection:
+            async with store.begin(fresh=True) as connection:
                 await collections.drop_within(connection, view)
                 await query_sets.forget_within(connection, view.name)
 
@@ -419,7 +419,7 @@ async def drop(store: Store, name: str, *, by: str = "") -> Entry:
     """A collection with its labels into the trash: both or neither. Judgements and kept runs stay under its name."""
     view = await collections.get(store, name)
     size = await trash.size_of(store, view.namespace)
-    async with store.begin() as connection:
+    async with store.begin(fresh=True) as connection:
         entry = await trash.put_collection(store, connection, view, size=size, by=by)
         await query_sets.move_within(connection, view.name, trash_mark(entry.id))
     if view.row.attached is not None and not store.role:  # after an editor the owner does it, at the next click

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from core.errors import StoreError
+from core.errors import ConnectionFailed, StoreError
 from core.store import attached, collections, names, writers
 from core.store.collections import View
 from core.store.engine import Store
@@ -44,21 +44,24 @@ async def overview(store: Store) -> list[Summary]:
 
 async def glances(store: Store) -> list[tuple[Summary, View]]:
     """The same, each with what it was told of."""
-    return [await _glanced_at(store, row) for row in await collections.listed(store)]
+    lost: list[str] = []
+    return [await _glanced_at(store, row, lost) for row in await collections.listed(store)]
 
 
-async def _glanced_at(store: Store, row: Collection) -> tuple[Summary, View]:
+async def _glanced_at(store: Store, row: Collection, lost: list[str]) -> tuple[Summary, View]:
     """One that cannot be opened must not hide the others."""
     view = View(row)
     try:
         view = await collections.get(store, row.name)
-        return await summary(store, view), view
+        return await summary(store, view, lost), view
     except StoreError as error:
         return Summary(row.name, 0, "", "", 0, row.changed_at, str(error)), view
 
 
-async def summary(store: Store, view: View) -> Summary:
+async def summary(store: Store, view: View, lost: list[str] | None = None) -> Summary:
+    """`lost` gathers why documents could not be counted: to wait for the same node once more tells nothing new."""
     state = await _state(store, view)
+    lost = [] if lost is None else lost
     chunk_sets = ", ".join(each.name for each in view.chunk_sets if each.key)
     models = ", ".join(dict.fromkeys(each.model for each in view.embedding_sets))
     if view.row.attached:
@@ -69,8 +72,12 @@ async def summary(store: Store, view: View) -> Summary:
         except StoreError as error:  # one lost table must not hide the other collections
             items, state = 0, str(error)
     else:
-        async with store.begin(view.namespace, read_only=True) as connection:
-            items = int(await connection.scalar(select(func.count()).select_from(Item)) or 0)
+        try:
+            items = await _counted(store, view) if not lost else 0
+        except ConnectionFailed as error:  # a node of a cluster is down, and its coordinator is there
+            lost.append(str(error))
+        if lost:
+            items, state = view.chunk_set(names.ITEMS).units, lost[0]
     return Summary(
         view.name,
         items,
@@ -80,6 +87,11 @@ async def summary(store: Store, view: View) -> Summary:
         view.row.changed_at,
         state,
     )
+
+
+async def _counted(store: Store, view: View) -> int:
+    async with store.begin(view.namespace, read_only=True) as connection:
+        return int(await connection.scalar(select(func.count()).select_from(Item)) or 0)
 
 
 async def _state(store: Store, view: View) -> str:

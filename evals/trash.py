@@ -68,7 +68,7 @@ async def destroy(store: Store, entry: Entry) -> bool:
         except StoreError:
             return False
         return True
-    async with store.begin() as connection:
+    async with store.begin(fresh=True) as connection:
         if entry.kind == "judgements":
             return await judgements.destroy(connection, entry)
         if not await trash.claimed(connection, entry):
@@ -111,7 +111,7 @@ async def _collection(store: Store, entry: Entry, name: str | None, reader: Stor
     if await collections.find(store, name) is not None:
         raise name_taken(entry, f"There is a collection {name!r} again.")
     attachment = await trash.inspect_attached(reader, entry)
-    async with store.begin() as connection:
+    async with store.begin(fresh=True) as connection:
         await trash.claim(connection, entry)
         await trash.restore_collection(store, connection, entry, name, attachment)
         await _labels_back(connection, entry, name)

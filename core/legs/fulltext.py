@@ -10,7 +10,21 @@ from typing import cast as cast_to
 
 import psycopg
 from pydantic import Field
-from sqlalchemy import ColumnElement, FromClause, Select, Table, Text, and_, cast, func, literal, select, true
+from sqlalchemy import (
+    BindParameter,
+    Cast,
+    ColumnElement,
+    FromClause,
+    Select,
+    Table,
+    Text,
+    and_,
+    cast,
+    func,
+    literal,
+    select,
+    true,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, REGCONFIG, TSQUERY
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -101,9 +115,12 @@ class FulltextLeg(Leg):
         try:
             pool = await self._pool(connection, level, text, depth)
             pooled = pool is not None
+            wanted = await self._wanted(connection, level, text)
+            if wanted is None:
+                return self._judged(Recalled(), *self._notes(pooled=pooled, cut=text != asked))
             if not pooled:
-                pool = await self._contenders(connection, level, text, depth)
-            statement = self._statement(level, lexemes, literal(text), depth, pool)
+                pool = await self._contenders(connection, level, text, wanted, depth)
+            statement = self._statement(level, lexemes, wanted, depth, pool)
             found = recalled(await connection.execute(statement))
         except DBAPIError as error:
             raise self._refused(text, error) from error
@@ -117,7 +134,8 @@ class FulltextLeg(Leg):
         if self.pool is not None and self.mode == "any":
             pool = Bm25Leg().best_for(level, text, max(self.pool, depth), self.config)
         lexemes = level.column("lexemes")
-        statement = self._statement(level, lexemes, text, depth, pool)
+        wanted = self._tsquery(self.config or level.language, text)
+        statement = self._statement(level, lexemes, wanted, depth, pool)
         indexes = ("_tsv_gin",) if pool is None else ("_term_key", f"{_name(lexemes)}_item_key_key")
         notes = (CUT.replace("were read", "are read"),) if self._is_slow else ()
         return LegSql(statement, least=self.min_rank, single=True, indexes=indexes, notes=notes)
@@ -140,13 +158,18 @@ class FulltextLeg(Leg):
         return cut
 
     def _statement(
-        self, level: Level, lexemes: Column, text: ColumnElement[str], depth: int, pool: FromClause | None
+        self, level: Level, lexemes: Column, wanted: ColumnElement[Any], depth: int, pool: FromClause | None
     ) -> Select[str, float]:
-        made = self._tsquery(self.config or level.language, text)
-        wanted = select(made.label("wanted")).cte("query").prefix_with("MATERIALIZED")
-        score = self._rank(lexemes.value, wanted.c.wanted).label("score")
-        source: FromClause = lexemes.relation.join(wanted, true())
-        matches: ColumnElement[bool] = lexemes.value.op("@@")(wanted.c.wanted)
+        """`wanted` is the tsquery: one that is made already is bound, and any other is made once for all rows."""
+        source: FromClause = lexemes.relation
+        if not _is_bound(wanted):
+            query = select(wanted.label("wanted"))
+            if "citus" in level.extensions:  # its workers cannot read an empty tsquery that it sends them as a row
+                query = query.where(func.numnode(wanted) > 0)
+            made = query.cte("query").prefix_with("MATERIALIZED")
+            source, wanted = source.join(made, true()), made.c.wanted
+        score = self._rank(lexemes.value, wanted).label("score")
+        matches: ColumnElement[bool] = lexemes.value.op("@@")(wanted)
         if pool is not None:
             unit = lexemes.relation.c
             source = source.join(pool, and_(unit.item_key == pool.c.item_key, unit.key == pool.c.key))
@@ -182,7 +205,21 @@ class FulltextLeg(Leg):
         terms, known = await bm25.terms(connection, level, text, self.config)
         return best_keys(level.postings, terms, bm25.saturation, known.average, max(self.pool, depth))
 
-    async def _contenders(self, connection: AsyncConnection, level: Level, text: str, depth: int) -> FromClause | None:
+    async def _wanted(self, connection: AsyncConnection, level: Level, text: str) -> ColumnElement[Any] | None:
+        """The tsquery, or None of a query without words.
+
+        What a statement makes for itself, Citus sends to all workers before it asks them. So there it is made first,
+        and bound.
+        """
+        made = self._tsquery(self.config or level.language, literal(text))
+        if "citus" not in level.extensions:
+            return made
+        written = await connection.scalar(select(cast(made, Text)))
+        return cast(literal(written, Text), TSQUERY) if written else None
+
+    async def _contenders(
+        self, connection: AsyncConnection, level: Level, text: str, wanted: ColumnElement[Any], depth: int
+    ) -> FromClause | None:
         """The units that can be among the first, where many match: to rank these alone changes nothing but the time."""
         if not self._told_by_postings or level.lexicon is None:
             return None
@@ -192,10 +229,8 @@ class FulltextLeg(Leg):
         text_counts, _, _, title_counts = self.weights
         contest = Contest(found.terms, self.normalization, title_counts / text_counts, depth)
         lexemes = level.column("lexemes")
-        asked = self._tsquery(self.config or level.language, literal(text))
-        with_title = select(lexemes.relation.c.key).where(
-            titled(lexemes.value).op("@@")(select(asked).scalar_subquery())
-        )
+        asked = wanted if _is_bound(wanted) else select(wanted).scalar_subquery()
+        with_title = select(lexemes.relation.c.key).where(titled(lexemes.value).op("@@")(asked))
         return contenders(level.lexicon, contest, with_title.cte("titled").prefix_with("MATERIALIZED"))
 
     @property
@@ -255,6 +290,11 @@ class FulltextLeg(Leg):
 def _name(lexemes: Column) -> str:
     """The table's, where it is one of ours: only these have postings."""
     return cast_to("Table", lexemes.relation).name
+
+
+def _is_bound(wanted: ColumnElement[Any]) -> bool:
+    """Whether this is a tsquery that is there already, as a parameter."""
+    return isinstance(wanted, Cast) and isinstance(wanted.clause, BindParameter)
 
 
 def any_word(configuration: ColumnElement[Any], text: ColumnElement[str] | str) -> ColumnElement[Any]:

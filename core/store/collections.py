@@ -155,7 +155,7 @@ async def create(
         origin=dict(origin or {}),
         fields=names.checked_fields(fields),
     )
-    async with store.begin(namespace) as connection:
+    async with store.begin(namespace, fresh=True) as connection:
         await check_language(connection, language)
         session = AsyncSession(connection)
         await register(session, row)
@@ -211,7 +211,7 @@ async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[st
                 )
             return view
     refuse_attached(view)
-    async with store.begin(view.namespace) as connection:
+    async with store.begin(view.namespace, fresh=True) as connection:
         await writers.refuse_beside(connection, view.name)
         known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
         if known is None:
@@ -249,7 +249,7 @@ async def add_embedding_set(
     if view.embedding_set(chunk_set, model):
         return view
     refuse_attached(view)
-    async with store.begin(view.namespace) as connection:
+    async with store.begin(view.namespace, fresh=True) as connection:
         await writers.refuse_beside(connection, view.name)
         same = (EmbeddingSet.chunk_set == chunk_set.key, EmbeddingSet.model == model)
         if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
@@ -296,7 +296,7 @@ async def touch(connection: AsyncConnection, name: str) -> None:
 async def drop(store: Store, name: str) -> None:
     """The collection with all that is in its schema. Somebody's attached table is left as it is."""
     view = await get(store, name)
-    async with store.begin() as connection:
+    async with store.begin(fresh=True) as connection:
         await drop_within(connection, view)
 
 

@@ -90,6 +90,12 @@ async def _propagated(engine: AsyncEngine) -> bool:
         return bool(await connection.scalar(text(f"SELECT {PROPAGATED}")))
 
 
+def listen_as(engine: AsyncEngine, other: AsyncEngine) -> None:
+    """What is said on the connections of one engine is said on those of the other."""
+    if event.contains(engine.sync_engine, "connect", _say_on_connecting):
+        event.listen(other.sync_engine, "connect", _say_on_connecting)
+
+
 def _say_on_connecting(connection: Any, _: object) -> None:
     cursor = connection.cursor()
     cursor.execute(PROPAGATE)

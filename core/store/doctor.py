@@ -121,15 +121,18 @@ def _extensions(store: Store) -> list[Finding]:
 
 async def examine_cluster(store: Store) -> list[Finding]:
     """Of a Citus cluster its nodes and what they hold; of one server nothing."""
-    if not store.capabilities.distributed:
+    if store.cluster is None:
         return []
+    problems = await store.cluster.watch.problems()
     async with store.begin(read_only=True) as connection:
-        there = await nodes.nodes(connection)
+        there = await nodes.nodes(connection, problems)
     findings = [_node(store, each) for each in there]
     if not any(each.active and each.holds for each in there):
         way_out = "Add a worker: SELECT citus_add_node('host', 5432);"
         findings.append(Finding("Shards", "no node takes any", ok=False, way_out=way_out))
         return findings
+    if any(problems.values()):
+        return [*findings, Finding("Shards", "not counted, as a node does not answer")]
     try:
         async with store.begin(read_only=True) as connection:
             return findings + [_shards(each) for each in await nodes.held(connection)]

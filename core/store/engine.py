@@ -18,12 +18,14 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
-from core.errors import ConnectionFailed, MissingCapability, ServerError
-from core.store import distribution, keeper, mishaps
+from core.errors import ConnectionFailed, MissingCapability, ServerError, StoreError
+from core.store import distribution, keeper, mishaps, nodes
 from core.store import home as homes
 from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
 from core.store.migrations import Chain, catalog
+from core.store.node_watch import NodeWatch, Watched
 from core.store.progress import SPACE, Progress
 from core.store.schema import HERE
 
@@ -75,6 +77,23 @@ class Capabilities:
             raise MissingCapability(self.missing[extension])
 
 
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a store on a Citus cluster has besides: the watch over its nodes, and connections that no pool keeps."""
+
+    watch: NodeWatch
+    unpooled: AsyncEngine
+
+    @classmethod
+    def of(cls, pooled: AsyncEngine, conninfo: str) -> Cluster:
+        async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
+            return await _connect(conninfo)
+
+        unpooled = create_async_engine(pooled.url, async_creator=connect, poolclass=NullPool, hide_parameters=True)
+        distribution.listen_as(pooled, unpooled)
+        return cls(NodeWatch(connect), unpooled)
+
+
 class Store:
     """Rankbook's database, opened. Make it with `Store.open`, give it back with `close` or `async with`."""
 
@@ -87,8 +106,10 @@ class Store:
         server: EmbeddedServer | None,
         capabilities: Capabilities,
         progress: Progress = lambda _: None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.engine, self.server, self.capabilities = engine, server, capabilities
+        self.cluster = cluster
         self.progress = progress  # hears for what the server is waited for, also when it was lost and comes back
 
     @classmethod
@@ -123,7 +144,8 @@ class Store:
             if told is None:
                 raise
             raise told from error
-        return cls(engine, server, capabilities, progress)
+        cluster = Cluster.of(engine, conninfo_of(dsn or "")) if capabilities.distributed else None
+        return cls(engine, server, capabilities, progress, cluster)
 
     async def close(self) -> None:
         await self.engine.dispose()
@@ -137,26 +159,43 @@ class Store:
         await self.close()
 
     @asynccontextmanager
-    async def connect(self, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
+    async def connect(self, namespace: str | None = None, *, fresh: bool = False) -> AsyncIterator[AsyncConnection]:
         """A connection on which the tables of `HERE` are those of one collection's schema.
+
+        On a cluster a `fresh` one is new and not kept. Others keep connections to the workers, which break when a
+        worker restarts: a search then connects anew, while COPY and changes of tables or of many rows fail.
 
         What befell the server or the way to it is told in a sentence; a refused statement comes as it is.
         """
+        watched = Watched()
         try:
-            async with self.engine.connect() as connection:
+            watch = self.cluster.watch.over(watched) if self.cluster else nullcontext()
+            engine = self.cluster.unpooled if self.cluster and fresh else self.engine
+            async with watch, engine.connect() as connection:
+                raw: Any = (await connection.get_raw_connection()).driver_connection
+                watched.connection = raw
                 yield await connection.execution_options(
                     schema_translate_map={HERE: namespace}, distributed=self.capabilities.distributed
                 )
         except (DBAPIError, psycopg.Error, NoneFree) as error:
-            told = mishaps.in_words(error, self.where)
+            told = await self._in_words(error, watched)
             if told is None:
                 raise
             raise told from error
 
+    async def _in_words(self, error: DBAPIError | psycopg.Error | NoneFree, watched: Watched) -> StoreError | None:
+        """A cluster's coordinator may report what befell a node as though it were its own: it is asked which it is."""
+        node = watched.silent
+        if self.cluster and node is None and mishaps.is_lost(error) and nodes.lost(error) is None:
+            node = await self.cluster.watch.silent()
+        return mishaps.silent(node, self.where) if node else mishaps.in_words(error, self.where)
+
     @asynccontextmanager
-    async def begin(self, namespace: str | None = None, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
+    async def begin(
+        self, namespace: str | None = None, *, read_only: bool = False, fresh: bool = False
+    ) -> AsyncIterator[AsyncConnection]:
         """A transaction on such a connection."""
-        async with self.connect(namespace) as connection:
+        async with self.connect(namespace, fresh=fresh) as connection:
             if read_only:  # one snapshot for all its statements: what the first found, the next still finds
                 await connection.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
             async with connection.begin():

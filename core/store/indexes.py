@@ -168,7 +168,7 @@ async def _create(store: Store, view: View, missing: list[Index], listener: List
 
     async def create_in_turn(index: Index) -> None:
         nonlocal done
-        async with workers, store.begin(view.namespace) as connection:
+        async with workers, store.begin(view.namespace, fresh=True) as connection:
             await create(connection, store, view, index, listener, at_once=at_once)
         done += 1
         listener(Step(f"Index {index.name}", done, len(missing), "indexes"))
@@ -233,7 +233,7 @@ def present(connection: Any, view: View) -> set[str]:
 
 async def analyze(store: Store, view: View) -> None:
     """Let the planner know what is in the tables now."""
-    async with store.begin(view.namespace) as connection:
+    async with store.begin(view.namespace, fresh=True) as connection:
         tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names(schema=view.namespace))
         for table in tables:
             await connection.execute(written("ANALYZE {table}", view.namespace, table=table))

@@ -226,7 +226,7 @@ class Ingest:
         first = self._last_keys[0] + 1
         item_keys = range(first, first + len(change.items))
         last_keys = {**self._last_keys, 0: item_keys[-1]}
-        async with self.store.begin(self.view.namespace) as connection:
+        async with self.store.begin(self.view.namespace, fresh=True) as connection:
             await self._hold_keys(connection)
             await loading.remove_items(connection, self.view, change.replaced)
             await loading.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))
@@ -245,7 +245,7 @@ class Ingest:
 
     async def _prune(self, sieve: reading.Sieve) -> None:
         while keys := await sieve.vanished():
-            async with self.store.begin(self.view.namespace) as connection:
+            async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 await self._hold_keys(connection)  # else what the other one stored would seem to have vanished
                 await loading.remove_items(connection, self.view, keys)
                 await collections.touch(connection, self.view.name)
@@ -255,7 +255,7 @@ class Ingest:
     async def _remove(self, ids: Sequence[str]) -> None:
         for at in range(0, len(ids), reading.VANISHED_AT_ONCE):
             some = any_(literal(list(ids[at : at + reading.VANISHED_AT_ONCE]), ARRAY(Text)))
-            async with self.store.begin(self.view.namespace) as connection:
+            async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 await self._hold_keys(connection)
                 keys = list(await connection.scalars(select(StoredItem.key).where(StoredItem.id == some)))
                 await loading.remove_items(connection, self.view, keys)
@@ -275,7 +275,7 @@ class Ingest:
             made = await self.deriver.derive(items, [chunk_set])
             last_keys = dict(self._last_keys)
             reached = rows[-1].key if len(rows) == reading.ITEMS_A_BATCH else chunk_set.backfill_to
-            async with self.store.begin(self.view.namespace) as connection:
+            async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 await self._hold_keys(connection)
                 self.report.chunks += await self.deriver.store(connection, made, [row.key for row in rows], last_keys)
                 await connection.execute(
@@ -297,7 +297,7 @@ class Ingest:
             reached = units[-1][1] if len(units) == most else embedding_set.backfill_to
             units = [unit for unit in units if unit[3]]
             vectors = await cache.embed([text for *_, text in units])
-            async with self.store.begin(self.view.namespace) as connection:
+            async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 reached_now = select(EmbeddingSet.embedded_to).where(EmbeddingSet.key == embedding_set.key)
                 await writers.go_on_from(connection, self.view.name, reached_now, [(embedding_set.embedded_to,)])
                 await loading.prepare_vectors(connection)

@@ -87,6 +87,7 @@ class Postings:
     """What BM25 and fuzzy matching read of one chunk set. `names` tells the id of the unit that has a key.
 
     `where` leaves postings out; how often a term occurs in the collection as a whole (`terms`) it does not change.
+    `distributed` says that the tables may stand in the shards of a Citus cluster.
     """
 
     chunk_set: int
@@ -95,13 +96,14 @@ class Postings:
     names: Table
     where: ColumnElement[bool] = field(default_factory=true)
     narrowing: Narrowing = _as_it_is
+    distributed: bool = False
     made: Made = field(default_factory=Made, init=False, compare=False, repr=False)
 
     @classmethod
-    def of(cls, chunk_set: int, narrowing: Narrowing | None = None) -> Postings:
+    def of(cls, chunk_set: int, narrowing: Narrowing | None = None, *, distributed: bool = False) -> Postings:
         postings, names = posting_table(chunk_set), _units(chunk_set)
         among = narrowing or (lambda condition: postings.c.item_key.in_(_item_keys(condition)))
-        return cls(chunk_set, postings, term_table(chunk_set), names, narrowing=among)
+        return cls(chunk_set, postings, term_table(chunk_set), names, narrowing=among, distributed=distributed)
 
     @property
     def named(self) -> ColumnElement[bool]:
@@ -195,7 +197,7 @@ def level(store: Store, view: View, chunks: str, model: str | None = None) -> Le
         details,
         detail_id,
         embedding_set.model if embedding_set else None,
-        lexicon=Postings.of(chunk_set.key),
+        lexicon=Postings.of(chunk_set.key, distributed=store.capabilities.distributed),
         index=embedding_set.index if embedding_set else "vector",
         extensions=frozenset(store.capabilities.extensions),
         sorts_on=store.capabilities.sorts_on,

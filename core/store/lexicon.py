@@ -188,7 +188,7 @@ async def update_texts(store: Store, view: View, listener: Listener = nobody) ->
     for chunk_set in view.chunk_sets:
         for each in PASSES:
             await _run(store, view, chunk_set, each, listener)
-        async with store.begin(view.namespace) as connection:
+        async with store.begin(view.namespace, fresh=True) as connection:
             await Range(view, chunk_set.key, 0, 0).execute(connection, FORGET_TERMS)
 
 
@@ -196,7 +196,7 @@ async def _run(store: Store, view: View, chunk_set: ChunkSet, each: Pass, listen
     begun = done = getattr(chunk_set, each.watermark)
     while done < chunk_set.last_key:
         upto = min(done + each.units_a_range, chunk_set.last_key)
-        async with store.begin(view.namespace) as connection:
+        async with store.begin(view.namespace, fresh=True) as connection:
             reached = select(getattr(ChunkSet, each.watermark)).where(ChunkSet.key == chunk_set.key)
             await writers.go_on_from(connection, view.name, reached, [(done,)])
             await connection.execute(text(f"SET LOCAL work_mem = '{WORK_MEMORY}'"))

@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
-from sqlalchemy import Table, delete, func, select, update
+from sqlalchemy import BigInteger, Integer, Table, column, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.store.collections import View
@@ -85,16 +85,17 @@ async def _delete_of(connection: AsyncConnection, table: Table, keys: list[int])
 
 async def _forget_texts(connection: AsyncConnection, chunk_set: int, keys: list[int]) -> None:
     postings, terms, lexemes = posting_table(chunk_set), term_table(chunk_set), lexeme_table(chunk_set)
-    counted = (
-        select(postings.c.term_key, func.count().label("documents"))
-        .where(postings.c.item_key.in_(keys))
-        .group_by(postings.c.term_key)
-        .cte("counted")
-        .prefix_with("MATERIALIZED")
-    )
-    await connection.execute(
-        update(terms).where(terms.c.key == counted.c.term_key).values(documents=terms.c.documents - counted.c.documents)
-    )
+    counted = select(postings.c.term_key, func.count().label("documents")).where(postings.c.item_key.in_(keys))
+    counts = (await connection.execute(counted.group_by(postings.c.term_key))).all()
+    # Apart from the count: Citus refuses to read one shard and change a reference table in a single statement.
+    if counts:
+        removed = func.unnest(
+            literal([row.term_key for row in counts], ARRAY(Integer)),
+            literal([row.documents for row in counts], ARRAY(BigInteger)),
+        ).table_valued(column("term_key", Integer), column("documents", BigInteger), with_ordinality="place")
+        gone = removed.render_derived("removed")
+        fewer = terms.c.documents - gone.c.documents
+        await connection.execute(update(terms).where(terms.c.key == gone.c.term_key).values(documents=fewer))
     await _delete_of(connection, postings, keys)
     posted = await connection.scalar(select(ChunkSet.posted_to).where(ChunkSet.key == chunk_set))
     lost = select(func.count().label("units"), func.coalesce(func.sum(lexemes.c.length), 0).label("length"))

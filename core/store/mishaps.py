@@ -76,6 +76,15 @@ def in_words(error: BaseException, where: str) -> StoreError | None:
     return None
 
 
+def silent(node: str, where: str) -> ConnectionFailed:
+    """For one who waited for a node that neither answers nor breaks its connections, or was told nothing of it."""
+    return ConnectionFailed(
+        f"The node {node} of the Citus cluster at {where} is silent: its coordinator cannot reach it, and what waited "
+        "for it was ended. What was committed is kept: when the node is back, run the same command again. `rankbook "
+        "doctor` lists the nodes."
+    )
+
+
 def crowded(where: str) -> ConnectionFailed:
     """For one who waited long enough."""
     return ConnectionFailed(

@@ -36,7 +36,7 @@ class RoleStore(Store):
     """The store as one role sees it. What the server refuses it comes as a sentence."""
 
     def __init__(self, opened: Store, role: str) -> None:
-        super().__init__(opened.engine, opened.server, opened.capabilities, opened.progress)
+        super().__init__(opened.engine, opened.server, opened.capabilities, opened.progress, opened.cluster)
         self.role, self.keeps = role, role == EDITOR
 
     @property
@@ -45,9 +45,9 @@ class RoleStore(Store):
         return f"{super().where} as {self.role}"
 
     @asynccontextmanager
-    async def connect(self, namespace: str | None = None) -> AsyncIterator[AsyncConnection]:
+    async def connect(self, namespace: str | None = None, *, fresh: bool = False) -> AsyncIterator[AsyncConnection]:
         try:
-            async with super().connect(namespace) as connection:
+            async with super().connect(namespace, fresh=fresh) as connection:
                 yield connection
         except (DBAPIError, psycopg.Error) as error:
             if (told := refused(error, self.role)) is None:

@@ -108,7 +108,7 @@ async def _check_registered(store: Store, archive: Archive, target: Target) -> N
 async def _transaction(store: Store, archive: Archive, of: str) -> AsyncIterator[AsyncConnection]:
     """For rows of the file. Where each may be stored, and they may not together, it is the file's fault."""
     try:
-        async with store.begin() as connection:
+        async with store.begin(fresh=True) as connection:
             yield connection
     except (IntegrityError, DataError) as error:
         said = mishaps.reason(error)

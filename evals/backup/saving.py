@@ -90,7 +90,7 @@ async def _save(
         if collection in (None, row.name):
             await collections.get(store, row.name)
     with written_beside(path, overwrite=overwrite) as file:
-        async with _undisturbed(store, collection), store.begin(read_only=True) as connection:
+        async with _undisturbed(store, collection), store.begin(read_only=True, fresh=True) as connection:
             saving = await _Saving.begun(store, connection, file, collection, folders, listener)
             await saving.everything(outputs=outputs and collection is None)
         size = await asyncio.to_thread(_read_back, path.with_name(f"{path.name}.part"), file, listener)

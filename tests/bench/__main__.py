@@ -46,6 +46,7 @@ MODULES = (
     "sessions",
     "memory",
     "faults",
+    "citus",
 )
 
 

@@ -43,24 +43,24 @@ async def _measure(chosen: list[str]) -> list[Figure]:
 
 
 async def _of_collection(store: Store, name: str) -> list[Figure]:
-    await _load(store, name)
+    await load(store, name)
     labelled = await query_sets.load(store, name)
     split = Split.of(labelled, ALL if name == "handbook" else "test")
     context = RequestContext(store, await collections.get(store, name))
     options = runner.Options(time_live=TIMED)
-    board = Board(split, await runner.run(context, [*_variants()], split, options=options, progress=_told), METRICS)
+    board = Board(split, await runner.run(context, [*variants()], split, options=options, progress=_told), METRICS)
     section = f"{name}, {len(board.queries(METRICS[0])):,} queries"
     return [_figure(board, run, section) for run in board.runs]
 
 
-async def _load(store: Store, name: str) -> None:
+async def load(store: Store, name: str) -> None:
     source = guess(name if name == "handbook" else SHARED / name)
     chunks = {"default": {"kind": "sentences", "max_tokens": 200}, "parents": {"kind": "parent_child"}}
     plan = library.plan_for(source) if name == "handbook" else library.Plan(chunks=chunks, check=False)
     await library.add(store, name, source, plan)
 
 
-def _variants() -> Iterator[Variant]:
+def variants() -> Iterator[Variant]:
     """Each leg over whole documents and over chunks, then the presets."""
     for kind in sorted(legs):
         leg: Leg = legs[kind]()

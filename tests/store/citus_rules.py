@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pglast import ast, parse_sql
-from pglast.enums import A_Expr_Kind, CTEMaterialize, OnConflictAction
+from pglast.enums import A_Expr_Kind, CTEMaterialize, LimitOption, OnConflictAction
 
 IMMUTABLE = {"unnest"}  # functions that may stand beside distributed tables
 LOCAL_BESIDE = {"seen"}  # a local table that is joined with distributed ones, and is sent to the workers each time
@@ -84,6 +84,8 @@ class _Statement:
 
     def check(self, statement: Any) -> Iterator[str]:
         if isinstance(statement, ast.ExplainStmt):
+            if _of(statement.query, ast.ParamRef):
+                yield "an EXPLAIN with parameters, which do not reach the workers"
             yield from self.check(statement.query)
         elif isinstance(statement, (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt)):
             yield from self._query(statement)
@@ -109,6 +111,8 @@ class _Statement:
             if not isinstance(cte.ctequery, ast.SelectStmt):
                 yield f"the CTE {cte.ctename!r} changes rows"
             yield from self._query(cte.ctequery)
+            if cte.ctematerialized == CTEMaterialize.CTEMaterializeAlways and _may_be_an_empty_tsquery(cte.ctequery):
+                yield f"the CTE {cte.ctename!r} sends a tsquery that may be empty, which no worker can read"
             self.ctes[cte.ctename] = cte
 
     def _select(self, query: Any) -> Iterator[str]:
@@ -127,6 +131,8 @@ class _Statement:
         yield from self._windows(query, level)
         if query.lockingClause:
             yield "rows of a distributed table are locked by SELECT"
+        if query.limitOption == LimitOption.LIMIT_OPTION_WITH_TIES:
+            yield "WITH TIES, which is lost on the way to the workers"
         if _of((query.limitCount, query.limitOffset), ast.SubLink):
             yield "a LIMIT that is asked for"
         if _of(query.groupClause, ast.GroupingSet):
@@ -151,6 +157,9 @@ class _Statement:
             return
         if others.spread or others.local:
             yield "a change that joins tables"
+        read = [self._place(each) for each in _of((query.withClause, query.whereClause), ast.RangeVar)]
+        if place is None and any(isinstance(each, str) for each in read):
+            yield "a change of a reference table that reads distributed ones"
         changed = getattr(query, "targetList", None) if isinstance(query, ast.UpdateStmt) else None
         if _of(changed, ast.SubLink):
             yield "a value that an UPDATE looks up"
@@ -337,6 +346,16 @@ class _Statement:
 
 _LOCAL: Any = object()
 AGGREGATES = {"count", "sum", "min", "max", "avg", "bool_or", "array_agg", "string_agg"}
+
+
+MAKE_TSQUERY = {"to_tsquery", "plainto_tsquery", "phraseto_tsquery", "websearch_to_tsquery"}
+
+
+def _may_be_an_empty_tsquery(query: Any) -> bool:
+    targets = [each.val for each in getattr(query, "targetList", None) or ()]
+    casts = {each.typeName.names[-1].sval for each in targets if isinstance(each, ast.TypeCast)}
+    made = any(_calls(each) & MAKE_TSQUERY for each in targets) or "tsquery" in casts
+    return made and "numnode" not in _calls(query.whereClause)
 
 
 def _calls(node: Any) -> set[str]:

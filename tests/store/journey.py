@@ -36,6 +36,7 @@ LEGS: Mapping[str, dict[str, Any]] = {
     "vector": {"kind": "vector"},
     "exact vector": {"kind": "vector", "exact": True},
     "l2 vector": {"kind": "vector", "distance": "l2"},
+    "ip vector": {"kind": "vector", "distance": "ip"},
     "fulltext": {"kind": "fulltext"},
     "web fulltext": {"kind": "fulltext", "mode": "web"},
     "pooled fulltext": {"kind": "fulltext", "pool": 20},
@@ -43,6 +44,7 @@ LEGS: Mapping[str, dict[str, Any]] = {
     "fuzzy": {"kind": "fuzzy"},
     "trigram": {"kind": "trigram"},
 }
+NO_WORDS = ("?", "the of and", "'", "\\ <-> !")
 HYBRID = ("vector", "fulltext", "bm25", "fuzzy", "trigram")
 PAGED = Item("paged", "\f".join(f"Page{at} has word{at}. It ends with common." for at in range(4)), title="Pages")
 
@@ -63,6 +65,10 @@ def walk(store: Store, folder: Path) -> dict[str, Any]:
     told["contents"] = contents(store, name)
     told |= bridge.run(_asked(store, fresh(store, name)))
     told |= bridge.run(_looked_at(store, fresh(store, name)))
+    told["refreshed"] = _told(ingest(store, name, documents(1, words=5), [EMBEDDER]))
+    told["ties"] = _ties(store)
+    told["wrong after one"] = wrong(store, name)
+    told["contents"] = contents(store, name)
     bridge.run(_kept(store, name, other, folder / f"{name}.zip"))
     told["restored"] = contents(store, other) == told["contents"]
     told["restored wrong"] = wrong(store, other)
@@ -79,6 +85,18 @@ def _told(report: Any) -> tuple[int, ...]:
     return (report.added, report.changed, report.unchanged, report.removed, report.chunks)
 
 
+def _ties(store: Store) -> dict[str, Any]:
+    """The best units among many that score alike, on all shards: those that come first by id."""
+    name = some_name()
+    view = make(store, name, [EMBEDDER])
+    ingest(store, name, [Item(f"t{at:02d}", f"equal filler{at:02d}") for at in range(80)], [EMBEDDER])
+    variants = {kind: _variant(chunks="small", leg=[LEGS[kind]]) for kind in ("bm25", "fuzzy", "pooled fulltext")}
+    found = {kind: bridge.run(hits(store, view, each, "equal filler00 fillr")) for kind, each in variants.items()}
+    exported = {kind: bridge.run(_exported(store, view, each, "equal filler00")) for kind, each in variants.items()}
+    bridge.run(collections.drop(store, name))
+    return {"found": found, "exported": exported}
+
+
 async def _more_sets(store: Store, name: str) -> None:
     view = await collections.get(store, name)
     view = await collections.add_chunk_set(store, view, "late", {"kind": "sentences", "max_tokens": 6})
@@ -92,6 +110,10 @@ async def _asked(store: Store, view: View) -> dict[str, Any]:
     for chunks, given in (("items", None), ("small", ODD)):
         for title, leg in LEGS.items():
             told[f"{title} of {chunks}"] = await hits(store, view, _variant(chunks=chunks, leg=[leg], filter=given))
+    for mode in ("any", "web", "plain", "phrase"):
+        wordless = _variant(chunks="small", leg=[{"kind": "fulltext", "mode": mode}])
+        told[f"{mode} without words"] = [await hits(store, view, wordless, each) for each in NO_WORDS]
+        told[f"{mode} without words, exported"] = [await _exported(store, view, wordless, each) for each in NO_WORDS]
     told["hybrid"] = await hits(store, view, _variant(chunks="small", leg=[LEGS[each] for each in HYBRID]))
     told["parents"] = await hits(store, view, _variant(chunks="family", parents="replace", pack={}))
     for strategy in ("late", "mixed"):
@@ -106,8 +128,8 @@ def _variant(**options: Any) -> Variant:
     return Variant.model_validate({"name": "walk", "top_k": 8, "leg": [LEGS["bm25"], LEGS["vector"]], **options})
 
 
-async def hits(store: Store, view: View, variant: Variant) -> list[tuple[str, float]]:
-    bundle = await search(RequestContext(store, view, RESOURCES), QUERY, variant)
+async def hits(store: Store, view: View, variant: Variant, query: str = QUERY) -> list[tuple[str, float]]:
+    bundle = await search(RequestContext(store, view, RESOURCES), query, variant)
     return [(hit.id, round(hit.score, 6)) for hit in bundle.hits]
 
 
@@ -120,21 +142,21 @@ async def _evidence(store: Store, view: View, variant: Variant) -> list[tuple[st
 async def _looked_at(store: Store, view: View) -> dict[str, Any]:
     """What pages, runs and the doctor ask of a collection."""
     await overview.summary(store, view)
+    hybrid = _variant(chunks="small", leg=[LEGS["fulltext"], LEGS["bm25"], LEGS["vector"]])
     return {
         "content": await content_of(store, view) == await content_of(store, view),
-        "exported": await _exported(store, view),
+        "exported": await _exported(store, view, hybrid, QUERY),
     }
 
 
-async def _exported(store: Store, view: View) -> list[str]:
-    """The hybrid as one statement, run by itself."""
-    variant = _variant(chunks="small", leg=[LEGS["fulltext"], LEGS["bm25"], LEGS["vector"]])
+async def _exported(store: Store, view: View, variant: Variant, query: str) -> list[str]:
+    """The variant as one statement, run by itself."""
     made = await export(store, view, variant)
-    vector = (await EMBEDDER.embed([QUERY], "query"))[0]
+    vector = (await EMBEDDER.embed([query], "query"))[0]
     async with store.begin(read_only=True) as connection:
         for setting in made.setting_statements:
             await connection.exec_driver_sql(setting)
-        statement, values = _numbered(made.statement, made.values(QUERY, [float(each) for each in vector]))
+        statement, values = _numbered(made.statement, made.values(query, [float(each) for each in vector]))
         rows = await connection.exec_driver_sql(statement, values)
         return [row.id for row in rows]
 

@@ -15,7 +15,7 @@ from core.store import collections
 from core.store.collections import View
 from core.store.engine import Store
 from core.store.ingest import Ingest, Report
-from core.store.plans import Explain
+from core.store.plans import Explain, values_in_place
 from core.store.schema import (
     ChunkSet,
     chunk_table,
@@ -156,7 +156,8 @@ def contents(store: Store, name: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 async def explain(connection: AsyncConnection, statement: Executable, *values: Any) -> str:
-    return "\n".join(await connection.scalars(Explain(statement, "TEXT"), *values))
+    async with values_in_place(connection):
+        return "\n".join(await connection.scalars(Explain(statement, "TEXT"), *values))
 
 
 def documents(count: int, *, words: int = 20, first: int = 0) -> list[Item]:

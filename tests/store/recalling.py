@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sqlalchemy import TextClause
+
 from core import bridge
 from core.filters import filter_from
 from core.legs import Leg, PreparedQuery, Recalled, legs
@@ -35,7 +37,8 @@ class Watched:
         return self.connection.sync_connection
 
     async def execute(self, statement: Any, *values: Any) -> Any:
-        self.plans.append(await explain(self.connection, statement, *values))
+        if not isinstance(statement, TextClause):  # SET, by which a cluster is told its settings
+            self.plans.append(await explain(self.connection, statement, *values))
         return await self.connection.execute(statement, *values)
 
     async def scalar(self, statement: Any, *values: Any) -> Any:

@@ -34,9 +34,20 @@ WHERE pg_class.oid = relation $$;
 CREATE TABLE standin.answers (nodename text, nodeport int, success bool, result text);
 INSERT INTO standin.answers VALUES ('one', 5432, true, '0.8.1'), ('two', 5433, true, '0.8.1');
 
-CREATE FUNCTION standin.run_command_on_workers(command text)
-RETURNS TABLE (nodename text, nodeport int, success bool, result text)
-LANGUAGE sql AS 'SELECT * FROM standin.answers';
+CREATE FUNCTION standin.citus_check_connection_to_node(nodename text, nodeport int) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    answer record;
+BEGIN
+    SELECT * FROM standin.answers INTO answer
+    WHERE answers.nodename = $1 AND answers.nodeport = $2;
+    IF NOT answer.success THEN
+        RAISE WARNING '%', answer.result;
+    END IF;
+    RETURN answer.success;
+END $$;
+CREATE FUNCTION standin.master_run_on_worker(worker_name text[], port int[], command text[], parallel bool)
+RETURNS TABLE (node_name text, node_port int, success bool, result text)
+LANGUAGE sql AS $$ SELECT * FROM standin.answers WHERE nodename = ANY (worker_name) $$;
 
 CREATE VIEW standin.pg_settings AS
 SELECT name, setting, source FROM pg_catalog.pg_settings
@@ -46,7 +57,7 @@ SELECT 'citus.shard_count', coalesce(nullif(current_setting('citus.shard_count',
 
 CREATE VIEW standin.citus_shards AS
 SELECT logicalrelid AS table_name, logicalrelid::oid::bigint * 100 + number AS shardid, node.nodename, node.nodeport,
-       8192::bigint AS shard_size
+       8192::bigint AS shard_size, CASE WHEN partkey IS NULL THEN 'reference' ELSE 'distributed' END AS citus_table_type
 FROM standin.pg_dist_partition
 CROSS JOIN LATERAL generate_series(1, shards) AS number
 JOIN standin.pg_dist_node AS node ON node.groupid = 1 + number % 2;

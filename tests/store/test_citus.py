@@ -3,38 +3,54 @@
     RANKBOOK_DB_PASSWORD=x docker compose --file docker/compose.citus.yaml up --build --detach
     RANKBOOK_TEST_CITUS_DSN=postgresql://rankbook:x@127.0.0.1:5432/rankbook pytest tests/store/test_citus.py
 
-It makes collections of its own and drops them. One test loses a worker: it does so where RANKBOOK_TEST_CITUS_STOP and
-RANKBOOK_TEST_CITUS_START are commands that stop and start one, such as `docker compose ... stop worker-2`.
+It makes collections of its own and drops them. Some tests lose a worker: they do so where RANKBOOK_TEST_CITUS_STOP and
+RANKBOOK_TEST_CITUS_START are commands that stop and start one, such as `docker compose ... stop worker-2`, and
+RANKBOOK_TEST_CITUS_FREEZE and RANKBOOK_TEST_CITUS_THAW such as `docker compose ... pause worker-2` and `unpause`.
 """
 
 # mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, type-arg, misc"
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import subprocess
 import time
 
 import pytest
+from psycopg import conninfo
 from sqlalchemy import text
 
 from core import bridge
 from core.errors import ConnectionFailed
+from core.legs import legs
 from core.legs.bm25 import Bm25Leg
-from core.store import collections
+from core.legs.fulltext import FulltextLeg
+from core.retriever import RequestContext
+from core.store import collections, indexes
 from core.store.doctor import examine_cluster
 from core.store.engine import Store
+from core.types import Query
 from core.variant import Variant
+from evals.backup import save
+from evals.overview import overview
+from evals.running import runner
+from evals.splits import Split
 from evals.store import chain as evals_chain
 from tests.fakes import HashingEmbedder
 from tests.store import journey
-from tests.store.making import documents, ingest, make, some_name, wrong
+from tests.store.making import complete, documents, ingest, make, some_name, wrong
 
 DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
-STOP, START = (os.environ.get(f"RANKBOOK_TEST_CITUS_{what}") for what in ("STOP", "START"))
+STOP, START, FREEZE, THAW = (
+    os.environ.get(f"RANKBOOK_TEST_CITUS_{what}", "") for what in ("STOP", "START", "FREEZE", "THAW")
+)
+loses = pytest.mark.skipif(not (STOP and START), reason="loses a worker: give RANKBOOK_TEST_CITUS_STOP and ..._START")
+freezes = pytest.mark.skipif(not (FREEZE and THAW), reason="freezes one: give RANKBOOK_TEST_CITUS_FREEZE and ..._THAW")
 BACK_WITHIN = 120.0  # seconds
 EMBEDDER = HashingEmbedder()
+HOSTILE = ("word3'; DROP TABLE items; --", "word3' | 'word10", "\\' & !word3 <-> :*A", "$1 %(x)s :word3 {0}", "'" * 9)
 pytestmark = pytest.mark.skipif(DSN is None, reason="asks a Citus cluster, which RANKBOOK_TEST_CITUS_DSN must name")
 
 
@@ -59,9 +75,9 @@ async def rows(store, statement, **values):
         return (await connection.execute(text(statement), values)).all()
 
 
-def found(store, name, leg):
+def found(store, name, leg, query=journey.QUERY):
     view = bridge.run(collections.get(store, name))
-    return bridge.run(journey.hits(store, view, Variant.of_leg(leg, chunks="small")))
+    return bridge.run(journey.hits(store, view, Variant.of_leg(leg, chunks="small"), query))
 
 
 def test_it_is_a_cluster(citus):
@@ -71,6 +87,34 @@ def test_it_is_a_cluster(citus):
 @pytest.mark.usefixtures("trigrams")
 def test_everything_gives_what_it_gives_on_one_server(store, citus, tmp_path):
     assert journey.walk(citus, tmp_path) == journey.walk(store, tmp_path)
+
+
+@pytest.mark.usefixtures("trigrams")
+def test_everything_works_in_one_shard_where_each_statement_is_of_one_node(store, tmp_path):
+    single = conninfo.make_conninfo(DSN or "", options="-c citus.shard_count=1")
+    opened = bridge.run(Store.open(single, chains=[evals_chain]))
+    try:
+        assert journey.walk(opened, tmp_path) == journey.walk(store, tmp_path)
+    finally:
+        bridge.run(opened.close())
+
+
+def test_documents_are_replaced_and_pruned_one_at_a_time(citus, collection):
+    for number in range(8):  # in whichever shard it lies
+        assert ingest(citus, collection, documents(1, words=5, first=number), [EMBEDDER]).changed == 1
+    assert ingest(citus, collection, documents(39), [EMBEDDER], prune=True).removed == 1
+    assert wrong(citus, collection) == {}
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_a_query_of_full_text_is_a_value_wherever_it_is_read(store, citus, collection, query):
+    name = some_name()
+    make(store, name, [EMBEDDER])
+    ingest(store, name, documents(40), [EMBEDDER])
+    for mode in ("any", "web", "plain", "phrase"):
+        leg = FulltextLeg(mode=mode)
+        assert found(citus, collection, leg, query) == found(store, name, leg, query)
+    bridge.run(collections.drop(store, name))
 
 
 def test_tables_are_distributed_by_document_side_by_side_and_in_few_shards(citus, collection):
@@ -129,17 +173,100 @@ def test_a_dropped_collection_leaves_no_shards(citus):
     assert {row.result for row in answers} == {"0"}
 
 
-@pytest.mark.skipif(not (STOP and START), reason="loses a worker: give RANKBOOK_TEST_CITUS_STOP and ..._START")
+@loses
 def test_a_lost_worker_is_a_clear_sentence_and_what_was_asked_succeeds_when_it_is_back(citus, collection):
     before = found(citus, collection, Bm25Leg())
-    subprocess.run(shlex.split(STOP), check=True)
+    ordered(STOP)
     try:
         with pytest.raises(ConnectionFailed, match="of the Citus cluster"):
             found(citus, collection, Bm25Leg())
         assert not all(each.ok for each in bridge.run(examine_cluster(citus)))
+        listed = {each.name: each for each in bridge.run(overview(citus))}[collection]
+        assert listed.items == 40
+        assert "does not answer" in listed.state
     finally:
-        subprocess.run(shlex.split(START), check=True)
+        ordered(START)
     assert tried(citus, collection) == before
+
+
+@loses
+def test_what_changes_tables_or_many_rows_works_at_once_after_a_worker_was_restarted(citus, collection, tmp_path):
+    """Connections that were kept before have broken ones to the worker."""
+    view = bridge.run(collections.get(citus, collection))
+    hybrid = Variant(name="all", legs=tuple(legs[kind]() for kind in journey.HYBRID), chunks="small")
+
+    async def searches():
+        await asyncio.gather(*(journey.hits(citus, view, hybrid) for _ in range(4)))
+
+    changes = (
+        lambda: bridge.run(collections.add_chunk_set(citus, view, "more", {"kind": "sentences"})),
+        lambda: complete(citus, collection, [EMBEDDER]),
+        lambda: ingest(citus, collection, documents(40, words=7), [EMBEDDER], prune=True),
+        lambda: bridge.run(indexes.analyze(citus, view)),
+        lambda: bridge.run(save(citus, tmp_path / "saved.zip", collection=collection)),
+        lambda: bridge.run(collections.drop(citus, collection)),
+    )
+    for change in changes:
+        bridge.run(searches())
+        ordered(STOP)
+        ordered(START)
+        tried(citus, collection)  # until it is up
+        bridge.run(searches())
+        ordered(STOP)
+        ordered(START)
+        change()
+    make(citus, collection, [EMBEDDER])  # for who drops it
+
+
+@loses
+def test_an_evaluation_ends_with_the_nodes_name_and_goes_on_from_there(citus, collection):
+    context = RequestContext(citus, bridge.run(collections.get(citus, collection)), journey.RESOURCES)
+    variants = [Variant.of_leg(legs[kind](), chunks="small") for kind in journey.HYBRID]
+    queries = {f"q{at}": Query(f"q{at}", f"word{at} unique{at % 40} common {collection}") for at in range(60)}
+    split = Split("test", queries, digest=collection.encode())
+    steps = iter(range(1_000_000))
+
+    def lose(_):
+        if next(steps) == 5:
+            ordered(STOP)
+
+    try:
+        with pytest.raises(ConnectionFailed, match=r"of the Citus cluster.*goes on from there"):
+            bridge.run(runner.run(context, variants, split, progress=lose))
+    finally:
+        ordered(START)
+    tried(citus, collection)
+    runs = bridge.run(runner.run(context, variants, split))
+    assert [dict(run.failures) for run in runs] == [{}] * len(variants)
+    assert all(len(run.rankings) == len(queries) for run in runs)
+
+
+@freezes
+@pytest.mark.parametrize("work", ["search", "load", "doctor"])
+def test_a_frozen_worker_is_named_within_a_minute_and_nothing_is_lost(citus, collection, work):
+    before = found(citus, collection, Bm25Leg())
+    ordered(FREEZE)
+    begun = time.monotonic()
+    try:
+        if work == "doctor":
+            assert [each.found for each in bridge.run(examine_cluster(citus)) if not each.ok] == ["does not answer"]
+        else:
+            with pytest.raises(ConnectionFailed, match=r"The node \S+:\d+ of the Citus cluster at .* is silent"):
+                found(citus, collection, Bm25Leg()) if work == "search" else reload(citus, collection)
+        assert time.monotonic() - begun < 60
+    finally:
+        ordered(THAW)
+    assert tried(citus, collection) == before
+    assert reload(citus, collection).changed == 9
+    assert wrong(citus, collection) == {}
+
+
+def reload(citus, collection):
+    return ingest(citus, collection, documents(9, words=5), [EMBEDDER])
+
+
+def ordered(command):
+    subprocess.run(shlex.split(command), check=True)
 
 
 def tried(citus, collection):

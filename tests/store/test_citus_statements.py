@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import psycopg
 import pytest
 from sqlalchemy import event
 
@@ -45,6 +46,14 @@ WRONG = {
     "the function": "SELECT word FROM c.items AS item, ts_parse('default', item.text) AS word",
     "has no columns": "SELECT count(*) FROM (SELECT FROM c.items GROUP BY id) AS twice",
     "a LIMIT that is asked for": "SELECT id FROM c.items LIMIT (SELECT count(*) FROM c.terms)",
+    "WITH TIES": "SELECT item_key, count(*) AS n FROM c.chunks GROUP BY 1 ORDER BY n FETCH FIRST 3 ROWS WITH TIES",
+    "a change of a reference table": """
+        WITH counted AS MATERIALIZED (SELECT lexeme, count(*) AS n FROM c.lexemes WHERE item_key = 3 GROUP BY lexeme)
+        UPDATE c.terms SET documents = documents - counted.n FROM counted WHERE counted.lexeme = terms.lexeme""",
+    "a tsquery that may be empty": """
+        WITH query AS MATERIALIZED (SELECT websearch_to_tsquery('english', %(q)s) AS wanted)
+        SELECT id FROM c.lexemes JOIN query ON true WHERE tsv @@ query.wanted""",
+    "an EXPLAIN with parameters": "EXPLAIN (FORMAT JSON) SELECT id FROM c.chunks ORDER BY e <-> %(v)s LIMIT 3",
     "a recursive CTE": "WITH RECURSIVE up AS (SELECT 1 UNION SELECT 2) SELECT id FROM c.items",
     "a unique index": "CREATE UNIQUE INDEX u ON c.items (id)",
     "CONSTR_EXCLUSION": "CREATE TABLE c.chunks (item_key int, EXCLUDE USING gist (item_key WITH =))",
@@ -58,10 +67,12 @@ RIGHT = (
     ORDER BY e <=> %(v)s, id LIMIT 9""",
     "SELECT id FROM c.items WHERE %(q)s <%% text ORDER BY word_similarity(%(q)s, text) DESC, id LIMIT 9",
     """
-    WITH best AS MATERIALIZED (
+    WITH lowest AS MATERIALIZED (
+        SELECT total FROM (SELECT item_key, count(*) AS total FROM c.lexemes GROUP BY 1 ORDER BY 2 LIMIT 5) AS first),
+    best AS MATERIALIZED (
         SELECT found.item_key, found.key, sum(wanted.weight) AS total FROM c.lexemes AS found
         JOIN unnest(%(t)s, %(w)s) WITH ORDINALITY AS wanted (term, weight, place) ON found.term = wanted.term
-        GROUP BY found.item_key, found.key ORDER BY total DESC FETCH FIRST 5 ROWS WITH TIES)
+        GROUP BY found.item_key, found.key HAVING sum(wanted.weight) >= (SELECT min(total) FROM lowest))
     SELECT chunk.id FROM best JOIN c.chunks AS chunk ON chunk.key = best.key ORDER BY best.total DESC LIMIT 5""",
     """
     INSERT INTO c.lexemes SELECT chunk.item_key, measured.length FROM c.chunks AS chunk
@@ -91,14 +102,18 @@ def walked(store, cluster, coordinator, tmp_path_factory):
     lacks(store, "pg_trgm")
     statements: dict[str, None] = {}
 
-    def record(connection, cursor, statement, *_):
-        statements.setdefault(statement)
+    def record(connection, cursor, statement, values, *_):
+        by_client = isinstance(cursor._cursor, psycopg.AsyncClientCursor)
+        statements.setdefault(cursor._cursor.mogrify(statement, values) if by_client else statement)
 
-    event.listen(cluster.engine.sync_engine, "before_cursor_execute", record)
+    engines = (cluster.engine.sync_engine, cluster.cluster.unpooled.sync_engine)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", record)
     try:
         found = journey.walk(cluster, tmp_path_factory.mktemp("walk"))
     finally:
-        event.remove(cluster.engine.sync_engine, "before_cursor_execute", record)
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", record)
     plain = journey.walk(store, tmp_path_factory.mktemp("plain"))
     return Walked(plain, found, list(statements), coordinator.places())
 

@@ -181,7 +181,8 @@ def test_the_doctor_lists_nodes_and_the_shards_of_each_collection(cluster):
     findings = {each.what: each for each in bridge.run(examine_cluster(cluster))}
     assert findings["Node coordinator:5432"].found == "coordinator, active, takes no shards"
     assert findings["Node one:5432"].found == "worker, active, pgvector 0.8.1"
-    assert "on 2 nodes" in findings[f"Shards of {name}"].found
+    # Four each of items, the cache of chunks, chunks, and the lexemes and postings of both; none of what is everywhere.
+    assert findings[f"Shards of {name}"].found == "28 on 2 nodes, 224 kB"
     assert all(each.ok for each in findings.values())
 
 
@@ -249,6 +250,16 @@ def driver_error(message, state=None, context=None):
             "two:5433",
         ),
         (driver_error("failure on connection marked as essential: two:5433", "XX000"), "two:5433"),
+        (  # of a worker that was killed before COMMIT
+            driver_error("server closed the connection unexpectedly", "XX000", "while executing command on two:5433"),
+            "two:5433",
+        ),
+        (driver_error("connection not open\n\tContext", "XX000", "while executing command on two:5433"), "two:5433"),
+        (driver_error("failed to COPY to shard 103278 on two:5433", "58030"), "two:5433"),
+        (driver_error("connection establishment for node two:5433 failed", "08006"), "two:5433"),
+        (driver_error("could not establish any connections to the node two:5433 after 5000 ms", "XX000"), "two:5433"),
+        (driver_error("cannot connect to two:5433 to fetch intermediate results", "08006"), "two:5433"),
+        (driver_error("failed to prepare transaction 'citus_0_1_2' on host two:5433", "XX000"), "two:5433"),
         (driver_error("could not connect to any active placements", "XX000"), "that holds what was asked for"),
         (driver_error("division by zero", "22012", "while executing command on two:5433"), None),
         (driver_error("terminating connection due to administrator command", "57P01"), None),

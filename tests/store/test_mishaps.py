@@ -21,7 +21,7 @@ def test_work_that_the_server_ends_to_part_two_that_wait_for_each_other_says_so(
             await met.wait()
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": second})
 
-    async def both() -> list[BaseException | None]:
+    async def both() -> tuple[BaseException | None, ...]:
         return await asyncio.gather(lock(71, 72), lock(72, 71), return_exceptions=True)
 
     (error,) = filter(None, bridge.run(both()))

@@ -1,0 +1,35 @@
+"""A guarded search that fails at the very moment in which it is stopped: nobody is told of a forgotten task."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any, cast
+
+import pytest
+
+from core.retriever import RequestContext, guarded
+
+
+def test_a_failure_that_comes_with_the_stop_is_not_logged_as_forgotten() -> None:
+    said: list[str] = []
+
+    async def work() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
+        stopped = asyncio.Event()
+        context = RequestContext(cast("Any", None), cast("Any", None), deadline=60.0)
+
+        async def fail() -> None:
+            await stopped.wait()
+            caller.cancel()  # before what waits for this task is told of its end
+            raise ConnectionError
+
+        caller = asyncio.ensure_future(guarded(context, fail()))
+        await asyncio.sleep(0)
+        stopped.set()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+
+    asyncio.run(work())
+    gc.collect()
+    assert said == []

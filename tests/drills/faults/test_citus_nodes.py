@@ -74,6 +74,8 @@ class Works:
         make(self.store, name, [EMBEDDER])
 
         def work():
+            if bridge.run(collections.find(self.store, name)) is None:  # done already, and dropped
+                make(self.store, name, [EMBEDDER])
             ingest(self.store, name, documents(DOCUMENTS), [EMBEDDER])
             assert account(self.store, name, [each.id for each in documents(DOCUMENTS)]) == (0, 0)
             bridge.run(collections.drop(self.store, name))

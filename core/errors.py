@@ -15,6 +15,7 @@ RankbookError
 └── StoreError            the database
     ├── ServerError       the embedded server cannot be started
     ├── ConnectionFailed  nothing answers at the DSN
+    ├── Deadlock          other work waited for this, and this for it
     ├── MissingCapability an extension or privilege that the server lacks
     └── NotAllowed        the role of whoever is signed in does not go so far
 """

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from core import bridge
 from core.retriever import RequestContext, guarded
 
 
@@ -15,7 +16,7 @@ def test_a_failure_that_comes_with_the_stop_is_not_logged_as_forgotten() -> None
     said: list[str] = []
 
     async def work() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
+        bridge.loop().set_exception_handler(lambda _, context: said.append(context["message"]))
         stopped = asyncio.Event()
         context = RequestContext(cast("Any", None), cast("Any", None), deadline=60.0)
 
@@ -30,6 +31,9 @@ def test_a_failure_that_comes_with_the_stop_is_not_logged_as_forgotten() -> None
         with pytest.raises(asyncio.CancelledError):
             await caller
 
-    asyncio.run(work())
-    gc.collect()
+    try:
+        bridge.run(work())
+        gc.collect()
+    finally:
+        bridge.loop().set_exception_handler(None)
     assert said == []

@@ -76,9 +76,11 @@ def make_home() -> Path:
 
 def remove_home(home: Path) -> None:
     """The home, and every server in it first: what that still writes would come back."""
-    for cluster in [Path(folder) for folder, _, files in os.walk(home) if keeper.SERVER in files]:
+    clusters = [Path(folder) for folder, _, files in os.walk(home) if keeper.SERVER in files]
+    for cluster in clusters:
         _end_server(cluster)
-        if (sockets := EmbeddedServer(cluster.parents[1]).socket_folder) != cluster and not sockets.is_symlink():
+    for sockets in {EmbeddedServer(cluster.parents[1]).socket_folder for cluster in clusters}:
+        if not sockets.is_relative_to(home) and not sockets.is_symlink():
             shutil.rmtree(sockets, ignore_errors=True)
     shutil.rmtree(home, ignore_errors=True)
 

@@ -2,9 +2,10 @@
 
 The model's id names backend, precision and the state of a folder, and a worker loads exactly that, or refuses. What is
 sent are texts, what comes back are vectors: a worker needs neither a database nor a key. A batch has the texts that it
-would have here, so on processors of one kind vectors are equal to the last bit, however many threads work at them. On
-another kind they are other in the last digits: at a cosine above `TOLERANCE`, as in bfloat16 those are of a text that
-was embedded alone and in a batch.
+would have here, so on processors of one kind documents have vectors that are equal to the last bit, however many
+threads work at them; those of queries, whose batches are small, within a millionth. On another kind they are other in
+the last digits: at a cosine above `TOLERANCE`, as in bfloat16 those are of a text that was embedded alone and in a
+batch.
 """
 
 from __future__ import annotations

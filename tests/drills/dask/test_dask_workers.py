@@ -158,7 +158,10 @@ def test_workers_vectors_are_ours_within_the_tolerance(workers, model, purpose):
     far = bridge.run(over(workers.address, lambda cluster: SpreadEmbedder(model, cluster).embed(given, purpose)))
     near = bridge.run(model.embed(given, purpose))
     assert (near * far).sum(axis=1).min() >= TOLERANCE
-    assert np.array_equal(near, far), "on one processor the same batch gives the same"
+    if purpose == "document":
+        assert np.array_equal(near, far), "on one processor the same batch gives the same"
+    else:  # of one length, and so in batches as small as threads tell on
+        assert np.allclose(near, far, rtol=0, atol=1e-6)
 
 
 def test_a_worker_takes_as_many_threads_as_it_was_given_and_this_process_all(workers, model):

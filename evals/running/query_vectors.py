@@ -1,7 +1,7 @@
 """Vectors of a split's queries, made in blocks of fixed composition: a fraction of the time of one by one.
 
-In bfloat16 a text in a batch has other last digits than alone (cosine above 0.9999), so a computed ranking may order
-near-equals otherwise than a search does. It is the same each time: a block has the same queries, whoever asks first.
+A query has the vector that it has alone, in a search: models on this machine embed queries without padding. What an
+endpoint gives is the same each time, at least: a block has the same queries, whoever asks first.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class EmbeddedServer:
         Where an older version did so, that user is told how to have it back.
         """
         if not homes.is_root():
-            self._refuse_taken_away()
+            self._refuse_folder_of_another_account()
             return
         nearest = next(each for each in (self.data, self.cluster, self.home, *self.home.parents) if each.exists())
         owner = nearest.stat().st_uid
@@ -197,7 +197,7 @@ class EmbeddedServer:
                 "/var/lib/rankbook."
             )
 
-    def _refuse_taken_away(self) -> None:
+    def _refuse_folder_of_another_account(self) -> None:
         """Refuse where a folder of ours holds one of another account's on the way down to the server's files."""
         way = [each for each in map(_owned, (self.cluster, *self.cluster.parents)) if each is not None]
         strange = list(itertools.takewhile(lambda each: each[1] != self.user.owner, way))

@@ -15,6 +15,16 @@ from tests.store import making, standin
 @pytest.fixture(scope="session")
 def coordinator(store: Store) -> Iterator[standin.StandIn]:
     """A database that looks like a Citus coordinator."""
+    yield from _stand_in(store)
+
+
+@pytest.fixture
+def other(store: Store) -> Iterator[standin.StandIn]:
+    """Such a database of one test alone, which it may change."""
+    yield from _stand_in(store)
+
+
+def _stand_in(store: Store) -> Iterator[standin.StandIn]:
     if not making.is_superuser(store):
         pytest.skip("makes a database with a catalogue that looks like Citus, which takes a superuser")
     with standin.made(store) as made:

@@ -31,15 +31,6 @@ EMBEDDER = HashingEmbedder()
 SAID = "current_setting('citus.propagate_set_commands', true)"
 
 
-@pytest.fixture
-def other(store):
-    """A stand-in of this test alone, which it may change."""
-    if not making.is_superuser(store):
-        pytest.skip("makes a database with a catalogue that looks like Citus, which takes a superuser")
-    with standin.made(store) as made:
-        yield made
-
-
 async def asked(dsn, statement):
     async with await Store.open(dsn, chains=[evals_chain]) as opened, opened.begin() as connection:
         return await connection.scalar(text(statement))

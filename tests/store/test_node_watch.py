@@ -17,22 +17,12 @@ from core import bridge
 from core.errors import ConnectionFailed
 from core.store.engine import Cluster, Store
 from core.store.node_watch import NodeWatch
-from tests.store import making, standin
 
 SILENT = """UPDATE standin.answers SET success = false, result = 'could not establish connection after 8000 ms'
 WHERE nodename = 'two'"""
 SHUT_OUT = SILENT.replace("could not establish connection after 8000 ms", "FATAL: password authentication failed")
 LOCK = 4711
 NAMED = r"The node two:5433 of the Citus cluster at .* is silent"
-
-
-@pytest.fixture
-def other(store):
-    """A stand-in of this test alone."""
-    if not making.is_superuser(store):
-        pytest.skip("makes a database with a catalogue that looks like Citus, which takes a superuser")
-    with standin.made(store) as made:
-        yield made
 
 
 class Looks:

@@ -10,6 +10,8 @@ import re
 import signal
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,6 +22,7 @@ from typer.testing import CliRunner
 
 from core import bridge
 from core.errors import Cancelled, RankbookError
+from core.store.engine import Store
 from core.store.schema import CATALOG
 from core.types import Item, Query
 from evals import library
@@ -78,12 +81,25 @@ def data(*words: str, code: int = 0) -> Any:
     return json.loads(rankbook(*words, "--json", code=code).stdout)
 
 
-@pytest.fixture(scope="module")
-def name(store):
+@contextmanager
+def loaded(store: Store) -> Iterator[str]:
     made = f"scored {uuid.uuid4().hex[:8]}"
     bridge.run(library.add(store, made, SOURCE, library.Plan(models=(MODEL,), check=False)))
     yield made
     bridge.run(library.drop(store, made))
+
+
+@pytest.fixture(scope="module")
+def name(store):
+    with loaded(store) as made:
+        yield made
+
+
+@pytest.fixture
+def own_name(store):
+    """A collection of one test, for what changes which runs count."""
+    with loaded(store) as made:
+        yield made
 
 
 @pytest.fixture
@@ -275,13 +291,18 @@ def test_a_slip_in_sweep_is_a_sentence(name, words, said, tmp_path, monkeypatch)
 @pytest.fixture
 def kept(store, name):
     """The ids of two runs."""
+    return two_runs(name)
+
+
+def two_runs(name: str) -> list[str]:
     return [each["id"] for each in data("eval", name, "bm25", "vector", "-m", "mrr@5")["runs"]]
 
 
-def test_a_set_up_is_set_aside_and_taken_back_and_tables_say_so(name, kept):
+def test_a_set_up_is_set_aside_and_taken_back_and_tables_say_so(own_name):
     def told() -> list[str]:
-        return [each["message"] for each in data("eval", name, "bm25", "-m", "mrr@5", "-m", "ndcg@10")["warnings"]]
+        return [each["message"] for each in data("eval", own_name, "bm25", "-m", "mrr@5", "-m", "ndcg@10")["warnings"]]
 
+    kept = two_runs(own_name)
     assert data("runs", "aside", kept[1])["set_aside"] is True
     assert any("Set aside: 1, all of them after their scores were seen." in each for each in told())
     assert "is a candidate again" in rankbook("runs", "aside", kept[1], "--back").stderr
@@ -339,18 +360,19 @@ def test_runs_are_listed_shown_told_apart_and_handed_over(name, kept, tmp_path):
     assert not (tmp_path / "x.xyz").exists()
 
 
-def test_a_pinned_run_stays_until_it_is_unpinned(store, name, kept):
+def test_a_pinned_run_stays_until_it_is_unpinned(store, own_name):
+    kept = two_runs(own_name)
     pin = f"main {uuid.uuid4().hex[:6]}"
     rankbook("runs", "pin", kept[0], pin)
     assert "is the baseline" in mistake("runs", "delete", kept[0], "--yes")
-    rankbook("runs", "prune", "--keep", "0", "-c", name, "--yes")
-    assert [each.id for each in bridge.run(run_store.listed(store, collection=name))] == [kept[0]]
-    assert pin in rankbook("runs", "list", "-c", name).stdout
+    rankbook("runs", "prune", "--keep", "0", "-c", own_name, "--yes")
+    assert [each.id for each in bridge.run(run_store.listed(store, collection=own_name))] == [kept[0]]
+    assert pin in rankbook("runs", "list", "-c", own_name).stdout
     rankbook("runs", "unpin", pin)
     assert "Delete" in rankbook("runs", "delete", kept[0], typed="n\n", code=1).stderr
     rankbook("runs", "delete", kept[0], typed="y\n")
-    assert data("runs", "list", "-c", name) == []
-    assert "There is no run yet" in rankbook("runs", "list", "-c", name).stderr
+    assert data("runs", "list", "-c", own_name) == []
+    assert "There is no run yet" in rankbook("runs", "list", "-c", own_name).stderr
     assert "is called" in mistake("runs", "show", kept[0])
 
 

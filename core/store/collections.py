@@ -19,6 +19,7 @@ from core.store.gate import storable
 from core.store.migrations import collection as collection_chain
 from core.store.names import ITEMS, ROWS
 from core.store.schema import (
+    HERE,
     ChunkSet,
     Collection,
     EmbeddingSet,
@@ -109,14 +110,20 @@ async def find(store: Store, name: str) -> View | None:
     if not storable(name):
         return None
     async with store.begin() as connection:
-        row = await AsyncSession(connection, expire_on_commit=False).get(Collection, names.composed(name))
-    if row is None:
-        return None
-    async with store.begin(row.namespace) as connection:
-        if row.attached is None and not await connection.run_sync(collection_chain.is_current, row.namespace):
+        session = AsyncSession(connection, expire_on_commit=False)
+        row = await session.get(Collection, names.composed(name))
+        if row is None:
+            return None
+        await connection.execution_options(schema_translate_map={HERE: row.namespace})
+        revision = await connection.run_sync(collection_chain.revision, row.namespace)
+        if row.attached is None and not collection_chain.is_newest(revision, row.namespace):
             await connection.run_sync(collection_chain.upgrade, row.namespace)
             await distribution.follow(store, connection, row.namespace)
-        return await _view(connection, row)
+        elif revision is None:  # an attached table of which nothing is kept aside
+            return View(row)
+        chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
+        embedding_sets = await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key))
+        return View(row, tuple(chunk_sets), tuple(embedding_sets))
 
 
 async def get(store: Store, name: str) -> View:
@@ -125,15 +132,6 @@ async def get(store: Store, name: str) -> View:
         known = [row.name for row in await listed(store)]
         raise UnknownName("collection", name, known, way_out="Add one with `rankbook data add`.")
     return found
-
-
-async def _view(connection: AsyncConnection, row: Collection) -> View:
-    if not await connection.run_sync(lambda sync: collection_chain.revision(sync, row.namespace)):
-        return View(row)
-    session = AsyncSession(connection, expire_on_commit=False)
-    chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
-    embedding_sets = await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key))
-    return View(row, tuple(chunk_sets), tuple(embedding_sets))
 
 
 async def create(

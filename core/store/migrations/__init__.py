@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select, text
+from sqlalchemy import Connection, String, column, inspect, select, table, text
 from sqlalchemy.schema import CreateSchema
 
 from core.errors import StoreError
@@ -18,6 +18,7 @@ from core.store.schema import CATALOG
 
 FOLDER = Path(__file__).parent
 ADVISORY_LOCK = 0x72616E6B  # one migration at a time, whoever asks
+HAS_TABLE = text("SELECT true FROM pg_tables WHERE schemaname = :schema AND tablename = :table")
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,16 @@ class Chain:
 
     def revision(self, connection: Connection, schema: str = CATALOG) -> str | None:
         """How far the schema has come; None where it has not begun."""
-        if not inspect(connection).has_table(self.version_table, schema=schema):
+        if not connection.scalar(HAS_TABLE, {"schema": schema, "table": self.version_table}):
             return None
-        table = Table(self.version_table, MetaData(), Column("version_num", String), schema=schema)
-        return connection.scalar(select(table.c.version_num))
+        versions = table(self.version_table, column("version_num", String), schema=schema)
+        return connection.scalar(select(versions.c.version_num))
 
     def is_current(self, connection: Connection, schema: str = CATALOG) -> bool:
+        return self.is_newest(self.revision(connection, schema), schema)
+
+    def is_newest(self, found: str | None, schema: str) -> bool:
         """Refuses a store that a newer Rankbook has moved on: its tables are not what this one expects."""
-        found = self.revision(connection, schema)
         if found is not None and found > self.head:
             raise StoreError(
                 f"The schema {schema!r} is at revision {found}, and this Rankbook knows only {self.head}. "

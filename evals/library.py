@@ -169,12 +169,21 @@ async def _load(
     tokenizer = parts.models[0] if parts.models else embedder()
     ingest = Ingest(store, view, models, tokenizer, listener)
     report = await ingest.run(source.items(), prune=plan.prune, total=source.size())
+    if not view.row.version and not report.added:
+        raise _unreadable(view.name, report)
     report.note(_old_reader(view, source))
     added = Added(view.name, report, flaws=list(report.flaws))
     await _label(store, view, source, added, listener, check=plan.check, author=author)
     async with store.begin() as connection:
         await collections.mark_loaded(connection, view.name)
     return added
+
+
+def _unreadable(name: str, report: Report) -> InputError:
+    """Of a first load that found documents, and none that can be used."""
+    wrong = [flaw for flaw in report.flaws if flaw.outcome == "quarantined"]
+    first = f" The first, {wrong[0].place}: {wrong[0].message}" if wrong else ""
+    return InputError(f"None of the source's documents could be read, so {name!r} was not made.{first}")
 
 
 def _old_reader(view: View, source: Source) -> Iterator[Flaw]:

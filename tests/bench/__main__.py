@@ -47,6 +47,7 @@ MODULES = (
     "memory",
     "faults",
     "citus",
+    "house",
 )
 
 

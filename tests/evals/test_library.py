@@ -357,6 +357,11 @@ def broken_after(rows):
     ("source", "changes", "error"),
     [
         (Given(rows={}), {}, "holds no documents"),
+        (
+            Given(rows={"items": (Item("", "no id"), Item(" ", "none either"))}),
+            {},
+            r"None of the source's documents could be read, so 'test \w+' was not made. The first, items, line 1: ",
+        ),
         (SOURCE, {"chunks": {"small": {"kind": "no such"}}}, "No chunker"),
         (SOURCE, {"chunks": {"items": FIXED}}, "another name"),
         (SOURCE, {"models": ("unreachable",)}, "nobody answers"),

@@ -8,7 +8,7 @@ import threading
 
 from core import bridge
 from core.store.engine import Store
-from core.store.progress import Progress, unless_told
+from core.store.progress import Progress
 from evals.store import chain
 from workbench import server_waits
 
@@ -23,13 +23,12 @@ def store(progress: Progress = lambda _: None) -> Store:
     """
     with _opening:
         if not _opened:
-            with unless_told("Starting the server ...", progress) as told:
 
-                def tell(sentence: str) -> None:
-                    told(sentence)
-                    server_waits.tell(sentence, but=progress)
+            def tell(sentence: str) -> None:
+                progress(sentence)
+                server_waits.tell(sentence, but=progress)
 
-                _opened.append(bridge.run(Store.open(chains=[chain], progress=tell)))
+            _opened.append(bridge.run(Store.open(chains=[chain], progress=tell)))
             atexit.register(close)
         return _opened[0]
 

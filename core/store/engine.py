@@ -26,7 +26,7 @@ from core.store import home as homes
 from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
 from core.store.migrations import Chain, catalog
 from core.store.node_watch import NodeWatch, Watched
-from core.store.progress import SPACE, Progress
+from core.store.progress import SPACE, Progress, unless_told
 from core.store.schema import HERE
 
 if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's own does without it
@@ -226,7 +226,11 @@ def _embedded(home: Path | None, progress: Progress, cancelled: threading.Event)
         raise ServerError("The embedded server runs on Linux and macOS. Set RANKBOOK_DSN to a PostgreSQL of yours.")
     from core.store.server import EmbeddedServer
 
-    return EmbeddedServer(home).acquire(progress, cancelled)
+    server = EmbeddedServer(home)
+    if server.running:
+        return server.acquire(progress, cancelled)
+    with unless_told("Starting the server ...", progress) as told:
+        return server.acquire(told, cancelled)
 
 
 def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float, progress: Progress) -> AsyncEngine:

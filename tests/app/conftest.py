@@ -40,4 +40,4 @@ def quick(one_scan: None) -> None:
 @pytest.fixture
 def app(store: Store) -> AppTest:
     """The workbench, not yet run. Set `query_params`, then run it."""
-    return AppTest.from_file(str(APP), default_timeout=30)
+    return AppTest.from_file(str(APP), default_timeout=60)

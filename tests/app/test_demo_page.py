@@ -53,7 +53,7 @@ def begin(store: Store) -> Iterator[Begin]:
 
 @pytest.fixture
 def page() -> AppTest:
-    return AppTest.from_file(str(DEMO_APP), default_timeout=30)
+    return AppTest.from_file(str(DEMO_APP), default_timeout=60)
 
 
 def visit(page: AppTest, query: str = "") -> AppTest:

@@ -315,7 +315,7 @@ def draw_empty() -> None:
 def test_without_a_collection_the_page_opens_and_says_so():
     stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
     try:
-        page = AppTest.from_function(draw_empty, default_timeout=30)
+        page = AppTest.from_function(draw_empty, default_timeout=60)
         visit(page, new="evaluate")
         assert "There is no collection yet" in written(page)
         assert "There is no run yet" in written(page)

@@ -181,7 +181,7 @@ def draw_stored(which: str) -> None:
 def test_without_a_collection_the_page_teaches_how_to_add_one():
     stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
     try:
-        app = AppTest.from_function(draw_stored, kwargs={"which": "empty"}, default_timeout=30).run()
+        app = AppTest.from_function(draw_stored, kwargs={"which": "empty"}, default_timeout=60).run()
         assert not app.exception
         assert app.code[0].value == "rankbook data add handbook"
     finally:
@@ -191,7 +191,7 @@ def test_without_a_collection_the_page_teaches_how_to_add_one():
 def test_an_extension_that_the_server_lacks_costs_its_leg_alone(store):
     lacking = Capabilities(store.capabilities.version, {}, {"pg_trgm": "Trigram search needs pg_trgm <here>."})
     stores["lacking"] = Store(store.engine, store.server, lacking)
-    app = AppTest.from_function(draw_stored, kwargs={"which": "lacking"}, default_timeout=30)
+    app = AppTest.from_function(draw_stored, kwargs={"which": "lacking"}, default_timeout=60)
     visit(app, collection="kettles", query="receipt")
     assert "Trigram search needs pg_trgm &lt;here&gt;." in written(app)
     assert cards(app, "fulltext")[0]["item"] == "warranty"

@@ -59,13 +59,13 @@ def waited() -> None:
 
 
 def test_a_page_says_for_what_the_server_is_waited_for() -> None:
-    page = AppTest.from_function(waits_on, default_timeout=30).run()
+    page = AppTest.from_function(waits_on, default_timeout=60).run()
     assert not page.exception
     assert "process 12 (startup &lt;recovering&gt;)" in written(page)
 
 
 def test_once_the_page_is_drawn_nothing_of_it_is_left() -> None:
-    page = AppTest.from_function(waited, default_timeout=30).run()
+    page = AppTest.from_function(waited, default_timeout=60).run()
     assert not page.exception
     assert "Waiting for" not in written(page)
     assert "Of another wait" not in written(page)

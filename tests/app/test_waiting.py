@@ -69,7 +69,7 @@ def nothing_left() -> Iterator[None]:
 
 
 def window() -> AppTest:
-    return AppTest.from_function(draw, default_timeout=30)
+    return AppTest.from_function(draw, default_timeout=60)
 
 
 def until(window: AppTest, holds: Callable[[], bool]) -> AppTest:

@@ -224,7 +224,7 @@ def test_work_that_somebody_stopped_can_be_begun_again(page):
         await asyncio.to_thread(free.wait, 30)
 
     work = jobs.begin(key, "Waits", waits)
-    begun.wait(5)
+    begun.wait(60)
     work.stop()
     free.set()
     visit(page, **WORDS, k="33")
@@ -246,7 +246,7 @@ def draw_empty() -> None:
 def test_without_a_collection_the_page_says_where_to_begin():
     stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
     try:
-        page = AppTest.from_function(draw_empty, default_timeout=30).run()
+        page = AppTest.from_function(draw_empty, default_timeout=60).run()
         assert not page.exception
         assert "There is no collection yet" in written(page)
     finally:

@@ -72,7 +72,7 @@ def served(command: Sequence[str], home: Path, elsewhere: Path) -> Iterator[str]
     finally:
         server.send_signal(signal.SIGTERM)
         try:
-            code = server.wait(30)
+            code = server.wait(60)
         except subprocess.TimeoutExpired:
             server.kill()
             raise
@@ -143,7 +143,7 @@ def browse(chromium: Browser, visitor: BrowserContext) -> Iterator[Browse]:
         page = (contexts[-1] if strict else visitor).new_page()
         page.set_viewport_size(size)
         page.emulate_media(color_scheme=scheme)
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on("dialog", lambda dialog: failures.append(dialog.message))
         if strict:

@@ -43,7 +43,7 @@ def window(visitor: BrowserContext, address: str, name: str) -> Iterator[Open]:
     def go(**options: str) -> Page:
         page = visitor.new_page()
         page.set_viewport_size({"width": 1200, "height": 800})
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on("request", lambda asked: failures.append(asked.url) if "example.org" in asked.url else None)
         place = "&".join(f"{key}={value}" for key, value in {"notebook": name, **options}.items())

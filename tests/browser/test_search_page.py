@@ -129,7 +129,7 @@ def test_what_a_corpus_says_is_text_and_no_script_of_it_runs(visit, picture):
 def test_a_link_to_what_is_not_there_is_answered_kindly(chromium, address):
     page = chromium.new_page()
     page.goto(f"{address}/?collection=kettels")
-    expect(page.get_by_role("alert").filter(has_text="Did you mean 'kettles'?")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("alert").filter(has_text="Did you mean 'kettles'?")).to_be_visible()
     page.close()
 
 

@@ -25,10 +25,11 @@ def nothing_left() -> Iterator[None]:
 
 
 def test_a_job_is_found_again_by_its_key_stopped_and_begun_anew():
-    stopped = threading.Event()
+    begun, stopped = threading.Event(), threading.Event()
 
     async def long(listener: Any, _: Any) -> Any:
         listener(Step("Legs", 1, 4, "queries"))
+        begun.set()
         try:
             await asyncio.sleep(60)
         finally:
@@ -37,13 +38,14 @@ def test_a_job_is_found_again_by_its_key_stopped_and_begun_anew():
     job = jobs.begin(KEY, "Long", long)
     assert jobs.begin(KEY, "Long", long) is job
     assert jobs.find(KEY) is job
-    assert not job.wait(0.05)
+    assert begun.wait(60)
+    assert not job.wait(0)
     assert job.told == (0.25, "Legs: 1 of 4 queries")
     job.stop()
-    assert job.wait(5)
+    assert job.wait(60)
     assert job.stopped
     assert job.problem is None
-    assert stopped.wait(5)
+    assert stopped.wait(60)
     jobs.forget(KEY)
     assert jobs.begin(KEY, "Long", long) is not job
 
@@ -53,7 +55,7 @@ def test_one_that_failed_is_worth_another_try():
         raise SpecError("No.")
 
     job = jobs.begin(KEY, "Fails", fails)
-    job.wait(5)
+    job.wait(60)
     assert isinstance(job.problem, SpecError)
     with pytest.raises(SpecError):
         job.result()
@@ -72,7 +74,7 @@ def test_patience_lets_work_put_away_what_is_done():
     assert not job.wait(0.05)
     job.stop()
     assert job.told == (0.0, "Stopping")
-    assert job.wait(5)
+    assert job.wait(60)
     assert job.stopped
     assert kept == ["what was done"]
 
@@ -85,7 +87,7 @@ def test_asked_to_stop_twice_it_stops_at_once():
     job.stop()
     assert not job.wait(0.05)
     job.stop()
-    assert job.wait(5)
+    assert job.wait(60)
     assert job.stopped
 
 
@@ -95,7 +97,7 @@ def test_patience_has_an_end():
 
     job = jobs.begin(KEY, "Deaf", deaf, patience=0.05)
     job.stop()
-    assert job.wait(5)
+    assert job.wait(60)
     assert job.stopped
 
 
@@ -107,7 +109,7 @@ def test_what_is_looked_at_outlives_what_nobody_looks_at():
     looked_at = jobs.begin(KEY, "Soon", soon)
     others = [("test", f"other {number}") for number in range(jobs.KEPT + 1)]
     for key in others:
-        jobs.begin(key, "Soon", soon).wait(5)
+        jobs.begin(key, "Soon", soon).wait(60)
         assert jobs.find(KEY) is looked_at
     assert jobs.find(others[0]) is None
     for key in others:
@@ -116,10 +118,10 @@ def test_what_is_looked_at_outlives_what_nobody_looks_at():
 
 def test_what_ended_makes_room_for_others_of_its_kind_alone():
     kept = jobs.begin(KEY, "Soon", soon)
-    kept.wait(5)
+    kept.wait(60)
     others = [("other", f"{number}") for number in range(2 * jobs.KEPT)]
     for key in others:
-        jobs.begin(key, "Soon", soon).wait(5)
+        jobs.begin(key, "Soon", soon).wait(60)
     there = [key for key, _ in jobs.begun() if key[0] == "other"]
     for key in others:
         jobs.forget(key)

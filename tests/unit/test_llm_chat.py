@@ -175,8 +175,8 @@ def test_a_huge_refusal_is_a_refusal():
 
 
 def test_an_endpoint_that_is_silent_is_left_after_the_time_out():
-    with serving(Reply(silent=True)) as endpoint, pytest.raises(LanguageModelError, match=r"within 0\.05 s"):
-        asked(endpoint, patience=Patience(timeout=0.05, attempts=2))
+    with serving(Reply(silent=True)) as endpoint, pytest.raises(LanguageModelError, match=r"within 0\.3 s"):
+        asked(endpoint, patience=Patience(timeout=0.3, attempts=2))
     assert len(endpoint.asked) == 2
 
 
@@ -257,7 +257,7 @@ def test_a_refusal_costs_nothing_and_a_time_out_counts():
     with serving(Reply(b"", 401), Reply(silent=True)) as endpoint:
         for _ in range(2):
             with pytest.raises(LanguageModelError):
-                asked(endpoint, session=session, patience=Patience(attempts=1, timeout=0.05))
+                asked(endpoint, session=session, patience=Patience(attempts=1, timeout=0.3))
             spent = session.spending.tokens
             assert (spent == 0) == (len(endpoint.asked) == 1)
 

@@ -105,7 +105,11 @@ def page(store: Store) -> AppTest:
 def begin(page: AppTest, collection: str, judge: str = "ada", **more: str) -> AppTest:
     """A sitting on the page, once its runs are there."""
     usual = {"variants": "bm25\nfulltext", "split": "test", "begun": "1"}
-    visit(page, collection=collection, judge=judge, **(usual | more))
+    return ready(visit(page, collection=collection, judge=judge, **(usual | more)))
+
+
+def ready(page: AppTest) -> AppTest:
+    """The page once the runs that it waits for are there."""
     until = time.monotonic() + 60
     while any(button.label == "Stop" for button in page.button) and time.monotonic() < until:
         page.run()
@@ -293,7 +297,7 @@ def test_at_the_end_the_skipped_come_back_and_then_what_is_next(page, name):
     page.button(key="judging.skipped").click().run()
     assert pair(page) == skipped
     grade(page, UNJUDGED + 1, 1)
-    page.button(key="judging.next").click().run()
+    ready(page.button(key="judging.next").click().run())
     assert "Nothing to judge. 0 unjudged pairs" in shown(page)["nothing"]
 
 

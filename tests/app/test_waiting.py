@@ -112,8 +112,7 @@ def test_a_question_is_everybodys_and_its_answer_the_sessions():
     ASKED.sends = True
     one, other = window(), window()
     for each in (one, other):
-        until(each, lambda each=each: bool(each.button))  # type: ignore[misc]
-        assert [button.label for button in each.button] == ["Send and begin"]
+        until(each, lambda each=each: [button.label for button in each.button] == ["Send and begin"])  # type: ignore[misc]
     assert isinstance(jobs.find(ASKED.key).result(), Sends)  # type: ignore[union-attr]
     ASKED.hold()
     one.button[0].click().run()

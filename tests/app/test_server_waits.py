@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import signal
@@ -11,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
+from core.errors import DeadlineExceeded
 from core.store import collections, keeper
 from core.store.engine import Store
 from core.store.server import START
@@ -22,7 +24,7 @@ from tests.fakes import HashingEmbedder
 from tests.store.making import documents, ingest, make
 from workbench import server_waits
 from workbench.demo import opening, show
-from workbench.demo.answers import Answers
+from workbench.demo.answers import Answer, Answers
 from workbench.demo.opening import Wanted
 
 SENTENCE = "Waiting for PostgreSQL for 4 s: process 12 (startup <recovering>)."
@@ -83,6 +85,23 @@ def own_store() -> Iterator[Store]:
     bridge.run(opened.close())
 
 
+class LeftOnceTold(Answers):
+    """Asked by a visitor whose patience ends once it was said that another process starts the server."""
+
+    async def answer(self, query: str) -> Answer:
+        told, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def listen(sentence: str) -> None:
+            if "another process" in sentence:
+                loop.call_soon_threadsafe(told.set)
+
+        with server_waits.heard_by(listen):
+            found = asyncio.create_task(super().answer(query))
+            await told.wait()
+        found.cancel()
+        raise DeadlineExceeded("No answer.")
+
+
 @pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded server that is started again")
 def test_the_demo_says_for_what_the_server_is_waited_for_and_answers_once_it_is_there(own_store: Store) -> None:
     """Somebody else is starting it again, and takes longer than a visitor is made to wait."""
@@ -96,7 +115,7 @@ def test_the_demo_says_for_what_the_server_is_waited_for_and_answers_once_it_is_
     page.query_params["query"] = QUERY
     starting = keeper.open_lock(server.cluster / START)
     try:
-        show.put_on(dataclasses.replace(made, answers=Answers(made.store, view, made.answers.variants, patience=6.0)))
+        show.put_on(dataclasses.replace(made, answers=LeftOnceTold(made.store, view, made.answers.variants)))
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
         assert keeper.try_lock(starting)

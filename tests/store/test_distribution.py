@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 from psycopg import conninfo, sql
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability
@@ -134,6 +134,31 @@ def test_a_collection_from_before_the_cluster_stays_whole(store):
 
         bridge.run(work(made.dsn, add))
         assert made.places() == {}
+
+
+def test_rights_that_a_new_schema_has_by_default_are_granted_by_a_statement_which_workers_are_sent(other):
+    role = f'role: "{uuid.uuid4().hex[:8]}"'
+    with other.connect() as connection:
+        connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        connection.execute(
+            sql.SQL("ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO {}").format(sql.Identifier(role))
+        )
+    granted = []
+
+    async def work():
+        async with await Store.open(other.dsn) as opened:
+            for engine in (opened.engine.sync_engine, opened.cluster.unpooled.sync_engine):
+                event.listen(engine, "before_cursor_execute", lambda *sent: granted.append(sent[2]))
+            await collections.create(opened, "read by default")
+
+    try:
+        bridge.run(work())
+        quoted = role.replace('"', '""')
+        assert f'GRANT USAGE ON SCHEMA "c_read by default" TO "{quoted}"' in granted
+    finally:
+        with other.connect() as connection:
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
 
 def test_a_cluster_without_a_node_for_shards_says_how_to_add_one(other):

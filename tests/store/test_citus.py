@@ -17,6 +17,7 @@ import os
 import shlex
 import subprocess
 import time
+import uuid
 
 import pytest
 from psycopg import conninfo
@@ -27,8 +28,8 @@ from core.errors import ConnectionFailed, NotAllowed
 from core.legs import legs
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
-from core.retriever import RequestContext
-from core.store import collections, granting, indexes, roles
+from core.retriever import RequestContext, search
+from core.store import attached, collections, granting, indexes, roles
 from core.store.doctor import examine_cluster
 from core.store.engine import Store
 from core.store.names import trash_schema
@@ -237,6 +238,41 @@ def test_a_backup_brings_a_collection(store, citus, tmp_path, there):
     assert wrong(target, name) == {}
     for each in (store, citus):
         bridge.run(collections.drop(each, name))
+
+
+def test_what_is_written_to_an_attached_table_is_counted_unless_its_rows_are_in_shards(citus):
+    name, table = some_name(), f"their_{uuid.uuid4().hex[:12]}"
+
+    def run(*statements):
+        async def work():
+            async with citus.begin() as connection:
+                for each in (*statements, "SELECT pg_stat_force_next_flush()"):
+                    await connection.execute(text(each))
+
+        bridge.run(work())
+
+    run(
+        f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)",
+        f"INSERT INTO public.{table} VALUES (1, 'a dog')",
+    )
+    mapping = attached.AttachedTable(table=table, id="id", text="body")
+    view = bridge.run(attached.build_aside(citus, bridge.run(attached.attach(citus, name, mapping))))
+    assert bridge.run(attached.behind(citus, view)) == ""
+    run(f"INSERT INTO public.{table} VALUES (2, 'a fox')")
+    view = bridge.run(collections.get(citus, name))
+    assert "rows inserted 1, updated 0, deleted 0" in bridge.run(attached.behind(citus, view))
+    run(f"SELECT create_distributed_table('public.{table}', 'id')")
+    assert "cannot be told without comparing its rows" in bridge.run(attached.behind(citus, view))
+    view = bridge.run(attached.build_aside(citus, view))
+    assert attached.Attachment.of(view).aside.writes is None
+    assert [each.id for each in found_in(citus, view)] == ["2"]
+    bridge.run(collections.drop(citus, name))
+    run(f"DROP TABLE public.{table}")
+
+
+def found_in(citus, view):
+    variant = Variant.of_leg(FulltextLeg(), chunks="items")
+    return bridge.run(search(RequestContext(citus, view, journey.RESOURCES), "fox", variant)).hits
 
 
 @loses

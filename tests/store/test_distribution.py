@@ -18,7 +18,7 @@ from sqlalchemy import event, text
 
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability
-from core.store import collections, mishaps, nodes
+from core.store import attached, collections, mishaps, nodes
 from core.store.doctor import examine_cluster
 from core.store.engine import Store
 from core.store.verify import verify
@@ -186,6 +186,20 @@ def test_ids_that_no_unique_key_keeps_apart_are_still_kept_apart_and_verified(cl
     making.query(cluster, view, "UPDATE {items} SET id = 'd00001' WHERE key = 3")
     assert "items: ids that two items have" in wrong(cluster, name)
     assert not any(each.wrong for each in bridge.run(verify(cluster, fresh(cluster, name))) if "indexes" in each.check)
+
+
+def test_what_is_written_to_an_attached_table_is_not_counted_once_its_rows_are_in_shards(cluster, coordinator, name):
+    coordinator.run("CREATE TABLE public.their (id int PRIMARY KEY, body text)")
+    mapping = attached.AttachedTable(table="their", id="id", text="body")
+    view = bridge.run(attached.build_aside(cluster, bridge.run(attached.attach(cluster, name, mapping))))
+    assert attached.Attachment.of(view).aside.writes is not None
+    assert bridge.run(attached.behind(cluster, view)) == ""
+    coordinator.run("INSERT INTO standin.pg_dist_partition VALUES ('public.their', 'id', 'public.their', 4, 'their')")
+    assert "cannot be told without comparing its rows" in bridge.run(attached.behind(cluster, view))
+    view = bridge.run(attached.build_aside(cluster, view))
+    assert attached.Attachment.of(view).aside.writes is None
+    coordinator.run("DELETE FROM standin.pg_dist_partition WHERE name = 'their'")
+    coordinator.run("DROP TABLE public.their")
 
 
 # -- the doctor ------------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ def placed(coordinator, view):
     return {name.removeprefix(begin): key for name, key in coordinator.places().items() if name.startswith(begin)}
 
 
+@pytest.mark.usefixtures("one_server")
 def test_a_plain_server_is_no_cluster(store):
     assert not store.capabilities.distributed
     assert bridge.run(examine_cluster(store)) == []
@@ -117,9 +118,6 @@ def test_the_number_of_shards_is_the_one_that_somebody_set(other):
 
 @pytest.mark.slow
 def test_a_collection_from_before_the_cluster_stays_whole(store):
-    if not making.is_superuser(store):
-        pytest.skip("makes a database with a catalogue that looks like Citus, which takes a superuser")
-
     async def work(dsn, step):
         async with await Store.open(dsn) as opened:
             return await step(opened)

@@ -8,7 +8,9 @@ but refuses what Citus would refuse.
 
 from __future__ import annotations
 
+import re
 import uuid
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import psycopg
@@ -18,10 +20,14 @@ from sqlalchemy import event, text
 
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability
+from core.legs.vector import VectorLeg
+from core.resources import Resources
+from core.retriever import RequestContext, search
 from core.store import attached, collections, mishaps, nodes
 from core.store.doctor import examine_cluster
 from core.store.engine import Store
 from core.store.verify import verify
+from core.variant import Variant
 from evals.store import chain as evals_chain
 from tests.fakes import HashingEmbedder
 from tests.store import making, standin
@@ -141,18 +147,17 @@ def test_rights_that_a_new_schema_has_by_default_are_granted_by_a_statement_whic
         connection.execute(
             sql.SQL("ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO {}").format(sql.Identifier(role))
         )
-    granted = []
+    sent = []
 
     async def work():
         async with await Store.open(other.dsn) as opened:
-            for engine in (opened.engine.sync_engine, opened.cluster.unpooled.sync_engine):
-                event.listen(engine, "before_cursor_execute", lambda *sent: granted.append(sent[2]))
-            await collections.create(opened, "read by default")
+            with listening(opened, sent):
+                await collections.create(opened, "read by default")
 
     try:
         bridge.run(work())
         quoted = role.replace('"', '""')
-        assert f'GRANT USAGE ON SCHEMA "c_read by default" TO "{quoted}"' in granted
+        assert f'GRANT USAGE ON SCHEMA "c_read by default" TO "{quoted}"' in sent
     finally:
         with other.connect() as connection:
             connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
@@ -198,6 +203,37 @@ def test_what_is_written_to_an_attached_table_is_not_counted_once_its_rows_are_i
     assert attached.Attachment.of(view).aside.writes is None
     coordinator.run("DELETE FROM standin.pg_dist_partition WHERE name = 'their'")
     coordinator.run("DROP TABLE public.their")
+
+
+def test_of_units_whose_bits_tie_those_are_compared_that_come_first_by_id_and_not_those_of_the_first_node(
+    cluster, name
+):
+    make(cluster, name, [EMBEDDER], index="bit")
+    ingest(cluster, name, documents(9), [EMBEDDER])
+    sent = []
+    with listening(cluster, sent):
+        context = RequestContext(cluster, fresh(cluster, name), Resources(embedder=lambda _: EMBEDDER))
+        assert bridge.run(search(context, "word3", Variant.of_leg(VectorLeg(), chunks="small"))).hits
+    (by_bits,) = (each for each in sent if "<~>" in each and "EXPLAIN" not in each)
+    within, _ = by_bits.split("LIMIT", 1)
+    assert re.search(r"ORDER BY .* <~> .*\.vectors_2\.id\s*$", within)
+
+
+@contextmanager
+def listening(store, sent):
+    """Keeps the statements that the store sends."""
+
+    def keep(connection, cursor, statement, *_):
+        sent.append(statement)
+
+    engines = (store.engine.sync_engine, store.cluster.unpooled.sync_engine)
+    for each in engines:
+        event.listen(each, "before_cursor_execute", keep)
+    try:
+        yield
+    finally:
+        for each in engines:
+            event.remove(each, "before_cursor_execute", keep)
 
 
 # -- the doctor ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from core import bridge
 from core.legs.vector import VectorLeg
 from core.retriever import RequestContext, search
 from core.store import collections
+from core.store.collections import View
 from core.store.engine import Store
 from core.variant import Rollup, Variant
 from evals import library, query_sets, trash
@@ -56,12 +57,14 @@ def measure() -> list[Figure]:
 
 async def _compared(name: str) -> list[Figure]:
     async with await Store.open(chains=[chain]) as single, await Store.open(DSN, chains=[chain]) as cluster:
-        await load(single, name)
+        if await collections.find(single, name) is None:
+            await load(single, name)
         await _copy(single, cluster, name)
-        one, many = await _evaluated(single, name), await _evaluated(cluster, name)
-        searches = {each.name: await _timed(each, one, many) for each in _asked()}
-        variants = (*_asked(), *map(_exactly, filter(_is_by_graph, _asked())))
-        figures = [_equality(name, each, one, many, searches.get(each.name)) for each in variants]
+        asked = _asked(await collections.get(single, name))
+        one, many = await _evaluated(single, name, asked), await _evaluated(cluster, name, asked)
+        searches = {each.name: await _timed(each, one, many) for each in asked}
+        every = (*asked, *map(_exactly, filter(_is_by_graph, asked)))
+        figures = [_equality(name, each, one, many, searches.get(each.name)) for each in every]
         return [*figures, *_ratios(name, one, many, searches)]
 
 
@@ -74,20 +77,22 @@ async def _copy(single: Store, cluster: Store, name: str) -> None:
         await restore(cluster, path, collection=name)
 
 
-async def _evaluated(store: Store, name: str) -> Evaluated:
+async def _evaluated(store: Store, name: str, asked: list[Variant]) -> Evaluated:
     context = RequestContext(store, await collections.get(store, name))
     split = Split.of(await query_sets.load(store, name), ALL if name == "handbook" else "test")
     split = replace(split, queries=dict(list(split.queries.items())[:MOST]))
     again, begun = runner.Options(again=True), time.perf_counter()
-    runs = await runner.run(context, _asked(), split, options=again)
+    runs = await runner.run(context, asked, split, options=again)
     seconds = time.perf_counter() - begun
-    runs += await runner.run(context, [*map(_exactly, filter(_is_by_graph, _asked()))], split, options=again)
+    runs += await runner.run(context, [*map(_exactly, filter(_is_by_graph, asked))], split, options=again)
     texts = [query.text for query in split.queries.values()][: WARM_UP + TIMED]
     return Evaluated(context, texts, {run.name: run for run in runs}, seconds)
 
 
-def _asked() -> list[Variant]:
-    return [*variants(), *_distances()]
+def _asked(view: View) -> list[Variant]:
+    """Each leg, preset and distance, over the chunk sets that a collection from an earlier run has."""
+    there = {each.name for each in view.chunk_sets}
+    return [each if each.chunks in there else each.but(chunks="default") for each in (*variants(), *_distances())]
 
 
 def _distances() -> Iterator[Variant]:

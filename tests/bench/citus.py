@@ -34,7 +34,7 @@ from tests.bench.presets import load, variants
 DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
 COLLECTIONS = ("handbook", "scifact")
 SHOWN = 10  # ranks of a list that are compared
-TIMED, WARM_UP = 20, 3  # queries searched for one at a time
+TIMED = 20  # queries searched for one at a time
 MOST = int(os.environ.get("RANKBOOK_BENCH_QUERIES", "100"))  # of a collection
 
 
@@ -85,7 +85,7 @@ async def _evaluated(store: Store, name: str, asked: list[Variant]) -> Evaluated
     runs = await runner.run(context, asked, split, options=again)
     seconds = time.perf_counter() - begun
     runs += await runner.run(context, [*map(_exactly, filter(_is_by_graph, asked))], split, options=again)
-    texts = [query.text for query in split.queries.values()][: WARM_UP + TIMED]
+    texts = [query.text for query in split.queries.values()][:TIMED]
     return Evaluated(context, texts, {run.name: run for run in runs}, seconds)
 
 
@@ -112,14 +112,16 @@ def _exactly(variant: Variant) -> Variant:
 
 
 async def _timed(variant: Variant, one: Evaluated, many: Evaluated) -> tuple[float, float]:
-    """The median milliseconds of a search on either, query by query in turn."""
+    """The median milliseconds of a search on either, query by query in turn, when its vector and pages are in memory."""
     times: tuple[list[float], list[float]] = ([], [])
     for text in one.texts:
+        for each in (one, many):
+            await search(each.context, text, variant)
         for each, taken in zip((one, many), times, strict=True):
             begun = time.perf_counter()
             await search(each.context, text, variant)
             taken.append((time.perf_counter() - begun) * 1000)
-    here, there = (statistics.median(taken[WARM_UP:]) for taken in times)
+    here, there = map(statistics.median, times)
     return here, there
 
 

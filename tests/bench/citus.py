@@ -112,7 +112,7 @@ def _exactly(variant: Variant) -> Variant:
 
 
 async def _timed(variant: Variant, one: Evaluated, many: Evaluated) -> tuple[float, float]:
-    """The median milliseconds of a search on either, query by query in turn, when its vector and pages are in memory."""
+    """The median milliseconds of a search on either, query by query in turn, its vector and pages in memory."""
     times: tuple[list[float], list[float]] = ([], [])
     for text in one.texts:
         for each in (one, many):

@@ -147,7 +147,7 @@ def test_rights_that_a_new_schema_has_by_default_are_granted_by_a_statement_whic
         connection.execute(
             sql.SQL("ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO {}").format(sql.Identifier(role))
         )
-    sent = []
+    sent: list[str] = []
 
     async def work():
         async with await Store.open(other.dsn) as opened:
@@ -210,7 +210,7 @@ def test_of_units_whose_bits_tie_those_are_compared_that_come_first_by_id_and_no
 ):
     make(cluster, name, [EMBEDDER], index="bit")
     ingest(cluster, name, documents(9), [EMBEDDER])
-    sent = []
+    sent: list[str] = []
     with listening(cluster, sent):
         context = RequestContext(cluster, fresh(cluster, name), Resources(embedder=lambda _: EMBEDDER))
         assert bridge.run(search(context, "word3", Variant.of_leg(VectorLeg(), chunks="small"))).hits

@@ -152,7 +152,7 @@ class VectorLeg(Leg):
         self, level: Level, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int
     ) -> Select[Any]:
         if self.distance == "cosine" and level.index == "bit" and vectors.indexed is not None:
-            return self._among_alike_bits(vectors, embedded, depth)
+            return self._among_alike_bits(level, vectors, embedded, depth)
         as_indexed = self.distance == "cosine" and vectors.indexed is not None
         value = vectors.indexed if as_indexed else vectors.value
         # By the operator itself: an expression over it would lose the index.
@@ -179,14 +179,19 @@ class VectorLeg(Leg):
         found = select(met.c.id, self._score(met.c.distance).label("score"), met.c.distance)
         return found.order_by(met.c.distance, met.c.id).limit(depth)
 
-    def _among_alike_bits(self, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int) -> Select[Any]:
+    def _among_alike_bits(
+        self, level: Level, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int
+    ) -> Select[Any]:
         """The nearest by the signs of their numbers, ordered by the numbers themselves."""
         indexed: Any = vectors.indexed
         signs = sql_cast(func.binary_quantize(sql_cast(embedded, vectors.value.type)), BIT(indexed.type.length))
+        differing: tuple[Any, ...] = (type_coerce(indexed.op(HAMMING)(signs), Float),)
+        if "citus" in level.extensions and level.sorts_on:
+            differing += (vectors.id,)  # else, of units that tie, a cluster takes those whose node answers first
         alike = (
             select(vectors.id.label("id"), vectors.value.label("value"))
             .where(vectors.where)
-            .order_by(type_coerce(indexed.op(HAMMING)(signs), Float))
+            .order_by(*differing)
             .limit(self._pool(depth))
             .cte("alike")
             .prefix_with("MATERIALIZED")

@@ -44,6 +44,14 @@ ORDER BY relation.relname
 # A unique key must hold the column that a table is distributed by. That ids stay distinct is kept by the one writer
 # that a collection has at a time, who looks every id up; `verify` counts those that are not.
 ANY_ID: Final = ("ALTER TABLE {items} DROP CONSTRAINT items_id_key", "CREATE INDEX items_id_key ON {items} (id)")
+# What default privileges gave on a new schema is on the coordinator alone: workers are sent CREATE SCHEMA without it.
+RIGHTS: Final = """
+SELECT rolname, privilege_type FROM pg_namespace
+CROSS JOIN LATERAL aclexplode(nspacl)
+JOIN pg_roles ON pg_roles.oid = grantee
+WHERE nspname = :namespace AND grantee <> nspowner
+ORDER BY rolname, privilege_type
+"""
 PLACE_ANCHOR: Final = """
 SELECT create_distributed_table(
     CAST(:table AS regclass), 'key', colocate_with => 'none', shard_count => CAST(:shards AS integer))
@@ -114,6 +122,9 @@ async def distribute(store: Store, connection: AsyncConnection, namespace: str) 
             "citus_set_node_property('host', 5432, 'shouldhaveshards', true);"
         )
     await connection.execute(text(ONE_BY_ONE))
+    for role, right in (await connection.execute(text(RIGHTS), {"namespace": namespace})).all():
+        granted = f"GRANT {right} ON SCHEMA {identifier(namespace)} TO {identifier(role)}"
+        await connection.execute(text(granted.replace(":", r"\:")))
     for statement in ANY_ID:
         await connection.execute(written(statement, namespace, items=ANCHOR))
     shards = int(await connection.scalar(text(CHOSEN)) or SHARDS)

@@ -73,7 +73,7 @@ class Around:
 
 async def parents(store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str]) -> dict[str, StoredChunk]:
     """The parent of each of these chunks that has one."""
-    tables = _tables(view, chunk_set, ids)
+    tables = _tables(store, view, chunk_set, ids)
     if tables is None:
         return {}
     async with store.begin(view.namespace, read_only=True) as connection:
@@ -90,7 +90,7 @@ async def around(
     on_adjacent_pages: int,
 ) -> Around:
     """These chunks, their parents, and of each so many siblings on its page and so many chunks on adjacent pages."""
-    tables = _tables(view, chunk_set, ids)
+    tables = _tables(store, view, chunk_set, ids)
     if tables is None:
         return Around()
     beside = and_(tables.sibling, tables.on_its_page)
@@ -109,7 +109,7 @@ async def whole_items(store: Store, view: View, chunk_set: ChunkSet | None, ids:
 
     An attached row is an item without chunks; where rows are parts of documents, they are these documents' chunks.
     """
-    wanted, tables = list(dict.fromkeys(filter(storable, ids))), _tables(view, chunk_set, ())
+    wanted, tables = list(dict.fromkeys(filter(storable, ids))), _tables(store, view, chunk_set, ())
     async with store.begin(view.namespace, read_only=True) as connection:
         rows = {row.id: row for row in await connection.execute(documents(store, view).described(wanted))}
         parts = await _chunks_of_items(connection, tables, wanted) if tables else {}
@@ -122,11 +122,11 @@ async def whole_items(store: Store, view: View, chunk_set: ChunkSet | None, ids:
     }
 
 
-def _tables(view: View, chunk_set: ChunkSet | None, ids: Sequence[str]) -> Tables | None:
+def _tables(store: Store, view: View, chunk_set: ChunkSet | None, ids: Sequence[str]) -> Tables | None:
     """None where there cannot be chunks."""
     if view.row.attached is not None or chunk_set is None or chunk_set.key == 0:
         return None
-    return Tables.of(chunk_set, ids)
+    return Tables.of(chunk_set, ids, distributed=store.capabilities.distributed)
 
 
 def _single(found: Several) -> dict[str, StoredChunk]:

@@ -25,9 +25,10 @@ class Tables:
     parent: FromClause
 
     @classmethod
-    def of(cls, chunk_set: ChunkSet, ids: Iterable[str]) -> Tables:
+    def of(cls, chunk_set: ChunkSet, ids: Iterable[str], *, distributed: bool = False) -> Tables:
         table, wanted = chunk_table(chunk_set.key), tuple(dict.fromkeys(filter(storable, ids)))
-        return cls(wanted, _asked(table, wanted), table.alias("near"), table.alias("shown"), table.alias("parent"))
+        asked = _asked(table, wanted, distributed=distributed)
+        return cls(wanted, asked, table.alias("near"), table.alias("shown"), table.alias("parent"))
 
     @property
     def described(self) -> Select[Any]:
@@ -98,17 +99,18 @@ def _placed(tables: Tables, relation: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-def _asked(table: Table, ids: Sequence[str]) -> FromClause:
+def _asked(table: Table, ids: Sequence[str], *, distributed: bool) -> FromClause:
     """The chunks asked about. By the item's id as well: its key is unique, and no table needs to be scanned.
 
     Materialised: else an item of many chunks is paired with itself before the few that were asked about are picked.
+    A cluster would gather what is materialised and send it to all workers. What is DISTINCT is picked first as well,
+    and stays on its worker.
     """
     items = dict.fromkeys(each.rpartition(ID_MARK)[0] for each in ids)
     columns = [each for each in table.c if each.name not in {"text", "metadata"}]
-    return (
+    picked = (
         select(*columns)
         .join_from(_ITEMS, table, table.c.item_key == _ITEMS.c.key)
         .where(_ITEMS.c.id == any_id(items), table.c.id == any_id(ids))
-        .cte("asked")
-        .prefix_with("MATERIALIZED")
     )
+    return picked.distinct().subquery("asked") if distributed else picked.cte("asked").prefix_with("MATERIALIZED")

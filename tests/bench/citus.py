@@ -1,25 +1,29 @@
 """A Citus cluster beside one server: the same ids and scores for every leg, distance and preset, and how long it takes.
 
-RANKBOOK_TEST_CITUS_DSN names the cluster; without it, nothing is measured. One server is the embedded one. Each is
-asked the same queries of the same collections, the cluster straight after the server.
+RANKBOOK_TEST_CITUS_DSN names the cluster; without it, nothing is measured. One server is the embedded one. A backup
+brings its collections to the cluster, so both hold the same vectors. Each is asked the same queries, the cluster
+straight after the server, query by query.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from core import bridge
-from core.legs import Leg
 from core.legs.vector import VectorLeg
 from core.retriever import RequestContext, search
 from core.store import collections
+from core.store.collections import View
 from core.store.engine import Store
 from core.variant import Rollup, Variant
-from evals import library, query_sets
+from evals import library, query_sets, trash
+from evals.backup import restore, save
 from evals.running import runner
 from evals.runs import Run
 from evals.splits import ALL, Split
@@ -30,18 +34,18 @@ from tests.bench.presets import load, variants
 DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
 COLLECTIONS = ("handbook", "scifact")
 SHOWN = 10  # ranks of a list that are compared
-TIMED, WARM_UP = 20, 3  # queries searched for one at a time
+TIMED = 20  # queries searched for one at a time
 MOST = int(os.environ.get("RANKBOOK_BENCH_QUERIES", "100"))  # of a collection
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What one store made of a collection: its runs by variant, how long they took, and milliseconds of searches."""
+class Evaluated:
+    """A collection on one of the two: the runs of all variants by name, and how long those of `asked` took."""
 
-    variants: dict[str, Variant]
+    context: RequestContext
+    texts: list[str]
     runs: dict[str, Run]
     seconds: float
-    searches: dict[str, list[float]]
 
 
 def measure() -> list[Figure]:
@@ -53,66 +57,95 @@ def measure() -> list[Figure]:
 
 async def _compared(name: str) -> list[Figure]:
     async with await Store.open(chains=[chain]) as single, await Store.open(DSN, chains=[chain]) as cluster:
-        await load(single, name)
-        if await collections.find(cluster, name) is not None:  # of an earlier run, whose batches would be kept
-            await library.drop(cluster, name)
-        await load(cluster, name)
-        one, many = await _measured(single, name), await _measured(cluster, name)
-        figures = [_equality(name, variant, one, many) for variant in one.runs]
-        return [*figures, *_ratios(name, one, many)]
+        if await collections.find(single, name) is None:
+            await load(single, name)
+        await _copy(single, cluster, name)
+        asked = _asked(await collections.get(single, name))
+        one, many = await _evaluated(single, name, asked), await _evaluated(cluster, name, asked)
+        searches = {each.name: await _timed(each, one, many) for each in asked}
+        every = (*asked, *map(_exactly, filter(_is_by_graph, asked)))
+        figures = [_equality(name, each, one, many, searches.get(each.name)) for each in every]
+        return [*figures, *_ratios(name, one, many, searches)]
 
 
-async def _measured(store: Store, name: str) -> Measured:
+async def _copy(single: Store, cluster: Store, name: str) -> None:
+    if await collections.find(cluster, name) is not None:  # of an earlier run
+        await trash.destroy(cluster, await library.drop(cluster, name))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "collection.tar"
+        await save(single, path, collection=name)
+        await restore(cluster, path, collection=name)
+
+
+async def _evaluated(store: Store, name: str, asked: list[Variant]) -> Evaluated:
     context = RequestContext(store, await collections.get(store, name))
     split = Split.of(await query_sets.load(store, name), ALL if name == "handbook" else "test")
     split = replace(split, queries=dict(list(split.queries.items())[:MOST]))
-    asked, begun = [*variants(), *_distances()], time.perf_counter()
-    runs = await runner.run(context, asked, split, options=runner.Options(again=True))
+    again, begun = runner.Options(again=True), time.perf_counter()
+    runs = await runner.run(context, asked, split, options=again)
     seconds = time.perf_counter() - begun
-    texts = [query.text for query in split.queries.values()][: WARM_UP + TIMED]
-    searches = {each.name: await _timed(context, each, texts) for each in asked}
-    return Measured({each.name: each for each in asked}, {run.name: run for run in runs}, seconds, searches)
+    runs += await runner.run(context, [*map(_exactly, filter(_is_by_graph, asked))], split, options=again)
+    texts = [query.text for query in split.queries.values()][:TIMED]
+    return Evaluated(context, texts, {run.name: run for run in runs}, seconds)
+
+
+def _asked(view: View) -> list[Variant]:
+    """Each leg, preset and distance, over the chunk sets that a collection from an earlier run has."""
+    there = {each.name for each in view.chunk_sets}
+    return [each if each.chunks in there else each.but(chunks="default") for each in (*variants(), *_distances())]
 
 
 def _distances() -> Iterator[Variant]:
     for distance in ("cosine", "l2", "ip"):
-        for exact in (False, True):
-            leg = VectorLeg(distance=distance, exact=exact)
-            title = f"vector by {distance}{', exact' if exact else ''}"
-            yield Variant.of_leg(leg, rollup=Rollup()).but(name=title, overfetch=3)
+        leg = VectorLeg(distance=distance)
+        yield Variant.of_leg(leg, rollup=Rollup()).but(name=f"vector by {distance}", overfetch=3)
 
 
-async def _timed(context: RequestContext, variant: Variant, texts: Sequence[str]) -> list[float]:
-    taken = []
-    for text in texts:
-        begun = time.perf_counter()
-        await search(context, text, variant)
-        taken.append((time.perf_counter() - begun) * 1000)
-    return taken[WARM_UP:]
+def _is_by_graph(variant: Variant) -> bool:
+    """There are graphs of cosine alone: by another distance, every vector is compared."""
+    return any(isinstance(leg, VectorLeg) and not leg.exact and leg.distance == "cosine" for leg in variant.legs)
 
 
-def _equality(name: str, variant: str, one: Measured, many: Measured) -> Figure:
+def _exactly(variant: Variant) -> Variant:
+    legs = [leg.model_copy(update={"exact": True}) if isinstance(leg, VectorLeg) else leg for leg in variant.legs]
+    return variant.but(name=f"{variant.name}, exact", legs=tuple(legs))
+
+
+async def _timed(variant: Variant, one: Evaluated, many: Evaluated) -> tuple[float, float]:
+    """The median milliseconds of a search on either, query by query in turn, its vector and pages in memory."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for text in one.texts:
+        for each in (one, many):
+            await search(each.context, text, variant)
+        for each, taken in zip((one, many), times, strict=True):
+            begun = time.perf_counter()
+            await search(each.context, text, variant)
+            taken.append((time.perf_counter() - begun) * 1000)
+    here, there = map(statistics.median, times)
+    return here, there
+
+
+def _equality(
+    name: str, variant: Variant, one: Evaluated, many: Evaluated, times: tuple[float, float] | None
+) -> Figure:
     """By an index of vectors, each shard has a graph of its own: what that finds is told, and held to nothing."""
-    here, there = (_best(each.runs[variant]) for each in (one, many))
+    here, there = (_best(each.runs[variant.name]) for each in (one, many))
     equal = sum(here[query] == there.get(query) for query in here)
-    ratio = statistics.median(many.searches[variant]) / statistics.median(one.searches[variant])
-    graphs = any(_is_by_graph(each) for each in one.variants[variant].legs)
-    measured = f"{equal:,} of {len(here):,} queries equal, p50 {ratio:.2f} x"
-    target = "" if graphs else f"{len(here):,} equal"
-    return Figure(f"{name}: {variant}", measured, target, met=graphs or equal == len(here))
-
-
-def _is_by_graph(leg: Leg) -> bool:
-    return isinstance(leg, VectorLeg) and not leg.exact and leg.distance == "cosine"
+    measured = f"{equal:,} of {len(here):,} queries equal"
+    if times:
+        measured += f", p50 {times[0]:.1f} ms, {times[1]:.1f} on the cluster, {times[1] / times[0]:.2f} x"
+    target = "" if _is_by_graph(variant) else f"{len(here):,} equal"
+    return Figure(f"{name}: {variant.name}", measured, target, met=not target or equal == len(here))
 
 
 def _best(run: Run) -> dict[str, list[tuple[str, float]]]:
     return {query: list(zip(found.ids, found.scores, strict=True))[:SHOWN] for query, found in run.rankings.items()}
 
 
-def _ratios(name: str, one: Measured, many: Measured) -> Iterator[Figure]:
-    medians = [[statistics.median(times) for times in each.searches.values()] for each in (one, many)]
-    p50 = [statistics.median(each) for each in medians]
-    yield Figure(f"{name}: p50 of a search", f"{p50[0]:.1f} ms, {p50[1]:.1f} on the cluster, {p50[1] / p50[0]:.2f} x")
+def _ratios(
+    name: str, one: Evaluated, many: Evaluated, searches: Mapping[str, tuple[float, float]]
+) -> Iterator[Figure]:
+    ratio = statistics.median(there / here for here, there in searches.values())
+    yield Figure(f"{name}: p50 of a search", f"{ratio:.2f} x on the cluster, the median of {len(searches)} variants")
     ratio = many.seconds / one.seconds
     yield Figure(f"{name}: evaluation", f"{one.seconds:.1f} s, {many.seconds:.1f} on the cluster, {ratio:.2f} x")

@@ -32,9 +32,8 @@ class Watched:
         self.connection = connection
         self.plans: list[str] = []
 
-    @property
-    def sync_connection(self) -> Any:
-        return self.connection.sync_connection
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
 
     async def execute(self, statement: Any, *values: Any) -> Any:
         if not isinstance(statement, TextClause):  # SET, by which a cluster is told its settings

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+import pytest
 from psycopg import conninfo, sql
 
 from core.store.engine import Store
 from tests.conftest import TEST_DSN
+from tests.store import making
 
 SCHEMA = """
 CREATE SCHEMA standin;
@@ -144,6 +146,10 @@ def conninfo_of(store: Store, database: str) -> str:
 @contextmanager
 def made(store: Store, *, registered: bool = True) -> Iterator[StandIn]:
     """A database of its own, dropped in the end."""
+    if store.capabilities.distributed:
+        pytest.skip("makes a database that looks like a coordinator, where Citus itself is loaded and misses the rest")
+    if not making.is_superuser(store):
+        pytest.skip("makes a database with a catalogue that looks like Citus, which takes a superuser")
     name = f"standin_{uuid.uuid4().hex[:8]}"
     database = sql.Identifier(name)
     with psycopg.connect(conninfo_of(store, "postgres"), autocommit=True) as connection:

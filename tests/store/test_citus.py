@@ -17,30 +17,35 @@ import os
 import shlex
 import subprocess
 import time
+import uuid
 
 import pytest
 from psycopg import conninfo
 from sqlalchemy import text
 
 from core import bridge
-from core.errors import ConnectionFailed
+from core.errors import ConnectionFailed, NotAllowed
 from core.legs import legs
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
-from core.retriever import RequestContext
-from core.store import collections, indexes
+from core.retriever import RequestContext, search
+from core.store import attached, collections, granting, indexes, roles
 from core.store.doctor import examine_cluster
 from core.store.engine import Store
+from core.store.names import trash_schema
+from core.store.roles import EDITOR, VIEWER
 from core.types import Query
 from core.variant import Variant
-from evals.backup import save
+from evals import library, trash
+from evals.backup import restore, save
 from evals.overview import overview
 from evals.running import runner
 from evals.splits import Split
 from evals.store import chain as evals_chain
 from tests.fakes import HashingEmbedder
 from tests.store import journey
-from tests.store.making import complete, documents, ingest, make, some_name, wrong
+from tests.store.making import complete, contents, documents, ingest, make, some_name, wrong
+from workbench.access.rights import JUDGES
 
 DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
 STOP, START, FREEZE, THAW = (
@@ -168,9 +173,122 @@ def test_a_dropped_collection_leaves_no_shards(citus):
     bridge.run(collections.drop(citus, name))
     left = bridge.run(rows(citus, "SELECT 1 FROM pg_namespace WHERE nspname = :namespace", namespace=namespace))
     assert left == []
-    on_workers = f"SELECT count(*) FROM pg_namespace WHERE nspname = '{namespace}'"
-    answers = bridge.run(rows(citus, "SELECT result FROM run_command_on_workers(:asked)", asked=on_workers))
-    assert {row.result for row in answers} == {"0"}
+    assert on_workers(citus, has_schema(namespace)) == {"0"}
+
+
+def on_workers(citus, question):
+    """What each says that is different from the others."""
+    answers = bridge.run(rows(citus, "SELECT result FROM run_command_on_workers(:question)", question=question))
+    return {row.result for row in answers}
+
+
+def has_schema(schema):
+    return f"SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'"
+
+
+def test_what_is_in_the_trash_keeps_its_shards_and_comes_back_under_another_name_or_goes_for_good(citus):
+    name, other = f"{some_name()} ün'ï", some_name()
+    make(citus, name, [EMBEDDER])
+    ingest(citus, name, documents(40), [EMBEDDER])
+    before, best = contents(citus, name), found(citus, name, Bm25Leg())
+    entry = bridge.run(library.drop(citus, name))
+    assert entry.bytes > 100_000  # of the shards, which are on the workers
+    assert on_workers(citus, has_schema(trash_schema(entry.id))) == {"1"}
+    bridge.run(trash.restore(citus, entry.id, name=other))
+    assert contents(citus, other) == before
+    assert found(citus, other, Bm25Leg()) == best
+    assert ingest(citus, other, documents(45, words=5), [EMBEDDER], prune=True).added == 5
+    assert wrong(citus, other) == {}
+    entry = bridge.run(library.drop(citus, other))
+    assert bridge.run(trash.destroy(citus, entry))
+    assert on_workers(citus, has_schema(trash_schema(entry.id))) == {"0"}
+
+
+def test_readers_search_what_an_editor_makes_and_brings_back_and_not_what_is_in_the_trash(citus):
+    bridge.run(granting.set_up(citus, JUDGES))
+    editor, viewer = (bridge.run(roles.opened(citus, role, [evals_chain])) for role in (EDITOR, VIEWER))
+    name = some_name()
+    make(editor, name, [EMBEDDER])
+    ingest(editor, name, documents(40), [EMBEDDER])
+    best = found(viewer, name, Bm25Leg())
+    assert best == found(citus, name, Bm25Leg())
+    entry = bridge.run(library.drop(editor, name))
+    schema, (user,) = trash_schema(entry.id), bridge.run(rows(viewer, "SELECT current_user"))[0]
+    with pytest.raises(NotAllowed, match="permission denied for schema"):
+        bridge.run(rows(viewer, f'SELECT id FROM "{schema}".items'))
+    assert on_workers(citus, f"SELECT has_schema_privilege('{user}', '{schema}', 'USAGE')") == {"f"}
+    bridge.run(trash.restore(editor, entry.id))
+    bridge.run(granting.refresh(citus))
+    assert found(viewer, name, Bm25Leg()) == best
+    bridge.run(collections.drop(citus, name))
+    for each in (editor, viewer):
+        bridge.run(each.close())
+
+
+@pytest.mark.parametrize("there", ["from one server to a cluster", "from a cluster to one server"])
+def test_a_backup_brings_a_collection(store, citus, tmp_path, there):
+    source, target = (store, citus) if there.endswith("cluster") else (citus, store)
+    name, path = some_name(), tmp_path / "saved.zip"
+    make(source, name, [EMBEDDER])
+    ingest(source, name, documents(40), [EMBEDDER])
+    bridge.run(save(source, path, collection=name))
+    bridge.run(restore(target, path, collection=name))
+    assert contents(target, name) == contents(source, name)
+    assert found(target, name, Bm25Leg()) == found(source, name, Bm25Leg())
+    assert wrong(target, name) == {}
+    for each in (store, citus):
+        bridge.run(collections.drop(each, name))
+
+
+def test_what_is_written_to_an_attached_table_is_counted_unless_its_rows_are_in_shards(citus):
+    name, table = some_name(), f"their_{uuid.uuid4().hex[:12]}"
+
+    def run(*statements):
+        async def work():
+            async with citus.begin() as connection:
+                for each in (*statements, "SELECT pg_stat_force_next_flush()"):
+                    await connection.execute(text(each))
+
+        bridge.run(work())
+
+    run(
+        f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)",
+        f"INSERT INTO public.{table} VALUES (1, 'a dog')",
+    )
+    mapping = attached.AttachedTable(table=table, id="id", text="body")
+    view = bridge.run(attached.build_aside(citus, bridge.run(attached.attach(citus, name, mapping))))
+    assert bridge.run(attached.behind(citus, view)) == ""
+    run(f"INSERT INTO public.{table} VALUES (2, 'a fox')")
+    view = bridge.run(collections.get(citus, name))
+    assert "rows inserted 1, updated 0, deleted 0" in bridge.run(attached.behind(citus, view))
+    run(f"SELECT create_distributed_table('public.{table}', 'id')")
+    assert "cannot be told without comparing its rows" in bridge.run(attached.behind(citus, view))
+    view = bridge.run(attached.build_aside(citus, view))
+    assert attached.Attachment.of(view).aside.writes is None
+    assert [each.id for each in found_in(citus, view)] == ["2"]
+    bridge.run(collections.drop(citus, name))
+    run(f"DROP TABLE public.{table}")
+
+
+def found_in(citus, view):
+    variant = Variant.of_leg(FulltextLeg(), chunks="items")
+    return bridge.run(search(RequestContext(citus, view, journey.RESOURCES), "fox", variant)).hits
+
+
+@loses
+def test_a_collection_is_dropped_and_brought_back_whole_or_not_at_all_while_a_worker_is_lost(citus, collection):
+    before = contents(citus, collection)
+    steps = (lambda: library.drop(citus, collection), lambda: trash.restore(citus, collection))
+    for step in steps:
+        ordered(STOP)
+        try:
+            with pytest.raises(ConnectionFailed, match="of the Citus cluster"):
+                bridge.run(step())
+        finally:
+            ordered(START)
+        patiently(lambda step=step: bridge.run(step()))
+    assert contents(citus, collection) == before
+    assert wrong(citus, collection) == {}
 
 
 @loses
@@ -270,11 +388,15 @@ def ordered(command):
 
 
 def tried(citus, collection):
+    return patiently(lambda: found(citus, collection, Bm25Leg()))
+
+
+def patiently(work):
     """As somebody would try again until the worker is up."""
     give_up = time.monotonic() + BACK_WITHIN
     while True:
         try:
-            return found(citus, collection, Bm25Leg())
+            return work()
         except ConnectionFailed:
             if time.monotonic() > give_up:
                 raise

@@ -8,20 +8,26 @@ but refuses what Citus would refuse.
 
 from __future__ import annotations
 
+import re
 import uuid
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import psycopg
 import pytest
 from psycopg import conninfo, sql
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability
-from core.store import collections, mishaps, nodes
+from core.legs.vector import VectorLeg
+from core.resources import Resources
+from core.retriever import RequestContext, search
+from core.store import attached, collections, mishaps, nodes
 from core.store.doctor import examine_cluster
 from core.store.engine import Store
 from core.store.verify import verify
+from core.variant import Variant
 from evals.store import chain as evals_chain
 from tests.fakes import HashingEmbedder
 from tests.store import making, standin
@@ -41,6 +47,7 @@ def placed(coordinator, view):
     return {name.removeprefix(begin): key for name, key in coordinator.places().items() if name.startswith(begin)}
 
 
+@pytest.mark.usefixtures("one_server")
 def test_a_plain_server_is_no_cluster(store):
     assert not store.capabilities.distributed
     assert bridge.run(examine_cluster(store)) == []
@@ -117,9 +124,6 @@ def test_the_number_of_shards_is_the_one_that_somebody_set(other):
 
 @pytest.mark.slow
 def test_a_collection_from_before_the_cluster_stays_whole(store):
-    if not making.is_superuser(store):
-        pytest.skip("makes a database with a catalogue that looks like Citus, which takes a superuser")
-
     async def work(dsn, step):
         async with await Store.open(dsn) as opened:
             return await step(opened)
@@ -134,6 +138,30 @@ def test_a_collection_from_before_the_cluster_stays_whole(store):
 
         bridge.run(work(made.dsn, add))
         assert made.places() == {}
+
+
+def test_rights_that_a_new_schema_has_by_default_are_granted_by_a_statement_which_workers_are_sent(other):
+    role = f'role: "{uuid.uuid4().hex[:8]}"'
+    with other.connect() as connection:
+        connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        connection.execute(
+            sql.SQL("ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO {}").format(sql.Identifier(role))
+        )
+    sent: list[str] = []
+
+    async def work():
+        async with await Store.open(other.dsn) as opened:
+            with listening(opened, sent):
+                await collections.create(opened, "read by default")
+
+    try:
+        bridge.run(work())
+        quoted = role.replace('"', '""')
+        assert f'GRANT USAGE ON SCHEMA "c_read by default" TO "{quoted}"' in sent
+    finally:
+        with other.connect() as connection:
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
 
 def test_a_cluster_without_a_node_for_shards_says_how_to_add_one(other):
@@ -161,6 +189,51 @@ def test_ids_that_no_unique_key_keeps_apart_are_still_kept_apart_and_verified(cl
     making.query(cluster, view, "UPDATE {items} SET id = 'd00001' WHERE key = 3")
     assert "items: ids that two items have" in wrong(cluster, name)
     assert not any(each.wrong for each in bridge.run(verify(cluster, fresh(cluster, name))) if "indexes" in each.check)
+
+
+def test_what_is_written_to_an_attached_table_is_not_counted_once_its_rows_are_in_shards(cluster, coordinator, name):
+    coordinator.run("CREATE TABLE public.their (id int PRIMARY KEY, body text)")
+    mapping = attached.AttachedTable(table="their", id="id", text="body")
+    view = bridge.run(attached.build_aside(cluster, bridge.run(attached.attach(cluster, name, mapping))))
+    assert attached.Attachment.of(view).aside.writes is not None
+    assert bridge.run(attached.behind(cluster, view)) == ""
+    coordinator.run("INSERT INTO standin.pg_dist_partition VALUES ('public.their', 'id', 'public.their', 4, 'their')")
+    assert "cannot be told without comparing its rows" in bridge.run(attached.behind(cluster, view))
+    view = bridge.run(attached.build_aside(cluster, view))
+    assert attached.Attachment.of(view).aside.writes is None
+    coordinator.run("DELETE FROM standin.pg_dist_partition WHERE name = 'their'")
+    coordinator.run("DROP TABLE public.their")
+
+
+def test_of_units_whose_bits_tie_those_are_compared_that_come_first_by_id_and_not_those_of_the_first_node(
+    cluster, name
+):
+    make(cluster, name, [EMBEDDER], index="bit")
+    ingest(cluster, name, documents(9), [EMBEDDER])
+    sent: list[str] = []
+    with listening(cluster, sent):
+        context = RequestContext(cluster, fresh(cluster, name), Resources(embedder=lambda _: EMBEDDER))
+        assert bridge.run(search(context, "word3", Variant.of_leg(VectorLeg(), chunks="small"))).hits
+    (by_bits,) = (each for each in sent if "<~>" in each and "EXPLAIN" not in each)
+    within, _ = by_bits.split("LIMIT", 1)
+    assert re.search(r"ORDER BY .* <~> .*\.vectors_2\.id\s*$", within)
+
+
+@contextmanager
+def listening(store, sent):
+    """Keeps the statements that the store sends."""
+
+    def keep(connection, cursor, statement, *_):
+        sent.append(statement)
+
+    engines = (store.engine.sync_engine, store.cluster.unpooled.sync_engine)
+    for each in engines:
+        event.listen(each, "before_cursor_execute", keep)
+    try:
+        yield
+    finally:
+        for each in engines:
+            event.remove(each, "before_cursor_execute", keep)
 
 
 # -- the doctor ------------------------------------------------------------------------------------------------------

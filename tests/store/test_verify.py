@@ -13,7 +13,7 @@ from core.types import Item
 from tests.store.making import documents, fresh, ingest, make, query, wrong
 
 DAMAGE = {
-    "small: chunks without their item": "UPDATE {chunks} SET item_key = 999999 WHERE key = 2",
+    "small: chunks without their item": "DELETE FROM {items} WHERE key = 2",
     "small: chunks that stand twice": "INSERT INTO {chunks} SELECT * FROM {chunks} WHERE key = 2",
     "small: chunks whose text is not the item's": "UPDATE {chunks} SET text = 'other' WHERE key = 2",
     "small: items without chunks": "DELETE FROM {chunks} WHERE item_key = 2",
@@ -30,8 +30,8 @@ DAMAGE = {
 OF_ITEMS = {
     "items: ids that two items have": """
         DO $$ BEGIN
-            ALTER TABLE {items} DROP CONSTRAINT items_id_key;
-            UPDATE {items} SET id = (SELECT min(id) FROM {items}) WHERE key = 2;
+            ALTER TABLE {items} DROP CONSTRAINT IF EXISTS items_id_key;
+            UPDATE {items} SET id = 'd00000' WHERE key = 2;
         END $$""",
     "items: texts without lexemes, or the other way round": "DELETE FROM {lexemes} WHERE key = 2",
     "items: lexemes that stand twice": "INSERT INTO {lexemes} SELECT * FROM {lexemes} WHERE key = 2",

@@ -33,6 +33,7 @@ def level(store: Store, view: View, model: str | None = None) -> Level:
         missing["vectors"] = why
     else:
         columns["vectors"] = Column(theirs.relation, theirs.id, theirs.vectors, theirs.has_vector)
+    lag = partial(stale, view.name, attachment, distributed=store.capabilities.distributed)
     return Level(
         view.namespace,
         theirs.mapping.language,
@@ -46,7 +47,7 @@ def level(store: Store, view: View, model: str | None = None) -> Level:
         extensions=frozenset(store.capabilities.extensions),
         sorts_on=store.capabilities.sorts_on,
         field_of=theirs.field,
-        lag=partial(stale, view.name, attachment) if attachment.aside is not None else None,
+        lag=lag if attachment.aside is not None else None,
     )
 
 

@@ -33,9 +33,9 @@ JOIN pg_namespace AS namespace ON namespace.oid = relation.relnamespace
 WHERE namespace.nspname = :namespace AND relation.relname = :name
   AND relation.relkind = 'r' AND NOT relation.relhassubclass
 """)
-# The table, its partitions, and the tables under a view. A materialized view is written to by itself. Tables that a
-# cluster holds, and foreign ones, have counters elsewhere. Of a function that a view calls nothing is known.
-OF_ALL_BELOW = text("""
+# The table, its partitions, and the tables under a view. A materialized view is written to by itself. A table whose
+# rows are in a cluster's shards, and a foreign one, has counters elsewhere. Of a view's functions nothing is known.
+OF_ALL_BELOW = """
 WITH RECURSIVE below AS (
     SELECT relation.oid, relation.relkind
     FROM pg_class AS relation
@@ -58,10 +58,14 @@ SELECT coalesce(sum(pg_stat_get_tuples_inserted(oid)), 0) AS inserted,
        coalesce(sum(pg_stat_get_tuples_updated(oid)), 0) AS updated,
        coalesce(sum(pg_stat_get_tuples_deleted(oid)), 0) AS deleted,
        md5(string_agg(concat(oid, ' ', pg_relation_filenode(oid)), ',' ORDER BY oid)) AS files,
-       bool_and(relkind IN ('r', 'p', 'v', 'm')) AND CAST(current_setting('track_counts') AS boolean) AS counted
+       bool_and(relkind IN ('r', 'p', 'v', 'm') {here}) AND CAST(current_setting('track_counts') AS boolean) AS counted
 FROM below
 WHERE relkind IN ('r', 'p', 'v', 'm', 'f')
-""")
+"""
+OF_ALL_ON_THE_SERVER = text(OF_ALL_BELOW.format(here=""))
+OF_ALL_ON_THE_COORDINATOR = text(
+    OF_ALL_BELOW.format(here="AND oid NOT IN (SELECT logicalrelid FROM pg_dist_partition)")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +84,27 @@ class Difference:
         return bool(self.new or self.changed or self.gone or self.unknown)
 
 
-async def written_to(
-    connection: AsyncConnection, attachment: Attachment, *, distributed: bool = False
-) -> Writes | None:
+async def written_to(connection: AsyncConnection, attachment: Attachment, *, distributed: bool) -> Writes | None:
     """The counters as they are now; None where the server keeps none of this table, or other servers do."""
-    if distributed:
-        return None
     named = {"namespace": attachment.table.namespace, "name": attachment.table.table}
-    found = (await connection.execute(OF_TABLE, named)).first() if attachment.facts.kind == "table" else None
+    alone = attachment.facts.kind == "table" and not distributed
+    found = (await connection.execute(OF_TABLE, named)).first() if alone else None
     if found is None:
-        found = (await connection.execute(OF_ALL_BELOW, named)).one()
+        below = OF_ALL_ON_THE_COORDINATOR if distributed else OF_ALL_ON_THE_SERVER
+        found = (await connection.execute(below, named)).one()
     if not found.counted:
         return None
     return Writes(inserted=found.inserted, updated=found.updated, deleted=found.deleted, files=found.files)
 
 
-async def stale(name: str, attachment: Attachment, connection: AsyncConnection) -> tuple[str, ...]:
+async def stale(
+    name: str, attachment: Attachment, connection: AsyncConnection, *, distributed: bool
+) -> tuple[str, ...]:
     """What a search should say of what it reads aside; nothing where the table was not written to since."""
     aside = attachment.aside
     if aside is None:
         return ()
-    now = await written_to(connection, attachment) if aside.writes else None
+    now = await written_to(connection, attachment, distributed=distributed) if aside.writes else None
     if now is not None and now == aside.writes:
         return ()
     return (f"{_told(attachment.table, aside, now)} {way_out(name)}",)
@@ -114,7 +118,8 @@ async def behind(store: Store, view: View) -> str:
         return ""
     if aside.writes is not None:
         async with store.begin(read_only=True) as connection:
-            return " ".join(await stale(view.name, attachment, connection))
+            distributed = store.capabilities.distributed
+            return " ".join(await stale(view.name, attachment, connection, distributed=distributed))
     rows = await count(store, table, attachment.facts)
     if rows == aside.rows:
         return ""

@@ -133,6 +133,7 @@ def again(work):
             time.sleep(0.2)
 
 
+@pytest.mark.timeout(600 + FAULTS * ENDS_WITHIN)
 def test_whatever_a_worker_does_commands_end_with_its_name_and_go_on_and_nothing_is_lost(citus):
     random, name = random_for("nodes of a cluster"), some_name()
     make(citus, name, [EMBEDDER])

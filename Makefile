@@ -24,7 +24,7 @@ test:  ## what a change must pass: the fast tier, the real model, pages, a brows
 	@$(PYTHON) .ci/set_up.py --browser
 	@$(BIN)/python -m pytest $(or $(ARGS),$(SPREAD))
 
-test-fast: set-up  ## what needs neither the model nor a page, in a minute and a half
+test-fast: set-up  ## what needs neither the model nor a page, in under two minutes
 	@$(BIN)/python -m pytest --fast $(or $(ARGS),$(SPREAD))
 
 drills: set-up  ## what proves a promise by taking long: ARGS=faults for a part, ARGS=all for all at length

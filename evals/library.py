@@ -183,7 +183,7 @@ def _unreadable(name: str, report: Report) -> InputError:
     """Of a first load that found documents, and none that can be used."""
     wrong = [flaw for flaw in report.flaws if flaw.outcome == "quarantined"]
     first = f" The first, {wrong[0].place}: {wrong[0].message}" if wrong else ""
-    return InputError(f"None of the source's documents could be read, so {name!r} was not made.{first}")
+    return InputError(f"None of the source's documents could be read, so nothing was loaded into {name!r}.{first}")
 
 
 def _old_reader(view: View, source: Source) -> Iterator[Flaw]:

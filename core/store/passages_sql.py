@@ -27,7 +27,7 @@ class Tables:
     @classmethod
     def of(cls, chunk_set: ChunkSet, ids: Iterable[str], *, distributed: bool = False) -> Tables:
         table, wanted = chunk_table(chunk_set.key), tuple(dict.fromkeys(filter(storable, ids)))
-        asked = _asked(table, wanted, distributed=distributed)
+        asked = _requested_chunks(table, wanted, distributed=distributed)
         return cls(wanted, asked, table.alias("near"), table.alias("shown"), table.alias("parent"))
 
     @property
@@ -99,7 +99,7 @@ def _placed(tables: Tables, relation: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-def _asked(table: Table, ids: Sequence[str], *, distributed: bool) -> FromClause:
+def _requested_chunks(table: Table, ids: Sequence[str], *, distributed: bool) -> FromClause:
     """The chunks asked about. By the item's id as well: its key is unique, and no table needs to be scanned.
 
     Materialised: else an item of many chunks is paired with itself before the few that were asked about are picked.

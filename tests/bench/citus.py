@@ -60,7 +60,7 @@ async def _compared(name: str) -> list[Figure]:
         if await collections.find(single, name) is None:
             await load(single, name)
         await _copy(single, cluster, name)
-        asked = _asked(await collections.get(single, name))
+        asked = _compared_variants(await collections.get(single, name))
         one, many = await _evaluated(single, name, asked), await _evaluated(cluster, name, asked)
         searches = {each.name: await _timed(each, one, many) for each in asked}
         every = (*asked, *map(_exactly, filter(_is_by_graph, asked)))
@@ -89,7 +89,7 @@ async def _evaluated(store: Store, name: str, asked: list[Variant]) -> Evaluated
     return Evaluated(context, texts, {run.name: run for run in runs}, seconds)
 
 
-def _asked(view: View) -> list[Variant]:
+def _compared_variants(view: View) -> list[Variant]:
     """Each leg, preset and distance, over the chunk sets that a collection from an earlier run has."""
     there = {each.name for each in view.chunk_sets}
     return [each if each.chunks in there else each.but(chunks="default") for each in (*variants(), *_distances())]

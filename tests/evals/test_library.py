@@ -360,7 +360,7 @@ def broken_after(rows):
         (
             Given(rows={"items": (Item("", "no id"), Item(" ", "none either"))}),
             {},
-            r"None of the source's documents could be read, so 'test \w+' was not made. The first, items, line 1: ",
+            r"could be read, so nothing was loaded into 'test \w+'\. The first, items, line 1: ",
         ),
         (SOURCE, {"chunks": {"small": {"kind": "no such"}}}, "No chunker"),
         (SOURCE, {"chunks": {"items": FIXED}}, "another name"),

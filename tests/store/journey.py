@@ -6,11 +6,13 @@ The steps are for a server that can do everything; what they give must not depen
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from core import bridge
+from core.errors import ConnectionFailed
 from core.expansion import ExpansionContext, FeedbackExpansion
 from core.filters import filter_from
 from core.resources import Resources
@@ -28,7 +30,10 @@ from evals.running.contents import content_of
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, complete, contents, documents, fresh, ingest, make, some_name, wrong
 
+T = TypeVar("T")
+
 EMBEDDER = HashingEmbedder()
+BACK_WITHIN = 120.0  # seconds
 RESOURCES = Resources(embedder=lambda _: EMBEDDER)
 QUERY = "word3 word10 unique7 comon"
 ODD = {"field": "kind", "eq": "odd"}
@@ -180,3 +185,15 @@ async def _dropped_and_brought_back(store: Store, name: str) -> None:
 
 async def _dropped_for_good(store: Store, name: str) -> None:
     await trash.destroy(store, await library.drop(store, name))
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """As somebody would try again until a node of a cluster is up."""
+    give_up = time.monotonic() + BACK_WITHIN
+    while True:
+        try:
+            return work()
+        except ConnectionFailed:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.2)

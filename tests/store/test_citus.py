@@ -53,7 +53,6 @@ STOP, START, FREEZE, THAW = (
 )
 loses = pytest.mark.skipif(not (STOP and START), reason="loses a worker: give RANKBOOK_TEST_CITUS_STOP and ..._START")
 freezes = pytest.mark.skipif(not (FREEZE and THAW), reason="freezes one: give RANKBOOK_TEST_CITUS_FREEZE and ..._THAW")
-BACK_WITHIN = 120.0  # seconds
 EMBEDDER = HashingEmbedder()
 HOSTILE = ("word3'; DROP TABLE items; --", "word3' | 'word10", "\\' & !word3 <-> :*A", "$1 %(x)s :word3 {0}", "'" * 9)
 pytestmark = pytest.mark.skipif(DSN is None, reason="asks a Citus cluster, which RANKBOOK_TEST_CITUS_DSN must name")
@@ -286,7 +285,7 @@ def test_a_collection_is_dropped_and_brought_back_whole_or_not_at_all_while_a_wo
                 bridge.run(step())
         finally:
             ordered(START)
-        patiently(lambda step=step: bridge.run(step()))
+        journey.patiently(lambda step=step: bridge.run(step()))
     assert contents(citus, collection) == before
     assert wrong(citus, collection) == {}
 
@@ -388,16 +387,4 @@ def ordered(command):
 
 
 def tried(citus, collection):
-    return patiently(lambda: found(citus, collection, Bm25Leg()))
-
-
-def patiently(work):
-    """As somebody would try again until the worker is up."""
-    give_up = time.monotonic() + BACK_WITHIN
-    while True:
-        try:
-            return work()
-        except ConnectionFailed:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(1)
+    return journey.patiently(lambda: found(citus, collection, Bm25Leg()))

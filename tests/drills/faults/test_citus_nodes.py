@@ -18,7 +18,7 @@ from itertools import count
 import pytest
 
 from core import bridge
-from core.errors import ConnectionFailed, RankbookError
+from core.errors import RankbookError
 from core.legs import legs
 from core.retriever import RequestContext
 from core.store import collections
@@ -37,7 +37,7 @@ from tests.store.making import documents, fresh, ingest, make, some_name
 DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
 COMMANDS = {what: os.environ.get(f"RANKBOOK_TEST_CITUS_{what}", "") for what in ("STOP", "START", "FREEZE", "THAW")}
 FAULTS = int(os.environ.get("RANKBOOK_TEST_CITUS_FAULTS", 20 * TIMES))
-ENDS_WITHIN, BACK_WITHIN = 60.0, 60.0  # seconds
+ENDS_WITHIN = 60.0  # seconds
 DOCUMENTS = 60
 EMBEDDER = HashingEmbedder()
 
@@ -121,18 +121,6 @@ def disturbed(work, fault, moment):
     return said, took
 
 
-def again(work):
-    """The same command, as somebody would try it until the worker is up."""
-    give_up = time.monotonic() + BACK_WITHIN
-    while True:
-        try:
-            return work()
-        except ConnectionFailed:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.2)
-
-
 @pytest.mark.timeout(600 + FAULTS * ENDS_WITHIN)
 def test_whatever_a_worker_does_commands_end_with_its_name_and_go_on_and_nothing_is_lost(citus):
     random, name = random_for("nodes of a cluster"), some_name()
@@ -149,7 +137,7 @@ def test_whatever_a_worker_does_commands_end_with_its_name_and_go_on_and_nothing
         assert took < ENDS_WITHIN, (kind, fault, said)
         assert not said or (is_sentence(said) and "node" in said.lower()), (kind, fault, said)
         noticed += bool(said)
-        again(work)
+        journey.patiently(work)
         assert account(citus, name, wanted) == (0, 0), (kind, fault)
     assert noticed or FAULTS < 5, "the moments were all alike"
     bridge.run(collections.drop(citus, name))

@@ -1,6 +1,6 @@
 """The stretch of a text that shows best why it was found, with the query's words marked.
 
-Pure, and linear in the text. The words are given: what the language drops (core.legs.words) is not decided here. All
+Pure, and linear in the text. The words are given: what the language drops is decided in core.legs.query_terms. All
 offsets are code points of the text as it is; only single words are folded for comparing, so nothing shifts.
 """
 

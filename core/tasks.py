@@ -1,4 +1,4 @@
-"""Doing several things at once: all succeed, or the first failure is raised as itself and the rest are cancelled."""
+"""Concurrent work: side by side, in order, bounded in number, cancelled from outside or by a deadline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from core.errors import Cancelled, DeadlineExceeded
+
+if TYPE_CHECKING:
+    from core.context import RequestContext
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -71,3 +76,51 @@ async def in_order(
         for _, task in under_way:
             task.cancel()
         await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
+
+
+async def run_cancellable(context: RequestContext, work: Coroutine[Any, Any, T]) -> T:
+    """The work's result, unless its token is set or its deadline passes first: then it is cancelled, and awaited."""
+    if context.cancellation and context.cancellation.is_set():
+        work.close()
+        raise Cancelled("The search was cancelled before it began.")
+    if context.cancellation is None and context.deadline is None:
+        return await work
+    task = asyncio.ensure_future(work)
+    token = asyncio.ensure_future(context.cancellation.wait()) if context.cancellation else None
+    try:
+        waiting = {task, token} if token else {task}
+        done, _ = await asyncio.wait(waiting, timeout=context.deadline, return_when=asyncio.FIRST_COMPLETED)
+        if task in done:
+            return task.result()
+        if token in done:
+            raise Cancelled("The search was cancelled.")
+        raise DeadlineExceeded(f"The search did not end within {context.deadline:g} s.")
+    finally:
+        if token:
+            token.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # looked at, so that nobody logs a failure as forgotten that came with the stop
+
+
+async def until(token: asyncio.Event | None, work: Coroutine[Any, Any, T]) -> T:
+    """The result, or `Cancelled` once the token is set and the work has undone what it began."""
+    if token is None:
+        return await work
+    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(token.wait())
+    try:
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            try:
+                return await task  # which may have come to its end just now
+            except (asyncio.CancelledError, Exception) as error:
+                raise Cancelled("Somebody stopped the work.") from error
+        return task.result()
+    finally:
+        stop.cancel()
+        if not task.done():  # this very task was cancelled
+            task.cancel()
+            await asyncio.wait((task,))

@@ -1,6 +1,6 @@
-"""A variant: a whole pipeline as frozen, validated data. TOML in, TOML out, and an id that stands for its content.
+"""A variant: every option of a retrieval pipeline as data, with the id that its options give it.
 
-It never holds a model or a connection; stages get those from the resources they are run with.
+Field names and defaults are part of the id, and must not change.
 """
 
 from __future__ import annotations
@@ -16,25 +16,53 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from core.chunking import Chunker
+from core.chunking.base import CHUNKERS
+from core.chunking.builtin import SentenceChunker
 from core.errors import SpecError, UnknownName
 from core.expansion import Expansion
-from core.expansion.spec import EXPANSIONS
+from core.expansion.base import EXPANSIONS
 from core.filters import Filter
 from core.fusion import Fusion
-from core.fusion.base import LegRanking, total
-from core.fusion.linear import LinearFusion
-from core.fusion.rrf import RrfFusion
-from core.fusion.spec import FUSIONS
-from core.late import Late
+from core.fusion.base import FUSIONS, LegRanking, total
+from core.fusion.rank_based import RrfFusion
+from core.fusion.score_based import LinearFusion
 from core.legs import Leg, legs
 from core.packing import Packing
+from core.registry import Tagged
 from core.rerank import Reranker
 from core.rerank.base import RERANKERS
 from core.routing import Routing
-from core.specs import Tagged
 from core.store.names import ITEMS
-from core.toml_text import file_text, read_toml
+from core.toml_io import file_text, inline_text, read_toml, table_text
 from core.types import Hit
+
+
+class LateChunking(BaseModel):
+    """Which chunks are made of an item that was found, how they are embedded, and how many are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    strategy: Literal["late", "precomputed", "mixed"] = Field(
+        "late", description="Make chunks now, use the stored chunk set `stored`, or that where an item has such chunks."
+    )
+    chunker: Annotated[Chunker, CHUNKERS] = Field(
+        default_factory=SentenceChunker, description="The chunker of chunks that are made now."
+    )
+    stored: str = Field("default", description="The chunk set that stored chunks are taken from.")
+    pooling: Literal["chunk", "tokens"] = Field(
+        "chunk", description="Embed each chunk, or pool the whole text's tokens."
+    )
+    include_headers: bool = Field(True, description="Whether title and heading path are embedded with a chunk.")
+    text_share: float = Field(
+        0.2, ge=0, le=1, description="What word overlap counts beside vector similarity; at 1 nothing is embedded."
+    )
+    per_item_cap: int = Field(3, ge=1, description="The most chunks of one item.")
+    top_k_chunks: int = Field(12, ge=1, description="How many chunks of all items come out.")
+    use_cache: bool = Field(True, description="Whether chunks made before may be used again.")
+    write_cache: bool = Field(True, description="Whether chunks made now are kept.")
+    ttl_seconds: float | None = Field(None, gt=0, description="How long kept chunks are believed.")
+
 
 LEGS = Tagged(legs, "kind")
 MIN_SCORE_HELP = (
@@ -81,7 +109,7 @@ class Variant(BaseModel):
     per_item_cap: int | None = Field(
         None, ge=1, le=10_000, description="The most chunks of one item, its best; by default any number."
     )
-    late: Late | None = Field(None, description="Evidence chunks made of the items found, at query time.")
+    late: LateChunking | None = Field(None, description="Evidence chunks made of the items found, at query time.")
     parents: Literal["none", "replace", "annotate"] = Field("none", description="What a child chunk's parent does.")
     parents_after_rerank: bool = Field(False, description="Whether parents come in after the reranking.")
     rerank: Annotated[Reranker, RERANKERS] | None = Field(None, description="A second look at the best.")
@@ -197,10 +225,10 @@ class Variant(BaseModel):
             if key == "leg":
                 tables = tomlkit.aot()
                 for leg in value:
-                    tables.append(_table(leg))
+                    tables.append(table_text(leg))
                 document.append("leg", tables)
             else:
-                document.append(key, _inline(value))
+                document.append(key, inline_text(value))
         written = tomlkit.dumps(document)
         if type(self).from_toml(written) != self:
             raise SpecError(
@@ -208,31 +236,3 @@ class Variant(BaseModel):
                 "a value, such as a large top_k for all."
             )
         return written
-
-
-def _table(data: Mapping[str, Any]) -> Any:
-    import tomlkit
-
-    table = tomlkit.table()
-    for key, value in data.items():
-        if value is not None:
-            table.append(key, _inline(value))
-    return table
-
-
-def _inline(value: Any) -> Any:
-    """Tables within a line; TOML knows no null, so what is None is left out."""
-    import tomlkit
-
-    if isinstance(value, Mapping):
-        table = tomlkit.inline_table()
-        for key, part in value.items():
-            if part is not None:
-                table.append(key, _inline(part))
-        return table
-    if isinstance(value, list | tuple):
-        array = tomlkit.array()
-        for part in value:
-            array.append(_inline(part))
-        return array
-    return value

@@ -14,21 +14,22 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import SpecError, StoreError, UnknownName
-from core.store import collections, granting, names, readable_tables, roles, trash
+from core.store import collections, grants, names, readable_tables, roles, trash
 from core.store.attached.mapping import AttachedTable
 from core.store.engine import Store
 from core.store.names import trash_mark
-from core.store.trash_entries import Entry, find, name_taken
-from evals import kept_variants, query_sets
+from core.store.trash_entries import TrashEntry, find, name_taken
+from evals import variants
 from evals.judging import judgements
-from evals.running import run_store
+from evals.labels import query_sets
+from evals.runs import run_store
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredEntry:
     """What is back, under which name, and what is to be known of it."""
 
-    entry: Entry
+    entry: TrashEntry
     name: str
     note: str = ""
 
@@ -38,33 +39,33 @@ class Restored:
         return f"The {self.entry.title} {verb} back{renamed}.{' ' if self.note else ''}{self.note}"
 
 
-async def listed(store: Store) -> list[Entry]:
+async def listed(store: Store) -> list[TrashEntry]:
     """Newest first, kept variants of this machine's home among them."""
     roles.refuse_reader(store, "look into the trash")
-    entries = [*await trash.listed(store), *await judgements.withdrawn(store), *kept_variants.in_trash()]
+    entries = [*await trash.listed(store), *await judgements.withdrawn(store), *variants.in_trash()]
     return sorted(entries, key=lambda each: (each.deleted_at, each.id), reverse=True)
 
 
-async def expire(store: Store) -> list[Entry]:
+async def expire(store: Store) -> list[TrashEntry]:
     """Destroy what has lain there for its time; what that was."""
     return await _destroy(store, [each for each in await listed(store) if each.expired])
 
 
-async def empty(store: Store, *, older_than: timedelta | None = None) -> list[Entry]:
+async def empty(store: Store, *, older_than: timedelta | None = None) -> list[TrashEntry]:
     """Destroy everything, or what was deleted longer ago than that; what that was."""
     before = datetime.now(UTC) - older_than if older_than is not None else None
     return await _destroy(store, [each for each in await listed(store) if before is None or each.deleted_at < before])
 
 
-async def _destroy(store: Store, entries: Sequence[Entry]) -> list[Entry]:
+async def _destroy(store: Store, entries: Sequence[TrashEntry]) -> list[TrashEntry]:
     return [entry for entry in entries if await destroy(store, entry)]
 
 
-async def destroy(store: Store, entry: Entry) -> bool:
+async def destroy(store: Store, entry: TrashEntry) -> bool:
     """One thing for good, as a whole; False where somebody brought it back or destroyed it at this moment."""
     if entry.kind == "variant":
         try:
-            kept_variants.destroy(entry)
+            variants.destroy(entry)
         except StoreError:
             return False
         return True
@@ -79,7 +80,9 @@ async def destroy(store: Store, entry: Entry) -> bool:
     return True
 
 
-async def restore(store: Store, reference: str, *, name: str | None = None, reader: Store | None = None) -> Restored:
+async def restore(
+    store: Store, reference: str, *, name: str | None = None, reader: Store | None = None
+) -> RestoredEntry:
     """Bring one thing back: by its entry's id, or by its name where that is one thing's. `name` is another for it.
 
     Whoever the store is may have no right to read a table while its collection lies in the trash: `reader`, who has,
@@ -92,7 +95,7 @@ async def restore(store: Store, reference: str, *, name: str | None = None, read
         case "query set":
             return await _query_set(store, entry, name)
         case "variant":
-            return Restored(entry, kept_variants.restore(entry, name=name).name)
+            return RestoredEntry(entry, variants.restore(entry, name=name).name)
     if name is not None:
         raise SpecError(f"The {entry.title} can only come back under the old name: leave --as out.")
     async with store.begin() as connection:
@@ -102,10 +105,10 @@ async def restore(store: Store, reference: str, *, name: str | None = None, read
             await trash.claim(connection, entry)
             left, what = await run_store.restore(connection, entry), "evaluated"
     note = f"{left:,} of the {entry.count:,} were {what} again since: these stay as they are now." if left else ""
-    return Restored(entry, entry.name, note)
+    return RestoredEntry(entry, entry.name, note)
 
 
-async def _collection(store: Store, entry: Entry, name: str | None, reader: Store) -> Restored:
+async def _collection(store: Store, entry: TrashEntry, name: str | None, reader: Store) -> RestoredEntry:
     name = names.composed(name or entry.name)
     names.schema_of(name)  # refuses what cannot be one before anything is looked at
     if await collections.find(store, name) is not None:
@@ -122,10 +125,10 @@ async def _collection(store: Store, entry: Entry, name: str | None, reader: Stor
     notes = [await _reading_note(reader, name, attachment.table)] if attachment else []
     if entry.details["row"].get("aside"):
         notes.append(f"Build aside again what it had: rankbook data aside {quote(name)}")
-    return Restored(entry, name, " ".join(filter(None, notes)))
+    return RestoredEntry(entry, name, " ".join(filter(None, notes)))
 
 
-async def _labels_back(connection: AsyncConnection, entry: Entry, name: str) -> None:
+async def _labels_back(connection: AsyncConnection, entry: TrashEntry, name: str) -> None:
     """A backup may have brought labels under that name meanwhile, which wait for a collection."""
     try:
         await query_sets.move_within(connection, trash_mark(entry.id), name)
@@ -140,10 +143,10 @@ async def _reading_note(reader: Store, name: str, table: AttachedTable) -> str:
         return ""
     async with reader.begin(read_only=True) as connection:
         known = (name, table.namespace, table.table) in await readable_tables.allowed(connection)
-    return "" if known else granting.not_allowed(name, table)
+    return "" if known else grants.not_allowed(name, table)
 
 
-async def _query_set(store: Store, entry: Entry, name: str | None) -> Restored:
+async def _query_set(store: Store, entry: TrashEntry, name: str | None) -> RestoredEntry:
     view = await collections.find(store, entry.collection)
     if view is None:
         known = [row.name for row in await collections.listed(store)]
@@ -154,4 +157,4 @@ async def _query_set(store: Store, entry: Entry, name: str | None) -> Restored:
     async with store.begin() as connection:
         await trash.claim(connection, entry)
         await query_sets.restore(connection, entry, view.name, name)
-    return Restored(entry, name)
+    return RestoredEntry(entry, name)

@@ -28,11 +28,13 @@ from sqlalchemy.exc import ProgrammingError
 
 from core import bridge
 from core.errors import MissingCapability, RankbookError
-from core.store import collections, keeper
+from core.store import collections
 from core.store.engine import Store
-from core.store.server import EmbeddedServer
-from evals import library, trash
-from evals.store import chain as evals_chain
+from core.store.server import supervisor
+from core.store.server.embedded import EmbeddedServer
+from evals import trash
+from evals.collections import load
+from evals.schema import schema_chain as evals_chain
 from tests.effort import STEADY, TIMES
 from tests.fakes import HashingEmbedder
 
@@ -76,7 +78,7 @@ def make_home() -> Path:
 
 def remove_home(home: Path) -> None:
     """The home, and every server in it first: what that still writes would come back."""
-    clusters = [Path(folder) for folder, _, files in os.walk(home) if keeper.SERVER in files]
+    clusters = [Path(folder) for folder, _, files in os.walk(home) if supervisor.SERVER in files]
     for cluster in clusters:
         _end_server(cluster)
     for sockets in {EmbeddedServer(cluster.parents[1]).socket_folder for cluster in clusters}:
@@ -88,13 +90,13 @@ def remove_home(home: Path) -> None:
 def _end_server(cluster: Path) -> None:
     """By an immediate shutdown, which gives shared memory back; then what is left, that which stands still too."""
     for number in (signal.SIGQUIT, signal.SIGKILL):
-        postmaster = keeper.postmaster_pid(cluster)
-        for process in keeper.processes(cluster):
+        postmaster = supervisor.postmaster_pid(cluster)
+        for process in supervisor.processes(cluster):
             if number == signal.SIGKILL or process.pid == postmaster:
                 with suppress(ProcessLookupError):
                     os.kill(process.pid, number)
         give_up = time.monotonic() + SERVERS_END
-        while any(keeper.is_held(cluster / lock) for lock in (keeper.SERVER, keeper.KEEPER)):
+        while any(supervisor.is_held(cluster / lock) for lock in (supervisor.SERVER, supervisor.KEEPER)):
             if time.monotonic() > give_up:
                 break
             time.sleep(0.02)
@@ -179,7 +181,7 @@ async def _sweep(store: Store) -> None:
         for row in await collections.listed(store):
             if row.name.startswith(OURS):
                 with suppress(RankbookError):
-                    await library.drop(store, row.name)
+                    await load.drop(store, row.name)
         for entry in await trash.listed(store):
             if entry.collection.startswith(OURS):
                 with suppress(RankbookError):  # a page that AppTest left behind is reading: a later file's

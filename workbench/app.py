@@ -7,11 +7,11 @@ from collections.abc import Callable
 import streamlit as st
 
 from core.store.engine import Store
-from workbench import logs, session
-from workbench.access import gate as access
-from workbench.access.gate import Gate
+from workbench import session
 from workbench.behind import pages as titles
-from workbench.serve_uploads import uploads
+from workbench.server import access, logs
+from workbench.server.access import AccessControl
+from workbench.server.uploads import uploads
 from workbench.ui import errors, may, sign_in, theme, waiting
 from workbench.views import collections, judging, notebook, runs, search, variants, weights
 
@@ -39,7 +39,7 @@ def page(render: Callable[[Store], None]) -> Callable[[], None]:
     return draw
 
 
-def stranger(at: Gate) -> Callable[[], None]:
+def stranger(at: AccessControl) -> Callable[[], None]:
     """What stands at every address for whoever may not come in."""
 
     def draw() -> None:

@@ -10,32 +10,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench import server_waits
 from workbench.commands import (
-    access,
     backup,
+    collections,
     compare,
     contexts,
-    data,
     demo,
     evaluate,
+    output,
     runs,
-    sql,
-    starting,
+    serve,
     suites,
-    sweeping,
-    telling,
+    sweep,
     trash,
     variants,
-    why,
 )
 from workbench.commands import judge as judging
 from workbench.commands import notebooks as books
 from workbench.commands import queries as asking
-from workbench.commands.stopping import STOPPED
+from workbench.commands import search as commands_search
+from workbench.commands.runtime import STOPPED
+from workbench.server import waits
 
 if TYPE_CHECKING:
-    from core.retriever import RetrievalBundle
+    from core.pipeline.retriever import RetrievalResult
     from core.types import Hit
 
 app = typer.Typer(
@@ -44,12 +42,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(data.app, name="data")
+app.add_typer(collections.app, name="data")
 app.add_typer(variants.app, name="variant")
-app.command()(why.why)
-app.command("sql")(sql.export)
+app.command()(commands_search.why)
+app.command("sql")(commands_search.export)
 app.command("eval")(evaluate.evaluate)
-app.command()(sweeping.sweep)
+app.command()(sweep.sweep)
 app.command()(compare.compare)
 app.command("context")(contexts.context)
 app.add_typer(runs.app, name="runs")
@@ -60,7 +58,7 @@ app.add_typer(judging.app, name="judge")
 app.add_typer(books.app, name="notebook")
 app.add_typer(trash.app, name="trash")
 app.command()(demo.demo)
-app.command()(access.access)
+app.command()(serve.access)
 app.command()(backup.backup)
 app.command()(backup.restore)
 
@@ -83,10 +81,10 @@ def version(*, wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def workbench(  # noqa: PLR0913, PLR0917 - a flag each
     context: typer.Context,
-    port: starting.Port = None,
-    host: starting.Host = "127.0.0.1",
-    open_to_all: starting.OpenToAll = False,
-    browser: starting.Browser = True,
+    port: serve.Port = None,
+    host: serve.Host = "127.0.0.1",
+    open_to_all: serve.OpenToAll = False,
+    browser: serve.Browser = True,
     demo: Annotated[bool, typer.Option(help="Load the demo collection where there is no collection yet.")] = True,
     log_format: Annotated[
         str | None, typer.Option(help="How the server logs: text, or json for one object per line; or RANKBOOK_LOG.")
@@ -127,7 +125,7 @@ def workbench(  # noqa: PLR0913, PLR0917 - a flag each
 
     if log_queries:
         os.environ["RANKBOOK_LOG_QUERIES"] = "1"
-    starting.start(port, host, browser=browser, demo=demo, open_to_all=open_to_all, log_format=log_format)
+    serve.start(port, host, browser=browser, demo=demo, open_to_all=open_to_all, log_format=log_format)
 
 
 @app.command()
@@ -147,7 +145,7 @@ def search(
         typer.Option("--top", "-k", min=1, max=1000, help="How many hits; by default the variant's own, or 10."),
     ] = None,
     *,
-    as_json: data.AsJson = False,
+    as_json: collections.AsJson = False,
 ) -> None:
     """Search a collection by a variant or a leg, or by several side by side.
 
@@ -158,43 +156,43 @@ def search(
     rankbook search "late fee" --variant local-rag --variant mine.toml
     """
     from core import bridge
+    from core.context import RequestContext
     from core.errors import InputError
-    from core.estimating import planned
     from core.legs import legs
-    from core.retriever import RequestContext
-    from core.retriever import search as run
+    from core.pipeline.cost_estimate import estimate_calls
+    from core.pipeline.retriever import search as run
     from core.store import collections
     from core.variant import Variant
-    from evals.references import variant_of
+    from evals.variants import resolve_variant
     from workbench.session import store
 
     if not query.strip():
         raise InputError('The query is empty. Say what to look for: rankbook search "reset hub 3"')
-    opened = store(telling.say)
+    opened = store(output.notice)
     view = bridge.run(collections.get(opened, collection))
-    level = chunks or view.finest
-    chosen = [variant_of(name) for name in variant or []]
+    level = chunks or view.default_chunk_set
+    chosen = [resolve_variant(name) for name in variant or []]
     if top_k:
         chosen = [each.model_copy(update={"top_k": top_k}) for each in chosen]
     names = leg or ([] if chosen else ["vector"])
     chosen += [Variant.of_leg(legs[name](), chunks=level, model=model, top_k=top_k or 10) for name in names]
     context = RequestContext(opened, view)
     for each in chosen:
-        for asked in bridge.run(planned(context, query, each)):  # said of all before anything is sent for one
-            telling.say(f"{each.name}: {asked}")
+        for asked in bridge.run(estimate_calls(context, query, each)):  # said of all before anything is sent for one
+            output.notice(f"{each.name}: {asked}")
     bundles = [bridge.run(run(context, query, each)) for each in chosen]
     if as_json:
-        telling.as_json([_plain(bundle) for bundle in bundles])
+        output.as_json([_plain(bundle) for bundle in bundles])
         return
     for bundle in bundles:
         rows = [(hit.rank, f"{hit.score:.3f}", hit.item_id, _where(hit), _beginning(hit.text)) for hit in bundle.hits]
         title = f"{bundle.variant.name}, {bundle.trace.milliseconds:.0f} ms"
-        telling.table(title, ("", "score", "document", "where", "text"), rows, right=("", "score"))
+        output.table(title, ("", "score", "document", "where", "text"), rows, right=("", "score"))
         for note in bundle.trace.notes:
-            telling.say(note)
+            output.notice(note)
 
 
-def _plain(bundle: RetrievalBundle) -> dict[str, object]:
+def _plain(bundle: RetrievalResult) -> dict[str, object]:
     return {
         "variant": bundle.variant.name,
         "id": bundle.variant.id,
@@ -217,25 +215,25 @@ def _beginning(text: str, most: int = 160) -> str:
 
 
 @app.command()
-def doctor(*, as_json: data.AsJson = False) -> None:
+def doctor(*, as_json: collections.AsJson = False) -> None:
     """Say what is running (versions, extensions, disk, model) and how to fix what is wrong; exit code 1 if anything is.
 
     Example: rankbook doctor --json
     """
     from core import bridge
-    from core.spread.doctor import examine as examine_dask
-    from core.store.doctor import examine
-    from evals.store import chain
+    from core.doctor import examine
+    from core.doctor import examine_workers as examine_dask
+    from evals.schema import schema_chain
 
-    findings = [*bridge.run(examine([chain], server_waits.tell)), *bridge.run(examine_dask()), *access.findings()]
+    findings = [*bridge.run(examine([schema_chain], waits.tell)), *bridge.run(examine_dask()), *serve.findings()]
     if as_json:
-        telling.as_json(findings)
+        output.as_json(findings)
     else:
         rows = [("ok" if each.ok else "WRONG", each.what, each.found) for each in findings]
-        telling.table("Rankbook", ("", "what", "found"), rows)
+        output.table("Rankbook", ("", "what", "found"), rows)
         for each in findings:
             if each.way_out:
-                telling.say(f"{each.what}: {each.way_out}")
+                output.notice(f"{each.what}: {each.way_out}")
     raise typer.Exit(0 if all(each.ok for each in findings) else 1)
 
 
@@ -248,7 +246,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         _close_undisturbed()
-        telling.say("Stopped.")
+        output.notice("Stopped.")
         sys.exit(STOPPED)
     except SystemExit as ended:
         if ended.code == STOPPED:
@@ -258,9 +256,9 @@ def main() -> None:
         from workbench.behind.mishaps import sentence
 
         said = sentence(error)
-        if said is None or telling.debugging():
+        if said is None or output.debugging():
             raise
-        telling.complain(said)
+        output.error(said)
         sys.exit(1)
     finally:
         if session := sys.modules.get("workbench.session"):
@@ -274,7 +272,7 @@ def _close_undisturbed() -> None:
 
 def _run() -> None:
     try:
-        with server_waits.heard_by(telling.say):
+        with waits.heard_by(output.notice):
             app()
     finally:
         sys.stdout.flush()  # a pipe that is closed shows here, and not when the interpreter has gone

@@ -7,10 +7,10 @@ import getpass
 import threading
 
 from core import bridge
+from core.progress import Progress
 from core.store.engine import Store
-from core.store.progress import Progress
-from evals.store import chain
-from workbench import server_waits
+from evals.schema import schema_chain
+from workbench.server import waits
 
 _opened: list[Store] = []
 _opening = threading.Lock()
@@ -26,9 +26,9 @@ def store(progress: Progress = lambda _: None) -> Store:
 
             def tell(sentence: str) -> None:
                 progress(sentence)
-                server_waits.tell(sentence, but=progress)
+                waits.tell(sentence, but=progress)
 
-            _opened.append(bridge.run(Store.open(chains=[chain], progress=tell)))
+            _opened.append(bridge.run(Store.open(chains=[schema_chain], progress=tell)))
             atexit.register(close)
         return _opened[0]
 

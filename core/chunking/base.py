@@ -1,10 +1,8 @@
-"""What every chunker is: frozen options, and spans of a text. The base makes chunks of spans, the same way for all.
-
-A chunker gives spans in text order and need not trim or number them.
-"""
+"""The contract of chunkers, their registry, and the splitting of a text into words."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,11 +10,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from core.chunking.reading import Reading, Tokenizer
-from core.registry import Registry
+from core.chunking.text_scan import ScannedText, Tokenizer
+from core.registry import Registry, Tagged
 from core.types import Chunk, Item
 
-__all__ = ["Chunker", "Passage", "Reading", "Tokenizer", "chunkers"]
+__all__ = ["Chunker", "Passage", "ScannedText", "Tokenizer", "chunkers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,12 @@ class Chunker(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @abstractmethod
-    def passages(self, reading: Reading) -> Iterator[Passage]:
+    def passages(self, reading: ScannedText) -> Iterator[Passage]:
         """Spans in text order that together hold every visible character."""
 
     def chunk(self, item: Item, tokenize: Tokenizer) -> list[Chunk]:
         """The item's chunks. Tokenizes the whole text at most once."""
-        reading = Reading(item.text, tokenize)
+        reading = ScannedText(item.text, tokenize)
         chunks: list[Chunk] = []
         parent: int | None = None
         for passage in self.passages(reading):
@@ -53,7 +51,7 @@ class Chunker(BaseModel, ABC):
         return chunks
 
 
-def _chunk(reading: Reading, passage: Passage, span: tuple[int, int], ordinal: int, parent: int | None) -> Chunk:
+def _chunk(reading: ScannedText, passage: Passage, span: tuple[int, int], ordinal: int, parent: int | None) -> Chunk:
     start, end = span
     page_first, page_last = reading.pages(start, end)
     return Chunk(
@@ -71,3 +69,13 @@ def _chunk(reading: Reading, passage: Passage, span: tuple[int, int], ordinal: i
 
 
 chunkers: Registry[type[Chunker]] = Registry("chunker")
+
+CHUNKERS = Tagged(chunkers, "kind")
+chunker_from, spec_of = CHUNKERS.read, CHUNKERS.write
+
+_WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
+
+
+def word_tokens(text: str) -> list[tuple[int, int]]:
+    """Offsets of every run of word characters and of every other visible character."""
+    return [match.span() for match in _WORD_OR_MARK.finditer(text)]

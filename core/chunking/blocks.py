@@ -25,7 +25,7 @@ _TABLE_RULE = "|:- \t\r\n\f"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TextBlock:
     """Lines that belong together, `end` exclusive and behind the line break.
 
     `group` is the table or list, counted from 1 in the text (0: neither); `number` the row or item in it, counted
@@ -48,7 +48,7 @@ def lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield match.span()
 
 
-def find_blocks(text: str) -> list[Block]:
+def find_blocks(text: str) -> list[TextBlock]:
     scan = _Scan()
     for start, end in lines(text, 0, len(text)):
         scan.take(start, end, text[start:end])
@@ -88,7 +88,7 @@ def _heading_title(line: str) -> str:
 class _Scan:
     """Folds lines into blocks. `apart`: something ended the last block, so the next line cannot continue it."""
 
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[TextBlock] = field(default_factory=list)
     apart: bool = True
     single: bool = False
     fence: str = ""
@@ -104,7 +104,7 @@ class _Scan:
             self.apart = True
         elif kind == "heading":
             level = len(line.lstrip()) - len(line.lstrip().lstrip("#"))
-            self._close(Block(start, end, "heading", level, _heading_title(line)))
+            self._close(TextBlock(start, end, "heading", level, _heading_title(line)))
         elif kind == "fence":
             self._open_fence(start, end, line)
         elif kind == "row":
@@ -116,20 +116,20 @@ class _Scan:
         else:
             self._rule(start, end, line)
 
-    def _last(self, *kinds: BlockKind) -> Block | None:
+    def _last(self, *kinds: BlockKind) -> TextBlock | None:
         last = self.blocks[-1] if self.blocks else None
         return last if last and last.kind in kinds else None
 
-    def _list(self) -> Block | None:
+    def _list(self) -> TextBlock | None:
         """The list that is still open: its last item, or a fence inside that."""
         last = self._last("item", "fence")
         return last if last and last.group else None
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: TextBlock) -> None:
         self.blocks.append(block)
         self.apart, self.single = False, True
 
-    def _close(self, block: Block) -> None:
+    def _close(self, block: TextBlock) -> None:
         self._add(block)
         self.apart = True
 
@@ -144,7 +144,7 @@ class _Scan:
             return
         self.fence = mark[: len(mark) - len(mark.lstrip(mark[0]))]
         inside = self._list() if line.startswith((" ", "\t")) else None
-        self._add(replace(inside or Block(start, end, "fence"), start=start, end=end, kind="fence"))
+        self._add(replace(inside or TextBlock(start, end, "fence"), start=start, end=end, kind="fence"))
 
     def _in_fence(self, end: int, line: str) -> None:
         self._extend(end)
@@ -156,7 +156,7 @@ class _Scan:
         last = self._last("row")
         if self.apart or not last:
             self.groups += 1
-        self._add(Block(start, end, "row", group=self.groups))
+        self._add(TextBlock(start, end, "row", group=self.groups))
 
     def _item(self, start: int, end: int, line: str) -> None:
         match = _ITEM.match(line)
@@ -170,7 +170,7 @@ class _Scan:
         if not last:
             self.groups, self.indent = self.groups + 1, indent
         number = 1 if not last else last.number + (indent <= self.indent + 1)
-        self._add(Block(start, end, "item", group=self.groups, number=number))
+        self._add(TextBlock(start, end, "item", group=self.groups, number=number))
 
     def _text(self, start: int, end: int, line: str) -> None:
         last = self._last("item", "prose")
@@ -179,7 +179,7 @@ class _Scan:
         elif (within := self._list()) and line.startswith(("  ", "\t")):
             self._add(replace(within, start=start, end=end, kind="item"))
         else:
-            self._add(Block(start, end, "prose"))
+            self._add(TextBlock(start, end, "prose"))
 
     def _rule(self, start: int, end: int, line: str) -> None:
         """A line of marks: it makes a heading of the one line above it, else it stands alone.
@@ -190,12 +190,12 @@ class _Scan:
         above = self._last("prose") if self.single and not self.apart else None
         if above and mark[0] in "=-" and not mark.strip(mark[0]):
             self.blocks.pop()
-            self._close(Block(above.start, end, "heading", 1 if mark[0] == "=" else 2))
+            self._close(TextBlock(above.start, end, "heading", 1 if mark[0] == "=" else 2))
         else:
-            self._close(Block(start, end, "prose"))
+            self._close(TextBlock(start, end, "prose"))
 
 
-def _number_rows(text: str, blocks: list[Block]) -> list[Block]:
+def _number_rows(text: str, blocks: list[TextBlock]) -> list[TextBlock]:
     """Count rows within each table and name underlined headings: both need the lines that came before."""
     first_rows: dict[int, int] = {}
     for index, block in enumerate(blocks):
@@ -209,7 +209,7 @@ def _number_rows(text: str, blocks: list[Block]) -> list[Block]:
     return blocks
 
 
-def _has_header(text: str, top: list[Block]) -> bool:
+def _has_header(text: str, top: list[TextBlock]) -> bool:
     """Whether a table's second line is the `|---|` that sets a header off."""
     if len({block.group for block in top}) != 1 or len(top) < 2:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from core.embedding import local, minilm, openai_backend, sentence_transformers_backend
+from core.embedding import model_files, openai_backend, sentence_transformers_backend
 from core.embedding.base import Embedder, Purpose, Vectors, backends, warm_up
 from core.embedding.openai_backend import endpoint_of, is_served, stored_as
 
@@ -21,7 +21,7 @@ __all__ = [
     "warm_up",
 ]
 
-DEFAULT_MODEL = minilm.NAME
+DEFAULT_MODEL = model_files.NAME
 _BACKENDS = (sentence_transformers_backend, openai_backend)  # importing them registers them
 
 
@@ -36,7 +36,7 @@ def embedder(model: str = DEFAULT_MODEL) -> Embedder:
     if not separator or backend not in backends:
         backend, rest = "sentence-transformers", model
     name, _, number_format = rest.rpartition("@")
-    if not name or set("/\\") & set(number_format) or local.folder_of(rest):  # no precision: the @ is in the name
+    if not name or set("/\\") & set(number_format) or model_files.folder_of(rest):  # no precision: the @ is in the name
         name, number_format = rest, ""
     made: Embedder = backends[backend](name, number_format)
     return made

@@ -18,7 +18,7 @@ from core.embedding.base import Purpose, Vectors, backends
 from core.errors import DimensionUnknown, EmbeddingError, SpecError
 
 if TYPE_CHECKING:  # what asks endpoints knows of resources, and these of embedders
-    from core.resources import Resources
+    from core.context import Resources
 
 TEXTS_A_REQUEST = 64
 ATTEMPTS = 5
@@ -60,7 +60,7 @@ class OpenAIEmbedder:
 
     @cached_property
     def _resources(self) -> Resources:
-        from core.resources import Resources
+        from core.context import Resources
 
         return Resources(transport=self._transport, pause=self._pause)
 
@@ -92,11 +92,11 @@ class OpenAIEmbedder:
                 f"{_host(self.base_url) or 'no server'}. {self._way_back()}, or embed once more with what is there: "
                 f"rankbook data embed COLLECTION openai:{self.name}"
             )
-        from core.llm import posting
+        from core import http
 
         own = os.environ.get("OPENAI_API_KEY", "") if self.host == OPENAI else ""  # it is for them alone
         try:
-            return posting.client(
+            return http.client(
                 self._resources, os.environ.get("RANKBOOK_EMBEDDING_KEY") or own, "RANKBOOK_EMBEDDING_KEY"
             )
         except SpecError as error:
@@ -117,16 +117,16 @@ class OpenAIEmbedder:
 
     async def _post(self, client: httpx.AsyncClient, body: dict[str, Any]) -> Any:
         """The answer's JSON. Bounded in time and size, as that of any endpoint."""
-        from core.llm import posting
+        from core import http
 
-        patience = posting.Patience(self._timeout, ATTEMPTS, LONGEST_WAIT, LARGEST_ANSWER)
+        patience = http.RetryPolicy(self._timeout, ATTEMPTS, LONGEST_WAIT, LARGEST_ANSWER)
 
         async def attempt() -> bytes:
-            return await posting.post(client, f"{self.base_url}/embeddings", body, patience)
+            return await http.post(client, f"{self.base_url}/embeddings", body, patience)
 
         try:
-            return json.loads(await posting.insist(self._resources, patience, attempt))
-        except posting.NoAnswer as failed:
+            return json.loads(await http.with_retries(self._resources, patience, attempt))
+        except http.EndpointFailure as failed:
             raise EmbeddingError(
                 f"{self.where}/embeddings did not embed with {self.name!r}: {failed.problem}. Check "
                 "RANKBOOK_EMBEDDING_URL, the model's name and RANKBOOK_EMBEDDING_KEY; what was embedded so far is kept."

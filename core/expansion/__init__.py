@@ -1,14 +1,21 @@
 """What to ask beside a query. Importing this registers every expansion; a new one is a file here and a line below."""
 
-from core.expansion.base import Expanded, Expansion, ExpansionContext, Proposal, expansions
+from core.expansion.base import (
+    ExpandedQuery,
+    Expansion,
+    ExpansionContext,
+    Proposal,
+    expansion_from,
+    expansions,
+    spec_of,
+)
 from core.expansion.feedback import FeedbackExpansion
 from core.expansion.llm import LanguageModelExpansion
 from core.expansion.patterns import PatternExpansion, Rule
-from core.expansion.spec import expansion_from, spec_of
 from core.expansion.synonyms import SynonymExpansion
 
 __all__ = [
-    "Expanded",
+    "ExpandedQuery",
     "Expansion",
     "ExpansionContext",
     "FeedbackExpansion",

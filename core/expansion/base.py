@@ -1,33 +1,73 @@
-"""What an expansion is: options as data, and words or a meaning proposed beside a query.
-
-Owns that the query as typed always comes first and whole, whatever a method proposes, and that what is handed on can be
-asked. Knows no method.
-"""
+"""The contract of query expansions and their registry, the expanded query, and the words of a query."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from core.expansion.words import words_in
+from core.context import Resources
 from core.legs.base import LONGEST_QUERY
-from core.registry import Registry
-from core.resources import Resources
-from core.store.collections import View
+from core.registry import Registry, Tagged
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.gate import cleaned
-from core.store.levels import Level
+from core.store.sanitize import cleaned
+from core.store.search_target import SearchTarget
+
+# A word may end in marks that tell it from another: C, C++ and C#.
+_WORD = re.compile(r"\w+(?:\+\+|#)?")
+
+# Only words that name nothing in any query. "can", "may" and "will" are left out: each is a noun somewhere.
+FUNCTION_WORDS = frozenset(
+    "a an the this that these those and or but nor so if then than as at by for from in into of off on onto out over "  # noqa: SIM905
+    "to up with without about after before between through during under i me my mine we us our ours you your yours he "
+    "him his she her hers it its they them their theirs one who whom whose which what when where why how is am are was "
+    "were be been being do does did done doing has have had having would should could there here not no yes also just "
+    "too very such s t re ve ll d m don doesn didn isn aren wasn weren won".split()
+)
+
+
+def folded(text: str) -> str:
+    """In the form in which words are compared: no difference of case or of compatible characters."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def words_in(text: str) -> list[str]:
+    """The text's words, folded, in order."""
+    return _WORD.findall(folded(text))
+
+
+def content_words(text: str) -> list[str]:
+    """Those of them that are no English function words."""
+    return [word for word in words_in(text) if word not in FUNCTION_WORDS]
+
+
+def contains(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Whether the phrase stands in the words, side by side and in order."""
+    size = len(phrase)
+    return any(list(words[at : at + size]) == list(phrase) for at in range(len(words) - size + 1))
+
+
+def new_words(query: str, texts: Iterable[str]) -> Iterator[str]:
+    """The content words of the texts that the query has not got, each once, in order."""
+    known = set(words_in(query))
+    for text in texts:
+        for word in content_words(text):
+            if word not in known:
+                known.add(word)
+                yield word
+
 
 LONGEST_EXPANDED = 2_000  # characters: a longer query says enough by itself
 _OPERATOR = re.compile(r"(?:^|(?<=\s))-+|[\"“”]")  # what websearch_to_tsquery would read as "not" and as a phrase
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class ExpandedQuery:
     """A query, and what is asked in its place.
 
     Keyword legs ask with `words`, where a repeated word weighs as often as it is repeated; `meaning` is embedded.
@@ -42,7 +82,7 @@ class Expanded:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def unchanged(cls, query: str, *notes: str) -> Expanded:
+    def unchanged(cls, query: str, *notes: str) -> ExpandedQuery:
         """The query as it is, and why."""
         return cls(query, query, query, notes=notes)
 
@@ -61,8 +101,8 @@ class ExpansionContext:
     """What an expansion may look at: the collection, the level that will be searched, and models and the network."""
 
     store: Store
-    view: View
-    level: Level
+    view: CollectionView
+    level: SearchTarget
     resources: Resources
 
 
@@ -71,15 +111,15 @@ class Expansion(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    async def expand(self, context: ExpansionContext, query: str) -> Expanded:
+    async def expand(self, context: ExpansionContext, query: str) -> ExpandedQuery:
         """The query with what the method proposes behind it. A query without words, or a page long, stays as it is."""
         if len(query) > LONGEST_EXPANDED:
-            return Expanded.unchanged(
+            return ExpandedQuery.unchanged(
                 query, f"The query has more than {LONGEST_EXPANDED:,} characters: it was not expanded."
             )
         if not words_in(query):
-            return Expanded.unchanged(query)
-        return joined(query, await self.propose(context, cleaned(query)))
+            return ExpandedQuery.unchanged(query)
+        return merge_proposal(query, await self.propose(context, cleaned(query)))
 
     @abstractmethod
     async def propose(self, context: ExpansionContext, query: str) -> Proposal:
@@ -89,7 +129,7 @@ class Expansion(BaseModel, ABC):
 expansions: Registry[type[Expansion]] = Registry("expansion")
 
 
-def joined(query: str, proposal: Proposal) -> Expanded:
+def merge_proposal(query: str, proposal: Proposal) -> ExpandedQuery:
     """Query and proposal as one. Words beyond what a leg reads are left out, and a note says so."""
     proposed = [text for word in proposal.words if (text := _askable(word))]
     fitting = list(_fitting(proposed, LONGEST_QUERY - len(query)))
@@ -100,7 +140,7 @@ def joined(query: str, proposal: Proposal) -> Expanded:
     if len(meaning) > LONGEST_QUERY:
         meaning = query
         notes.append("The text to embed grew too long: the query itself is embedded.")
-    return Expanded(query, " ".join([query, *fitting]), meaning, _added(query, fitting), tuple(notes))
+    return ExpandedQuery(query, " ".join([query, *fitting]), meaning, _added(query, fitting), tuple(notes))
 
 
 def _askable(words: str) -> str:
@@ -120,3 +160,7 @@ def _added(query: str, words: Iterable[str]) -> tuple[str, ...]:
     """Each once, without those whose words all stand in the query."""
     known = set(words_in(query))
     return tuple(dict.fromkeys(word for word in words if not set(words_in(word)) <= known))
+
+
+EXPANSIONS = Tagged(expansions, "method")
+expansion_from, spec_of = EXPANSIONS.read, EXPANSIONS.write

@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from core.context import Resources
 from core.errors import LanguageModelError
-from core.expansion.base import Expansion, ExpansionContext, Proposal, expansions
-from core.expansion.words import content_words, new_words
-from core.llm import Asking, Endpoint, Estimate, NoAnswer, Question, ask, session
-from core.resources import Resources
+from core.expansion.base import Expansion, ExpansionContext, Proposal, content_words, expansions, new_words
+from core.http import EndpointFailure
+from core.llm import CostEstimate, Endpoint, LanguageModelOptions, Prompt, ask_model, session
 
 LONGEST_REWRITE = 500  # characters
 LONGEST_ANSWER = 4_000
@@ -44,7 +44,7 @@ you do not know."""
 
 
 @expansions.register("llm")
-class LanguageModelExpansion(Asking, Expansion):
+class LanguageModelExpansion(LanguageModelOptions, Expansion):
     """Asks also with a language model's rewrites of the query, or with the words of an answer it makes up. It sees the
     query and nothing else.
 
@@ -81,7 +81,7 @@ class LanguageModelExpansion(Asking, Expansion):
             return Proposal(notes=(f"The language model proposed nothing: the query is as it was. {error}",))
         return self._proposal(query, texts)
 
-    def estimate(self, resources: Resources, query: str) -> Estimate:
+    def estimate(self, resources: Resources, query: str) -> CostEstimate:
         """What one attempt may take, before anything is sent. Nothing at all where the reply is kept already."""
         return self._question(query).estimate(self.endpoint(resources))
 
@@ -94,10 +94,10 @@ class LanguageModelExpansion(Asking, Expansion):
             notes.append(f"{len(new) - self.most} more of its words were left out.")
         return Proposal(tuple(new[: self.most]), meant, tuple(notes))
 
-    def _question(self, query: str) -> Question:
+    def _question(self, query: str) -> Prompt:
         answering = self.proposal == "answer"
         by_default = FRAME + (TOKENS_OF_AN_ANSWER if answering else TOKENS_A_REWRITE * self.count)
-        return Question(
+        return Prompt(
             name=self.proposal,
             instructions=(ANSWER if answering else REWRITES).format(count=self.count),
             material=json.dumps({"query": query}, ensure_ascii=False),
@@ -122,7 +122,7 @@ class LanguageModelExpansion(Asking, Expansion):
         kept = await session().cache.get(key) if self.use_cache else None
         if kept is not None and (known := self._kept(kept)) is not None:
             return known
-        texts = await ask(resources, endpoint, self._question(query), self._read, self.patience)
+        texts = await ask_model(resources, endpoint, self._question(query), self._read, self.patience)
         if self.use_cache:
             whole = texts[0] if self.proposal == "answer" else texts
             await session().cache.put(key, json.dumps({self.proposal: whole}))
@@ -132,18 +132,18 @@ class LanguageModelExpansion(Asking, Expansion):
         """What was kept goes through the same checks; what does not pass them is asked for anew."""
         try:
             return self._read(json.loads(reply))
-        except (ValueError, NoAnswer):
+        except (ValueError, EndpointFailure):
             return None
 
     def _read(self, reply: Any) -> list[str]:
         """The texts of a reply that is exactly what was asked for."""
         if not isinstance(reply, dict) or (self.strict_json_output and set(reply) != {self.proposal}):
-            raise NoAnswer(f"its JSON is not one object with {self.proposal!r} alone", passes=True)
+            raise EndpointFailure(f"its JSON is not one object with {self.proposal!r} alone", passes=True)
         given = reply.get(self.proposal)
         if self.proposal == "answer":
             return _checked([given], LONGEST_ANSWER)
         if not isinstance(given, list) or len(given) != self.count:
-            raise NoAnswer(f"it did not give a list of {self.count} rewrites", passes=True)
+            raise EndpointFailure(f"it did not give a list of {self.count} rewrites", passes=True)
         return _checked(given, LONGEST_REWRITE)
 
     def _key(self, endpoint: Endpoint, query: str) -> str:
@@ -156,9 +156,9 @@ class LanguageModelExpansion(Asking, Expansion):
 def _checked(given: Sequence[Any], longest: int) -> list[str]:
     texts = [" ".join(each.split()) if isinstance(each, str) else "" for each in given]
     if not all(texts):
-        raise NoAnswer("one of its texts is empty or no text", passes=True)
+        raise EndpointFailure("one of its texts is empty or no text", passes=True)
     if max(map(len, texts)) > longest:
-        raise NoAnswer(f"one of its texts has more than {longest:,} characters", passes=True)
+        raise EndpointFailure(f"one of its texts has more than {longest:,} characters", passes=True)
     if len({text.casefold() for text in texts}) < len(texts):
-        raise NoAnswer("two of its rewrites are the same", passes=True)
+        raise EndpointFailure("two of its rewrites are the same", passes=True)
     return texts

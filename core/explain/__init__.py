@@ -1,6 +1,23 @@
 """Why a document is, or is not, among the results of a query; and what would bring it in, each remedy really tried."""
 
-from core.explain.account import Account, Change, Loss, Place, Remedy, Standing, Told
-from core.explain.explaining import explain
+from core.explain.explain import explain
+from core.explain.explanation import (
+    Explanation,
+    ExplanationLine,
+    LegDiagnosis,
+    Loss,
+    OptionChange,
+    Remedy,
+    StagePosition,
+)
 
-__all__ = ["Account", "Change", "Loss", "Place", "Remedy", "Standing", "Told", "explain"]
+__all__ = [
+    "Explanation",
+    "ExplanationLine",
+    "LegDiagnosis",
+    "Loss",
+    "OptionChange",
+    "Remedy",
+    "StagePosition",
+    "explain",
+]

@@ -1,17 +1,9 @@
 """Makes one ranking of several. Importing this registers every fusion; a new one is a file here and a line below."""
 
-from core.fusion.base import Fused, Fusion, LegRanking, Weighted, fusions
-from core.fusion.borda import BordaFusion
-from core.fusion.combanz import CombAnzFusion
-from core.fusion.combmed import CombMedFusion
-from core.fusion.combmnz import CombMnzFusion
-from core.fusion.combsum import CombSumFusion
-from core.fusion.condorcet import CondorcetFusion
-from core.fusion.isr import IsrFusion
-from core.fusion.linear import LinearFusion
-from core.fusion.rbc import RbcFusion
-from core.fusion.rrf import RrfFusion
-from core.fusion.spec import fusion_from, spec_of
+from core.fusion.base import FusedHit, Fusion, LegRanking, WeightedFusion, fusion_from, fusions, spec_of
+from core.fusion.rank_based import IsrFusion, RbcFusion, RrfFusion
+from core.fusion.score_based import CombAnzFusion, CombMedFusion, CombMnzFusion, CombSumFusion, LinearFusion
+from core.fusion.voting import BordaFusion, CondorcetFusion
 
 __all__ = [
     "BordaFusion",
@@ -20,14 +12,14 @@ __all__ = [
     "CombMnzFusion",
     "CombSumFusion",
     "CondorcetFusion",
-    "Fused",
+    "FusedHit",
     "Fusion",
     "IsrFusion",
     "LegRanking",
     "LinearFusion",
     "RbcFusion",
     "RrfFusion",
-    "Weighted",
+    "WeightedFusion",
     "fusion_from",
     "fusions",
     "spec_of",

@@ -1,7 +1,6 @@
-"""What a fusion is: options as data, the rankings of the legs in, one totally ordered ranking out.
+"""The contract of fusions and their registry; rankings in, fused hits with each leg's part out.
 
-It owns the order, what a leg without weight may do, and the refusal of numbers that cannot be ordered. It must not know
-any method by name, nor where rankings come from.
+Sums are added in a fixed order, so that a score is the same to the last bit wherever it is computed.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import InputError, SpecError
-from core.registry import Registry
+from core.registry import Registry, Tagged
 from core.types import LegScore
 
 if TYPE_CHECKING:  # at run time it would bring in the whole store, and fusing needs no database
-    from core.legs.base import Candidate
+    from core.types import Candidate
 
 Ranks = tuple[int | None, ...]  # one document's rank in every leg, from 1, None where a leg did not return it
 
@@ -60,7 +59,7 @@ class LegRanking:
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class FusedHit:
     """One document of a fused ranking.
 
     `score` is what the formula gives, `relative` is that divided by the ceiling, or `score` itself where there is none.
@@ -76,7 +75,7 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DocumentScore:
     """A document's score with each leg's part in it, None for a leg that has no say on this document."""
 
     score: float
@@ -93,7 +92,9 @@ class Fusion(BaseModel, ABC):
     absent: str = Field("zero", description="What a document gets from a leg that did not return it.")
 
     @abstractmethod
-    def marks(self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]) -> Mapping[str, Mark]:
+    def score_documents(
+        self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]
+    ) -> Mapping[str, DocumentScore]:
         """The mark of each document that was found."""
 
     @abstractmethod
@@ -115,11 +116,11 @@ class Fusion(BaseModel, ABC):
     def weight_of(self, ranking: LegRanking) -> float:
         return ranking.weight if self.uses_weights else 1.0
 
-    def heard(self, rankings: Sequence[LegRanking]) -> list[LegRanking]:
+    def voting_legs(self, rankings: Sequence[LegRanking]) -> list[LegRanking]:
         """The legs that have a say. One of weight 0 brings in its documents and else changes nothing."""
         return [ranking for ranking in rankings if self.weight_of(ranking) > 0]
 
-    def found(self, rankings: Sequence[LegRanking]) -> dict[str, Ranks]:
+    def ranks_by_document(self, rankings: Sequence[LegRanking]) -> dict[str, Ranks]:
         """Every document's ranks; under `drop` only of those that all legs with a say returned."""
         places = [{candidate.id: rank for rank, candidate in enumerate(ranking.candidates, 1)} for ranking in rankings]
         ids = dict.fromkeys(candidate.id for ranking in rankings for candidate in ranking.candidates)
@@ -133,11 +134,11 @@ class Fusion(BaseModel, ABC):
         """The legs' places in the order in which they are asked for a rank among equals: those without a say last."""
         return sorted(range(len(rankings)), key=lambda place: self.weight_of(rankings[place]) <= 0)
 
-    def fuse(self, rankings: Sequence[LegRanking]) -> list[Fused]:
+    def fuse(self, rankings: Sequence[LegRanking]) -> list[FusedHit]:
         """Score descending, then the rank in the first leg that has the document, then the id, bytewise."""
         _refuse_namesakes(rankings)
-        found = self.found(rankings)
-        marks = self.marks(rankings, found)
+        found = self.ranks_by_document(rankings)
+        marks = self.score_documents(rankings, found)
         ceiling = self.ceiling(rankings)
         _refuse_overflow(marks.values(), ceiling)
         asked = self.tie_order(rankings)
@@ -149,7 +150,7 @@ class Fusion(BaseModel, ABC):
         return [_fused(unit, found[unit], marks[unit], rankings, ceiling) for unit in sorted(found, key=place)]
 
 
-class Weighted(Fusion):
+class WeightedFusion(Fusion):
     """A fusion in which legs have weights, unless it is told to ignore them."""
 
     weighted: bool = Field(True, description="Count each leg by its weight; off, all legs count alike.")
@@ -167,7 +168,9 @@ def total(contributions: Iterable[float]) -> float:
     return added
 
 
-def _fused(unit: str, ranks: Ranks, mark: Mark, rankings: Sequence[LegRanking], ceiling: float | None) -> Fused:
+def _fused(
+    unit: str, ranks: Ranks, mark: DocumentScore, rankings: Sequence[LegRanking], ceiling: float | None
+) -> FusedHit:
     scores: list[LegScore] = []
     imputed: list[tuple[str, float]] = []
     for ranking, rank, part, normalised in zip(rankings, ranks, mark.parts, mark.normalised, strict=True):
@@ -176,7 +179,7 @@ def _fused(unit: str, ranks: Ranks, mark: Mark, rankings: Sequence[LegRanking], 
             scores.append(LegScore(ranking.leg, rank, raw, 0.0 if part is None else part, normalised))
         elif part is not None:
             imputed.append((ranking.leg, part))
-    return Fused(unit, mark.score, _relative(mark.score, ceiling), tuple(scores), tuple(imputed))
+    return FusedHit(unit, mark.score, _relative(mark.score, ceiling), tuple(scores), tuple(imputed))
 
 
 def _relative(score: float, ceiling: float | None) -> float:
@@ -194,7 +197,7 @@ def _refuse_namesakes(rankings: Sequence[LegRanking]) -> None:
             raise SpecError(f"{times} legs are called {name!r}, so nobody could tell whose score is whose. Rename one.")
 
 
-def _refuse_overflow(marks: Iterable[Mark], ceiling: float | None) -> None:
+def _refuse_overflow(marks: Iterable[DocumentScore], ceiling: float | None) -> None:
     parts = (part for mark in marks for part in (mark.score, *mark.parts) if part is not None)
     if not all(map(math.isfinite, parts)) or not math.isfinite(ceiling or 0.0):
         raise SpecError(
@@ -204,3 +207,47 @@ def _refuse_overflow(marks: Iterable[Mark], ceiling: float | None) -> None:
 
 
 fusions: Registry[type[Fusion]] = Registry("fusion")
+
+FUSIONS = Tagged(fusions, "method")
+fusion_from, spec_of = FUSIONS.read, FUSIONS.write
+
+
+@dataclass(frozen=True, slots=True)
+class LegContribution:
+    """What a leg adds to each of its candidates, and to a document it did not return (None: it has no say there)."""
+
+    contributions: Sequence[float]
+    absent: float | None = None
+    normalised: Sequence[float] | None = None
+
+    def part(self, rank: int | None) -> float | None:
+        return self.absent if rank is None else self.contributions[rank - 1]
+
+    def normal(self, rank: int | None) -> float | None:
+        return None if rank is None or self.normalised is None else self.normalised[rank - 1]
+
+
+class Additive(Fusion):
+    """A fusion that adds up, leg by leg."""
+
+    @abstractmethod
+    def columns(self, heard: Sequence[LegRanking]) -> list[LegContribution]:
+        """What each leg that has a say adds."""
+
+    def spread(self, parts: Sequence[float | None]) -> Sequence[float | None]:
+        """One document's parts after a look at all of them, for methods in which the number of finds counts."""
+        return parts
+
+    def score_documents(
+        self, rankings: Sequence[LegRanking], found: Mapping[str, Ranks]
+    ) -> Mapping[str, DocumentScore]:
+        heard = self.voting_legs(rankings)
+        columns = {leg.leg: column for leg, column in zip(heard, self.columns(heard), strict=True)}
+        aligned = [columns.get(ranking.leg) for ranking in rankings]
+        return {unit: self._mark(aligned, ranks) for unit, ranks in found.items()}
+
+    def _mark(self, columns: Sequence[LegContribution | None], ranks: Ranks) -> DocumentScore:
+        pairs = list(zip(columns, ranks, strict=True))
+        parts = tuple(self.spread([column.part(rank) if column else None for column, rank in pairs]))
+        normalised = tuple(column.normal(rank) if column else None for column, rank in pairs)
+        return DocumentScore(total(part for part in parts if part is not None), parts, normalised)

@@ -1,13 +1,14 @@
 """The legs, each one file. Importing this registers them."""
 
 from core.legs import bm25, fulltext, fuzzy, trigram, vector
-from core.legs.base import Candidate, Leg, PreparedQuery, Recalled, legs
+from core.legs.base import Candidates, Leg, PreparedQuery, legs
+from core.types import Candidate
 
 __all__ = [
     "Candidate",
+    "Candidates",
     "Leg",
     "PreparedQuery",
-    "Recalled",
     "bm25",
     "fulltext",
     "fuzzy",

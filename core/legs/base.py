@@ -15,22 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from core.embedding import Vectors, embedder, stored_as
 from core.errors import InputError, SpecError
 from core.registry import Registry
-from core.store.gate import cleaned
-from core.store.levels import Level
+from core.store.sanitize import cleaned
+from core.store.search_target import SearchTarget
+from core.types import Candidate
 
 LONGEST_QUERY = 20_000  # characters: a long page
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """What a leg found: the unit's id and the leg's own score, higher is better."""
-
-    id: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled(Sequence[Candidate]):
+class Candidates(Sequence[Candidate]):
     """What a leg brought up, best first; and what somebody who reads the ranking should know of how it came about."""
 
     candidates: tuple[Candidate, ...] = ()
@@ -50,7 +43,7 @@ class Recalled(Sequence[Candidate]):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryParameters:
     """A query that is not there yet: the parameters of a statement that stand for its text and its vector.
 
     The connection is for a look at the collection, not for recalling.
@@ -141,14 +134,16 @@ class Leg(BaseModel, ABC):
         """Whether asking deeper only adds at the end, so that one deep ranking serves whoever asks less deep."""
         return True
 
-    async def prepare(self, level: Level, query: PreparedQuery) -> None:
+    async def prepare(self, level: SearchTarget, query: PreparedQuery) -> None:
         """What takes long and needs no connection, such as embedding: done before one is taken from the pool."""
 
     @abstractmethod
-    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+    async def recall(
+        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+    ) -> Candidates:
         """At most `depth` candidates, best first, ties by id. A level narrowed by a filter gives no others."""
 
-    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:  # noqa: ARG002 - what those get that can
+    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:  # noqa: ARG002 - what those get that can
         """The same ranking as one statement over parameters."""
         name, able = legs.name_of(type(self)), [each for each in legs if legs[each].as_sql is not Leg.as_sql]
         raise SpecError(f"The leg {name!r} cannot be exported as SQL. What can: {', '.join(sorted(able))}.")
@@ -157,6 +152,6 @@ class Leg(BaseModel, ABC):
 legs: Registry[type[Leg]] = Registry("leg")
 
 
-def recalled(rows: Iterable[Any], *notes: str) -> Recalled:
+def recalled(rows: Iterable[Any], *notes: str) -> Candidates:
     """Rows of `id` and `score`, which stand first, as what a leg returns."""
-    return Recalled(tuple(Candidate(row[0], float(row[1])) for row in rows), notes)
+    return Candidates(tuple(Candidate(row[0], float(row[1])) for row in rows), notes)

@@ -23,22 +23,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs
-from core.legs.postings import (
+from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs
+from core.legs.bm25_sql import (
     UNIT,
     Saturation,
     Statistics,
-    Weighted,
+    TermWeight,
     average_length,
     best_keys,
     counted_in,
     counts,
     inverse_frequency,
-    lexemes_of,
     ranked,
     ranking,
 )
-from core.store.levels import Level, Postings
+from core.legs.query_terms import lexemes_of
+from core.store.search_target import Postings, SearchTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ ENGINES = (
 )
 
 
-def engine_at(level: Level) -> Engine:
+def engine_at(level: SearchTarget) -> Engine:
     """Which engine ranks on this level's server."""
     return next(each for each in ENGINES if each.driven and (not each.extension or each.extension in level.extensions))
 
 
-def passed_over(level: Level) -> tuple[str, ...]:
+def passed_over(level: SearchTarget) -> tuple[str, ...]:
     """A sentence for each engine that the server has and that is not used."""
     used = engine_at(level)
     return tuple(
@@ -90,31 +90,35 @@ class Bm25Leg(Leg):
         """Its IDF is never negative, and it adds up without end."""
         return (0.0, math.inf)
 
-    def explain(self, level: Level) -> str:
+    def explain(self, level: SearchTarget) -> str:
         return f"BM25 (k1 {self.k1:g}, b {self.b:g}) by {engine_at(level).name}."
 
     @property
     def saturation(self) -> Saturation:
         return Saturation(self.k1, self.b)
 
-    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+    async def recall(
+        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+    ) -> Candidates:
         terms, known = await self.terms(connection, level, query.text)
         found = await ranked(connection, level.postings, terms, self.saturation, known, depth)
-        return Recalled(found.candidates, (*passed_over(level), *found.notes))
+        return Candidates(found.candidates, (*passed_over(level), *found.notes))
 
-    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
         counted = counted_in(level.postings)
         wanted = self._wanted(level, counted, asked.text)
         statement = ranking(level.postings, wanted, self.saturation, average_length(counted), depth)
         return LegSql(statement, indexes=("_term_key",), notes=passed_over(level))
 
-    def best_for(self, level: Level, text: ColumnElement[str], depth: int, language: str | None = None) -> CTE:
+    def best_for(self, level: SearchTarget, text: ColumnElement[str], depth: int, language: str | None = None) -> CTE:
         """The units ranked highest by a text that is not there yet."""
         counted = counted_in(level.postings)
         wanted = self._wanted(level, counted, text, language)
         return best_keys(level.postings, wanted, self.saturation, average_length(counted), depth)
 
-    def _wanted(self, level: Level, counted: CTE, text: ColumnElement[str], language: str | None = None) -> FromClause:
+    def _wanted(
+        self, level: SearchTarget, counted: CTE, text: ColumnElement[str], language: str | None = None
+    ) -> FromClause:
         """What `terms` finds, in SQL: `word`, `term` and `weight`."""
         entry, terms = lexemes_of(language or level.language, text), level.postings.terms
         repeats = cast(func.cardinality(entry.c.positions), Double)
@@ -128,15 +132,15 @@ class Bm25Leg(Leg):
         )
 
     async def terms(
-        self, connection: AsyncConnection, level: Level, text: str, language: str | None = None
-    ) -> tuple[list[Weighted], Statistics]:
+        self, connection: AsyncConnection, level: SearchTarget, text: str, language: str | None = None
+    ) -> tuple[list[TermWeight], Statistics]:
         """The query's words that the collection has, a repeated one weighing as often as it is repeated."""
         postings, spoken = level.postings, language or level.language
         statement = postings.made.once(("terms", spoken), lambda: _known_terms(postings, spoken))
         rows = (await connection.execute(statement, {"text": text})).all()
         known = Statistics(*rows[0][:3])
         met = [(key, documents, repeats) for *_, key, documents, repeats in rows if key is not None]
-        return [Weighted(key, key, repeats * known.idf(documents)) for key, documents, repeats in met], known
+        return [TermWeight(key, key, repeats * known.idf(documents)) for key, documents, repeats in met], known
 
 
 def _known_terms(postings: Postings, language: str) -> Select[Any]:

@@ -1,20 +1,25 @@
-"""The full-text leg: PostgreSQL's own ranking of lexemes."""
+"""The full-text leg: PostgreSQL's `ts_rank` over lexemes, with the bound that lets it rank few documents."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Final, Literal
 from typing import cast as cast_to
 
 import psycopg
 from pydantic import Field
 from sqlalchemy import (
+    CTE,
     BindParameter,
     Cast,
     ColumnElement,
+    Double,
     FromClause,
+    Integer,
     Select,
     Table,
     Text,
@@ -28,15 +33,69 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, REGCONFIG, TSQUERY
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.elements import Grouping
 
 from core.errors import InputError, MissingCapability, RankbookError, SpecError
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled
+from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
 from core.legs.bm25 import Bm25Leg
-from core.legs.postings import TOLD_BY_POSTINGS, Contest, best_keys, contenders, lexemes_of
+from core.legs.bm25_sql import BY_LENGTH, BY_LOGARITHM, TOLD_BY_POSTINGS, best_keys, table_of
+from core.legs.query_terms import any_word, lexemes_of
 from core.store.indexes import TITLES, titled
-from core.store.levels import Column, Level
+from core.store.names import quoted
 from core.store.schema import ChunkSet
-from core.store.statements import quoted
+from core.store.search_target import Postings, SearchColumn, SearchTarget
+
+# -- what ts_rank can come to ----------------------------------------------------------------------------------------
+
+# ts_rank of words joined by OR adds, for each word in the unit, its label's weight x (1 + 1/4 + 1/9 ...), a term for
+# each of its repeats (calc_rank_or in PostgreSQL's tsrank.c). A tsvector keeps at most 256 of a word's places.
+REPEATS = tuple(accumulate(1 / place**2 for place in range(1, 257)))
+ROUNDING = 1 - 1e-4  # ts_rank adds in single precision
+
+
+@dataclass(frozen=True, slots=True)
+class FulltextBound:
+    """Which words are looked for, and what a unit with a title's word among them may score above its postings."""
+
+    terms: Sequence[int]
+    normalization: int
+    titles_count: float  # times as much as the text
+    depth: int
+
+
+def contenders(postings: Postings, contest: FulltextBound, titled: CTE) -> CTE:
+    """item_key and key of all units that can be among the first by ts_rank, and of few others.
+
+    Postings do not say whether a word stands in the title, which counts more. Taken for the text's, they tell what a
+    unit scores at least; that of the `depth`-th best is the bar. A unit below it comes in where a title's word, one of
+    `titled`, could lift it over the bar.
+    """
+    shares = _shares(postings, contest).cte("shares").prefix_with("MATERIALIZED")
+    last = select(shares.c.share).order_by(shares.c.share.desc()).offset(contest.depth - 1).limit(1)
+    bar = func.coalesce(last.scalar_subquery(), literal(0.0, Double), type_=Double) * ROUNDING
+    lifted = (shares.c.share * contest.titles_count >= bar) & shares.c.key.in_(select(titled.c.key))
+    found = select(shares.c.item_key, shares.c.key).where((shares.c.share >= bar) | lifted)
+    return found.cte("contenders").prefix_with("MATERIALIZED")
+
+
+def _shares(postings: Postings, contest: FulltextBound) -> Select[Any]:
+    """What ts_rank would be, but for a factor that all units share, if every word were the text's."""
+    posting = postings.postings
+    repeats: Any = Grouping(literal(list(REPEATS), ARRAY(Double)))  # PostgreSQL takes no subscript after a cast
+    gained = repeats[func.least(posting.c.frequency, len(REPEATS), type_=Integer)]
+    if contest.normalization & BY_LOGARITHM:
+        gained = gained / func.ln(cast(posting.c.length + 1, Double), type_=Double)
+    if contest.normalization & BY_LENGTH:
+        gained = gained / posting.c.length
+    wanted = table_of("wanted", term=literal(list(contest.terms), ARRAY(Integer)))
+    unit = (posting.c.item_key, posting.c.key)
+    return (
+        select(*unit, func.sum(gained, type_=Double).label("share"))
+        .select_from(posting.join(wanted, posting.c.term_key == wanted.c.term))
+        .where(postings.where)
+        .group_by(*unit)
+    )
+
 
 LAST_PART: Final = "[^ \t\n\r]+\\Z"  # of a word that is cut; for Python and for PostgreSQL alike
 PARSERS: Final = {
@@ -106,7 +165,9 @@ class FulltextLeg(Leg):
         """A pool grows with a depth beyond it, and what comes in may rank above what was there."""
         return self.pool is None or self.mode != "any"
 
-    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+    async def recall(
+        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+    ) -> Candidates:
         if self.unaccent and "unaccent" in level.missing:
             raise MissingCapability(level.missing["unaccent"])
         lexemes = level.column("lexemes")
@@ -117,7 +178,7 @@ class FulltextLeg(Leg):
             pooled = pool is not None
             wanted = await self._wanted(connection, level, text)
             if wanted is None:
-                return self._judged(Recalled(), *self._notes(pooled=pooled, cut=text != asked))
+                return self._judged(Candidates(), *self._notes(pooled=pooled, cut=text != asked))
             if not pooled:
                 pool = await self._contenders(connection, level, text, wanted, depth)
             statement = self._statement(level, lexemes, wanted, depth, pool)
@@ -126,7 +187,7 @@ class FulltextLeg(Leg):
             raise self._refused(text, error) from error
         return self._judged(found, *self._notes(pooled=pooled, cut=text != asked))
 
-    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
         if self.unaccent and "unaccent" in level.missing:
             raise MissingCapability(level.missing["unaccent"])
         text = self._cut_in_sql(asked.text)
@@ -158,7 +219,12 @@ class FulltextLeg(Leg):
         return cut
 
     def _statement(
-        self, level: Level, lexemes: Column, wanted: ColumnElement[Any], depth: int, pool: FromClause | None
+        self,
+        level: SearchTarget,
+        lexemes: SearchColumn,
+        wanted: ColumnElement[Any],
+        depth: int,
+        pool: FromClause | None,
     ) -> Select[str, float]:
         """`wanted` is the tsquery: one that is made already is bound, and any other is made once for all rows."""
         source: FromClause = lexemes.relation
@@ -197,7 +263,7 @@ class FulltextLeg(Leg):
         read: ColumnElement[Any] = PARSERS[self.mode](configuration, text, type_=TSQUERY)
         return read
 
-    async def _pool(self, connection: AsyncConnection, level: Level, text: str, depth: int) -> FromClause | None:
+    async def _pool(self, connection: AsyncConnection, level: SearchTarget, text: str, depth: int) -> FromClause | None:
         """The units that BM25 ranks highest. Cheaper evidence: it reads a few numbers a match, and no tsvector."""
         if self.pool is None or self.mode != "any":
             return None
@@ -205,7 +271,7 @@ class FulltextLeg(Leg):
         terms, known = await bm25.terms(connection, level, text, self.config)
         return best_keys(level.postings, terms, bm25.saturation, known.average, max(self.pool, depth))
 
-    async def _wanted(self, connection: AsyncConnection, level: Level, text: str) -> ColumnElement[Any] | None:
+    async def _wanted(self, connection: AsyncConnection, level: SearchTarget, text: str) -> ColumnElement[Any] | None:
         """The tsquery, or None of a query without words.
 
         What a statement makes for itself, Citus sends to all workers before it asks them. So there it is made first,
@@ -218,7 +284,7 @@ class FulltextLeg(Leg):
         return cast(literal(written, Text), TSQUERY) if written else None
 
     async def _contenders(
-        self, connection: AsyncConnection, level: Level, text: str, wanted: ColumnElement[Any], depth: int
+        self, connection: AsyncConnection, level: SearchTarget, text: str, wanted: ColumnElement[Any], depth: int
     ) -> FromClause | None:
         """The units that can be among the first, where many match: to rank these alone changes nothing but the time."""
         if not self._told_by_postings or level.lexicon is None:
@@ -227,7 +293,7 @@ class FulltextLeg(Leg):
         if found.behind or not found.indexed or (found.documents or 0) < MANY:
             return None
         text_counts, _, _, title_counts = self.weights
-        contest = Contest(found.terms, self.normalization, title_counts / text_counts, depth)
+        contest = FulltextBound(found.terms, self.normalization, title_counts / text_counts, depth)
         lexemes = level.column("lexemes")
         asked = wanted if _is_bound(wanted) else select(wanted).scalar_subquery()
         with_title = select(lexemes.relation.c.key).where(titled(lexemes.value).op("@@")(asked))
@@ -246,7 +312,7 @@ class FulltextLeg(Leg):
             and 0 < text_counts <= title_counts
         )
 
-    def _known(self, level: Level, text: str) -> Select[Any]:
+    def _known(self, level: SearchTarget, text: str) -> Select[Any]:
         """The query's words that the collection has, and in how many units; whether postings and titles can tell."""
         postings = level.postings
         entry, terms = lexemes_of(self.config or level.language, text), postings.terms
@@ -265,13 +331,13 @@ class FulltextLeg(Leg):
         if pooled:
             yield f"Only the {self.pool:,} units best by BM25 were ranked."
 
-    def _judged(self, found: Recalled, *told: str) -> Recalled:
+    def _judged(self, found: Candidates, *told: str) -> Candidates:
         kept, notes = found.candidates, [*found.notes, *told]
         if self.min_rank is not None:
             kept = tuple(each for each in kept if each.score >= self.min_rank)
             if dropped := len(found) - len(kept):
                 notes.append(f"{dropped} ranked lower than {self.min_rank:g} and were dropped.")
-        return Recalled(kept, tuple(notes))
+        return Candidates(kept, tuple(notes))
 
     def _refused(self, text: str, error: DBAPIError) -> RankbookError | DBAPIError:
         if self.mode == "strict" and isinstance(error.orig, psycopg.errors.SyntaxError):
@@ -287,7 +353,7 @@ class FulltextLeg(Leg):
         return error
 
 
-def _name(lexemes: Column) -> str:
+def _name(lexemes: SearchColumn) -> str:
     """The table's, where it is one of ours: only these have postings."""
     return cast_to("Table", lexemes.relation).name
 
@@ -295,12 +361,3 @@ def _name(lexemes: Column) -> str:
 def _is_bound(wanted: ColumnElement[Any]) -> bool:
     """Whether this is a tsquery that is there already, as a parameter."""
     return isinstance(wanted, Cast) and isinstance(wanted.clause, BindParameter)
-
-
-def any_word(configuration: ColumnElement[Any], text: ColumnElement[str] | str) -> ColumnElement[Any]:
-    """The query's lexemes joined by OR. Stop words alone leave NULL, which matches nothing."""
-    entry = func.unnest(func.to_tsvector(configuration, text)).table_valued("lexeme", "positions", "weights")
-    entry = entry.render_derived()
-    escaped = func.replace(func.replace(entry.c.lexeme, "\\", "\\\\"), "'", "''")
-    words = func.string_agg(func.concat("'", escaped, "'"), " | ")
-    return cast(select(words).select_from(entry).scalar_subquery(), TSQUERY)

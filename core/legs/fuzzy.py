@@ -21,12 +21,12 @@ from sqlalchemy import CTE, ColumnElement, Double, FromClause, Integer, Text, ca
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs
-from core.legs.postings import (
+from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs
+from core.legs.bm25_sql import (
     UNIT,
     Saturation,
     Statistics,
-    Weighted,
+    TermWeight,
     average_length,
     counted_in,
     inverse_frequency,
@@ -35,13 +35,13 @@ from core.legs.postings import (
     statistics,
     table_of,
 )
-from core.legs.words import Word, words_asked, words_of
-from core.store.levels import Level, Postings
-from core.store.settings import settle
+from core.legs.query_terms import Word, words_asked, words_of
+from core.store.engine import settle
+from core.store.search_target import Postings, SearchTarget
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class SpellingMatch:
     """A lexeme of the collection that a word of the query may have meant."""
 
     word: int
@@ -68,7 +68,9 @@ class FuzzyLeg(Leg):
         """Similarity, IDF and saturation are never negative, and their sum has no end."""
         return (0.0, math.inf)
 
-    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+    async def recall(
+        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+    ) -> Candidates:
         postings = level.postings
         level.column("text")  # says why, where the server has no trigrams
         words = await words_of(connection, level.language, query.text)
@@ -77,7 +79,7 @@ class FuzzyLeg(Leg):
         terms = _weighted(words, meant, known)
         return await ranked(connection, postings, terms, Saturation(self.k1, self.b), known, depth)
 
-    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
         postings = level.postings
         level.column("text")  # says why, where the server has no trigrams
         counted = counted_in(postings)
@@ -88,7 +90,7 @@ class FuzzyLeg(Leg):
     def _settings(self) -> dict[str, object]:
         return {"pg_trgm__similarity_threshold": self.threshold}
 
-    def _wanted(self, level: Level, counted: CTE, text: ColumnElement[str]) -> FromClause:
+    def _wanted(self, level: SearchTarget, counted: CTE, text: ColumnElement[str]) -> FromClause:
         """What `_meant` and `_weighted` find, in SQL: `word`, `term` and `weight`."""
         words = _numbered(level.language, text)
         entry = func.unnest(words.c.lexemes).table_valued("lexeme", name="entry").render_derived()
@@ -109,27 +111,29 @@ class FuzzyLeg(Leg):
             .prefix_with("MATERIALIZED")
         )
 
-    async def _meant(self, connection: AsyncConnection, postings: Postings, words: Sequence[Word]) -> list[Meant]:
+    async def _meant(
+        self, connection: AsyncConnection, postings: Postings, words: Sequence[Word]
+    ) -> list[SpellingMatch]:
         await settle(connection, **self._settings())
         lexemes = [(at, lexeme) for at, each in enumerate(words) for lexeme in each.lexemes]
         exact = await connection.execute(_as_they_are(postings, _asked(lexemes)))
-        meant = [Meant(*row) for row in exact]
+        meant = [SpellingMatch(*row) for row in exact]
         if asked := self._misspellable(words):
             alike = await connection.execute(_spelled_alike(postings, _asked(asked), self.expansions))
-            meant += [Meant(*row) for row in alike]
+            meant += [SpellingMatch(*row) for row in alike]
         return meant
 
     def _misspellable(self, words: Sequence[Word]) -> list[tuple[int, str]]:
         return [(at, each.text) for at, each in enumerate(words) if len(each.text) >= self.shortest]
 
 
-def _weighted(words: Sequence[Word], meant: Sequence[Meant], known: Statistics) -> list[Weighted]:
+def _weighted(words: Sequence[Word], meant: Sequence[SpellingMatch], known: Statistics) -> list[TermWeight]:
     """One weight a word and term: the better, where a term is both the word's lexeme and spelled like it."""
     best: dict[tuple[int, int], float] = {}
     for each in meant:
         weight = each.similarity * known.idf(each.documents) * words[each.word].repeats
         best[each.word, each.term] = max(weight, best.get((each.word, each.term), 0.0))
-    return [Weighted(word, term, weight) for (word, term), weight in sorted(best.items())]
+    return [TermWeight(word, term, weight) for (word, term), weight in sorted(best.items())]
 
 
 def _numbered(language: str, text: ColumnElement[str]) -> FromClause:

@@ -8,10 +8,10 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Select, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled
-from core.legs.words import keywords_of
-from core.store.levels import Column, Level
-from core.store.settings import settle
+from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.legs.query_terms import keywords_of
+from core.store.engine import settle
+from core.store.search_target import SearchColumn, SearchTarget
 
 # Each function has an operator that an index answers to; the function in a condition would scan every text.
 OPERATORS: Final = {"word_similarity": "<%", "strict_word_similarity": "<<%", "similarity": "%"}
@@ -35,16 +35,18 @@ class TrigramLeg(Leg):
     def bounds(self) -> tuple[float, float] | None:
         return (0.0, 1.0)
 
-    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+    async def recall(
+        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+    ) -> Candidates:
         texts = level.column("text")
         keywords = await connection.scalar(keywords_of(level.language, query.text))
         if not keywords:
-            return Recalled(notes=("The query has no words but stop words.",))
+            return Candidates(notes=("The query has no words but stop words.",))
         await settle(connection, **self._settings())
         notes = (CUT,) if len(keywords) > READ else ()
         return recalled(await connection.execute(self._statement(texts, literal(keywords[:READ]), depth)), *notes)
 
-    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
         """The threshold is said beside the setting: another leg of the statement may have need of a lower one."""
         words = keywords_of(level.language, asked.text).cte("keywords").prefix_with("MATERIALIZED")
         texts, keywords = level.column("text"), select(func.left(words.c.keywords, READ)).scalar_subquery()
@@ -55,7 +57,7 @@ class TrigramLeg(Leg):
     def _settings(self) -> dict[str, object]:
         return {f"pg_trgm__{self.function}_threshold": self.threshold}
 
-    def _statement(self, texts: Column, keywords: ColumnElement[Any], depth: int) -> Select[Any]:
+    def _statement(self, texts: SearchColumn, keywords: ColumnElement[Any], depth: int) -> Select[Any]:
         score = getattr(func, self.function)(keywords, texts.value).label("score")
         return (
             select(texts.id.label("id"), score)

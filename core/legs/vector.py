@@ -30,10 +30,10 @@ from sqlalchemy.types import Float
 
 from core.embedding import Vectors
 from core.errors import MissingCapability
-from core.legs.base import Asked, Leg, LegSql, PreparedQuery, Recalled, legs, recalled
-from core.store.levels import Column, Level
-from core.store.plans import ordered_by_index
-from core.store.settings import settle
+from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.store.engine import settle
+from core.store.indexes import ordered_by_index
+from core.store.search_target import SearchColumn, SearchTarget
 
 OPERATORS = {"cosine": "<=>", "l2": "<->", "ip": "<#>"}
 HAMMING = "<~>"
@@ -66,11 +66,13 @@ class VectorLeg(Leg):
         """An HNSW scan that keeps more in sight may find nearer ones; so may whoever compares with all, for want."""
         return self.exact
 
-    async def prepare(self, level: Level, query: PreparedQuery) -> None:
+    async def prepare(self, level: SearchTarget, query: PreparedQuery) -> None:
         if level.model is not None and "vectors" in level.columns:
             await query.vector(level.model)
 
-    async def recall(self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int) -> Recalled:
+    async def recall(
+        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+    ) -> Candidates:
         vectors = level.column("vectors")
         if level.model is None:
             raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
@@ -85,7 +87,7 @@ class VectorLeg(Leg):
             found = await self._by_index(connection, level, embedded, depth)
         return self._cut(found)
 
-    async def as_sql(self, level: Level, asked: Asked, depth: int) -> LegSql:
+    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
         """By the index, or by every vector where that is asked for or a filter leaves few, as it is today."""
         vectors = level.column("vectors")
         if level.model is None:
@@ -110,7 +112,7 @@ class VectorLeg(Leg):
         )
 
     async def measured_recall(
-        self, connection: AsyncConnection, level: Level, query: PreparedQuery, depth: int = 10
+        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int = 10
     ) -> float:
         """The share of the true nearest that this leg brings up."""
         truth = await self.model_copy(update={"exact": True}).recall(connection, level, query, depth)
@@ -118,14 +120,16 @@ class VectorLeg(Leg):
         return sum(each.id in found for each in truth) / len(truth) if truth else 1.0
 
     async def _compared(
-        self, connection: AsyncConnection, vectors: Column, embedded: Vectors, depth: int, *notes: str
-    ) -> Recalled:
+        self, connection: AsyncConnection, vectors: SearchColumn, embedded: Vectors, depth: int, *notes: str
+    ) -> Candidates:
         """Every vector, truly: by an expression over the operator, which no index is ordered by."""
         distance = self._distance(vectors.value, embedded) + 0.0  # adding nothing changes no distance
         found = recalled(await connection.execute(self._nearest(vectors, distance, depth)), *notes)
         return _with_shortfall(found, depth, "there are no more")
 
-    async def _by_index(self, connection: AsyncConnection, level: Level, embedded: Vectors, depth: int) -> Recalled:
+    async def _by_index(
+        self, connection: AsyncConnection, level: SearchTarget, embedded: Vectors, depth: int
+    ) -> Candidates:
         """What the index brings up. Where that is too little, or cuts ties short: all there is."""
         vectors = level.column("vectors")
         if self.distance != "cosine" and not await ordered_by_index(
@@ -144,12 +148,12 @@ class VectorLeg(Leg):
             why = "Units tie at the cut" if tied else "The index brought up too few"
             every = await self._compared(connection, vectors, embedded, depth)
             told = (f"{why}: compared with every vector.",) if tied or len(every) > len(found) else ()
-            return Recalled(every.candidates, (*told, *every.notes))
+            return Candidates(every.candidates, (*told, *every.notes))
         notes = ("Units tie at the cut; the index may not have met the first of them by id.",) if tied else ()
-        return _with_shortfall(Recalled(found[:depth], notes), depth, "the index brought up no more")
+        return _with_shortfall(Candidates(found[:depth], notes), depth, "the index brought up no more")
 
     def _statement(
-        self, level: Level, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int
+        self, level: SearchTarget, vectors: SearchColumn, embedded: Vectors | BindParameter[Any], depth: int
     ) -> Select[Any]:
         if self.distance == "cosine" and level.index == "bit" and vectors.indexed is not None:
             return self._among_alike_bits(level, vectors, embedded, depth)
@@ -159,12 +163,12 @@ class VectorLeg(Leg):
         distance = self._distance(value, embedded)
         return self._nearest(vectors, distance, depth) if level.sorts_on else self._met(vectors, distance, depth)
 
-    def _type(self, vectors: Column, index: str) -> Any:
+    def _type(self, vectors: SearchColumn, index: str) -> Any:
         """What the query's vector is made, to be compared with the index."""
         by_index = vectors.indexed if self.distance == "cosine" and index != "bit" else None
         return (vectors.value if by_index is None else by_index).type
 
-    def _nearest(self, vectors: Column, distance: Any, depth: int) -> Select[Any]:
+    def _nearest(self, vectors: SearchColumn, distance: Any, depth: int) -> Select[Any]:
         return (
             select(vectors.id.label("id"), self._score(distance).label("score"), distance.label("distance"))
             .where(vectors.where)
@@ -172,7 +176,7 @@ class VectorLeg(Leg):
             .limit(depth)
         )
 
-    def _met(self, vectors: Column, distance: Any, depth: int) -> Select[Any]:
+    def _met(self, vectors: SearchColumn, distance: Any, depth: int) -> Select[Any]:
         """The same, where sorting by id as well would lose the index: sorted when the nearest are there."""
         nearest = select(vectors.id.label("id"), distance.label("distance")).where(vectors.where).order_by(distance)
         met = nearest.limit(depth).subquery("met")
@@ -180,7 +184,7 @@ class VectorLeg(Leg):
         return found.order_by(met.c.distance, met.c.id).limit(depth)
 
     def _among_alike_bits(
-        self, level: Level, vectors: Column, embedded: Vectors | BindParameter[Any], depth: int
+        self, level: SearchTarget, vectors: SearchColumn, embedded: Vectors | BindParameter[Any], depth: int
     ) -> Select[Any]:
         """The nearest by the signs of their numbers, ordered by the numbers themselves."""
         indexed: Any = vectors.indexed
@@ -210,19 +214,19 @@ class VectorLeg(Leg):
         """Higher is better: cosine similarity, inner product (pgvector negates it), or the negated distance."""
         return 1 - distance if self.distance == "cosine" else -distance
 
-    def _settings(self, level: Level, depth: int) -> dict[str, object]:
+    def _settings(self, level: SearchTarget, depth: int) -> dict[str, object]:
         """An HNSW scan finds ef_search rows at a time, and goes on where ties, the depth or a filter want more."""
         wanted = self._pool(depth) if level.index == "bit" else depth * (8 if level.filter is not None else 2)
         ef_search = self.ef_search or min(LARGEST_EF_SEARCH, max(SMALLEST_EF_SEARCH, wanted))
         return {"hnsw__ef_search": ef_search, "hnsw__iterative_scan": "strict_order"}
 
-    def _cut(self, found: Recalled) -> Recalled:
+    def _cut(self, found: Candidates) -> Candidates:
         if self.min_score is None:
             return found
         kept = tuple(each for each in found if each.score >= self.min_score)
         dropped = len(found) - len(kept)
         notes = (f"{dropped} scored less than {self.min_score:g} and were dropped.",) if dropped else ()
-        return Recalled(kept, (*found.notes, *notes))
+        return Candidates(kept, (*found.notes, *notes))
 
 
 def _or_every(by_index: Select[Any], every: Select[Any], depth: int) -> Select[Any]:
@@ -241,13 +245,13 @@ def _or_every(by_index: Select[Any], every: Select[Any], depth: int) -> Select[A
     return select(found).order_by(found.c.distance, found.c.id).limit(depth)
 
 
-async def _are_few(connection: AsyncConnection, vectors: Column) -> bool:
+async def _are_few(connection: AsyncConnection, vectors: SearchColumn) -> bool:
     """Whether so few rows are left that comparing them all is quick, and right."""
     some = select(literal(1).label("one")).select_from(vectors.relation).where(vectors.where).limit(FEW + 1).subquery()
     return int(await connection.scalar(select(func.count()).select_from(some)) or 0) <= FEW
 
 
-def _with_shortfall(found: Recalled, depth: int, why: str) -> Recalled:
+def _with_shortfall(found: Candidates, depth: int, why: str) -> Candidates:
     if len(found) >= depth:
         return found
-    return Recalled(found.candidates, (*found.notes, f"{len(found)} of the {depth} asked for came back: {why}."))
+    return Candidates(found.candidates, (*found.notes, f"{len(found)} of the {depth} asked for came back: {why}."))

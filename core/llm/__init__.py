@@ -1,26 +1,24 @@
 """Language models, always opt-in: one question to an OpenAI-compatible chat endpoint, within a budget."""
 
-from core.llm.chat import Question, ask
-from core.llm.endpoint import Endpoint, endpoint_from
-from core.llm.options import Asking
-from core.llm.posting import NoAnswer, Patience
-from core.llm.session import AnswerCache, RecentAnswers, Session, session, using
-from core.llm.spending import Cap, Estimate, Prices, Spending
+from core.http import EndpointFailure, RetryPolicy
+from core.llm.chat import Prompt, ask_model
+from core.llm.endpoint import Endpoint, LanguageModelOptions, endpoint_from
+from core.llm.session import AnswerCache, Cap, CostEstimate, Prices, RecentAnswers, Session, Spending, session, using
 
 __all__ = [
     "AnswerCache",
-    "Asking",
     "Cap",
+    "CostEstimate",
     "Endpoint",
-    "Estimate",
-    "NoAnswer",
-    "Patience",
+    "EndpointFailure",
+    "LanguageModelOptions",
     "Prices",
-    "Question",
+    "Prompt",
     "RecentAnswers",
+    "RetryPolicy",
     "Session",
     "Spending",
-    "ask",
+    "ask_model",
     "endpoint_from",
     "session",
     "using",

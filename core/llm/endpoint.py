@@ -1,4 +1,4 @@
-"""Which language model is asked, and within which limits. Opt-in: without an address and a model there is none."""
+"""A language model's endpoint (address, model, key, prices), and the options of a spec that name one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.context import Resources
 from core.errors import SpecError
-from core.llm.addresses import checked_url, key_for
-from core.llm.spending import Cap, Prices
+from core.http import RetryPolicy, checked_url, key_for
+from core.llm.session import Cap, Prices
 
 URL, MODEL, KEY = "RANKBOOK_LLM_URL", "RANKBOOK_LLM_MODEL", "RANKBOOK_LLM_KEY"
 MAX_TOKENS, MAX_COST = "RANKBOOK_LLM_MAX_TOKENS", "RANKBOOK_LLM_MAX_COST"
@@ -67,3 +70,27 @@ def _number(environment: Mapping[str, str], name: str) -> float | None:
     if not (math.isfinite(number) and number >= 0):
         raise SpecError(f"{name} is {given!r}. Give a number that is not negative.")
     return number
+
+
+class LanguageModelOptions(BaseModel):
+    """Fields for a spec to inherit. Knows nothing of what is asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str | None = Field(
+        None, description="The endpoint's address before `/chat/completions`; else RANKBOOK_LLM_URL."
+    )
+    model: str | None = Field(None, description="The endpoint's name for the model; else RANKBOOK_LLM_MODEL.")
+    strict_json_output: bool = Field(
+        True, description="Ask for the schema and take JSON alone; otherwise JSON is looked for in the text."
+    )
+    timeout: float = Field(60.0, gt=0, le=600, description="Seconds that one attempt may take.")
+    attempts: int = Field(4, ge=1, le=10, description="How often it is asked where asking again can help.")
+
+    @property
+    def patience(self) -> RetryPolicy:
+        return RetryPolicy(timeout=self.timeout, attempts=self.attempts)
+
+    def endpoint(self, resources: Resources) -> Endpoint:
+        """The one that the options name, or else the environment."""
+        return endpoint_from(resources.environment, url=self.url, model=self.model)

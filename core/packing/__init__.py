@@ -1,10 +1,8 @@
 """From the best hits to the context of an answer: parents, neighbours, a token budget, citations and a trace."""
 
-from core.packing.citing import Citation
-from core.packing.context import ContextPack, DroppedChunk, PackedChunk, PackTrace, Role
-from core.packing.pipeline import pack
-from core.packing.rendering import TokenCounter, token_counter
-from core.packing.spec import Packing, packing_from
+from core.packing.pack import pack, token_counter
+from core.packing.types import Citation, ContextPack, DroppedChunk, PackedChunk, Packing, PackTrace, Role, packing_from
+from core.types import TokenCounter
 
 __all__ = [
     "Citation",

@@ -1,20 +1,18 @@
 """The rerankers, each one file. Importing this registers them; a new one is a file here and a line below."""
 
+from core.llm.rating import RelevanceRating
 from core.rerank.api import ApiReranker
-from core.rerank.base import Mark, Reranked, Reranker, reranker_from, rerankers, spec_of
-from core.rerank.cross_encoder import CrossEncoderReranker
-from core.rerank.late_interaction import LateInteractionReranker, TokenEmbedder
+from core.rerank.base import OverlapReranker, Reranked, Reranker, ScoreReranker, reranker_from, rerankers, spec_of
 from core.rerank.llm import LanguageModelReranker
-from core.rerank.overlap import OverlapReranker
-from core.rerank.score import ScoreReranker
+from core.rerank.local_models import CrossEncoderReranker, LateInteractionReranker, TokenEmbedder
 
 __all__ = [
     "ApiReranker",
     "CrossEncoderReranker",
     "LanguageModelReranker",
     "LateInteractionReranker",
-    "Mark",
     "OverlapReranker",
+    "RelevanceRating",
     "Reranked",
     "Reranker",
     "ScoreReranker",

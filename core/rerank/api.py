@@ -10,13 +10,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from core.context import Resources
 from core.errors import RerankError, SpecError
-from core.llm.addresses import checked_url, key_for
-from core.llm.posting import NoAnswer, Patience, client, insist, post
+from core.http import EndpointFailure, RetryPolicy, checked_url, client, key_for, post, with_retries
 from core.rerank.base import Reranked, Reranker, rerankers
-from core.resources import Resources
-from core.trace import Dropped
-from core.types import Hit
+from core.types import Dropped, Hit
 
 URL, MODEL, KEY = "RANKBOOK_RERANK_URL", "RANKBOOK_RERANK_MODEL", "RANKBOOK_RERANK_KEY"
 Scores = dict[int, float]
@@ -66,15 +64,15 @@ class ApiReranker(Reranker):
         url, model, key = self._endpoint(resources)
         top_n = min(len(hits), self.top_k or len(hits))
         body = {"model": model, "query": query, "documents": [hit.text for hit in hits], "top_n": top_n}
-        patience = Patience(timeout=self.timeout, attempts=self.attempts)
+        patience = RetryPolicy(timeout=self.timeout, attempts=self.attempts)
         try:
             async with client(resources, key, self.key_name) as sender:
 
                 async def attempt() -> Scores:
                     return _scores(await post(sender, f"{url}/rerank", body, patience), len(hits), top_n)
 
-                return await insist(resources, patience, attempt)
-        except NoAnswer as failed:
+                return await with_retries(resources, patience, attempt)
+        except EndpointFailure as failed:
             raise RerankError(
                 f"{url}/rerank did not rank with {model!r}: {failed.problem}. Check {URL}, the model's name and "
                 f"{self.key_name}, or try again later."
@@ -102,17 +100,19 @@ def _scores(answer: bytes, count: int, top_n: int) -> Scores:
     try:
         rows = [(row["index"], row["relevance_score"]) for row in json.loads(answer)["results"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise NoAnswer("the answer is not a list of results with index and relevance_score", passes=True) from error
+        raise EndpointFailure(
+            "the answer is not a list of results with index and relevance_score", passes=True
+        ) from error
     for index, score in rows:
         if not (_whole(index) and 0 <= index < count):
-            raise NoAnswer("the answer ranks a document that was not sent", passes=True)
+            raise EndpointFailure("the answer ranks a document that was not sent", passes=True)
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            raise NoAnswer("the answer holds a score that is no number", passes=True)
+            raise EndpointFailure("the answer holds a score that is no number", passes=True)
     scores = {index: float(score) for index, score in rows}
     if len(scores) < len(rows):
-        raise NoAnswer("the answer ranks a document twice", passes=True)
+        raise EndpointFailure("the answer ranks a document twice", passes=True)
     if len(scores) < top_n:
-        raise NoAnswer(f"the answer ranks {len(scores)} documents of {top_n}", passes=True)
+        raise EndpointFailure(f"the answer ranks {len(scores)} documents of {top_n}", passes=True)
     return scores
 
 

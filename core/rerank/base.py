@@ -1,10 +1,8 @@
-"""What a reranker is: options as data, and a new order for the best hits of a ranking.
-
-Owns the order (total: new score, then the rank before, then id), the cut, and how a failure passes results through.
-"""
+"""The contract of rerankers and their registry; and the two that need no model: word overlap and a score filter."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,21 +11,10 @@ from typing import Any, ClassVar
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.registry import Registry
-from core.resources import Resources
-from core.specs import Tagged
-from core.trace import Dropped
-from core.types import Hit
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What a language model says of one candidate, in the rubric's own scale."""
-
-    chunk_id: str
-    relevance_score: float
-    answerable: bool | None = None
-    key_evidence: str = ""
+from core.context import Resources
+from core.llm.rating import RelevanceRating
+from core.registry import Registry, Tagged
+from core.types import Dropped, Hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +27,7 @@ class Reranked:
     hits: tuple[Hit, ...]
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[RelevanceRating, ...] = ()
 
     @classmethod
     def unchanged(cls, hits: Sequence[Hit], *notes: str) -> Reranked:
@@ -81,7 +68,7 @@ class Reranker(BaseModel, ABC):
         *,
         becomes_score: bool = True,
         notes: Sequence[str] = (),
-        marks: Sequence[Mark] = (),
+        marks: Sequence[RelevanceRating] = (),
     ) -> Reranked:
         """Hits by the scores of the first `depth` of them, the others behind, cut to `top_k`."""
         marked = [
@@ -97,7 +84,7 @@ class Reranker(BaseModel, ABC):
         *,
         dropped: Sequence[Dropped] = (),
         notes: Sequence[str] = (),
-        marks: Sequence[Mark] = (),
+        marks: Sequence[RelevanceRating] = (),
     ) -> Reranked:
         """Hits in this order, numbered from 1, at most `top_k` of them."""
         stop = len(hits) if self.top_k is None else self.top_k
@@ -115,3 +102,53 @@ rerankers: Registry[type[Reranker]] = Registry("reranker")
 
 RERANKERS = Tagged(rerankers, "method")
 reranker_from, spec_of = RERANKERS.read, RERANKERS.write
+
+WORD = re.compile(r"\w+")
+
+
+@rerankers.register("overlap")
+class OverlapReranker(Reranker):
+    """Orders by the query's words found in the text, each word once; ties keep their order, and scores stay."""
+
+    whole_words: bool = Field(True, description="Whether a word must stand by itself: `cat` is not found in `concat`.")
+
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:  # noqa: ARG002
+        wanted = list(dict.fromkeys(WORD.findall(query.lower())))
+        if hits and not wanted:
+            return self.cut(hits, notes=["The query holds no word, so nothing was reordered."])
+        scores = [self._share(wanted, hit.text.lower()) for hit in hits[: self.depth]]
+        return self.reordered(hits, scores, becomes_score=False)
+
+    def _share(self, wanted: Sequence[str], text: str) -> float:
+        held = set(WORD.findall(text)) if self.whole_words else text
+        return sum(word in held for word in wanted) / len(wanted)
+
+
+@rerankers.register("score")
+class ScoreReranker(Reranker):
+    """Drops hits below a minimum score and sorts the rest by score."""
+
+    depth: int = Field(10_000, ge=1, le=10_000, description="How many hits it looks at; the others keep their order.")
+    min_score: float = Field(
+        0.0, allow_inf_nan=False, description="The least normalised score that stays; 1 is the most a fusion gives."
+    )
+
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:  # noqa: ARG002
+        looked_at = hits[: self.depth]
+        kept = sorted(
+            (hit for hit in looked_at if hit.score >= self.min_score), key=lambda hit: (-hit.score, hit.rank, hit.id)
+        )
+        dropped = [
+            Dropped(hit.id, f"score {hit.score:.4g} is below the minimum {self.min_score:g}")
+            for hit in looked_at
+            if not hit.score >= self.min_score  # so that a score that is no number goes too
+        ]
+        notes = self._unreachable(looked_at) if looked_at and not kept else ()
+        return self.cut([*kept, *hits[self.depth :]], dropped=dropped, notes=notes)
+
+    def _unreachable(self, hits: Sequence[Hit]) -> tuple[str]:
+        """Why nothing is left. Legs alone may score above 1, so this is said of what is there, not of the option."""
+        if self.min_score > 1:
+            return (f"No normalised score can reach the minimum {self.min_score:g}: scores end at 1.",)
+        best = max(hit.score for hit in hits)
+        return (f"No hit reaches the minimum {self.min_score:g}: the best score is {best:.4g}.",)

@@ -12,19 +12,28 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from core.context import Resources
 from core.errors import BudgetError, LanguageModelError, SpecError
-from core.llm import Asking, Endpoint, Estimate, NoAnswer, Question, ask, session
-from core.rerank.base import Mark, Reranked, Reranker, rerankers
-from core.rerank.marking import Candidates, candidates_of, marks_of, material_of, schema_of
-from core.rerank.rubrics import RUBRICS, Rubric
-from core.resources import Resources
+from core.http import EndpointFailure
+from core.llm import CostEstimate, Endpoint, LanguageModelOptions, Prompt, ask_model, session
+from core.llm.rating import (
+    RUBRICS,
+    CandidateHandles,
+    RelevanceRating,
+    Rubric,
+    candidates_json,
+    candidates_of,
+    parse_ratings,
+    schema_of,
+)
+from core.rerank.base import Reranked, Reranker, rerankers
 from core.types import Hit
 
 ANSWER_FRAME = 100  # tokens around the marks
 
 
 @rerankers.register("llm")
-class LanguageModelReranker(Asking, Reranker):
+class LanguageModelReranker(LanguageModelOptions, Reranker):
     """Orders by a language model's marks, which become scores from 0 to 1. It sees the query and the texts.
 
     A failure passes results through, or raises. A missing endpoint and a spent budget raise unless `on_failure` says
@@ -62,7 +71,7 @@ class LanguageModelReranker(Asking, Reranker):
         scores = [mark.relevance_score / self._rubric.most for mark in marks]
         return self.reordered(hits, scores, marks=sorted(marks, key=lambda mark: -mark.relevance_score))
 
-    def estimate(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Estimate:
+    def estimate(self, resources: Resources, query: str, hits: Sequence[Hit]) -> CostEstimate:
         """What one attempt may take, before anything is sent. Nothing at all where the answer is kept already."""
         return self._question(query, self._candidates(query, hits)).estimate(self.endpoint(resources))
 
@@ -70,42 +79,44 @@ class LanguageModelReranker(Asking, Reranker):
     def _rubric(self) -> Rubric:
         return RUBRICS[self.rubric]
 
-    def _candidates(self, query: str, hits: Sequence[Hit]) -> Candidates:
+    def _candidates(self, query: str, hits: Sequence[Hit]) -> CandidateHandles:
         cut = self.max_text_chars_per_candidate
         return candidates_of(query, [(hit.id, hit.text[:cut]) for hit in hits[: self.depth]])
 
-    def _question(self, query: str, candidates: Candidates) -> Question:
-        return Question(
+    def _question(self, query: str, candidates: CandidateHandles) -> Prompt:
+        return Prompt(
             name="marks",
             instructions=self._rubric.instructions,
-            material=material_of(query, candidates),
+            material=candidates_json(query, candidates),
             schema=schema_of(self._rubric, candidates),
             answer_tokens=self.answer_tokens or ANSWER_FRAME + self._rubric.tokens_a_mark * len(candidates),
             strict=self.strict_json_output,
         )
 
-    async def _marks(self, resources: Resources, endpoint: Endpoint, query: str, candidates: Candidates) -> list[Mark]:
+    async def _marks(
+        self, resources: Resources, endpoint: Endpoint, query: str, candidates: CandidateHandles
+    ) -> list[RelevanceRating]:
         key = self._key(endpoint, query, candidates)
         kept = await session().cache.get(key) if self.use_cache else None
         if kept is not None and (known := self._kept(kept, candidates)) is not None:
             return known
 
-        def read(answer: Any) -> tuple[Any, list[Mark]]:
-            return answer, marks_of(answer, self._rubric, candidates, strict=self.strict_json_output)
+        def read(answer: Any) -> tuple[Any, list[RelevanceRating]]:
+            return answer, parse_ratings(answer, self._rubric, candidates, strict=self.strict_json_output)
 
-        answer, marks = await ask(resources, endpoint, self._question(query, candidates), read, self.patience)
+        answer, marks = await ask_model(resources, endpoint, self._question(query, candidates), read, self.patience)
         if self.use_cache:
             await session().cache.put(key, json.dumps(answer))
         return marks
 
-    def _kept(self, answer: str, candidates: Candidates) -> list[Mark] | None:
+    def _kept(self, answer: str, candidates: CandidateHandles) -> list[RelevanceRating] | None:
         """What was kept goes through the same checks; what does not pass them is asked for anew."""
         try:
-            return marks_of(json.loads(answer), self._rubric, candidates, strict=self.strict_json_output)
-        except (ValueError, NoAnswer):
+            return parse_ratings(json.loads(answer), self._rubric, candidates, strict=self.strict_json_output)
+        except (ValueError, EndpointFailure):
             return None
 
-    def _key(self, endpoint: Endpoint, query: str, candidates: Candidates) -> str:
+    def _key(self, endpoint: Endpoint, query: str, candidates: CandidateHandles) -> str:
         """Query, candidates' ids and what their texts say, model, rubric, room: whatever could change the marks."""
         asked = self._question(query, candidates)
         texts = [

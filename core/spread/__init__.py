@@ -1,7 +1,7 @@
 """Work spread over a Dask cluster: `RANKBOOK_DASK` names its scheduler, and without it everything runs here.
 
 Owns which cluster is meant, and when it is asked for. What is spread: texts that a model of this machine embeds
-(`core.spread.embedding`), and slices of leg runs and of searches (`evals.running.spread_legs`, `spread_queries`).
+(`core.spread.embedding`), and slices of leg runs and of searches (`evals.runs.dask_runs`, `spread_queries`).
 Endpoints stay here: they wait for a network and not for a processor, and so no key ever leaves this process.
 """
 
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from core.spread.cluster import PATIENCE, Cluster, Patience
 
-__all__ = ["ADDRESS", "PATIENCE", "Cluster", "Patience", "address", "opened"]
+__all__ = ["ADDRESS", "PATIENCE", "Cluster", "Patience", "address", "open_cluster"]
 
 ADDRESS = "RANKBOOK_DASK"
 
@@ -25,7 +25,7 @@ def address(environment: Mapping[str, str] | None = None) -> str | None:
 
 
 @asynccontextmanager
-async def opened(
+async def open_cluster(
     environment: Mapping[str, str] | None = None, patience: Patience = PATIENCE
 ) -> AsyncIterator[Cluster | None]:
     """The cluster that is meant, for as long as it is wanted; None where none is."""

@@ -1,27 +1,53 @@
-"""A Dask cluster that is asked for answers: reached or refused in a sentence, watched, and let go.
-
-Owns the connection, how much is under way at once, and what becomes of work whose worker or cluster goes away. Dask
-itself gives the work of a worker that died to another one. Knows nothing of what is asked: `core.spread.answers` has
-the form of it. Whoever reaches a scheduler can run code on its workers, so it belongs on a trusted network.
-"""
+"""A Dask cluster: connecting to it, sending it work that keeps its order, and errors that come back as data."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from core.errors import ClusterFailed
-from core.spread.answers import Refused
+from core import errors
+from core.errors import ClusterFailed, RankbookError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerError:
+    """A sentence of our own, and the name of its kind."""
+
+    kind: str
+    sentence: str
+
+    def error(self) -> RankbookError:
+        """To be raised here. Kinds that are made of more than a sentence come as the plainest one."""
+        kind = getattr(errors, self.kind, RankbookError)
+        plain = isinstance(kind, type) and issubclass(kind, RankbookError) and kind.__init__ is Exception.__init__
+        made: RankbookError = kind(self.sentence) if plain else RankbookError(self.sentence)
+        return made
+
+
+def returns_errors(function: Callable[P, T]) -> Callable[P, T | WorkerError]:
+    """A function that a worker runs: its own errors come back as values."""
+
+    @functools.wraps(function)
+    def answered(*given: P.args, **named: P.kwargs) -> T | WorkerError:
+        try:
+            return function(*given, **named)
+        except RankbookError as error:
+            return WorkerError(type(error).__name__, str(error))
+
+    return answered
+
 
 AHEAD = 2  # pieces a worker: one that it works at, and the next already there
 KEPT = "What was done until then is kept: run it again, and it goes on from there."
@@ -74,7 +100,7 @@ class Cluster:
         """How many pieces of work may be under way at once. Workers that join meanwhile count."""
         return max(1, AHEAD * self.workers)
 
-    async def ask(self, function: Callable[..., T | Refused], *given: Any) -> T:
+    async def ask(self, function: Callable[..., T | WorkerError], *given: Any) -> T:
         """The function's answer from a worker. Cancelled, what has not begun there is not begun any more."""
         async with self._a_line():
             try:
@@ -121,7 +147,7 @@ class Cluster:
                 f"A worker of the Dask cluster at {self.address} could not do its work ({type(error).__name__}: "
                 f"{said:.200}). Its Python needs the same version of Rankbook, with what it needs. {KEPT}"
             ) from error
-        if isinstance(answer, Refused):
+        if isinstance(answer, WorkerError):
             raise answer.error()
         return answer
 

@@ -19,7 +19,7 @@ from typing import Protocol
 from core.embedding.base import Embedder, Purpose, Vectors
 from core.errors import EmbeddingError
 from core.spread import Cluster, address
-from core.spread.answers import answering
+from core.spread.cluster import returns_errors
 
 TOLERANCE = 0.999  # the least cosine of two vectors of one text by one id, wherever they were made
 
@@ -84,7 +84,7 @@ class SpreadEmbedder:
         return self.here.tokenize(text)
 
 
-@answering
+@returns_errors
 def embedded(model: str, texts: list[str], purpose: Purpose) -> Vectors:
     """On a worker: the model is loaded once in its process, and computes with the threads that the worker has."""
     take_own_share()

@@ -1,41 +1,41 @@
-"""A variant over a collection, exported: the statement, its parameters, and what it needs and leaves to be done.
-
-It looks at the collection (is a filter narrow, is an extension there) and recalls nothing.
-"""
+"""A variant as one SQL statement with numbered parameters; running and explaining what was exported."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from psycopg import sql
+from psycopg import AsyncRawCursor, errors, sql
+from psycopg.rows import dict_row
 from sqlalchemy import BindParameter, Index, Table
 from sqlalchemy.schema import CreateIndex
 from sqlalchemy.sql.visitors import iterate
 
-from core.errors import MissingCapability, SpecError
+from core.context import RequestContext
+from core.errors import DeadlineExceeded, MissingCapability, SpecError
 from core.fusion import LegRanking
-from core.legs.base import Asked, Leg, LegSql, checked_text
-from core.recall import lagging
-from core.sql_export.fusing import part
+from core.legs.base import Leg, LegSql, QueryParameters, checked_text
+from core.pipeline.recall import lagging
 from core.sql_export.parameters import TEXT, VECTOR_OF_QUERY, Parameter, Parameters, compiled
-from core.sql_export.writing import Piece, Plan, comment, statement, verbatim
-from core.store.collections import View
+from core.sql_export.statement import LegStatement, StatementPlan, comment, part, statement, verbatim
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.indexes import wanted
-from core.store.levels import Level, level
-from core.store.schema import Item
+from core.store.resolve_target import search_target
+from core.store.schema import ItemRow
+from core.store.search_target import SearchTarget
 from core.variant import Variant
 
-ITEM_TABLE: Final = Item.__tablename__
+ITEM_TABLE: Final = ItemRow.__tablename__
 NAME: Final = "rankbook_search"  # of the prepared statement
 # A generic plan cannot match an index on a metadata field, nor judge a filter: both are parameters to it.
 CUSTOM_PLANS: Final = {"plan_cache_mode": "force_custom_plan"}
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedSql:
     """One statement with numbered parameters ($1, $2, ...) and all that somebody must know to run it.
 
     It gives, best first: rank, id, score (relative), raw_score, and each leg's rank, score and part. `outside` is what
@@ -95,11 +95,11 @@ class Exported:
 
 
 async def export(
-    store: Store, view: View, variant: Variant, *, query: str | None = None, strict: bool = False
-) -> Exported:
+    store: Store, view: CollectionView, variant: Variant, *, query: str | None = None, strict: bool = False
+) -> ExportedSql:
     """The variant as SQL. `query` decides the weights of a routed variant; strict refuses what is left to be done."""
-    whole = level(store, view, variant.chunks, variant.model)
-    narrowed = whole.narrowed(variant.filter)
+    whole = search_target(store, view, variant.chunks, variant.model)
+    narrowed = whole.filtered(variant.filter)
     weights, told = _weights(variant, query)
     outside = _outside(variant, query)
     legs, missing = await _asked(store, narrowed, variant)
@@ -111,7 +111,7 @@ async def export(
     parameters = first.in_order()
     text = write.statement(parameters)
     found = [leg for _, leg, _ in legs]
-    return Exported(
+    return ExportedSql(
         variant,
         view.name,
         text,
@@ -128,9 +128,9 @@ async def export(
 class _Writer:
     """All that the statement is made of, to be written as often as parameters want to be numbered."""
 
-    view: View
+    view: CollectionView
     variant: Variant
-    level: Level
+    level: SearchTarget
     legs: Sequence[tuple[str, LegSql, Leg]]
     weights: Mapping[str, float]
 
@@ -144,7 +144,7 @@ class _Writer:
         shown = self.level.among is None
         needed = shown or replaced or variant.rollup is not None or variant.per_item_cap is not None
         return statement(
-            Plan(
+            StatementPlan(
                 variant.fusion,
                 pieces,
                 compiled(self.level.details, self.level.namespace, parameters) if needed else "",
@@ -158,18 +158,20 @@ class _Writer:
             )
         )
 
-    def _piece(self, at: int, name: str, leg: LegSql, parameters: Parameters) -> Piece:
+    def _piece(self, at: int, name: str, leg: LegSql, parameters: Parameters) -> LegStatement:
         of = dict(zip(self.variant.leg_names, self.variant.legs, strict=True))[name]
         ranking = LegRanking(name, self.weights[name], (), of.bounds)
         text = compiled(leg.statement, self.level.namespace, parameters)
-        return Piece(ranking, leg, text, part(self.variant.fusion, ranking, at), self.variant.depth_of(of))
+        return LegStatement(ranking, leg, text, part(self.variant.fusion, ranking, at), self.variant.depth_of(of))
 
 
-async def _asked(store: Store, where: Level, variant: Variant) -> tuple[list[tuple[str, LegSql, Leg]], tuple[str, ...]]:
+async def _asked(
+    store: Store, where: SearchTarget, variant: Variant
+) -> tuple[list[tuple[str, LegSql, Leg]], tuple[str, ...]]:
     """Each leg's statement; one that is not available here is left out and told, as the pipeline does."""
     found, problems = [], []
     async with store.begin(where.namespace, read_only=True) as connection:
-        asked = Asked(connection, TEXT, VECTOR_OF_QUERY)
+        asked = QueryParameters(connection, TEXT, VECTOR_OF_QUERY)
         for name, leg in zip(variant.leg_names, variant.legs, strict=True):
             try:
                 written = await leg.as_sql(where, asked, variant.depth_of(leg))
@@ -219,12 +221,12 @@ def _after(variant: Variant) -> Iterable[str]:
     yield f"The cut by min_score {variant.min_score:g} and top_k {variant.top_k}, after the reranking."
 
 
-def _filtering(whole: Level, narrowed: Level) -> set[str]:
+def _filtering(whole: SearchTarget, narrowed: SearchTarget) -> set[str]:
     """The keys of the values that came in with the filter."""
     return _keys(narrowed) - _keys(whole)
 
 
-def _keys(of: Level) -> set[str]:
+def _keys(of: SearchTarget) -> set[str]:
     conditions = [each.where for each in of.columns.values()] + ([of.lexicon.where] if of.lexicon else [])
     return {each.key for where in conditions for each in iterate(where) if isinstance(each, BindParameter)}
 
@@ -238,9 +240,9 @@ def _settings(legs: Iterable[LegSql]) -> dict[str, str]:
     return {name: str(min(values) if "threshold" in name else max(values)) for name, values in gathered.items()}
 
 
-async def index_names(store: Store, view: View, variant: Variant) -> tuple[str, ...]:
+async def index_names(store: Store, view: CollectionView, variant: Variant) -> tuple[str, ...]:
     """The indexes of ours that serve its legs and its filter."""
-    at = level(store, view, variant.chunks, variant.model).narrowed(variant.filter)
+    at = search_target(store, view, variant.chunks, variant.model).filtered(variant.filter)
     legs, _ = await _asked(store, at, variant)
     searched = [column.relation for column in at.columns.values()]
     searched += [at.lexicon.postings, at.lexicon.terms] if at.lexicon else []
@@ -249,13 +251,17 @@ async def index_names(store: Store, view: View, variant: Variant) -> tuple[str, 
     return tuple(str(index.name) for index in found)
 
 
-def _indexes(store: Store, view: View, legs: Iterable[LegSql], tables: set[str], *, filtered: bool) -> tuple[str, ...]:
+def _indexes(
+    store: Store, view: CollectionView, legs: Iterable[LegSql], tables: set[str], *, filtered: bool
+) -> tuple[str, ...]:
     """The statements that make the indexes it uses."""
     found = _serving(store, view, legs, tables, filtered=filtered)
     return tuple(compiled(CreateIndex(index), view.namespace, Parameters()) + ";" for index in found)
 
 
-def _serving(store: Store, view: View, legs: Iterable[LegSql], tables: set[str], *, filtered: bool) -> Iterator[Index]:
+def _serving(
+    store: Store, view: CollectionView, legs: Iterable[LegSql], tables: set[str], *, filtered: bool
+) -> Iterator[Index]:
     """The indexes of these tables that it uses. Those of an attached table are its owner's."""
     trigrams = "pg_trgm" not in store.capabilities.missing
     ends = tuple(end for leg in legs for end in leg.indexes)
@@ -283,3 +289,69 @@ def _written(vector: Sequence[float]) -> str:
 
 def _literal(value: Any) -> str:
     return sql.Literal(value).as_string(None)
+
+
+MOST_SECONDS: Final = 10.0  # that a statement may take to be explained; a search takes thousandths
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A statement with its plan, as PostgreSQL words it: with what each step really took where `measured`."""
+
+    made: ExportedSql
+    plan: str
+    measured: bool
+
+
+async def run(
+    store: Store, made: ExportedSql, text: str, vector: Sequence[float] | None = None
+) -> list[dict[str, Any]]:
+    """Its rows, best first, in a transaction of their own with the settings that it wants."""
+    async with _ready(store, made) as cursor:
+        await cursor.execute(made.statement.encode(), made.values(text, vector))
+        return await cursor.fetchall()
+
+
+async def explained(
+    context: RequestContext, variant: Variant, query: str, *, measured: bool = True, seconds: float = MOST_SECONDS
+) -> Explained:
+    """How the server goes about the variant's statement for this query; measured means run, its rows thrown away."""
+    made = await export(context.store, context.view, variant, query=query)
+    vector = await vector_of(context, made, query)
+    options = "ANALYZE, BUFFERS" if measured else "COSTS"
+    asked = f"EXPLAIN ({options}) {made.statement}"
+    try:
+        async with _ready(context.store, made, seconds) as cursor:
+            await cursor.execute(asked.encode(), made.values(query, vector))
+            lines = await cursor.fetchall()
+    except errors.QueryCanceled as error:
+        raise DeadlineExceeded(
+            f"The statement of {variant.name!r} did not end within {seconds:g} s, so there is no measured plan of it. "
+            "The plan alone, which runs nothing, is there at once."
+        ) from error
+    return Explained(made, "\n".join(line["QUERY PLAN"] for line in lines), measured)
+
+
+async def vector_of(context: RequestContext, made: ExportedSql, text: str) -> Sequence[float] | None:
+    """The query's vector, where the statement wants one."""
+    if not made.needs_vector or made.model is None:
+        return None
+    vectors = await context.embedder(made.model).embed([checked_text(text)], "query")
+    found: Sequence[float] = vectors[0]
+    return found
+
+
+@asynccontextmanager
+async def _ready(
+    store: Store, made: ExportedSql, seconds: float | None = None
+) -> AsyncIterator[AsyncRawCursor[dict[str, Any]]]:
+    """A cursor in a read-only transaction, with the statement's settings in force."""
+    settings = list(made.setting_statements)
+    if seconds is not None:
+        settings.append(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
+    async with store.begin(read_only=True) as connection:
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        async with AsyncRawCursor(driver, row_factory=dict_row) as cursor:
+            for setting in settings:
+                await cursor.execute(setting.encode())
+            yield cursor

@@ -1,4 +1,4 @@
-"""Collections: made, found, listed, dropped; and the sets inside them."""
+"""Collections in the catalog: created, found, listed, extended by chunk sets and embeddings, dropped."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from sqlalchemy import Text, column, delete, func, select, table, update
+from sqlalchemy import Text, column, delete, func, literal, select, table, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema
 
 from core.errors import StoreError, UnknownName
-from core.store import distribution, names, readable_tables, writers
+from core.store import citus, locks, names, readable_tables
 from core.store.engine import Store
-from core.store.gate import storable
 from core.store.migrations import collection as collection_chain
 from core.store.names import ITEMS, ROWS
+from core.store.sanitize import LARGEST_INDEXED_VALUE, storable
 from core.store.schema import (
     HERE,
     ChunkSet,
     Collection,
     EmbeddingSet,
+    ItemRow,
     chunk_table,
     lexeme_table,
     posting_table,
@@ -35,7 +36,7 @@ LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class CollectionView:
     """A collection as it stood when looked at: its row and the sets it has."""
 
     row: Collection
@@ -51,12 +52,12 @@ class View:
         return self.row.namespace
 
     @property
-    def mark(self) -> str:
+    def version_key(self) -> str:
         """Changes with what is in it. Dropped and made anew, a collection may have the same version."""
         return f"{self.row.version} {self.row.created_at.timestamp()}"
 
     @property
-    def finest(self) -> str:
+    def default_chunk_set(self) -> str:
         """The first chunk set, or the items where there is none: what a search means that names neither."""
         if self.in_parts:
             return ROWS
@@ -68,7 +69,7 @@ class View:
         return bool((self.row.attached or {}).get("table", {}).get("parent"))
 
     @property
-    def behind(self) -> list[str]:
+    def incomplete_sets(self) -> list[str]:
         """The sets that lack something of what was loaded, told by their watermarks."""
         sets = [each.name for each in self.chunk_sets if _behind(each)]
         return sets + [each.model for each in self.embedding_sets if each.embedded_to < each.backfill_to]
@@ -76,7 +77,7 @@ class View:
     @property
     def interrupted(self) -> bool:
         """Whether a load was begun and not ended. It may be at work still, see `is_being_loaded`."""
-        return self.row.loaded_at is None or bool(self.behind)
+        return self.row.loaded_at is None or bool(self.incomplete_sets)
 
     def chunk_set(self, name: str) -> ChunkSet:
         for each in self.chunk_sets:
@@ -105,7 +106,7 @@ async def listed(store: Store) -> list[Collection]:
         return list(await session.scalars(select(Collection).order_by(Collection.name)))
 
 
-async def find(store: Store, name: str) -> View | None:
+async def find(store: Store, name: str) -> CollectionView | None:
     """The collection, its schema brought up to date; None where there is none of that name."""
     if not storable(name):
         return None
@@ -118,15 +119,15 @@ async def find(store: Store, name: str) -> View | None:
         revision = await connection.run_sync(collection_chain.revision, row.namespace)
         if row.attached is None and not collection_chain.is_newest(revision, row.namespace):
             await connection.run_sync(collection_chain.upgrade, row.namespace)
-            await distribution.follow(store, connection, row.namespace)
+            await citus.follow(store, connection, row.namespace)
         elif revision is None:  # an attached table of which nothing is kept aside
-            return View(row)
+            return CollectionView(row)
         chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
         embedding_sets = await session.scalars(select(EmbeddingSet).order_by(EmbeddingSet.key))
-        return View(row, tuple(chunk_sets), tuple(embedding_sets))
+        return CollectionView(row, tuple(chunk_sets), tuple(embedding_sets))
 
 
-async def get(store: Store, name: str) -> View:
+async def get(store: Store, name: str) -> CollectionView:
     found = await find(store, name)
     if found is None:
         known = [row.name for row in await listed(store)]
@@ -142,7 +143,7 @@ async def create(
     card: str = "",
     origin: Mapping[str, Any] | None = None,
     fields: Sequence[str] = (),
-) -> View:
+) -> CollectionView:
     """A new, empty collection with its schema, and the set of its items."""
     namespace, name = names.schema_of(name), names.composed(name)
     row = Collection(
@@ -158,11 +159,11 @@ async def create(
         session = AsyncSession(connection)
         await register(session, row)
         await connection.run_sync(collection_chain.upgrade, namespace)
-        await distribution.distribute(store, connection, namespace)
+        await citus.distribute(store, connection, namespace)
         session.add(ChunkSet(key=0, name=ITEMS, chunker={"kind": "none"}))
         await session.flush()
         await _create_text_tables(connection, 0)
-        await distribution.follow(store, connection, namespace)
+        await citus.follow(store, connection, namespace)
     return await get(store, name)
 
 
@@ -197,7 +198,7 @@ async def languages(connection: AsyncConnection) -> list[str]:
     return list(await connection.scalars(known))
 
 
-async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[str, Any]) -> View:
+async def add_chunk_set(store: Store, view: CollectionView, name: str, chunker: Mapping[str, Any]) -> CollectionView:
     """A chunking beside those there are. The same name with the same chunker is what there is already."""
     name = names.checked(name, what="The chunk set's name")
     for each in view.chunk_sets:
@@ -210,11 +211,11 @@ async def add_chunk_set(store: Store, view: View, name: str, chunker: Mapping[st
             return view
     refuse_attached(view)
     async with store.begin(view.namespace, fresh=True) as connection:
-        await writers.refuse_beside(connection, view.name)
+        await locks.require_no_writer(connection, view.name)
         known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
         if known is None:
             await _create_chunk_set(connection, name, chunker)
-            await distribution.follow(store, connection, view.namespace)
+            await citus.follow(store, connection, view.namespace)
     fresh = await get(store, view.name)
     return fresh if known is None else await add_chunk_set(store, fresh, name, chunker)
 
@@ -240,20 +241,20 @@ async def _create_text_tables(connection: AsyncConnection, key: int) -> None:
 
 
 async def add_embedding_set(
-    store: Store, view: View, chunk_set: ChunkSet, model: str, dimension: int, *, index: str = "vector"
-) -> View:
+    store: Store, view: CollectionView, chunk_set: ChunkSet, model: str, dimension: int, *, index: str = "vector"
+) -> CollectionView:
     """A model beside those there are, over one chunk set."""
     store.capabilities.need("vector")
     if view.embedding_set(chunk_set, model):
         return view
     refuse_attached(view)
     async with store.begin(view.namespace, fresh=True) as connection:
-        await writers.refuse_beside(connection, view.name)
+        await locks.require_no_writer(connection, view.name)
         same = (EmbeddingSet.chunk_set == chunk_set.key, EmbeddingSet.model == model)
         if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
             made = EmbeddingSet(chunk_set=chunk_set.key, model=model, dimension=dimension, index=index)
             await _create_embedding_set(connection, made)
-            await distribution.follow(store, connection, view.namespace)
+            await citus.follow(store, connection, view.namespace)
     return await get(store, view.name)
 
 
@@ -267,7 +268,7 @@ async def _create_embedding_set(connection: AsyncConnection, made: EmbeddingSet)
     await connection.execute(CreateTable(table))
 
 
-def refuse_attached(view: View) -> None:
+def refuse_attached(view: CollectionView) -> None:
     if view.row.attached is not None:
         raise StoreError(
             f"{view.name!r} is an attached table, which is searched as it is and never loaded. Give the collection "
@@ -298,10 +299,38 @@ async def drop(store: Store, name: str) -> None:
         await drop_within(connection, view)
 
 
-async def drop_within(connection: AsyncConnection, view: View) -> None:
+async def drop_within(connection: AsyncConnection, view: CollectionView) -> None:
     """As `drop`, in a transaction of the caller's, who has more to remove."""
-    await writers.refuse_beside(connection, view.name)
+    await locks.require_no_writer(connection, view.name)
     await connection.execute(DropSchema(view.namespace, cascade=True, if_exists=True))
     await connection.execute(delete(Collection).where(Collection.name == view.name))
     if view.row.attached is not None:
         await readable_tables.withdraw(connection, view.name)
+
+
+async def add(store: Store, view: CollectionView, fields: Sequence[str]) -> CollectionView:
+    """More metadata fields that filters use. Their indexes are built with the next load."""
+    refuse_attached(view)
+    async with store.begin(view.namespace) as connection:
+        there = list(await connection.scalar(select(Collection.fields).where(Collection.name == view.name)) or ())
+        new = [field for field in names.checked_fields(fields) if field not in there]
+        if not new:
+            return view
+        await locks.require_no_writer(connection, view.name)
+        for field in new:
+            await _refuse_long_values(connection, view.name, field)
+        await connection.execute(update(Collection).where(Collection.name == view.name).values(fields=[*there, *new]))
+    return await get(store, view.name)
+
+
+async def _refuse_long_values(connection: AsyncConnection, name: str, field: str) -> None:
+    """Of items that were let in before the field was to be indexed."""
+    size = func.pg_column_size(ItemRow.meta.op("->")(literal(field, Text)))
+    found = select(func.count(), func.min(ItemRow.id), func.max(size)).where(size > LARGEST_INDEXED_VALUE)
+    count, item, largest = (await connection.execute(found)).one()
+    if count:
+        raise StoreError(
+            f"The metadata field {field!r} of {name!r} cannot be indexed: {count:,} documents, {item!r} for one, hold "
+            f"up to {largest:,} bytes there, and an indexed value may take {LARGEST_INDEXED_VALUE:,}. Leave the field "
+            "out, or shorten these values."
+        )

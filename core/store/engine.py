@@ -1,4 +1,7 @@
-"""The open store: one engine on the embedded server or on the server that `RANKBOOK_DSN` names, and what it can do."""
+"""A store: its pool of connections, its schemas, and what the server can do.
+
+A store is opened once a process; the embedded server is started here when no address is configured.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,57 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import psycopg
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Transaction, func, literal, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from core import home as homes
 from core.errors import ConnectionFailed, MissingCapability, ServerError, StoreError
-from core.store import distribution, keeper, mishaps, nodes
-from core.store import home as homes
+from core.progress import SPACE, Progress, unless_told
+from core.store import citus, db_errors
 from core.store.conninfo import conninfo_of, has_service, is_embedded, shown, without_steering
 from core.store.migrations import Chain, catalog
 from core.store.node_watch import NodeWatch, Watched
-from core.store.progress import SPACE, Progress, unless_told
 from core.store.schema import HERE
+from core.store.server import supervisor
 
 if TYPE_CHECKING:  # it needs what Windows has not got, and a server of one's own does without it
-    from core.store.server import EmbeddedServer
+    from core.store.server.embedded import EmbeddedServer
+
+_IN_PLACE: Mapping[str, Any] = {"compile_kwargs": {"literal_binds": True}}  # SET takes no parameters
+_SETTLED: WeakKeyDictionary[Transaction, dict[str, str]] = WeakKeyDictionary()  # by transaction, which none nests
+
+# For `settle`: a long statement is not ended by what a server sets for short ones.
+PATIENT: Final = {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+
+
+async def settle(connection: AsyncConnection, **settings: object) -> None:
+    """Server settings for the rest of this transaction; a double underscore stands for the dot in a name.
+
+    What it has settled already is not sent again: a transaction may serve many queries.
+    """
+    named = {name.replace("__", "."): str(value) for name, value in settings.items()}
+    transaction = connection.sync_connection.get_transaction() if connection.sync_connection else None
+    settled = _SETTLED.setdefault(transaction, {}) if transaction else {}
+    if named.items() <= settled.items():
+        return
+    if connection.sync_connection and connection.sync_connection.get_execution_options().get("distributed"):
+        for name, value in named.items():  # Citus passes SET on to its workers, each by itself, and set_config not
+            await connection.execute(text(f"SET LOCAL {name} TO {literal(value).compile(**_IN_PLACE)}"))
+    else:
+        await connection.execute(select(*(func.set_config(name, value, True) for name, value in named.items())))
+    settled |= named
+
 
 T = TypeVar("T")
 
@@ -78,19 +108,19 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class CitusConnections:
     """What a store on a Citus cluster has besides: the watch over its nodes, and connections that no pool keeps."""
 
     watch: NodeWatch
     unpooled: AsyncEngine
 
     @classmethod
-    def of(cls, pooled: AsyncEngine, conninfo: str) -> Cluster:
+    def of(cls, pooled: AsyncEngine, conninfo: str) -> CitusConnections:
         async def connect(**_: Any) -> psycopg.AsyncConnection[Any]:
             return await _connect(conninfo)
 
         unpooled = create_async_engine(pooled.url, async_creator=connect, poolclass=NullPool, hide_parameters=True)
-        distribution.listen_as(pooled, unpooled)
+        citus.listen_as(pooled, unpooled)
         return cls(NodeWatch(connect), unpooled)
 
 
@@ -106,7 +136,7 @@ class Store:
         server: EmbeddedServer | None,
         capabilities: Capabilities,
         progress: Progress = lambda _: None,
-        cluster: Cluster | None = None,
+        cluster: CitusConnections | None = None,
     ) -> None:
         self.engine, self.server, self.capabilities = engine, server, capabilities
         self.cluster = cluster
@@ -140,11 +170,11 @@ class Store:
                 server.release()
             if not isinstance(error, DBAPIError | psycopg.Error | NoneFree):
                 raise
-            told = mishaps.in_words(error, _where(engine, server))
+            told = db_errors.translate_error(error, _where(engine, server))
             if told is None:
                 raise
             raise told from error
-        cluster = Cluster.of(engine, conninfo_of(dsn or "")) if capabilities.distributed else None
+        cluster = CitusConnections.of(engine, conninfo_of(dsn or "")) if capabilities.distributed else None
         return cls(engine, server, capabilities, progress, cluster)
 
     async def close(self) -> None:
@@ -186,9 +216,9 @@ class Store:
     async def _in_words(self, error: DBAPIError | psycopg.Error | NoneFree, watched: Watched) -> StoreError | None:
         """A cluster's coordinator may report what befell a node as though it were its own: it is asked which it is."""
         node = watched.silent
-        if self.cluster and node is None and mishaps.is_lost(error) and nodes.lost(error) is None:
+        if self.cluster and node is None and db_errors.is_lost(error) and db_errors.lost(error) is None:
             node = await self.cluster.watch.silent()
-        return mishaps.silent(node, self.where) if node else mishaps.in_words(error, self.where)
+        return db_errors.silent(node, self.where) if node else db_errors.translate_error(error, self.where)
 
     @asynccontextmanager
     async def begin(
@@ -224,7 +254,7 @@ async def _in_thread(work: Callable[[threading.Event], T]) -> T:
 def _embedded(home: Path | None, progress: Progress, cancelled: threading.Event) -> EmbeddedServer:
     if not homes.supported():
         raise ServerError("The embedded server runs on Linux and macOS. Set RANKBOOK_DSN to a PostgreSQL of yours.")
-    from core.store.server import EmbeddedServer
+    from core.store.server.embedded import EmbeddedServer
 
     server = EmbeddedServer(home)
     if server.running:
@@ -242,7 +272,7 @@ def _engine(dsn: str | None, server: EmbeddedServer | None, free_within: float, 
             try:
                 return await _reach(conninfo, server, progress)
             except psycopg.OperationalError as error:
-                if not mishaps.is_crowded(error) or time.monotonic() > give_up:
+                if not db_errors.is_out_of_connections(error) or time.monotonic() > give_up:
                     raise
             await asyncio.sleep(0.1)  # other programs hold all connections: one may be done in a moment
 
@@ -261,7 +291,7 @@ async def _reach(conninfo: str, server: EmbeddedServer | None, progress: Progres
     try:
         return await _connect(conninfo)
     except psycopg.OperationalError as error:
-        if mishaps.is_crowded(error):
+        if db_errors.is_out_of_connections(error):
             raise
         problem = error
     if server is not None:  # it was killed under us: the next command must just work
@@ -279,7 +309,7 @@ async def _once_it_starts(
         waited, state = time.monotonic() - begun, await _state(problem)
         if state in ("ready", "refused"):
             raise ConnectionFailed(
-                f"The PostgreSQL at {shown(conninfo)} refuses the connection: {mishaps.reason(problem)}. Check "
+                f"The PostgreSQL at {shown(conninfo)} refuses the connection: {db_errors.reason(problem)}. Check "
                 "RANKBOOK_DSN and the server's pg_hba.conf, or unset RANKBOOK_DSN to use the embedded server."
             ) from None  # the cause may repeat the connection string
         if waited > (SOCKET_WITHIN if state == "no socket" else STARTS_WITHIN) or state == "silent":
@@ -291,7 +321,7 @@ async def _once_it_starts(
         try:
             return await _connect(conninfo)
         except psycopg.OperationalError as error:
-            if mishaps.is_crowded(error):
+            if db_errors.is_out_of_connections(error):
                 raise
             problem = error
 
@@ -307,10 +337,10 @@ async def _state(problem: psycopg.OperationalError) -> str:
         return "silent"
     host, port = problem.pgconn.host.decode(), int(problem.pgconn.port or b"5432")
     if not host.startswith("/"):
-        return (await asyncio.to_thread(keeper.knock, (host, port))).state
+        return (await asyncio.to_thread(supervisor.knock, (host, port))).state
     path = Path(host) / f".s.PGSQL.{port}"
     there = await asyncio.to_thread(path.exists)
-    return (await asyncio.to_thread(keeper.knock, str(path))).state if there else "no socket"
+    return (await asyncio.to_thread(supervisor.knock, str(path))).state if there else "no socket"
 
 
 async def _connect(conninfo: str) -> psycopg.AsyncConnection[Any]:
@@ -341,7 +371,7 @@ async def _prepare(engine: AsyncEngine, chains: Sequence[Chain], server: Embedde
     version, database, user = await _greet(engine, server)
     if version < OLDEST_SERVER:
         raise MissingCapability(f"The server is PostgreSQL {version // 10000}; Rankbook needs 15 or newer.")
-    await distribution.met(engine)
+    await citus.met(engine)
     missing = {name: why for name in EXTENSIONS if (why := await _install(engine, name))}
     try:
         async with engine.begin() as connection:

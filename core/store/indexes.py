@@ -1,4 +1,4 @@
-"""Which indexes a collection has. Built after the bulk load, side by side; what is there already is left alone."""
+"""Indexes of a collection: which it should have, how they are built, and whether a statement is served by one."""
 
 from __future__ import annotations
 
@@ -6,29 +6,37 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import psycopg
 from pgvector.sqlalchemy import BIT, HALFVEC
-from sqlalchemy import Column, ColumnElement, Index, MetaData, Table, Text, func, inspect, literal, literal_column, text
+from sqlalchemy import (
+    ClauseElement,
+    Column,
+    ColumnElement,
+    Executable,
+    Index,
+    MetaData,
+    Table,
+    Text,
+    func,
+    inspect,
+    literal,
+    literal_column,
+    text,
+)
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex
 
 from core.errors import RankbookError
-from core.store.collections import LARGEST_INDEXED_DIMENSION, View
+from core.progress import Listener, Step, nobody
+from core.store.collections import LARGEST_INDEXED_DIMENSION, CollectionView
 from core.store.engine import Store
-from core.store.progress import Listener, Step, nobody
-from core.store.schema import (
-    EmbeddingSet,
-    Item,
-    chunk_table,
-    lexeme_table,
-    posting_table,
-    term_table,
-    vector_table,
-)
-from core.store.statements import quoted, written
+from core.store.names import quoted, written
+from core.store.schema import EmbeddingSet, ItemRow, chunk_table, lexeme_table, posting_table, term_table, vector_table
 from core.tasks import side_by_side
 
 OPERATORS = {"vector": "vector_cosine_ops", "halfvec": "halfvec_cosine_ops", "bit": "bit_hamming_ops"}
@@ -55,7 +63,7 @@ REACHED = text("SELECT blocks_done, blocks_total FROM pg_stat_progress_create_in
 EVERY = 2.0  # seconds between two looks at it
 
 
-def wanted(view: View, *, trigrams: bool = True) -> Iterator[Index]:
+def wanted(view: CollectionView, *, trigrams: bool = True) -> Iterator[Index]:
     """Every index of the collection, most laborious first, so that two workers end at about the same time."""
     for embedding_set in view.embedding_sets:
         yield from _vector_indexes(embedding_set)
@@ -81,7 +89,7 @@ def wanted(view: View, *, trigrams: bool = True) -> Iterator[Index]:
 
 
 def _items() -> Table:
-    return _copied(cast("Table", Item.__table__))
+    return _copied(cast("Table", ItemRow.__table__))
 
 
 def _copied(table: Table) -> Table:
@@ -139,7 +147,7 @@ def field_value(items: Table, name: str) -> ColumnElement[Any]:
     return items.c.metadata.op("->", return_type=JSONB())(literal(name, Text))
 
 
-def _field_indexes(view: View) -> Iterator[Index]:
+def _field_indexes(view: CollectionView) -> Iterator[Index]:
     """A B-tree on the JSON value of each named field serves eq and ranges of any type; one GIN serves containment."""
     items = _items()
     for number, name in enumerate(view.row.fields):
@@ -148,7 +156,7 @@ def _field_indexes(view: View) -> Iterator[Index]:
         yield _gin(items, items.c.metadata, "jsonb_path_ops")
 
 
-async def build(store: Store, view: View, listener: Listener = nobody, *, loaded: bool = False) -> None:
+async def build(store: Store, view: CollectionView, listener: Listener = nobody, *, loaded: bool = False) -> None:
     """Create what is missing, a few at once; refresh the planner's statistics if so, or if something was `loaded`."""
     async with store.begin(view.namespace) as connection:
         there = await connection.run_sync(present, view)
@@ -160,7 +168,7 @@ async def build(store: Store, view: View, listener: Listener = nobody, *, loaded
         await analyze(store, view)
 
 
-async def _create(store: Store, view: View, missing: list[Index], listener: Listener) -> None:
+async def _create(store: Store, view: CollectionView, missing: list[Index], listener: Listener) -> None:
     # A cluster's workers build an index in all shards at once.
     most = 1 if store.capabilities.distributed else MOST_AT_ONCE
     done, at_once = 0, min(most, os.cpu_count() or 1, len(missing))
@@ -179,7 +187,7 @@ async def _create(store: Store, view: View, missing: list[Index], listener: List
 async def create(
     connection: AsyncConnection,
     store: Store,
-    view: View,
+    view: CollectionView,
     index: Index,
     listener: Listener = nobody,
     *,
@@ -226,14 +234,63 @@ async def _told(
         await asyncio.gather(looking, return_exceptions=True)  # a build is not lost for want of being told of
 
 
-def present(connection: Any, view: View) -> set[str]:
+def present(connection: Any, view: CollectionView) -> set[str]:
     found = inspect(connection).get_multi_indexes(schema=view.namespace)
     return {str(index["name"]) for indexes in found.values() for index in indexes}
 
 
-async def analyze(store: Store, view: View) -> None:
+async def analyze(store: Store, view: CollectionView) -> None:
     """Let the planner know what is in the tables now."""
     async with store.begin(view.namespace, fresh=True) as connection:
         tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names(schema=view.namespace))
         for table in tables:
             await connection.execute(written("ANALYZE {table}", view.namespace, table=table))
+
+
+class Explain(Executable, ClauseElement):
+    """The plan of a statement, its values bound as they are when it runs."""
+
+    inherit_cache = False
+
+    def __init__(self, statement: Executable, form: Literal["JSON", "TEXT"] = "JSON") -> None:
+        self.statement, self.form = statement, form
+
+
+@compiles(Explain)
+def _explain(element: Explain, compiler: Any, **options: Any) -> str:
+    return f"EXPLAIN (FORMAT {element.form}) {compiler.process(element.statement, **options)}"
+
+
+async def plan(connection: AsyncConnection, statement: Executable) -> list[dict[str, Any]]:
+    """Every node of the plan, outer ones first."""
+    async with values_in_place(connection):
+        return list(_nodes(await connection.scalar(Explain(statement))))
+
+
+@asynccontextmanager
+async def values_in_place(connection: AsyncConnection) -> AsyncIterator[None]:
+    """For the time of an EXPLAIN on a cluster."""
+    if not connection.sync_connection or not connection.sync_connection.get_execution_options().get("distributed"):
+        yield
+        return
+    raw: Any = (await connection.get_raw_connection()).driver_connection
+    usual, raw.cursor_factory = raw.cursor_factory, psycopg.AsyncClientCursor
+    try:
+        yield
+    finally:
+        raw.cursor_factory = usual
+
+
+async def ordered_by_index(connection: AsyncConnection, statement: Executable) -> bool:
+    """Whether some index gives the rows in the order of a distance."""
+    return any("Order By" in node for node in await plan(connection, statement))
+
+
+def _nodes(found: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(found, dict):
+        if "Node Type" in found:
+            yield found
+        found = list(found.values())
+    if isinstance(found, list):
+        for part in found:
+            yield from _nodes(part)

@@ -19,16 +19,15 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import Embedder
-from core.embedding.cache import TEXTS_A_STEP, EmbeddingCache
 from core.errors import StoreError
+from core.progress import Listener, Step, nobody
 from core.spread.embedding import embedding_over
-from core.store import collections, indexes, lexicon, loading, reading, writers
-from core.store.collections import View
-from core.store.deriving import ITEM_TABLE, Derived, Deriver, units_after
+from core.store import bulk_load, change_detection, collections, indexes, locks, text_index
+from core.store.chunk_and_embed import ITEM_TABLE, TEXTS_A_STEP, ChunkEmbedder, Derived, EmbeddingCache, units_after
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.progress import Listener, Step, nobody
 from core.store.schema import ChunkSet, EmbeddingSet, vector_table
-from core.store.schema import Item as StoredItem
+from core.store.schema import ItemRow as StoredItem
 from core.tasks import in_order, side_by_side
 from core.types import Flaw, Item, Row
 
@@ -38,7 +37,7 @@ MOST_UNITS_A_BACKFILL = 16_384  # for a cluster that has many workers
 
 
 @dataclass(slots=True)
-class Report:
+class IngestReport:
     """What an ingest did. `flaws` lists rows left out, cleaned or noted, up to a limit; `flawed` counts them all."""
 
     added: int = 0
@@ -69,13 +68,13 @@ class Ingest:
     def __init__(
         self,
         store: Store,
-        view: View,
+        view: CollectionView,
         embedders: Mapping[str, Embedder],
         tokenizer: Embedder,
         listener: Listener = nobody,
     ) -> None:
         self.store, self.listener = store, listener
-        self.report = Report()
+        self.report = IngestReport()
         self._embedded = 0
         self._to_embed: int | None = None  # unknown while texts are still being read and chunked
         self.caches = {model: EmbeddingCache(store, each, self._count) for model, each in embedders.items()}
@@ -89,7 +88,7 @@ class Ingest:
         prune: bool = False,
         total: int | None = None,
         gone: Sequence[str] = (),
-    ) -> Report:
+    ) -> IngestReport:
         """Load the rows, then do what earlier runs or new sets left to do, then texts and indexes.
 
         `prune` removes the items that were not read; `gone` are ids of items to remove, whatever was read.
@@ -104,7 +103,7 @@ class Ingest:
             await self._finish()
         return self.report
 
-    async def complete(self) -> Report:
+    async def complete(self) -> IngestReport:
         """Give new chunk sets and embedding sets what they lack of the items there are."""
         async with self._alone():
             await self._finish()
@@ -122,13 +121,13 @@ class Ingest:
         self.report.embedded = sum(cache.computed for cache in self.caches.values())
         view = await collections.get(self.store, self.view.name)
         async with self._timed("texts"):
-            await lexicon.update_texts(self.store, view, self.listener)
+            await text_index.update_texts(self.store, view, self.listener)
         # Where the run before was interrupted, it may have been before the planner was told.
         loaded = view.row.version != self.view.row.version or self.view.row.loaded_at is None
         async with self._timed("indexes"):
             await indexes.build(self.store, view, self.listener, loaded=loaded)
 
-    def _take(self, view: View) -> None:
+    def _take(self, view: CollectionView) -> None:
         """Work from the collection as it stands: its sets, and the newest keys given in each."""
         if strange := {each.model for each in view.embedding_sets} - set(self.caches):
             raise StoreError(
@@ -136,12 +135,12 @@ class Ingest:
                 "Run the same command again."
             )
         self.view = view
-        self.deriver = Deriver(view, self.caches, self.tokenizer)
+        self.deriver = ChunkEmbedder(view, self.caches, self.tokenizer)
         self._last_keys = {each.key: each.last_key for each in view.chunk_sets}
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[AsyncConnection]:
-        async with writers.alone(self.store, self.view.name, namespace=self.view.namespace) as connection:
+        async with locks.writer_lock(self.store, self.view.name, namespace=self.view.namespace) as connection:
             self._take(await collections.get(self.store, self.view.name))  # somebody may have written meanwhile
             async with embedding_over(self.caches.values()):
                 yield connection
@@ -167,12 +166,12 @@ class Ingest:
         self, connection: AsyncConnection, rows: Iterable[Row[Item] | Flaw], *, prune: bool, total: int | None
     ) -> None:
         """Reading, deriving and storing run side by side; the queues between them hold two batches."""
-        sieve = reading.Sieve(connection)
+        sieve = change_detection.ChangeDetector(connection)
         await sieve.open()
-        derived: asyncio.Queue[tuple[reading.Change, Derived] | None] = asyncio.Queue(2)
-        changes: asyncio.Queue[reading.Change | None] = asyncio.Queue(2)
+        derived: asyncio.Queue[tuple[change_detection.BatchChanges, Derived] | None] = asyncio.Queue(2)
+        changes: asyncio.Queue[change_detection.BatchChanges | None] = asyncio.Queue(2)
         await side_by_side(
-            self._read(sieve, reading.batches(rows, self.view.row.fields), changes),
+            self._read(sieve, change_detection.batches(rows, self.view.row.fields), changes),
             self._derive(changes, derived),
             self._store(derived, total),
         )
@@ -183,7 +182,10 @@ class Ingest:
         await sieve.close()
 
     async def _read(
-        self, sieve: reading.Sieve, batches: Iterator[reading.Batch], into: asyncio.Queue[reading.Change | None]
+        self,
+        sieve: change_detection.ChangeDetector,
+        batches: Iterator[change_detection.ItemBatch],
+        into: asyncio.Queue[change_detection.BatchChanges | None],
     ) -> None:
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await into.put(await sieve.sift(batch))
@@ -191,16 +193,16 @@ class Ingest:
 
     async def _derive(
         self,
-        changes: asyncio.Queue[reading.Change | None],
-        into: asyncio.Queue[tuple[reading.Change, Derived] | None],
+        changes: asyncio.Queue[change_detection.BatchChanges | None],
+        into: asyncio.Queue[tuple[change_detection.BatchChanges, Derived] | None],
     ) -> None:
         """As many changes at once as steps, as one need not have more texts than a step has; on they go in order."""
 
-        async def arriving() -> AsyncIterator[reading.Change]:
+        async def arriving() -> AsyncIterator[change_detection.BatchChanges]:
             while (change := await changes.get()) is not None:
                 yield change
 
-        def derive(change: reading.Change) -> Coroutine[Any, Any, Derived]:
+        def derive(change: change_detection.BatchChanges) -> Coroutine[Any, Any, Derived]:
             return self.deriver.derive(change.items, self.view.chunk_sets)
 
         async with aclosing(in_order(lambda: self._lines, arriving(), derive)) as pairs:
@@ -208,7 +210,9 @@ class Ingest:
                 await into.put(pair)
         await into.put(None)
 
-    async def _store(self, derived: asyncio.Queue[tuple[reading.Change, Derived] | None], total: int | None) -> None:
+    async def _store(
+        self, derived: asyncio.Queue[tuple[change_detection.BatchChanges, Derived] | None], total: int | None
+    ) -> None:
         done = 0
         while (pair := await derived.get()) is not None:
             change, made = pair
@@ -217,7 +221,7 @@ class Ingest:
             self.listener(Step("Loading", done, total and max(total, done), "documents"))
         self.listener(Step("Loading", done, done, "documents"))  # the total was an estimate
 
-    async def _store_batch(self, change: reading.Change, made: Derived) -> None:
+    async def _store_batch(self, change: change_detection.BatchChanges, made: Derived) -> None:
         report = self.report
         report.note(change.flaws)
         report.unchanged += change.unchanged
@@ -228,8 +232,8 @@ class Ingest:
         last_keys = {**self._last_keys, 0: item_keys[-1]}
         async with self.store.begin(self.view.namespace, fresh=True) as connection:
             await self._hold_keys(connection)
-            await loading.remove_items(connection, self.view, change.replaced)
-            await loading.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))
+            await bulk_load.remove_items(connection, self.view, change.replaced)
+            await bulk_load.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))
             await connection.execute(update(ChunkSet).where(ChunkSet.key == 0).values(last_key=item_keys[-1]))
             chunks = await self.deriver.store(connection, made, item_keys, last_keys)
             await collections.touch(connection, self.view.name)
@@ -241,24 +245,24 @@ class Ingest:
     async def _hold_keys(self, connection: AsyncConnection) -> None:
         """The newest keys given, which this load counts on from."""
         newest = select(ChunkSet.key, ChunkSet.last_key).order_by(ChunkSet.key)
-        await writers.go_on_from(connection, self.view.name, newest, sorted(self._last_keys.items()))
+        await locks.check_watermark(connection, self.view.name, newest, sorted(self._last_keys.items()))
 
-    async def _prune(self, sieve: reading.Sieve) -> None:
+    async def _prune(self, sieve: change_detection.ChangeDetector) -> None:
         while keys := await sieve.vanished():
             async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 await self._hold_keys(connection)  # else what the other one stored would seem to have vanished
-                await loading.remove_items(connection, self.view, keys)
+                await bulk_load.remove_items(connection, self.view, keys)
                 await collections.touch(connection, self.view.name)
             self.report.removed += len(keys)
             self.listener(Step("Removing vanished documents", self.report.removed, None, "documents"))
 
     async def _remove(self, ids: Sequence[str]) -> None:
-        for at in range(0, len(ids), reading.VANISHED_AT_ONCE):
-            some = any_(literal(list(ids[at : at + reading.VANISHED_AT_ONCE]), ARRAY(Text)))
+        for at in range(0, len(ids), change_detection.VANISHED_AT_ONCE):
+            some = any_(literal(list(ids[at : at + change_detection.VANISHED_AT_ONCE]), ARRAY(Text)))
             async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 await self._hold_keys(connection)
                 keys = list(await connection.scalars(select(StoredItem.key).where(StoredItem.id == some)))
-                await loading.remove_items(connection, self.view, keys)
+                await bulk_load.remove_items(connection, self.view, keys)
                 await collections.touch(connection, self.view.name)
             self.report.removed += len(keys)
 
@@ -269,12 +273,12 @@ class Ingest:
         query = select(StoredItem).where(StoredItem.key <= chunk_set.backfill_to).order_by(StoredItem.key)
         while chunk_set.derived_to < chunk_set.backfill_to:
             async with self.store.begin(self.view.namespace, read_only=True) as connection:
-                after = query.where(StoredItem.key > chunk_set.derived_to).limit(reading.ITEMS_A_BATCH)
+                after = query.where(StoredItem.key > chunk_set.derived_to).limit(change_detection.ITEMS_A_BATCH)
                 rows = (await connection.execute(after)).all()
             items = [Item(row.id, row.text, row.title, row.metadata) for row in rows]
             made = await self.deriver.derive(items, [chunk_set])
             last_keys = dict(self._last_keys)
-            reached = rows[-1].key if len(rows) == reading.ITEMS_A_BATCH else chunk_set.backfill_to
+            reached = rows[-1].key if len(rows) == change_detection.ITEMS_A_BATCH else chunk_set.backfill_to
             async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 await self._hold_keys(connection)
                 self.report.chunks += await self.deriver.store(connection, made, [row.key for row in rows], last_keys)
@@ -299,10 +303,10 @@ class Ingest:
             vectors = await cache.embed([text for *_, text in units])
             async with self.store.begin(self.view.namespace, fresh=True) as connection:
                 reached_now = select(EmbeddingSet.embedded_to).where(EmbeddingSet.key == embedding_set.key)
-                await writers.go_on_from(connection, self.view.name, reached_now, [(embedding_set.embedded_to,)])
-                await loading.prepare_vectors(connection)
+                await locks.check_watermark(connection, self.view.name, reached_now, [(embedding_set.embedded_to,)])
+                await bulk_load.prepare_vectors(connection)
                 rows = ((*unit[:3], vector) for unit, vector in zip(units, vectors, strict=True))
-                await loading.copy(connection, vector_table(embedding_set.key, embedding_set.dimension), rows)
+                await bulk_load.copy(connection, vector_table(embedding_set.key, embedding_set.dimension), rows)
                 await connection.execute(
                     update(EmbeddingSet).where(EmbeddingSet.key == embedding_set.key).values(embedded_to=reached)
                 )
@@ -310,6 +314,6 @@ class Ingest:
             embedding_set.embedded_to = reached
 
 
-def _item_rows(change: reading.Change, keys: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+def _item_rows(change: change_detection.BatchChanges, keys: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     for key, item, digest in zip(keys, change.items, change.digests, strict=True):
         yield key, item.id, item.title, item.text, Jsonb(dict(item.metadata)), digest

@@ -19,7 +19,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from core.store.nodes import SHUT
+from core.store.db_errors import SHUT
 
 PATIENCE: Final = 5.0  # seconds that a statement takes before anything is asked
 ANSWER_WITHIN: Final = 8.0  # seconds for a node to let the coordinator in

@@ -116,7 +116,7 @@ class CachedEmbedding(Base):
     vector: Mapped[bytes] = mapped_column(LargeBinary)  # float32, little endian
 
 
-class Item(Base):
+class ItemRow(Base):
     """A source document. `digest` covers everything in it; a changed item is a new row with a new key."""
 
     __tablename__ = "items"

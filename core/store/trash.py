@@ -16,17 +16,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import DropSchema
 
 from core.errors import StoreError
-from core.store import collections, names, readable_tables, writers
-from core.store.attached.attaching import let_read_within
-from core.store.attached.inspection import inspect as inspect_table
+from core.store import collections, locks, names, readable_tables
+from core.store.attached.attach import inspect_table, let_read_within
 from core.store.attached.mapping import AttachedTable, Attachment
-from core.store.collections import View
-from core.store.distribution import ONE_BY_ONE
+from core.store.citus import ONE_BY_ONE
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.names import trash_mark, trash_schema
+from core.store.names import identifier, trash_mark, trash_schema
 from core.store.schema import Collection, TrashRow
-from core.store.statements import identifier
-from core.store.trash_entries import Entry, Kind, name_taken, new_id, not_in_trash, retention
+from core.store.trash_entries import Kind, TrashEntry, name_taken, new_id, not_in_trash, retention
 
 RENAME: Final = "ALTER SCHEMA {} RENAME TO {}"
 MAY_ENTER: Final = """
@@ -66,7 +64,7 @@ async def add_entry(  # noqa: PLR0913 - a column each
     size: int = 0,
     by: str = "",
     details: Mapping[str, Any] | None = None,
-) -> Entry:
+) -> TrashEntry:
     """A new entry, in the transaction that puts the thing itself into the trash."""
     row = {
         "id": identity or new_id(),
@@ -84,8 +82,8 @@ async def add_entry(  # noqa: PLR0913 - a column each
     return _entry(made.one())
 
 
-def _entry(row: Any) -> Entry:
-    return Entry(
+def _entry(row: Any) -> TrashEntry:
+    return TrashEntry(
         row.id,
         row.kind,
         row.name,
@@ -99,7 +97,7 @@ def _entry(row: Any) -> Entry:
     )
 
 
-async def listed(store: Store) -> list[Entry]:
+async def listed(store: Store) -> list[TrashEntry]:
     """Newest first."""
     async with store.begin(read_only=True) as connection:
         rows = await connection.execute(
@@ -108,7 +106,7 @@ async def listed(store: Store) -> list[Entry]:
         return [_entry(row) for row in rows]
 
 
-async def claim(connection: AsyncConnection, entry: Entry) -> None:
+async def claim(connection: AsyncConnection, entry: TrashEntry) -> None:
     """Take the entry out, in the transaction that brings back or destroys what it stands for.
 
     Of two who do so at once the second waits for the first, and is refused where that one took it.
@@ -117,12 +115,12 @@ async def claim(connection: AsyncConnection, entry: Entry) -> None:
         raise not_in_trash(entry)
 
 
-async def claimed(connection: AsyncConnection, entry: Entry) -> bool:
+async def claimed(connection: AsyncConnection, entry: TrashEntry) -> bool:
     """The same; whether it was there to be taken."""
     return bool((await connection.execute(delete(TrashRow).where(TrashRow.id == entry.id))).rowcount)
 
 
-async def shrink(connection: AsyncConnection, entry: Entry, count: int, size: int) -> None:
+async def shrink(connection: AsyncConnection, entry: TrashEntry, count: int, size: int) -> None:
     """The entry again after `claim`, with what could not be brought back."""
     left = {"count": count, "bytes": size}
     same = {
@@ -142,9 +140,11 @@ async def size_of(store: Store, namespace: str) -> int:
         return sum([int(await connection.scalar(text(each), {"namespace": namespace}) or 0) for each in queries])
 
 
-async def put_collection(store: Store, connection: AsyncConnection, view: View, *, size: int, by: str) -> Entry:
+async def put_collection(
+    store: Store, connection: AsyncConnection, view: CollectionView, *, size: int, by: str
+) -> TrashEntry:
     """Out of the catalogue and into the trash. Its name is free from then on."""
-    await writers.refuse_beside(connection, view.name)
+    await locks.require_no_writer(connection, view.name)
     identity = new_id()
     removed = delete(Collection).where(Collection.name == view.name).returning(*Collection.__table__.columns)
     row = (await connection.execute(removed)).one_or_none()  # as it is now, and not as it was looked at
@@ -188,7 +188,7 @@ async def _shut(connection: AsyncConnection, namespace: str) -> None:
         await connection.execute(text(revoked.replace(":", r"\:")))
 
 
-async def inspect_attached(store: Store, entry: Entry) -> Attachment | None:
+async def inspect_attached(store: Store, entry: TrashEntry) -> Attachment | None:
     """The table of an attached collection, held against the server as attaching it does; None of a collection of ours.
 
     `store` is one that may read the table: what lies in the trash gives nobody the right to.
@@ -200,7 +200,7 @@ async def inspect_attached(store: Store, entry: Entry) -> Attachment | None:
 
 
 async def restore_collection(
-    store: Store, connection: AsyncConnection, entry: Entry, name: str, attachment: Attachment | None
+    store: Store, connection: AsyncConnection, entry: TrashEntry, name: str, attachment: Attachment | None
 ) -> None:
     """Back into the catalogue under that name, in the transaction that claims the entry.
 
@@ -226,7 +226,7 @@ async def restore_collection(
         await readable_tables.withdraw(connection, trash_mark(entry.id))
 
 
-async def destroy_collection(connection: AsyncConnection, entry: Entry) -> None:
+async def destroy_collection(connection: AsyncConnection, entry: TrashEntry) -> None:
     """The tables for good. Nothing else names them any more."""
     await connection.execute(DropSchema(trash_schema(entry.id), cascade=True, if_exists=True))
     await readable_tables.withdraw(connection, trash_mark(entry.id))

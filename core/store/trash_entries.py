@@ -19,7 +19,7 @@ ID_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TrashEntry:
     """Something in the trash: what it was, whose, how large, and until when it can be brought back."""
 
     id: str
@@ -76,7 +76,7 @@ def new_id() -> str:
     return secrets.token_hex(ID_BYTES)
 
 
-def find(entries: Sequence[Entry], reference: str) -> Entry:
+def find(entries: Sequence[TrashEntry], reference: str) -> TrashEntry:
     """By the entry's id, else by the name of what was deleted, where only one thing has that name."""
     matches = [each for each in entries if each.id == reference.lower()]
     matches = matches or [each for each in entries if each.name == reference]
@@ -91,12 +91,12 @@ def find(entries: Sequence[Entry], reference: str) -> Entry:
     raise UnknownName("thing in the trash", reference, known, way_out="`rankbook trash` lists what is there.")
 
 
-def not_in_trash(entry: Entry) -> StoreError:
+def not_in_trash(entry: TrashEntry) -> StoreError:
     return StoreError(
         f"The {entry.title} is not in the trash any more: somebody brought it back or emptied the trash at this "
         "moment. `rankbook trash` lists what is there."
     )
 
 
-def name_taken(entry: Entry, why: str) -> StoreError:
+def name_taken(entry: TrashEntry, why: str) -> StoreError:
     return StoreError(f"{why} Bring this one back under another name: {entry.way_back} --as NEW")

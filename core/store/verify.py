@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.store import attached, indexes
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.lexicon import tables_of, units_of
+from core.store.names import written
 from core.store.schema import ChunkSet, EmbeddingSet, vector_table
-from core.store.statements import written
+from core.store.text_index import tables_of, units_of
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class IntegrityProblem:
     """One thing that was checked. `wrong` counts rows that should not be so."""
 
     check: str
@@ -77,7 +77,7 @@ VECTOR_CHECKS = {
 WRITTEN = "SELECT * FROM ({units}) AS unit WHERE title || text ~ :visible"
 
 
-async def verify(store: Store, view: View) -> list[Finding]:
+async def verify(store: Store, view: CollectionView) -> list[IntegrityProblem]:
     """Every check, in an order that names causes before effects."""
     findings = await _aside(store, view)
     async with store.begin(view.namespace, read_only=True) as connection:
@@ -94,7 +94,7 @@ async def verify(store: Store, view: View) -> list[Finding]:
     return findings
 
 
-async def _aside(store: Store, view: View) -> list[Finding]:
+async def _aside(store: Store, view: CollectionView) -> list[IntegrityProblem]:
     """What stands aside, held against every row of the attached table. Nothing is missing where nothing was built."""
     attachment = attached.Attachment.of(view) if view.row.attached is not None else None
     if attachment is None:
@@ -106,21 +106,21 @@ async def _aside(store: Store, view: View) -> list[Finding]:
     of, way_out = attachment.table.full_name, f"Run `rankbook data aside {shlex.quote(view.name)} --refresh`."
     unknown = f"aside: rows of {of} that an earlier version kept no digests of, so that a change would not show"
     return [
-        Finding(f"aside: rows of {of} that are not there", found.new, way_out),
-        Finding(f"aside: rows of {of} whose text was another", found.changed, way_out),
-        Finding(f"aside: rows that {of} no longer has", found.gone, way_out),
-        *([Finding(unknown, found.unknown, way_out)] if found.unknown else []),
+        IntegrityProblem(f"aside: rows of {of} that are not there", found.new, way_out),
+        IntegrityProblem(f"aside: rows of {of} whose text was another", found.changed, way_out),
+        IntegrityProblem(f"aside: rows that {of} no longer has", found.gone, way_out),
+        *([IntegrityProblem(unknown, found.unknown, way_out)] if found.unknown else []),
     ]
 
 
 async def _run(
     connection: AsyncConnection,
-    view: View,
+    view: CollectionView,
     chunk_set: ChunkSet,
     checks: dict[str, str],
     units: str,
     embedding_set: EmbeddingSet | None = None,
-) -> list[Finding]:
+) -> list[IntegrityProblem]:
     tables = tables_of(chunk_set.key)
     if embedding_set:
         tables["vectors"] = vector_table(embedding_set.key, embedding_set.dimension)
@@ -129,13 +129,13 @@ async def _run(
     for check, template in checks.items():
         statement = written(template.replace("{units}", units), view.namespace, **tables)
         wrong = await connection.scalar(statement, {"chunk_set": chunk_set.key, "visible": VISIBLE})
-        findings.append(Finding(f"{of}: {check}", int(wrong or 0)))
+        findings.append(IntegrityProblem(f"{of}: {check}", int(wrong or 0)))
     return findings
 
 
-async def _missing_indexes(store: Store, view: View) -> Finding:
+async def _missing_indexes(store: Store, view: CollectionView) -> IntegrityProblem:
     trigrams = "pg_trgm" not in store.capabilities.missing
     async with store.begin(view.namespace, read_only=True) as connection:
         present = await connection.run_sync(indexes.present, view)
     wanted = {index.name for index in indexes.wanted(view, trigrams=trigrams)}
-    return Finding("indexes that are missing", len(wanted - present))
+    return IntegrityProblem("indexes that are missing", len(wanted - present))

@@ -13,18 +13,19 @@ from typing import Any, Self
 import pydantic
 from pydantic import Field
 
+from core.context import RequestContext
 from core.embedding import Embedder, Purpose, Vectors
 from core.errors import SpecError
 from core.filters import filter_of_fields
 from core.legs.base import checked_text
+from core.llm.rating import RelevanceRating
 from core.packing import Packing
-from core.packing.context import PackedChunk, PackTrace
-from core.packing.spec import PREFIX
+from core.packing.types import PREFIX, PackedChunk, PackTrace
+from core.pipeline.retriever import RetrievalResult, search
 from core.presets import preset
-from core.rerank import LanguageModelReranker, Mark
-from core.retriever import RequestContext, RetrievalBundle, search
-from core.specs import Options, in_a_sentence
-from core.store.levels import level
+from core.registry import Options, in_a_sentence
+from core.rerank import LanguageModelReranker
+from core.store.resolve_target import search_target
 from core.tasks import side_by_side
 from core.variant import Variant
 
@@ -87,7 +88,7 @@ class Trace(PackTrace):
     Here `dense_candidates` are all that the vector search brought up, and `notes` are those of every stage.
     """
 
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[RelevanceRating, ...] = ()
 
     @property
     def final_token_count(self) -> int:
@@ -127,14 +128,14 @@ class ContextPackRetriever:
         """A pack for each query; all queries are embedded in one batch."""
         variant = (config or Config.from_environment(self.context.resources.environment)).variant(filters)
         context = await self._with_batch(queries, variant)
-        found: list[RetrievalBundle] = await side_by_side(*(search(context, query, variant) for query in queries))
+        found: list[RetrievalResult] = await side_by_side(*(search(context, query, variant) for query in queries))
         return [_told(bundle) for bundle in found]
 
     async def _with_batch(self, queries: Sequence[str], variant: Variant) -> RequestContext:
         context = self.context
         if len(queries) < 2:
             return context
-        model = level(context.store, context.view, variant.chunks, variant.model).model
+        model = search_target(context.store, context.view, variant.chunks, variant.model).model
         if model is None:
             return context
         batched = _Batched(context.embedder(model), [checked_text(query) for query in queries])
@@ -191,7 +192,7 @@ async def _stopped(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _told(bundle: RetrievalBundle) -> ContextPack:
+def _told(bundle: RetrievalResult) -> ContextPack:
     """The pipeline's pack with the whole of the trace."""
     if bundle.pack is None:
         raise SpecError("This variant packs nothing. Give it `pack`.")

@@ -12,13 +12,15 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from core.context import RequestContext
 from core.errors import SpecError
+from core.pipeline.retriever import RetrievalResult, search
 from core.presets import preset
+from core.registry import Options, in_a_sentence
 from core.rerank import LanguageModelReranker, Reranker
 from core.rerank.base import RERANKERS
-from core.retriever import RequestContext, RetrievalBundle, guarded, search
-from core.specs import Options, in_a_sentence
 from core.systems.reranking import CustomReranker, found_and_reranked
+from core.tasks import run_cancellable
 from core.types import Hit
 from core.variant import Variant
 
@@ -84,13 +86,13 @@ class HybridRetriever:
         found = await self.search(ctx, query, top_k)
         return [_result(hit, ctx.view.name) for hit in found.hits]
 
-    async def search(self, ctx: RequestContext, query: str, top_k: int = 10) -> RetrievalBundle:
+    async def search(self, ctx: RequestContext, query: str, top_k: int = 10) -> RetrievalResult:
         """The same with its trace."""
         if self.reranker is None:
             return await search(ctx, query, self.variant(top_k))
         variant, result = self.variant(top_k).but(min_score=0.0), partial(_result, collection=ctx.view.name)
         found = found_and_reranked(self.reranker, ctx, query, variant, result, top_k, self.config.min_score)
-        return await guarded(ctx, found)
+        return await run_cancellable(ctx, found)
 
     def variant(self, top_k: int) -> Variant:
         config, base = self.config, self.base

@@ -13,23 +13,24 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.chunking import Chunker, chunkers
+from core.context import RequestContext
 from core.errors import SpecError
 from core.filters import filter_of_fields
 from core.fusion import Fusion
-from core.fusion.linear import LinearFusion
-from core.fusion.rrf import RrfFusion
-from core.late import Late
+from core.fusion.rank_based import RrfFusion
+from core.fusion.score_based import LinearFusion
 from core.legs import Leg
 from core.legs.fulltext import FulltextLeg
+from core.legs.query_terms import words_of
 from core.legs.vector import VectorLeg
-from core.legs.words import words_of
+from core.pipeline.retriever import RetrievalResult as Found
+from core.pipeline.retriever import search
 from core.presets import preset
-from core.retriever import RequestContext, guarded, search
-from core.retriever import RetrievalBundle as Found
+from core.registry import Options, in_a_sentence
 from core.snippets import Snippets, snippet_of
-from core.specs import Options, in_a_sentence
+from core.tasks import run_cancellable
 from core.types import EvidenceChunk, Hit, Metadata
-from core.variant import Variant
+from core.variant import LateChunking, Variant
 
 TEXT, VECTOR = "fulltext", "vector"  # the preset's legs
 
@@ -114,7 +115,7 @@ class RetrievalPrefs(Options):
             filter=filter_of_fields(self.filters, "item_id") if self.filters else None,
             legs=self._legs(base),
             fusion=self._fusion(),
-            late=self._late(base.late or Late()),
+            late=self._late(base.late or LateChunking()),
         )
 
     def _legs(self, base: Variant) -> tuple[Leg, ...]:
@@ -134,7 +135,7 @@ class RetrievalPrefs(Options):
             return RrfFusion(k=60, weighted=False)
         return LinearFusion(normalize=self.scoring.normalize)
 
-    def _late(self, base: Late) -> Late:
+    def _late(self, base: LateChunking) -> LateChunking:
         changes = {
             "strategy": self.chunking.strategy,
             "chunker": self._chunker(base.chunker),
@@ -235,7 +236,7 @@ class Retriever:
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         """Deterministic, without events; stopped by `ctx.cancellation`, by its deadline, or as a task."""
-        return await guarded(ctx, self._search(ctx, prefs))
+        return await run_cancellable(ctx, self._search(ctx, prefs))
 
     async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         found = await search(replace(ctx, cancellation=None, deadline=None), prefs.query_text, prefs.variant(self.base))

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 
 from pydantic import ConfigDict, Field
 
+from core.context import RequestContext
 from core.expansion import PatternExpansion
-from core.fusion.rrf import RrfFusion
+from core.fusion.rank_based import RrfFusion
 from core.legs import Leg
 from core.legs.fulltext import FulltextLeg
+from core.pipeline.retriever import RetrievalResult, search
 from core.presets import preset
+from core.registry import Options, in_a_sentence
 from core.rerank import CrossEncoderReranker
-from core.retriever import RequestContext, RetrievalBundle, search
 from core.routing import Routing
-from core.specs import Options, in_a_sentence
 from core.types import Hit
 from core.variant import Variant
 
@@ -88,6 +89,6 @@ class LocalRag:
     async def retrieve(self, ctx: RequestContext, query: str) -> tuple[Hit, ...]:
         return (await self.search(ctx, query)).hits
 
-    async def search(self, ctx: RequestContext, query: str) -> RetrievalBundle:
+    async def search(self, ctx: RequestContext, query: str) -> RetrievalResult:
         """The same with its trace."""
         return await search(ctx, query, self.config.variant())

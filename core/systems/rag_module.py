@@ -12,21 +12,22 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from core.context import RequestContext, Resources
 from core.embedding import Embedder
 from core.errors import SpecError
 from core.filters import Filter
 from core.fusion import Fusion
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs import Leg
+from core.pipeline.retriever import RetrievalResult, search
 from core.presets import preset
+from core.registry import Options, in_a_sentence
 from core.rerank import ApiReranker, OverlapReranker, Reranker
 from core.rerank import api as rerank_api
-from core.resources import Resources
-from core.retriever import RequestContext, RetrievalBundle, guarded, search
-from core.specs import Options, in_a_sentence
 from core.store import collections
 from core.store.engine import Store
 from core.systems.reranking import CustomReranker, found_and_reranked
+from core.tasks import run_cancellable
 from core.types import Hit, Metadata
 from core.variant import Variant
 
@@ -132,7 +133,7 @@ class RagModule:
         *,
         cancellation: asyncio.Event | None = None,
         deadline: float | None = None,
-    ) -> RetrievalBundle:
+    ) -> RetrievalResult:
         """The same with its trace."""
         config = config or Config()
         view = await collections.get(self.store, collection)
@@ -141,7 +142,7 @@ class RagModule:
         if self.reranker is None or (config.rerank is not None and not config.rerank.enabled):
             return await search(context, query, variant)
         found = found_and_reranked(self.reranker, context, query, variant, _result, config.top_k)
-        return await guarded(context, found)
+        return await run_cancellable(context, found)
 
     def _resources(self, rerank: Rerank | None) -> Resources:
         """With the key that was given in code, which goes to the configured endpoint alone."""

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from core.cuts import numbered
+from core.context import RequestContext
 from core.errors import Cancelled, DeadlineExceeded
-from core.retriever import RequestContext, RetrievalBundle, search
+from core.pipeline.postprocess import numbered
+from core.pipeline.retriever import RetrievalResult, search
 from core.types import Hit
 from core.variant import Variant
 
@@ -32,7 +33,7 @@ async def found_and_reranked(
     result_of: Callable[[Hit], Any],
     top_k: int,
     min_score: float = 0.0,
-) -> RetrievalBundle:
+) -> RetrievalResult:
     """Every candidate of the variant ordered anew, cut to `top_k`. The caller guards it by token and deadline."""
     bundle = await search(replace(ctx, cancellation=None, deadline=None), query, variant)
     hits = {hit.id: hit for hit in (*bundle.hits, *bundle.beyond)}

@@ -4,22 +4,21 @@ The file is a plain tar of gzipped tables, as COPY writes them, with the labels 
 derived (lexemes, postings, indexes, caches) is made anew: so it is right for the server that it is made on.
 """
 
-from evals.backup.fitting import Plan, check, look
-from evals.backup.form import Kept, Manifest
-from evals.backup.labels import Merged
-from evals.backup.restoring import Restored, restore, restore_labels
-from evals.backup.saving import Saved, save
+from evals.backup.file_format import BackedUpCollection, Manifest
+from evals.backup.restore import RestorePlan, RestoreReport, check, read_manifest, restore_backup, restore_labels
+from evals.backup.restore_labels import RestoredLabels
+from evals.backup.save import Saved, save_backup
 
 __all__ = [
-    "Kept",
+    "BackedUpCollection",
     "Manifest",
-    "Merged",
-    "Plan",
-    "Restored",
+    "RestorePlan",
+    "RestoreReport",
+    "RestoredLabels",
     "Saved",
     "check",
-    "look",
-    "restore",
+    "read_manifest",
+    "restore_backup",
     "restore_labels",
-    "save",
+    "save_backup",
 ]

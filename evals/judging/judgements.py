@@ -7,9 +7,8 @@ grades are rows like any other, marked as such, and come into a result only wher
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -18,23 +17,19 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import InputError, StoreError
-from core.store import gate, names
-from core.store.collections import View
+from core.store import names, sanitize
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import documents
-from core.store.trash_entries import ID_BYTES, Entry, not_in_trash, retention
+from core.store.passages import ItemText, read_items
+from core.store.trash_entries import ID_BYTES, TrashEntry, not_in_trash, retention
 from core.types import Query
-from evals.judging.agreement import PairId, settled_grade
-from evals.labels import DEFAULT_MAX_GRADE, Label
-from evals.merged_from import Way
-from evals.query_sets import Labelled
-from evals.splits import Grades
-from evals.store import Judgement as StoredJudgement
-from evals.store import WithdrawnJudgement
+from evals.judging.agreement import PairId
+from evals.labels.label_checks import DEFAULT_MAX_GRADE
+from evals.schema import JudgementRow as StoredJudgement
+from evals.schema import WithdrawnJudgement
 
 MODEL_PREFIX = "llm:"  # how a language model signs; nobody else may
 LONGEST_NAME = 200  # bytes of a judge's name
-IDS_A_STATEMENT = 500
 ROWS_A_STATEMENT = 500
 
 KEY: Final = ("collection", "query_id", "item_id", "judge")
@@ -62,35 +57,11 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownItem:
-    """What a judge sees of an item. `version` changes when title or text do; metadata are not what is judged."""
-
-    id: str
-    title: str
-    text: str
-
-    @property
-    def version(self) -> bytes:
-        return hashlib.blake2b(f"{self.title}\x00{self.text}".encode(), digest_size=16).digest()
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
     """A pair to be judged, with all that the judge sees of it."""
 
     query: Query
-    item: ShownItem
-
-
-async def shown(store: Store, view: View, ids: Iterable[str]) -> dict[str, ShownItem]:
-    """Those of the items that the collection holds, in an attached one too."""
-    items, wanted = documents(store, view), sorted(set(ids))
-    found: dict[str, ShownItem] = {}
-    for at in range(0, len(wanted), IDS_A_STATEMENT):
-        async with store.begin(items.namespace, read_only=True) as connection:
-            rows = await connection.execute(items.described(wanted[at : at + IDS_A_STATEMENT]))
-            found |= {row.id: ShownItem(row.id, row.title or "", row.text or "") for row in rows}
-    return found
+    item: ItemText
 
 
 def signed(judge: str, *, is_model: bool = False) -> str:
@@ -106,7 +77,7 @@ def signed(judge: str, *, is_model: bool = False) -> str:
 # -- given, taken back, read ----------------------------------------------------------------------------------------
 
 
-async def give(store: Store, collection: str, given: Sequence[Judgement]) -> list[Judgement]:
+async def save_judgements(store: Store, collection: str, given: Sequence[Judgement]) -> list[Judgement]:
     """Keep judgements, all or none. What the same judges said of the same pairs before is replaced, and returned."""
     rows = {(*each.pair, each.judge): _row(collection, each) for each in map(_checked, given)}
     async with store.begin() as connection:
@@ -118,11 +89,11 @@ async def give(store: Store, collection: str, given: Sequence[Judgement]) -> lis
 
 def _checked(each: Judgement) -> Judgement:
     for part in each.pair:
-        if not gate.storable(part):
+        if not sanitize.storable(part):
             raise InputError(f"The id {part!r:.80} holds what cannot be stored.")
     if isinstance(each.grade, bool) or not 0 <= each.grade <= DEFAULT_MAX_GRADE:
         raise InputError(f"The grade {each.grade} is not one: 0 (not relevant) to {DEFAULT_MAX_GRADE} are.")
-    return replace(each, judge=signed(each.judge, is_model=each.is_model), note=gate.cleaned(each.note))
+    return replace(each, judge=signed(each.judge, is_model=each.is_model), note=sanitize.cleaned(each.note))
 
 
 def _row(collection: str, each: Judgement) -> dict[str, object]:
@@ -182,7 +153,7 @@ async def undo(store: Store, collection: str, judge: str, *, before: Sequence[Ju
 # -- in the trash ----------------------------------------------------------------------------------------------------
 
 
-async def withdrawn(store: Store) -> list[Entry]:
+async def withdrawn(store: Store) -> list[TrashEntry]:
     """The judgements in the trash, an entry for each judge, collection and day."""
     table = WithdrawnJudgement
     day: ColumnElement[datetime] = literal_column("date_trunc('day', withdrawn_at, 'UTC')")
@@ -191,7 +162,7 @@ async def withdrawn(store: Store) -> list[Entry]:
     async with store.begin(read_only=True) as connection:
         rows = await connection.execute(totals.group_by(table.collection, table.judge, day))
         return [
-            Entry(
+            TrashEntry(
                 hashlib.blake2b(f"{collection}\n{judge}\n{start}".encode(), digest_size=ID_BYTES).hexdigest(),
                 "judgements",
                 judge,
@@ -207,13 +178,13 @@ async def withdrawn(store: Store) -> list[Entry]:
         ]
 
 
-def _of_entry(entry: Entry) -> tuple[ColumnElement[bool], ...]:
+def _of_entry(entry: TrashEntry) -> tuple[ColumnElement[bool], ...]:
     table, period = WithdrawnJudgement, entry.details
     during = table.withdrawn_at.between(period["from"], period["to"])
     return table.collection == entry.collection, table.judge == entry.name, during
 
 
-async def restore(connection: AsyncConnection, entry: Entry) -> int:
+async def restore(connection: AsyncConnection, entry: TrashEntry) -> int:
     """The judgements of an entry as they were, of each pair the last; how many stay in the trash.
 
     A pair that this judge has graded again since keeps that grade.
@@ -233,7 +204,7 @@ async def restore(connection: AsyncConnection, entry: Entry) -> int:
     return left
 
 
-async def destroy(connection: AsyncConnection, entry: Entry) -> bool:
+async def destroy(connection: AsyncConnection, entry: TrashEntry) -> bool:
     """Judgements of an entry for good; whether there were any."""
     return bool((await connection.execute(delete(WithdrawnJudgement).where(*_of_entry(entry)))).rowcount)
 
@@ -273,7 +244,7 @@ def _read(row: Row[Any]) -> Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JudgementStatus:
     """The judgements that hold, and those whose text has changed or gone since."""
 
     current: tuple[Judgement, ...]
@@ -288,102 +259,11 @@ class Standing:
         )
 
 
-async def standing(store: Store, view: View) -> Standing:
+async def standing(store: Store, view: CollectionView) -> JudgementStatus:
     """All judgements of a collection, held against its texts."""
     given = await load(store, view.name)
-    now = {item.id: item.version for item in (await shown(store, view, (each.item_id for each in given))).values()}
-    return Standing(
+    now = {item.id: item.version for item in (await read_items(store, view, (each.item_id for each in given))).values()}
+    return JudgementStatus(
         tuple(each for each in given if now.get(each.item_id) == each.version),
         tuple(each for each in given if now.get(each.item_id) != each.version),
     )
-
-
-# -- what becomes of several ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """The one grade of a pair: whose, and whether people's or a model's."""
-
-    grade: int
-    origin: Origin
-    judges: tuple[str, ...]
-
-
-def resolved(judgements: Iterable[Judgement], *, models: bool = False) -> dict[PairId, Resolved]:
-    """One grade a pair: the median of people's, the lower of the middle two.
-
-    A model's grades count only where `models` asks for them, and only for pairs that no person has graded.
-    """
-    by_pair: dict[PairId, list[Judgement]] = defaultdict(list)
-    for each in judgements:
-        by_pair[each.pair].append(each)
-    found = {}
-    for pair, several in sorted(by_pair.items()):
-        people = [each for each in several if not each.is_model]
-        if counted := people or (several if models else []):
-            grade = settled_grade([each.grade for each in counted])
-            found[pair] = Resolved(grade, "human" if people else "model", tuple(sorted(each.judge for each in counted)))
-    return found
-
-
-def by_judge(judgements: Iterable[Judgement]) -> dict[str, dict[PairId, int]]:
-    """Each judge's grades, as agreement wants them."""
-    found: dict[str, dict[PairId, int]] = defaultdict(dict)
-    for each in judgements:
-        found[each.judge][each.pair] = each.grade
-    return dict(found)
-
-
-def with_judgements(grades: Grades, settled: Mapping[PairId, Resolved]) -> dict[str, dict[str, int]]:
-    """Labels and judgements as one; of a pair that has both, the judgement, which is the later word."""
-    united = {query: dict(given) for query, given in grades.items()}
-    for (query, item), each in settled.items():
-        united.setdefault(query, {})[item] = each.grade
-    return united
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A query set with judgements among its labels, and where the label of each pair of the split comes from.
-
-    `ways` has the splits that judgements came into, this one and those that an earlier merge had made.
-    """
-
-    labelled: Labelled
-    origins: Mapping[PairId, Origin]
-    left_out: int  # judgements of queries that the set does not have
-    ways: Mapping[str, Way] = field(default_factory=dict)
-
-    @property
-    def counts(self) -> dict[Origin, int]:
-        return dict(sorted(Counter(self.origins.values()).items()))
-
-
-def merged(
-    labelled: Labelled, settled: Mapping[PairId, Resolved], *, split: str = "test", overrule: bool = False
-) -> Merged:
-    """Judgements as labels of a split. A pair that is labelled there keeps its label, unless judgements `overrule`."""
-    known = {query.id for query in labelled.queries}
-    labels = {(label.query_id, label.item_id): label for label in labelled.labels if label.split == split}
-    origins: dict[PairId, Origin] = dict.fromkeys(labels, "labels")
-    for pair, each in settled.items():
-        if pair[0] in known and (overrule or pair not in labels):
-            labels[pair], origins[pair] = Label(*pair, each.grade, split), each.origin
-    others = [label for label in labelled.labels if label.split != split]
-    ordered = sorted([*others, *labels.values()], key=lambda label: (label.split, label.query_id, label.item_id))
-    left_out = sum(query not in known for query, _ in settled)
-    return Merged(replace(labelled, labels=tuple(ordered)), dict(sorted(origins.items())), left_out)
-
-
-def qrels(grades: Mapping[PairId, int], form: Literal["trec", "beir"] = "trec") -> str:
-    """A judgement file: TREC's four columns, or BEIR's three with a header. Ids with blanks fit only the second."""
-    if form == "beir":
-        rows = [f"{query}\t{item}\t{grade}" for (query, item), grade in sorted(grades.items())]
-        return "\n".join(["query-id\tcorpus-id\tscore", *rows, ""])
-    for each in (part for pair in grades for part in pair):
-        if len(each.split()) != 1 or each != each.strip():
-            raise InputError(
-                f"The id {each!r:.80} holds a blank, and TREC's columns are parted by blanks. Export as BEIR's TSV."
-            )
-    return "".join(f"{query} 0 {item} {grade}\n" for (query, item), grade in sorted(grades.items()))

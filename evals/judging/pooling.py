@@ -21,9 +21,9 @@ import numpy as np
 
 from core.errors import SpecError
 from evals.judging.agreement import PairId
-from evals.rankings import Ranked
-from evals.runs import Run
-from evals.splits import Grades, Split
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run
+from evals.types import Grades, QuerySplit
 
 SURE = 0.95
 FAMILIES = ("ndcg", "precision", "recall")
@@ -32,7 +32,7 @@ _STANDING = 4  # judged pairs that the default curve of relevance weighs as much
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PooledPair:
     """A query and an item, with the rank (from 1) that each run gives it, None where a run does not have it so high.
 
     `influence` is by how much its label may be expected to move the difference of the metric. A judge sees neither.
@@ -52,7 +52,7 @@ class Pair:
         return min(rank for rank in self.ranks if rank is not None)
 
 
-def pool(runs: Sequence[Run], split: Split, depth: int, judged: Grades | None = None) -> list[Pair]:
+def pool(runs: Sequence[Run], split: QuerySplit, depth: int, judged: Grades | None = None) -> list[PooledPair]:
     """The pairs in the top `depth` of any run that nobody has judged, by query and item.
 
     `judged` takes the place of the split's own grades, where judgements have come to them.
@@ -61,7 +61,7 @@ def pool(runs: Sequence[Run], split: Split, depth: int, judged: Grades | None = 
     return [pair for pair in _pairs(runs, split, depth) if pair.item_id not in known.get(pair.query_id, {})]
 
 
-def _pairs(runs: Sequence[Run], split: Split, depth: int) -> Iterator[Pair]:
+def _pairs(runs: Sequence[Run], split: QuerySplit, depth: int) -> Iterator[PooledPair]:
     """Every pair of the pool, judged or not: of what ships, and further down of the candidates behind it. What a query
     excludes takes no rank.
     """
@@ -72,23 +72,23 @@ def _pairs(runs: Sequence[Run], split: Split, depth: int) -> Iterator[Pair]:
             for rank, item_id in enumerate(_top(found.get(query_id), split, query_id, depth), start=1):
                 ranks[item_id][number] = rank
         for item_id in sorted(ranks):
-            yield Pair(query_id, item_id, tuple(ranks[item_id]))
+            yield PooledPair(query_id, item_id, tuple(ranks[item_id]))
 
 
-def _top(found: Ranked | None, split: Split, query_id: str, depth: int) -> list[str]:
+def _top(found: Ranking | None, split: QuerySplit, query_id: str, depth: int) -> list[str]:
     left_out = split.excluded.get(query_id, frozenset())
     return [item for item in (found.item_ids if found else ()) if item not in left_out][:depth]
 
 
-def by_depth(pairs: Sequence[Pair], seed: int = 0) -> list[Pair]:
+def by_depth(pairs: Sequence[PooledPair], seed: int = 0) -> list[PooledPair]:
     """Round by round: what any run has first, then what any has second. Shuffled within a round, runs being hidden."""
-    rounds: dict[int, list[Pair]] = defaultdict(list)
+    rounds: dict[int, list[PooledPair]] = defaultdict(list)
     for pair in pairs:
         rounds[pair.best].append(pair)
     return [pair for best in sorted(rounds) for pair in hidden(rounds[best], f"{seed} {best}")]
 
 
-def hidden(pairs: Sequence[Pair], seed: int | str = 0) -> list[Pair]:
+def hidden(pairs: Sequence[PooledPair], seed: int | str = 0) -> list[PooledPair]:
     """The same in an order that tells nothing of runs, ranks and influence."""
     shuffled = sorted(pairs, key=lambda pair: pair.id)
     random.Random(str(seed)).shuffle(shuffled)  # noqa: S311 - an order to be repeated, no secret
@@ -187,21 +187,21 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PoolPlan:
     """Pairs in the order in which to judge them, the most telling first; and the outlook before the first of them."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PooledPair, ...]
     outlook: Outlook
 
     @property
-    def needed(self) -> tuple[Pair, ...]:
+    def needed(self) -> tuple[PooledPair, ...]:
         """Those that the outlook asks for."""
         return self.pairs if self.outlook.enough is None else self.pairs[: self.outlook.enough]
 
 
-def settling(
-    a: Run, b: Run, split: Split, metric: str = "ndcg@10", judged: Grades | None = None, *, sure: float = SURE
-) -> Plan:
+def order_by_influence(
+    a: Run, b: Run, split: QuerySplit, metric: str = "ndcg@10", judged: Grades | None = None, *, sure: float = SURE
+) -> PoolPlan:
     """The unjudged pairs that A and B rank differently, by how much each one's label may move the difference."""
     family, depth = _parsed(metric)
     known = split.grades if judged is None else judged
@@ -210,7 +210,7 @@ def settling(
         (pair.best, grade) for pair in pairs if (grade := known.get(pair.query_id, {}).get(pair.item_id)) is not None
     ]
     prior = Prior.of(seen if family == "ndcg" else [(rank, min(grade, 1)) for rank, grade in seen])
-    return _Comparison(family, depth, known, prior, len(split.queries)).plan(metric, pairs, sure)
+    return _PairedRuns(family, depth, known, prior, len(split.queries)).plan(metric, pairs, sure)
 
 
 def _parsed(metric: str) -> tuple[str, int]:
@@ -224,15 +224,15 @@ def _parsed(metric: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
+class _PairedRuns:
     family: str
     depth: int
     known: Grades
     prior: Prior
     queries: int
 
-    def plan(self, metric: str, pairs: Sequence[Pair], sure: float) -> Plan:
-        by_query: dict[str, list[Pair]] = defaultdict(list)
+    def plan(self, metric: str, pairs: Sequence[PooledPair], sure: float) -> PoolPlan:
+        by_query: dict[str, list[PooledPair]] = defaultdict(list)
         for pair in pairs:
             by_query[pair.query_id].append(pair)
         known, weighed = 0.0, []
@@ -241,9 +241,11 @@ class _Comparison:
             known += here
             weighed += there
         ordered = sorted(weighed, key=lambda each: (-each[0].influence, each[0].id))
-        return Plan(tuple(pair for pair, _ in ordered), self._outlook(metric, known, ordered, sure))
+        return PoolPlan(tuple(pair for pair, _ in ordered), self._outlook(metric, known, ordered, sure))
 
-    def _of_query(self, grades: Mapping[str, int], pairs: Sequence[Pair]) -> tuple[float, list[tuple[Pair, float]]]:
+    def _of_query(
+        self, grades: Mapping[str, int], pairs: Sequence[PooledPair]
+    ) -> tuple[float, list[tuple[PooledPair, float]]]:
         """The difference that labels make in one query, and its unjudged pairs with the weight of each one's gain."""
         scale = self.queries * self._ideal(grades, pairs)
         weights = {pair: (self._discount(pair.ranks[0]) - self._discount(pair.ranks[1])) / scale for pair in pairs}
@@ -251,8 +253,8 @@ class _Comparison:
         unjudged = [(pair, weight) for pair, weight in weights.items() if weight and pair.item_id not in grades]
         return known, [(self._with_influence(pair, weight), weight) for pair, weight in unjudged]
 
-    def _with_influence(self, pair: Pair, weight: float) -> Pair:
-        return Pair(*pair.id, pair.ranks, abs(weight) * math.sqrt(self.prior.variance(pair.best)))
+    def _with_influence(self, pair: PooledPair, weight: float) -> PooledPair:
+        return PooledPair(*pair.id, pair.ranks, abs(weight) * math.sqrt(self.prior.variance(pair.best)))
 
     def _discount(self, rank: int | None) -> float:
         if rank is None:
@@ -263,7 +265,7 @@ class _Comparison:
         """Linear, as nDCG's is in `evals.metrics`; the others count what is relevant."""
         return float(max(grade, 0) if self.family == "ndcg" else grade > 0)
 
-    def _ideal(self, grades: Mapping[str, int], pairs: Sequence[Pair]) -> float:
+    def _ideal(self, grades: Mapping[str, int], pairs: Sequence[PooledPair]) -> float:
         """What the score is divided by: the best that can be attained, unjudged pairs counting by expectation.
 
         Not below one relevant item: a query where nothing is known to be relevant must not outweigh all others.
@@ -277,7 +279,7 @@ class _Comparison:
         best = sorted(gains, reverse=True)[: self.depth]
         return max(1.0, sum(gain * self._discount(rank) for rank, gain in enumerate(best, start=1)))
 
-    def _outlook(self, metric: str, known: float, ordered: Sequence[tuple[Pair, float]], sure: float) -> Outlook:
+    def _outlook(self, metric: str, known: float, ordered: Sequence[tuple[PooledPair, float]], sure: float) -> Outlook:
         expected = known + sum(weight * self.prior.expected(pair.best) for pair, weight in ordered)
         left = _left_over([pair.influence for pair, _ in ordered])
         margin = NormalDist().inv_cdf(sure)

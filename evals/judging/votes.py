@@ -16,11 +16,11 @@ from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from core.errors import InputError, UnknownName
-from core.store import gate
+from core.store import sanitize
 from core.store.engine import Store
 from core.variant import Variant
-from evals.store import Contest as StoredContest
-from evals.store import Vote as StoredVote
+from evals.schema import ContestRow as StoredContest
+from evals.schema import VoteRow as StoredVote
 
 BOTH: Final = "both"
 NEITHER: Final = "neither"
@@ -80,7 +80,7 @@ async def announce(store: Store, contest: Contest) -> None:
 
 async def cast(store: Store, contest: Contest, vote: Vote) -> None:
     """Keep a vote, in the place of what this visitor said of that query before."""
-    if not gate.storable(vote.visitor + vote.query) or not 0 < len(vote.visitor) <= LONGEST_VISITOR:
+    if not sanitize.storable(vote.visitor + vote.query) or not 0 < len(vote.visitor) <= LONGEST_VISITOR:
         raise InputError("The vote names no visitor or no query that can be kept.")
     row = {
         "contest": contest.key,

@@ -1,55 +1,74 @@
-"""Rankbook in a script, in Jupyter and under Streamlit: one collection, asked, scored, swept and explained.
-
-    from evals.lab import Lab
-
-    lab = Lab("handbook")
-    lab.search("sensor battery low", "local-rag")
-    lab.evaluate(["vector", "bm25", "local-rag"])
-
-Owns the way from what a person writes to the modules that do it; nothing is computed here. A variant is a Variant, a
-preset's name, a leg or its kind, the path of a TOML file, or a dictionary: see `evals.references`.
-"""
+"""Rankbook from Python: a collection opened, searched, evaluated, tuned, judged and reported, one method each."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import TimeoutError as TookTooLong
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+import pydantic
+from pydantic import BaseModel
+
 from core import bridge
-from core.errors import StoreError
+from core.context import Resources
+from core.errors import InputError, SpecError, StoreError, UnknownName
 from core.explain import explain
 from core.fusion import Fusion
 from core.legs.base import checked_text
-from core.resources import Resources
-from core.retriever import search
+from core.pipeline.retriever import search
+from core.progress import Listener
 from core.sql_export import export
 from core.store import collections
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.progress import Listener
+from core.store.passages import read_items
 from core.variant import Variant
-from evals import corrections, evaluation, library
-from evals.board import DEFAULT_RULES, METRICS, Board
-from evals.evaluation import Opened, Wanted
+from evals.collections import load
+from evals.collections.load import LoadReport, brought_in
+from evals.collections.overview import summary
+from evals.display import Displayable, Table, sentences, watched
+from evals.evaluation.board import DEFAULT_RULES, METRICS, Board
+from evals.evaluation.context import EvalContext, EvalOptions, default_split, open_eval, tuning_split
+from evals.evaluation.evaluate import check_documents, evaluate_entries
 from evals.judging import judgements as judging
+from evals.judging import merging
 from evals.judging import queue as judging_queue
+from evals.judging.judgements import Judgement
 from evals.judging.queue import QueueSpec
-from evals.lab import steps as lab_steps
-from evals.lab.progress import sentences, watched
-from evals.lab.results import Compared, Facts, Found, LabelResult, LabRun, LabSweep, Pool, SideBySide, Statement, Why
-from evals.lab.tables import Shown, Table
-from evals.label_revisions import Cause
-from evals.metric_names import DEFAULT_METRIC
-from evals.overview import summary
-from evals.query_sets import DEFAULT
-from evals.references import Reference, variant_of
-from evals.running import candidates, run_store
-from evals.runs import Run
+from evals.lab.results import (
+    CollectionFacts,
+    Compared,
+    LabelResult,
+    LabHits,
+    LabRun,
+    LabSweep,
+    Pool,
+    SideBySide,
+    Statement,
+    Why,
+    changes_frame,
+    queries_frame,
+    runs_frame,
+)
+from evals.labels import corrections, label_files
+from evals.labels.revisions import Cause, LabelChange
+from evals.measures import DEFAULT_METRIC
+from evals.runs import candidates, run_store
+from evals.runs.exchange import ForeignRun, foreign_run
+from evals.runs.types import Run
+from evals.schema import schema_chain
 from evals.sources import Source
 from evals.statistics.verdicts import Rules
-from evals.store import chain
-from evals.weights.tuned import Procedure
+from evals.tuning import workflow
+from evals.tuning.tuner import TuningProcedure
+from evals.tuning.workflow import TuningRequest, exclude_reported, looked
+from evals.types import DEFAULT_QUERY_SET, QuerySplit
+from evals.variants import Reference, hybrid_of, resolve_variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +77,7 @@ T = TypeVar("T")
 Entry = Reference | Run | LabRun
 
 
-class Lab(Shown):
+class Lab(Displayable):
     """A collection, opened. Give it back with `close` or `with`; one that is forgotten gives itself back."""
 
     def __init__(
@@ -66,7 +85,7 @@ class Lab(Shown):
         collection: str = "handbook",
         source: Source | Path | str | None = None,
         *,
-        query_set: str = DEFAULT,
+        query_set: str = DEFAULT_QUERY_SET,
         dsn: str | None = None,
         store: Store | None = None,
         resources: Resources | None = None,
@@ -76,17 +95,19 @@ class Lab(Shown):
         """Open the store that `dsn` or RANKBOOK_DSN names, else the embedded one, or take an open one.
 
         With a source, a path or the name of a public collection, what is new in it is brought in, and `notes` say what
-        of it was left out, repaired or read in another form; `plan` are options of `evals.library.Plan`. Without one, a
-        collection that ships with Rankbook is loaded where it is not there yet.
+        of it was left out, repaired or read in another form; `plan` are options of `evals.collections.load.LoadPlan`.
+        Without one, a collection that ships with Rankbook is loaded where it is not there yet.
         """
         self.collection, self.query_set, self.progress = collection, query_set, progress
         self.resources = resources
         self.notes: tuple[str, ...] = ()
-        self._store = store or bridge.run(Store.open(dsn, chains=[chain], progress=sentences(quiet=not progress)))
-        self._given_back = weakref.finalize(self, lab_steps.give_back, self._store) if store is None else None
+        self._store = store or bridge.run(
+            Store.open(dsn, chains=[schema_chain], progress=sentences(quiet=not progress))
+        )
+        self._given_back = weakref.finalize(self, give_back, self._store) if store is None else None
         try:
             self.notes = self._long(
-                lambda listener: lab_steps.brought_in(self.store, collection, source, plan, resources, listener)
+                lambda listener: brought_in(self.store, collection, source, plan, resources, listener)
             )
             self._ground()
         except BaseException:
@@ -119,22 +140,22 @@ class Lab(Shown):
 
     def variant(self, reference: Reference) -> Variant:
         """What a name, a path or a dictionary stands for here: a bare leg searches the first chunk set."""
-        return variant_of(reference, chunks=self._view().finest)
+        return resolve_variant(reference, chunks=self._view().default_chunk_set)
 
     @overload
     def search(self, query: str, variant: list[Reference], *, top_k: int | None = None) -> SideBySide: ...
 
     @overload
-    def search(self, query: str, variant: Reference = "vector", *, top_k: int | None = None) -> Found: ...
+    def search(self, query: str, variant: Reference = "vector", *, top_k: int | None = None) -> LabHits: ...
 
     def search(
         self, query: str, variant: Reference | list[Reference] = "vector", *, top_k: int | None = None
-    ) -> Found | SideBySide:
+    ) -> LabHits | SideBySide:
         """The hits of a variant; of several in a list, side by side."""
         if isinstance(variant, list):
             return SideBySide(tuple(self.search(query, each, top_k=top_k) for each in variant))
         asked = self.variant(variant)
-        return Found(bridge.run(search(self._ground().context, query, asked.but(top_k=top_k) if top_k else asked)))
+        return LabHits(bridge.run(search(self._ground().context, query, asked.but(top_k=top_k) if top_k else asked)))
 
     def why(self, query: str, variant: Reference, document: str, *, costly: bool = False) -> Why:
         """Why a document or chunk is among the results or not, and what would bring it in."""
@@ -171,11 +192,11 @@ class Lab(Shown):
         Without a split it is test, or what there is. The others are compared with the baseline: one of them, a kept
         run, or else the first.
         """
-        wanted = Wanted(_several(metrics), baseline, as_shipped, again, time_live, rules)
+        wanted = EvalOptions(_several(metrics), baseline, as_shipped, again, time_live, rules)
         entries = [each.run if isinstance(each, LabRun) else self._entry(each) for each in _list(variants)]
         ground = self._ground()
-        part = ground.split(split or evaluation.every(ground.labelled))
-        return self._long(lambda listener: lab_steps.evaluated(ground, entries, part, wanted, listener))
+        part = ground.split(split or default_split(ground.labelled))
+        return self._long(lambda listener: evaluate_entries(ground, entries, part, wanted, listener))
 
     def compare(self, one: Entry, other: Entry, metric: str = DEFAULT_METRIC, *, split: str | None = None) -> Compared:
         """Two of them in every detail: the verdict, the queries that decide, the kinds of query."""
@@ -193,7 +214,7 @@ class Lab(Shown):
         fusions: Sequence[Fusion | Mapping[str, Any] | str] = ("rrf", "linear"),
         steps: int = 20,
         per_kind: bool = False,
-        procedure: Procedure | None = None,
+        procedure: TuningProcedure | None = None,
         depth: int | None = None,
     ) -> LabSweep:
         """All weights of two to four legs, or of a variant's own, scored over a split; and which to take.
@@ -204,11 +225,9 @@ class Lab(Shown):
         """
         base, ground = self._base(legs), self._ground()
         base = base if depth is None else base.at_depth(depth)
-        asked = lab_steps.looked(base, metric, steps, fusions, procedure or Procedure(), per_kind=per_kind)
+        asked = looked(base, metric, steps, fusions, procedure or TuningProcedure(), per_kind=per_kind)
         return self._long(
-            lambda listener: lab_steps.swept(
-                ground, asked, split or evaluation.tuning_split(ground.labelled), reported, listener
-            )
+            lambda listener: swept(ground, asked, split or tuning_split(ground.labelled), reported, listener)
         )
 
     def add_run(
@@ -219,8 +238,8 @@ class Lab(Shown):
         A file (TREC, CSV, Parquet ...), {query: {document: score}}, a frame of query, item and score, or ranx's `Run`.
         """
         ground = self._ground()
-        part = ground.any_split(split or evaluation.every(ground.labelled))
-        return bridge.run(lab_steps.joined(ground, part, name, rankings))
+        part = ground.any_split(split or default_split(ground.labelled))
+        return bridge.run(joined(ground, part, name, rankings))
 
     def run(self, reference: str) -> LabRun:
         """A kept run, by its name, a pin or the beginning of its id."""
@@ -233,11 +252,11 @@ class Lab(Shown):
 
     def runs(self) -> pd.DataFrame:
         """The kept runs of this collection, newest first, with the means that were worked out."""
-        return lab_steps.runs_frame(bridge.run(run_store.listed(self.store, collection=self.collection)))
+        return runs_frame(bridge.run(run_store.listed(self.store, collection=self.collection)))
 
     def queries(self, split: str | None = None) -> pd.DataFrame:
         """The labelled queries of a split, by default all there are."""
-        return lab_steps.queries_frame(self._ground().any_split(split or "all"))
+        return queries_frame(self._ground().any_split(split or "all"))
 
     # -- judging -----------------------------------------------------------------------------------------------------
 
@@ -249,13 +268,13 @@ class Lab(Shown):
         given = (
             runs.runs if isinstance(runs, Board) else [each.run if isinstance(each, LabRun) else each for each in runs]
         )
-        spec = lab_steps.checked(QueueSpec, options)
-        return Pool(bridge.run(judging_queue.queue(self.store, self._view(), given, spec, judge)))
+        spec = checked(QueueSpec, options)
+        return Pool(bridge.run(judging_queue.build_queue(self.store, self._view(), given, spec, judge)))
 
     def judge(self, judge: str, grades: Mapping[tuple[str, str], int]) -> int:
         """Keep a person's grades of (query, document) pairs, on the texts as they are now; how many there were."""
-        made = bridge.run(lab_steps.judgements(self.store, self._view(), judge, grades))
-        bridge.run(judging.give(self.store, self._view().name, made))
+        made = bridge.run(judgements(self.store, self._view(), judge, grades))
+        bridge.run(judging.save_judgements(self.store, self._view().name, made))
         return len(made)
 
     def merge_judgements(
@@ -270,7 +289,7 @@ class Lab(Shown):
         """This lab over a query set that has the judgements among its labels; what came with the collection stays."""
         how: dict[str, Any] = {"models": models, "overrule": overrule, "overwrite": overwrite}
         view, name = self._view(), self.query_set
-        bridge.run(judging_queue.merge_into(self.store, view, into, name=name, split=split, **how))
+        bridge.run(merging.merge_judgements(self.store, view, into, name=name, split=split, **how))
         return self._with(into)
 
     # -- labels ------------------------------------------------------------------------------------------------------
@@ -288,11 +307,11 @@ class Lab(Shown):
 
         Refused where fewer would be left, unless `even_so`, and where grades go beyond 0 to 3, unless `all_grades`.
         """
-        announce = lab_steps.print_change if self.progress else library.unannounced
+        announce = print_change if self.progress else load.unannounced
         how = {"even_so": even_so, "all_grades": all_grades, "announce": announce, "author": author}
         asked = None if queries is None else Path(queries)
-        work = lab_steps.labelled(self.store, self._view(), str(origin), asked, self.query_set, **how)
-        return lab_steps.label_result(bridge.run(work), self.query_set)
+        work = labelled(self.store, self._view(), str(origin), asked, self.query_set, **how)
+        return label_result(bridge.run(work), self.query_set)
 
     def relabel(
         self,
@@ -334,7 +353,7 @@ class Lab(Shown):
     def label_changes(self) -> pd.DataFrame:
         """The last changes of the query set, latest first: when, who, what, why, and whether they hold."""
         found = bridge.run(corrections.changes(self.store, self._view().name, name=self.query_set))
-        return lab_steps.changes_frame(found)
+        return changes_frame(found)
 
     # -- itself ------------------------------------------------------------------------------------------------------
 
@@ -350,26 +369,26 @@ class Lab(Shown):
             "queries": f"{len(ground.labelled.queries):,} in the query set {self.query_set}",
             "labelled": ", ".join(f"{split} {count:,}" for split, count in ground.labelled.splits.items()) or "none",
         }
-        return Facts(told.name, facts | ({"read in": " ".join(self.notes)} if self.notes else {})).tables()
+        return CollectionFacts(told.name, facts | ({"read in": " ".join(self.notes)} if self.notes else {})).tables()
 
     def _with(self, query_set: str) -> Lab:
         return Lab(
             self.collection, query_set=query_set, store=self.store, resources=self.resources, progress=self.progress
         )
 
-    def _view(self) -> collections.View:
+    def _view(self) -> collections.CollectionView:
         return self._ground().view
 
-    def _ground(self) -> Opened:
+    def _ground(self) -> EvalContext:
         """As it stands now: somebody may have added documents or labels meanwhile."""
-        return bridge.run(evaluation.opened(self.store, self.collection, self.query_set, resources=self.resources))
+        return bridge.run(open_eval(self.store, self.collection, self.query_set, resources=self.resources))
 
     def _entry(self, given: Reference | Run) -> Variant | Run:
         return given if isinstance(given, Run) else self.variant(given)
 
     def _base(self, legs: Reference | Sequence[Reference]) -> Variant:
         if isinstance(legs, Sequence) and not isinstance(legs, str):
-            return lab_steps.hybrid(legs, self._view().finest)
+            return hybrid_of(legs, self._view().default_chunk_set)
         return self.variant(legs)
 
     def _long(self, work: Callable[[Listener], Coroutine[Any, Any, T]]) -> T:
@@ -385,3 +404,90 @@ def _list(given: Entry | Sequence[Entry]) -> list[Entry]:
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+M = TypeVar("M", bound=BaseModel)
+PATIENCE = 10.0  # seconds that a store may take to close
+
+
+# -- the store and the collection --------------------------------------------------------------------------------------
+
+
+def give_back(store: Store) -> None:
+    """Close it. Waits for that, unless it is called in the loop's own thread, as a collected object's finaliser may."""
+    closing = asyncio.run_coroutine_threadsafe(store.close(), bridge.loop())
+    if not bridge.is_inside():
+        with suppress(TookTooLong):
+            closing.result(PATIENCE)
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+
+async def labelled(
+    store: Store, view: CollectionView, origin: str, queries: Path | None, query_set: str, **how: Any
+) -> LoadReport:
+    source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)
+    return await load.label(store, view, source, query_set=query_set, **how)
+
+
+def label_result(added: LoadReport, query_set: str) -> LabelResult:
+    sentence = f"{query_set}: {added.queries:,} queries, {added.labels:,} labels."
+    return LabelResult(sentence, added, tuple(added.flaws))
+
+
+def print_change(change: LabelChange) -> None:
+    """On stderr, where progress goes too."""
+    sys.stderr.write(f"{change.sentence}\n")
+
+
+async def joined(ground: EvalContext, split: QuerySplit, name: str, rankings: Any) -> LabRun:
+    """A run from elsewhere, kept; and what to know of it."""
+    subject = await ground.subject(split)
+    found = await check_documents(ground, await asyncio.to_thread(foreign_run, subject, split, name, rankings))
+    return LabRun(await run_store.save(ground.store, found.run), tuple(_told(found)))
+
+
+def _told(found: ForeignRun) -> Iterable[str]:
+    missing, unasked, flaws = found.missing, found.unasked, found.flaws
+    if missing:
+        yield f"It has nothing for {len(missing)} of the queries, {missing[0]!r} among them; they score 0."
+    if unasked:
+        yield f"It has {len(unasked)} queries that are not asked here, {unasked[0]!r} among them; they do not count."
+    yield from (flaw.message for flaw in flaws if flaw.outcome == "noted")
+    if wrong := [flaw for flaw in flaws if flaw.outcome != "noted"]:
+        yield f"{len(wrong)} of its lines were cleaned or left out; the first, {wrong[0].place}: {wrong[0].message}"
+
+
+async def swept(ground: EvalContext, asked: TuningRequest, split: str, reported: str, listener: Listener) -> LabSweep:
+    """Weights looked for over one split, without the queries that another reports."""
+    part = ground.split(split)
+    notes: tuple[str, ...] = ()
+    if split == reported:
+        notes = (f"The weights were chosen by the queries of {split!r}: a score over these says nothing of others.",)
+    elif reported in ground.labelled.splits:
+        part, notes = exclude_reported(ground, part, ground.any_split(reported))
+    tuned, legs = await workflow.tune_weights(ground, part, asked, listener)
+    return LabSweep(asked.base, tuned, (*notes, *legs.notes))
+
+
+async def judgements(
+    store: Store, view: CollectionView, judge: str, grades: Mapping[tuple[str, str], int]
+) -> list[Judgement]:
+    """Grades as judgements on the texts as they are."""
+    items = await read_items(store, view, {item for _, item in grades})
+    gone = [item for _, item in grades if item not in items]
+    if gone:
+        raise InputError(f"The document {gone[0]!r:.80} is not in {view.name!r}, so it cannot be judged.")
+    return [Judgement(query, item, judge, grade, items[item].version) for (query, item), grade in grades.items()]
+
+
+def checked(spec: type[M], options: Mapping[str, Any]) -> M:
+    """Options as their spec, refused in a sentence that names the nearest valid one."""
+    for name in options:
+        if name not in spec.model_fields:
+            raise UnknownName("option", name, spec.model_fields)
+    try:
+        return spec(**options)
+    except pydantic.ValidationError as error:
+        raise SpecError.from_pydantic("This", error) from error

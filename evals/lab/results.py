@@ -1,7 +1,4 @@
-"""What a lab gives back: hits, runs, comparisons, sweeps, accounts and queues, each shown as tables.
-
-Owns what is said of a result on screen. The values are those of the modules that made them, and stay at hand.
-"""
+"""What the lab's methods return, each with its tables, its frame and its value."""
 
 from __future__ import annotations
 
@@ -10,23 +7,27 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from core.explain import Account
-from core.retriever import RetrievalBundle
+from core.explain import Explanation
+from core.pipeline.retriever import RetrievalResult
 from core.snippets import snippet
 from core.types import Flaw, Hit
 from core.variant import Variant
-from evals.board import Board
-from evals.corrections import Correction, HistoryStep
-from evals.exchange import frame
+from evals.collections.load import LoadReport
+from evals.display import Displayable, Table, TableCell
+from evals.evaluation.board import Board
 from evals.judging.judgements import Task
 from evals.judging.queue import Queue
-from evals.lab.tables import Cell, Shown, Table
-from evals.library import Added
-from evals.runs import Run
-from evals.statistics.comparison import Comparison, QueryDifference
-from evals.weights import summary as sweep_summary
-from evals.weights.surface import Surface
-from evals.weights.tuned import Tuned
+from evals.labels.corrections import Correction, HistoryStep
+from evals.labels.revisions import Revision
+from evals.runs import run_store
+from evals.runs.exchange import frame
+from evals.runs.run_store import RunSummary
+from evals.runs.types import Run
+from evals.statistics.comparison import PairComparison, QueryDifference
+from evals.tuning import summary as sweep_summary
+from evals.tuning.surface import Surface
+from evals.tuning.tuner import TuningResult
+from evals.types import QuerySplit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,11 +37,11 @@ SHOWN = 10  # rows of a list that may be long
 
 
 @dataclass(frozen=True, repr=False)
-class LabelResult(Shown):
+class LabelResult(Displayable):
     """What became of the labels, in a sentence; `result` has it in figures, `flaws` what was wrong with rows."""
 
     sentence: str
-    result: Added | Correction | HistoryStep
+    result: LoadReport | Correction | HistoryStep
     flaws: tuple[Flaw, ...] = ()
 
     def tables(self) -> tuple[Table, ...]:
@@ -51,10 +52,10 @@ class LabelResult(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Found(Shown, Sequence[Hit]):
+class LabHits(Displayable, Sequence[Hit]):
     """The hits of one variant; `bundle` has the trace and all the rest of the answer."""
 
-    bundle: RetrievalBundle
+    bundle: RetrievalResult
 
     def __len__(self) -> int:
         return len(self.bundle.hits)
@@ -90,19 +91,19 @@ class Found(Shown, Sequence[Hit]):
 def _line(hit: Hit, query: str) -> tuple[object, ...]:
     place = " > ".join(hit.heading_path) or hit.title
     where = f"{place} (p. {hit.page_first})" if hit.page_first else place
-    document = Cell(hit.item_id, hint=hit.id if hit.id != hit.item_id else "")
+    document = TableCell(hit.item_id, hint=hit.id if hit.id != hit.item_id else "")
     return hit.rank, f"{hit.score:.3f}", document, where, snippet(hit.text, [query], SNIPPET).text
 
 
-def _ranks(hit: Hit, legs: Sequence[str]) -> Iterator[Cell]:
+def _ranks(hit: Hit, legs: Sequence[str]) -> Iterator[TableCell]:
     """Where each leg had it; how much of the score is that leg's doing, when one looks closer."""
     by_name = {each.leg: each for each in hit.legs}
     for leg in legs:
         said = by_name.get(leg)
         yield (
-            Cell("-")
+            TableCell("-")
             if said is None
-            else Cell(str(said.rank), hint=f"{leg}: {said.raw:.4g}, adds {said.contribution:.4g}")
+            else TableCell(str(said.rank), hint=f"{leg}: {said.raw:.4g}, adds {said.contribution:.4g}")
         )
 
 
@@ -115,15 +116,15 @@ def _nothing(rows: Sequence[object]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class SideBySide(Shown, Sequence[Found]):
+class SideBySide(Displayable, Sequence[LabHits]):
     """The hits of several variants for one query."""
 
-    found: tuple[Found, ...]
+    found: tuple[LabHits, ...]
 
     def __len__(self) -> int:
         return len(self.found)
 
-    def __getitem__(self, at: int) -> Found:  # type: ignore[override]
+    def __getitem__(self, at: int) -> LabHits:  # type: ignore[override]
         return self.found[at]
 
     def tables(self) -> tuple[Table, ...]:
@@ -131,7 +132,7 @@ class SideBySide(Shown, Sequence[Found]):
 
 
 @dataclass(frozen=True, repr=False)
-class LabRun(Shown):
+class LabRun(Displayable):
     """A kept run, of this lab or of another engine; `notes` say what was odd about the latter."""
 
     run: Run
@@ -157,11 +158,11 @@ class LabRun(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Compared(Shown):
+class Compared(Displayable):
     """Two runs in every detail, with the queries that decide between them in full."""
 
     board: Board
-    comparison: Comparison
+    comparison: PairComparison
     metric: str
 
     @property
@@ -173,7 +174,7 @@ class Compared(Shown):
         deciding = tuple(self._row(each) for each in self._deciding())
         columns = ("query", "text", *pair, "difference")
         kinds = tuple(
-            (each.group or "(none)", str(each.finding.verdict), Cell(_signed(each.finding.difference.mean)))
+            (each.group or "(none)", str(each.finding.verdict), TableCell(_signed(each.finding.difference.mean)))
             for each in self.comparison.groups
             if each.by == "kind"
         )
@@ -212,11 +213,11 @@ def _signed(value: float | None) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class LabSweep(Shown):
+class LabSweep(Displayable):
     """Every mix of weights of some legs, scored; `tuned` says what choosing the best is worth on unseen queries."""
 
     base: Variant
-    tuned: Tuned
+    tuned: TuningResult
     notes: tuple[str, ...] = ()
 
     @property
@@ -234,7 +235,7 @@ class LabSweep(Shown):
         legs = self.tuned.surfaces[0].legs
         rows = tuple(
             (
-                Cell(fusion, strong=at == self.tuned.chosen.surface),
+                TableCell(fusion, strong=at == self.tuned.chosen.surface),
                 f"{mean:.3f}",
                 *(f"{weights[leg]:g}" for leg in legs),
             )
@@ -253,10 +254,10 @@ class LabSweep(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Why(Shown):
+class Why(Displayable):
     """Why a document is among the results or not, in sentences."""
 
-    account: Account
+    account: Explanation
 
     def tables(self) -> tuple[Table, ...]:
         first, *others = self.account.sentences()
@@ -264,7 +265,7 @@ class Why(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Pool(Shown, Sequence[Task]):
+class Pool(Displayable, Sequence[Task]):
     """Pairs to judge next, in an order that tells nothing of the runs."""
 
     queue: Queue
@@ -301,7 +302,7 @@ class Statement(str):
 
 
 @dataclass(frozen=True, repr=False)
-class Facts(Shown):
+class CollectionFacts(Displayable):
     """A collection in a few lines."""
 
     name: str
@@ -309,3 +310,49 @@ class Facts(Shown):
 
     def tables(self) -> tuple[Table, ...]:
         return (Table(self.name, ("", " "), tuple(self.facts.items())),)
+
+
+# -- frames and judgements ---------------------------------------------------------------------------------------------
+
+
+def runs_frame(runs: Sequence[RunSummary]) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = [
+        {
+            "run": run.id[: run_store.SHOWN],
+            "name": run.name,
+            "split": run.subject.split,
+            "queries": run.queries,
+            "failed": run.failed,
+            "made": run.made_at,
+            "pins": ", ".join(run.pins),
+            **{metric: mean for metric, mean in run.scores.items() if isinstance(mean, float)},
+        }
+        for run in runs
+    ]
+    return pd.DataFrame(rows, columns=None if rows else ["run", "name", "split", "queries", "failed", "made", "pins"])
+
+
+def changes_frame(changes: Sequence[Revision]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = ["when", "who", "what", "why", "state"]
+    rows = [(each.made_at, each.author, each.change.sentence, each.reason, each.state) for each in changes]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def queries_frame(split: QuerySplit) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = [
+        (
+            query.id,
+            query.text,
+            query.kind,
+            query.weight,
+            sum(grade > 0 for grade in split.grades.get(query.id, {}).values()),
+        )
+        for query in split.queries.values()
+    ]
+    return pd.DataFrame(rows, columns=["query", "text", "kind", "weight", "relevant"])

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from evals.sources.base import Source, sources
 from evals.sources.beir import BeirSource
-from evals.sources.bundled import BundledSource, bundled_names, bundled_path
-from evals.sources.catalog import CatalogEntry, catalog, catalog_entry
+from evals.sources.bundled import BundledSource, CatalogEntry, bundled_names, bundled_path, catalog, catalog_entry
+from evals.sources.files import ArchiveLimits
 from evals.sources.folder import FolderSource
-from evals.sources.guessing import guess, source_from
+from evals.sources.guess import guess, source_from
 from evals.sources.ir_datasets_source import IrDatasetsSource
 from evals.sources.tabular import ItemColumns, LabelColumns, QueryColumns, TabularSource
 from evals.sources.trec import TrecSource
-from evals.sources.trees import ArchiveLimits
 
 __all__ = [
     "ArchiveLimits",

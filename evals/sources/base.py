@@ -1,7 +1,7 @@
 """What a source of labelled collections is, and the registry of them.
 
 Owns the contract only: a source reads somebody's files, row by row, and says where each row stood. It neither cleans
-texts, nor compares labels with documents, nor touches the database: `evals.labels` and the ingest do.
+texts, nor compares labels with documents, nor touches the database: `evals.labels.label_checks` and the ingest do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from core.registry import Registry
 from core.types import Flaw, Item, Query, Row
-from evals.labels import Exclusion, Label, Span
+from evals.types import Exclusion, Label, Span
 
 
 def _parted(value: Any) -> Any:

@@ -12,12 +12,20 @@ from pydantic import Field
 
 from core.errors import InputError, SpecError
 from core.types import Flaw, Item, Query, Row
-from evals.labels import Exclusion, Label, Span
 from evals.sources.base import Source, sources
-from evals.sources.lines import SAMPLE, extrapolated, read_json_lines
-from evals.sources.qrels import EXCLUSION_FILES, read_exclusions, read_qrels
-from evals.sources.records import item_rows, query_rows, span_row
-from evals.sources.trees import ArchiveLimits, Tree, opened_tree
+from evals.sources.files import ArchiveLimits, Tree, opened_tree
+from evals.sources.rows import (
+    EXCLUSION_FILES,
+    SAMPLE,
+    extrapolated,
+    item_rows,
+    query_rows,
+    read_exclusions,
+    read_json_lines,
+    read_qrels,
+    span_row,
+)
+from evals.types import Exclusion, Label, Span
 
 T = TypeVar("T")
 CARDS = ("README.md", "SOURCE.md", "DATASET.md", "README.txt")
@@ -66,7 +74,8 @@ class BeirSource(Source):
         return ""
 
     def wishes(self) -> dict[str, Any]:
-        """The language that `evals.beir_export` wrote down beside; nothing where the folder is somebody else's."""
+        """The language that `evals.collections.export_beir` wrote down beside; nothing where the folder is somebody
+        else's."""
         with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
             name = root_of(tree, self.path) + WISHES
             if name in tree.names():

@@ -17,16 +17,14 @@ from pydantic import Field, field_validator
 
 from core.errors import InputError, SpecError
 from core.types import Flaw, Item, Place, Query, Row
-from evals.labels import Exclusion, Label
 from evals.sources import readers
 from evals.sources.base import Source, Texts, sources
 from evals.sources.beir import json_records
-from evals.sources.qrels import EXCLUSION_FILES, read_exclusions, read_qrels
-from evals.sources.readers import Document
+from evals.sources.files import ending, exists, matches, open_file, printable, walk
+from evals.sources.readers import ReadDocument
 from evals.sources.readers.worker import IsolatedReaders
-from evals.sources.records import query_rows
-from evals.sources.trees import exists, open_file
-from evals.sources.walk import ending, matches, printable, walk
+from evals.sources.rows import EXCLUSION_FILES, query_rows, read_exclusions, read_qrels
+from evals.types import Exclusion, Label
 
 MAX_FILE = 32 * 2**20
 MOST_ENDINGS = 500  # that are counted one by one
@@ -208,7 +206,7 @@ class FolderSource(Source):
         yield Row(item, place)
         yield from (Flaw(place, note, "cleaned", item.id) for note in document.notes)
 
-    def _read(self, path: Path, raw: bytes, isolated: IsolatedReaders) -> Document:
+    def _read(self, path: Path, raw: bytes, isolated: IsolatedReaders) -> ReadDocument:
         if len(raw) > MAX_FILE:
             raise InputError(f"The file is larger than {MAX_FILE:,} bytes. Split it, or give it as JSONL.")
         if self.reader == readers.FIRST:
@@ -217,7 +215,7 @@ class FolderSource(Source):
         reader = readers.readers[name]
         return isolated.read(name, raw) if reader.isolated else reader().read(raw)
 
-    def _item(self, path: Path, document: Document) -> Item:
+    def _item(self, path: Path, document: ReadDocument) -> Item:
         relative, metadata = path.relative_to(self.path), dict(document.metadata)
         if self.folder_field and len(relative.parts) > 1:
             metadata.setdefault(self.folder_field, relative.parts[0])

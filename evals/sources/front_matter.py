@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from evals.sources.plain import plain
+from evals.sources.rows import plain
 
 MAX_FRONT_MATTER = 64 * 1024
 _OPENING = re.compile(r"\A---[ \t]*\r?\n")

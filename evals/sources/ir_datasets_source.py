@@ -13,10 +13,9 @@ from pydantic import Field
 
 from core.errors import InputError, RankbookError, UnknownName
 from core.types import Flaw, Item, Place, Query, Row
-from evals.labels import Label
 from evals.sources.base import Source, sources
-from evals.sources.plain import plain
-from evals.sources.records import label_row
+from evals.sources.rows import label_row, plain
+from evals.types import Label
 
 _HOST = re.compile(r"https?://([^/\s'\"]+)|host='([^']+)'")
 _UNREACHED = re.compile(r"Max retries|ConnectionError|ConnectTimeout|Failed to resolve|Name or service|timed out")

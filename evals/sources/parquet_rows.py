@@ -17,9 +17,8 @@ from typing import Any, BinaryIO, Final, cast
 
 from core.errors import InputError
 from core.types import Flaw, Place, Row
-from evals.sources.lines import MAX_LINE
-from evals.sources.plain import plain
-from evals.sources.trees import ArchiveLimits, Budget
+from evals.sources.files import ArchiveLimits, Budget
+from evals.sources.rows import MAX_LINE, plain
 
 BATCH: Final = 1024  # rows
 MOST_COLUMNS: Final = 10_000  # of a table: each is a name in every row

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from core.types import Flaw, Item, Query, Row
-from evals.labels import Label
 from evals.sources.base import Source, Texts, sources
-from evals.sources.records import QUERY_IDS, id_text, item_rows, label_row, query_rows
-from evals.sources.tables import Table, count_rows, opened_table
+from evals.sources.rows import QUERY_IDS, id_text, item_rows, label_row, query_rows
+from evals.sources.table_files import TableFile, count_rows, opened_table
+from evals.types import Label
 
 _IDS = ("id", "_id", "doc_id", "docid", "docno", "document_id", "item_id", "pid", "uuid", "key")
 _TEXTS = ("text", "body", "content", "contents", "passage", "abstract", "document", "description")
@@ -146,7 +146,7 @@ class TabularSource(Source):
                     yield label_row(cells.get(query), cells.get(item), cells.get(grade), in_split, row.place)
 
 
-def _optional(table: Table, given: str | None, usual: str) -> str | None:
+def _optional(table: TableFile, given: str | None, usual: str) -> str | None:
     """A column that need not be there, unless it was asked for; "" asks for none."""
     if given is None:
         return usual if usual in table.columns else None

@@ -44,7 +44,7 @@ class GroupFinding:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison:
+class PairComparison:
     """A system against a baseline. `queries` by falling difference, then id; those of weight 0 are left out.
 
     `groups` are looked at together. `deciding` are the queries of the largest influence on the mean difference.
@@ -62,7 +62,7 @@ class Comparison:
         groups = (f"{each.by} {each.group or '(none)'}: {each.finding.sentence}" for each in self.groups)
         return "\n".join((self.finding.sentence, *groups))
 
-    def undecided(self, why: str) -> Comparison:
+    def undecided(self, why: str) -> PairComparison:
         """The same without a verdict, on the whole and on every group."""
         groups = tuple(replace(each, finding=each.finding.undecided(why)) for each in self.groups)
         return replace(self, finding=self.finding.undecided(why), groups=groups)
@@ -175,7 +175,7 @@ def compare(
     rules: Rules = DEFAULT_RULES,
     deciding: int = DECIDING,
     finding: Finding | None = None,
-) -> Comparison:
+) -> PairComparison:
     """The first of two systems against the second, by scores [2, queries] in the order of `queries`.
 
     `groups` are ids by what they have in common, as {"kind": split.kinds, "tag": split.tags}; an id that was not
@@ -192,7 +192,7 @@ def compare(
     ranked = sorted(
         (query for query in each if query.influence), key=lambda query: (-abs(query.influence), query.query)
     )
-    return Comparison(
+    return PairComparison(
         system=names[0],
         baseline=names[1],
         finding=finding or findings([names], difference, weights, rules=rules)[0],

@@ -1,25 +1,21 @@
-"""A gate: what must hold of a board, or a build fails. Owns the rules and what is said of each; it ends no process.
-
-A pinned baseline made over other data is never compared in silence: the check fails and says what to do. Nor does a
-baseline that failed at queries, where it scores 0, lower the bar: drops are measured over the queries that it answered,
-and more failures than the gate allows fail the gate. So does a leg that the baseline, or a variant that is guarded,
-went on without: what was measured is not what its name promises. What may be chance is judged over the guarded variants
-against the baseline by all guarded metrics, which are a family of their own: other variants of the suite must not make
-the gate more lenient.
-"""
+"""The gate of a suite: checks against a baseline and minima, and their results as JUnit XML."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Self
+from xml.etree import ElementTree
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from core import atomic_files
 from core.errors import SpecError
-from evals.board import Board
-from evals.metric_names import Metric
-from evals.runs import Run, unlike
+from evals.evaluation.board import Board
+from evals.measures import Metric
+from evals.runs.types import Run, unlike
 from evals.statistics.comparison import findings
 from evals.statistics.verdicts import Finding, Verdict
 
@@ -280,3 +276,62 @@ def _unlike(board: Board, pinned: Run) -> str:
     """A pinned run that could not join the board."""
     told = unlike(pinned.subject, board.runs[0].subject) or "other data"
     return f"The baseline was made over other data, so nothing can be compared: {told}. {ANEW}"
+
+
+# XML 1.0, section 2.2: all that a document may not hold, escaped or not.
+FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(name: str, checks: Sequence[Check]) -> str:
+    """The whole document."""
+    collections = list(dict.fromkeys(check.collection for check in checks))
+    root = ElementTree.Element("testsuites", _counts(name, checks))
+    for collection in collections:
+        own = [check for check in checks if check.collection == collection]
+        suite = ElementTree.SubElement(root, "testsuite", _counts(f"{name}: {collection}", own))
+        for check in own:
+            _case(suite, check)
+    return _written(root)
+
+
+def broken(name: str, sentence: str) -> str:
+    """A suite that could not be run: one case, with the sentence as its error."""
+    return junit(name, [Check(name, name, "the suite runs", "-", "-", "error", sentence)])
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_files.write_whole(path, text)
+
+
+def _counts(name: str, checks: Sequence[Check]) -> dict[str, str]:
+    outcomes = [check.outcome for check in checks]
+    return {
+        "name": _clean(name),
+        "tests": str(len(checks)),
+        "failures": str(outcomes.count("failed")),
+        "errors": str(outcomes.count("error")),
+        "skipped": "0",
+        "time": "0",
+    }
+
+
+def _case(suite: ElementTree.Element, check: Check) -> None:
+    of = {"classname": _clean(f"{check.collection}.{check.variant}"), "name": _clean(check.what), "time": "0"}
+    case = ElementTree.SubElement(suite, "testcase", of)
+    told = _clean(f"{check.variant}: {check.what}: found {check.found}, wanted {check.wanted}. {check.says}".strip())
+    if check.outcome == "passed":
+        ElementTree.SubElement(case, "system-out").text = told
+    else:
+        kind = "failure" if check.outcome == "failed" else "error"
+        first = _clean(f"found {check.found}, wanted {check.wanted}")
+        ElementTree.SubElement(case, kind, {"message": first, "type": "gate"}).text = told
+
+
+def _written(root: ElementTree.Element) -> str:
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _clean(text: str) -> str:
+    return FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

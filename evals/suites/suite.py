@@ -1,12 +1,12 @@
-"""A suite: what is to be measured, as one TOML file. Collections x variants x metrics, how to tune, and a gate.
-
-Owns the file's form and what variants it stands for. It runs nothing: `suite_run` does.
-"""
+"""The TOML file of a suite, its grids and their variants."""
 
 from __future__ import annotations
 
+import copy
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -14,24 +14,117 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from core.errors import SpecError, UnknownName
+from core.expansion.base import EXPANSIONS
 from core.fusion import Fusion
-from core.fusion.linear import LinearFusion
-from core.fusion.rrf import RrfFusion
-from core.fusion.spec import FUSIONS
-from core.toml_text import file_text, read_toml
+from core.fusion.base import FUSIONS
+from core.fusion.rank_based import RrfFusion
+from core.fusion.score_based import LinearFusion
+from core.registry import Tagged
+from core.rerank.base import RERANKERS
+from core.toml_io import file_text, read_toml
 from core.variant import Variant
-from evals.board import METRICS
-from evals.metric_names import Metric
-from evals.references import variant_of
-from evals.splits import ALL
+from evals.evaluation.board import METRICS
+from evals.measures import Metric, cut_off
 from evals.statistics.verdicts import Rules
 from evals.suites.gate import Gate
-from evals.suites.grids import varied
-from evals.weights.places import cut_off
-from evals.weights.tuned import Procedure
+from evals.tuning.tuner import TuningProcedure
+from evals.types import ALL
+from evals.variants import resolve_variant
+
+STAGES: Mapping[str, Tagged[Any]] = {"expand": EXPANSIONS, "fusion": FUSIONS, "rerank": RERANKERS}
+LARGEST = 10_000  # variants: more is a slip, and would not be looked at anyway
 
 
-class Target(BaseModel):
+def varied(base: Variant, fields: Mapping[str, Sequence[Any]]) -> list[Variant]:
+    """The base with every combination of the values, the last field changing quickest.
+
+    A field is written as in TOML, with dots: `top_k`, `fusion.k`, `rerank.depth`; for a leg `leg.<its name>.weight`.
+    Another method, as of `fusion.method`, begins with its own defaults, and options that it lacks are not varied for
+    it. Each variant is named after what it was given: "hybrid, fusion.k=10".
+    """
+    for field, values in fields.items():
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise SpecError(f"The grid's field {field!r} needs a list of values, and has {values!r:.80}.")
+    count = 1
+    for values in fields.values():
+        count *= len(values)
+    if count > LARGEST:
+        raise SpecError(f"The grid over {', '.join(fields)} has {count:,} variants; at most {LARGEST:,} are made.")
+    points: dict[str, dict[str, Any]] = {}
+    for chosen in product(*fields.values()):
+        point = _without_strange_options(dict(zip(fields, chosen, strict=True)), fields)
+        points.setdefault(json.dumps(point, default=str), point)
+    return [_with(base, point) for point in points.values()]
+
+
+def _without_strange_options(chosen: Mapping[str, Any], fields: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The point without the options that only other methods of the same grid have: `fusion.k` where it is linear."""
+    left = dict(chosen)
+    for stage, tagged in STAGES.items():
+        method = f"{stage}.{tagged.tag}"
+        if method not in chosen:
+            continue
+        known = tagged.options(str(chosen[method]))
+        others = {option for each in fields[method] for option in tagged.options(str(each))}
+        for field in chosen:
+            option = field.removeprefix(f"{stage}.").partition(".")[0]
+            if field.startswith(f"{stage}.") and option not in known and option in others:
+                del left[field]
+    return left
+
+
+def _with(base: Variant, chosen: Mapping[str, Any]) -> Variant:
+    changed = copy.deepcopy(base.to_data())
+    methods = [f"{stage}.{tagged.tag}" for stage, tagged in STAGES.items()]
+    for field in sorted(chosen, key=lambda field: field not in methods):  # which decide what else there is to vary
+        _put(base, changed, field, chosen[field])
+    told = ", ".join(f"{field.removeprefix('leg.')}={value}" for field, value in chosen.items())
+    changed["name"] = f"{base.name}, {told}" if told else base.name
+    return Variant.from_data(changed)
+
+
+def _put(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None:
+    """Set what stands at the end of the dots; tables on the way that the base leaves to their defaults are made."""
+    first, *path = field.split(".")
+    place: Any = changed
+    if first in STAGES and path == [STAGES[first].tag]:
+        _choose(base, changed, first, value)
+        return
+    if first == "leg":
+        if len(path) < 2:
+            raise SpecError(f"The grid's field {field!r} does not say what of which leg: leg.<name>.<option>.")
+        leg, *path = path
+        if leg not in base.leg_names:
+            raise UnknownName(f"leg of {base.name!r}", leg, base.leg_names)
+        place = changed["leg"][base.leg_names.index(leg)]
+    else:
+        path = [first, *path]
+    for part in path[:-1]:
+        place = _table(base, place, part, field)
+    place[path[-1]] = value
+
+
+def _choose(base: Variant, changed: dict[str, Any], stage: str, method: Any) -> None:
+    """The stage by that method; by the base's own, with the base's options."""
+    own, tag = getattr(base, stage), STAGES[stage].tag
+    written = {} if own is None else STAGES[stage].write(own)
+    changed[stage] = written if written.get(tag) == method else {tag: method}
+
+
+def _table(base: Variant, place: dict[str, Any], part: str, field: str) -> dict[str, Any]:
+    """The table of that name; where the base leaves it to its default, the default as it would be written."""
+    if part not in place:
+        written = base.model_dump(mode="json", by_alias=True)
+        if not isinstance(written.get(part), dict):
+            raise SpecError(f"The grid's field {field!r} is within {part!r}, which {base.name!r} does not have.")
+        place[part] = {key: value for key, value in written[part].items() if value is not None}
+    inner = place[part]
+    if not isinstance(inner, dict):
+        raise SpecError(f"The grid's field {field!r} is within {part!r}, which is no table in {base.name!r}.")
+    return inner
+
+
+class SuiteTarget(BaseModel):
     """What is searched, and which labelled queries are asked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -79,7 +172,7 @@ class Tune(BaseModel):
     )
     per_kind: bool = Field(False, description="Whether each kind of query gets weights of its own.")
     even_so: bool = Field(False, description="Whether the weights are taken although labels are too few to trust them.")
-    procedure: Procedure = Field(Procedure(), description="Folds, repeats, and how few labels are too few.")
+    procedure: TuningProcedure = Field(TuningProcedure(), description="Folds, repeats, and how few labels are too few.")
 
 
 class Foreign(BaseModel):
@@ -98,7 +191,7 @@ class Suite(BaseModel):
 
     name: str = Field("suite", min_length=1, max_length=200, description="What people call it.")
     description: str = Field("", description="What it is to answer, in a sentence.")
-    targets: tuple[Target, ...] = Field(alias="collection", min_length=1, description="The collections.")
+    targets: tuple[SuiteTarget, ...] = Field(alias="collection", min_length=1, description="The collections.")
     variants: tuple[dict[str, Any], ...] = Field(
         (),
         alias="variant",
@@ -165,18 +258,18 @@ class Suite(BaseModel):
             self.rules if "seed" in self.rules.model_fields_set else self.rules.model_copy(update={"seed": self.seed})
         )
 
-    def procedure_of(self, tune: Tune) -> Procedure:
+    def procedure_of(self, tune: Tune) -> TuningProcedure:
         """The same of a tuning's folds."""
         given = tune.procedure
         return given if "seed" in given.model_fields_set else given.model_copy(update={"seed": self.seed})
 
-    def files_of(self, target: Target) -> list[Path]:
+    def files_of(self, target: SuiteTarget) -> list[Path]:
         """The runs of other engines over that collection; a path is from the suite's own folder."""
         return [self._folder / Path(run.file).expanduser() for run in self.runs if run.collection == target.name]
 
     def all_variants(self) -> list[Variant]:
         """Every variant that is there before tuning, in the order of the file, each name once."""
-        given = [variant_of(entry, folder=self._folder) for entry in self.variants]
+        given = [resolve_variant(entry, folder=self._folder) for entry in self.variants]
         by_name = {variant.name: variant for variant in given}
         given += [made for grid in self.grids for made in varied(self._named(grid.base, by_name), grid.vary)]
         named = [*(variant.name for variant in given), *(tune.name for tune in self.tune)]
@@ -189,7 +282,7 @@ class Suite(BaseModel):
 
     def cells(self) -> frozenset[str]:
         """The ids of the variants that only a grid has."""
-        given = {variant_of(entry, folder=self._folder).id for entry in self.variants}
+        given = {resolve_variant(entry, folder=self._folder).id for entry in self.variants}
         return frozenset(each.id for each in self.all_variants() if each.id not in given)
 
     def base_of(self, tune: Tune) -> Variant:
@@ -199,6 +292,6 @@ class Suite(BaseModel):
         if name in known:
             return known[name]
         try:
-            return variant_of(name, folder=self._folder)
+            return resolve_variant(name, folder=self._folder)
         except UnknownName as error:
             raise UnknownName("variant of this suite, preset or leg", name, [*known, *error.known]) from None

@@ -1,1 +1,1 @@
-"""Fusion weights: all mixes at once as arrays, the surface over them, and tuning that fools nobody."""
+"""Former name of `evals.tuning`, kept for notebooks that were exported by earlier versions."""

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Store
-from evals import library
+from evals.collections import load
 from tests.app.corpus import HOSTILE, KETTLES, MODEL
 from tests.conftest import without_disk
 from workbench import session
@@ -24,10 +24,10 @@ def store() -> Iterator[Store]:
     opened = session.store()
     without_disk(opened)
     fields = ("type", "date")
-    with_vectors = library.Plan(models=(MODEL,), fields=fields)
-    bridge.run(library.add(opened, "kettles", KETTLES, with_vectors))
-    bridge.run(library.add(opened, "hostile", HOSTILE, with_vectors))
-    bridge.run(library.add(opened, "no vectors", KETTLES, library.Plan(models=())))
+    with_vectors = load.LoadPlan(models=(MODEL,), fields=fields)
+    bridge.run(load.load_collection(opened, "kettles", KETTLES, with_vectors))
+    bridge.run(load.load_collection(opened, "hostile", HOSTILE, with_vectors))
+    bridge.run(load.load_collection(opened, "no vectors", KETTLES, load.LoadPlan(models=())))
     yield opened
     session.close()
 

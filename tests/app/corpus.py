@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from core.embedding import backends
 from core.types import Item, Place, Query, Row, T
-from evals.labels import Label
 from evals.sources import Source
+from evals.types import Label
 from tests.fakes import HashingEmbedder
 
 MODEL = "hashing:16"

@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Store
-from workbench.book.document import Notebook
-from workbench.book.running import Runner
-from workbench.ui.outputs import Shown
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.runner import Runner
+from workbench.ui.outputs import CellView
 
 CELL = "mine"
 
@@ -21,10 +21,12 @@ class Stage:
     """What the page shows now. `changes` are the options that its controls set."""
 
     def __init__(self) -> None:
-        self.shown: Shown | None = None
+        self.shown: CellView | None = None
         self.changes: list[dict[str, Any]] = []
 
-    def play(self, store: Store, kind: str, source: str, *, collection: str = "kettles", split: str = "test") -> Shown:
+    def play(
+        self, store: Store, kind: str, source: str, *, collection: str = "kettles", split: str = "test"
+    ) -> CellView:
         header = f'```notebook\ncollection = "{collection}"\nsplit = "{split}"\n```\n\n'
         notebook = Notebook.parse(f"{header}```{kind} {CELL}\n{source}\n```\n")
         runner = Runner(store, notebook, key=uuid.uuid4().hex)
@@ -32,7 +34,7 @@ class Stage:
         assert result.spec
         assert result.output, result.problem
         self.changes = []
-        self.shown = Shown(
+        self.shown = CellView(
             result.cell, result.spec, result.output, runner.context, (), self.changes.append, lambda kind, source: None
         )
         return self.shown

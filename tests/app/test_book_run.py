@@ -18,19 +18,19 @@ from core import bridge
 from core.errors import Cancelled
 from core.store.engine import Store
 from core.types import Item, Query
-from evals import library
-from evals.labels import Label
-from evals.running import run_store
+from evals.collections import load
+from evals.runs import run_store
+from evals.types import Label
 from tests.app.corpus import KETTLES, MODEL, SCRIPT, Listed
 from tests.app.test_command_line import mistake, rankbook
 from tests.evals.test_contents import countings
-from workbench.book import html, ipynb
-from workbench.book.basis import Basis, basis_of
-from workbench.book.cells import kinds
-from workbench.book.document import Notebook
-from workbench.book.output import Code, Figure, Hits, Output, Said, Table
-from workbench.book.reading import meaning
-from workbench.book.running import CellResult, Runner
+from workbench.notebooks import export_html, export_jupyter
+from workbench.notebooks.cells import kinds
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.output import Code, Figure, Hits, Output, Said, Table
+from workbench.notebooks.output_cache import CacheKey, cache_key
+from workbench.notebooks.parsing import meaning
+from workbench.notebooks.runner import CellResult, Runner
 
 HEADER = '```notebook\ncollection = "kettles"\nsplit = "test"\n```\n\n'
 SEARCH = '```search\nquery = "descale with vinegar"\nvariants = ["bm25", "vector"]\n```\n'
@@ -198,9 +198,9 @@ def test_a_stopped_notebook_is_stopped_and_no_failure_of_a_cell(store):
 @pytest.fixture
 def own(store, name):
     """A collection that a test may change."""
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=(MODEL,))))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=(MODEL,))))
     yield name
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 def test_what_nothing_moved_on_from_is_taken_as_it_is_and_equal(store):
@@ -225,7 +225,7 @@ def test_an_output_is_stale_once_the_collection_or_its_labels_moved_on(store, ow
     made(store, text, key=key)
     judged = tuple(replace(each, grade=3) for each in KETTLES.judged)
     more = Listed(documents=(*KETTLES.documents, Item("new", "One more kettle.")), asked=KETTLES.asked, judged=judged)
-    bridge.run(library.add(store, own, more, library.Plan(models=(MODEL,))))
+    bridge.run(load.load_collection(store, own, more, load.LoadPlan(models=(MODEL,))))
     (result,) = bridge.run(Runner(store, Notebook.parse(text), key=key).kept())
     assert result.output is not None
     assert result.stale == ("the collection was changed", "queries or labels were changed")
@@ -260,7 +260,7 @@ def test_what_moved_on_is_said_by_its_name(store, tmp_path):
 
 
 def test_an_output_hangs_on_the_declared_version_of_what_made_it_and_not_on_the_source():
-    now = Basis("cell", "collection", "queries", "0.1.0, 1", "server", {"split": "a", "run main": "b"})
+    now = CacheKey("cell", "collection", "queries", "0.1.0, 1", "server", {"split": "a", "run main": "b"})
     assert replace(now, code="0.1.0, 2").moved(now) == ("another version of Rankbook made it",)
     assert replace(now, meant={"split": "a", "run main": "c"}).moved(now) == ("the run main is another",)
     assert replace(now, cell="other", meant={}).moved(now) == ("the cell was changed",)
@@ -272,7 +272,7 @@ def test_a_word_search_does_not_hang_on_what_models_run_on(store):
     async def marks(cell: str) -> str:
         runner = Runner(store, Notebook.parse(HEADER + cell), key=uuid.uuid4().hex)
         (spec,) = runner.meaning.specs.values()
-        return (await basis_of(runner.context, spec)).server
+        return (await cache_key(runner.context, spec)).server
 
     words = bridge.run(marks(SEARCH.replace(', "vector"', "")))
     assert words == bridge.run(marks('```fusion\nlegs = ["bm25", "trigram"]\n```\n'))
@@ -325,7 +325,7 @@ def trapped(store):
 def test_hostile_texts_are_text_in_the_page(trapped):
     book, _, results = trapped
     assert [bool(result.problem) for result in results] == [False] * 4 + [True]
-    page = html.render(book, results)
+    page = export_html.render(book, results)
     body = page[page.index("<body") : page.index('<script type="application/json"')]
     assert not re.search(r"<(?!/)(script|img|iframe|style)\b", body)
     assert "javascript:" not in re.sub(r">[^<]*<", "><", body)
@@ -339,7 +339,7 @@ def test_hostile_texts_are_text_in_the_page(trapped):
 
 def test_hostile_texts_are_text_in_jupyter(trapped):
     book, runner, results = trapped
-    made = json.loads(ipynb.render(book, runner.meaning, Path(), results))
+    made = json.loads(export_jupyter.render(book, runner.meaning, Path(), results))
     for cell in made["cells"]:
         if cell["cell_type"] == "markdown":
             assert "<script" not in cell["source"].replace("`a < b`", "")
@@ -358,7 +358,7 @@ def test_a_page_marks_what_is_stale_failed_and_not_run(store):
     book = Notebook.parse(f"{HEADER}{SEARCH}\n{BAD}\n```search\nquery = 'never'\n```\n")
     bridge.run(Runner(store, book, key=key).run(only={book.cells[0].id}))
     changed = book.replace(book.cells[0].id, 'query = "toaster"')
-    page = html.render(changed, bridge.run(Runner(store, changed, key=key).kept()))
+    page = export_html.render(changed, bridge.run(Runner(store, changed, key=key).kept()))
     assert "the cell was changed since this was made" in page
     assert page.count("Not run yet.") == 2
     assert "http" not in re.sub(r"(?s)<script>.*?</script>", "", page).replace("http-equiv", "")
@@ -367,7 +367,7 @@ def test_a_page_marks_what_is_stale_failed_and_not_run(store):
 def test_an_export_writes_out_the_variants_that_only_one_cell_knows(tmp_path):
     other = '{ name = "both", top_k = 5, leg = [{ kind = "bm25" }] }'
     book = Notebook.parse(f"{HEADER}```compare\none = {PAIR}\nother = {other}\n```\n")
-    opening, cell = json.loads(ipynb.render(book, meaning(book), tmp_path))["cells"]
+    opening, cell = json.loads(export_jupyter.render(book, meaning(book), tmp_path))["cells"]
     assert cell["source"].startswith("lab.compare(variants['both'], variants['both (2)'], 'ndcg@10'")
     assert "'both (2)': {" in opening["source"]
 
@@ -376,12 +376,12 @@ def test_an_export_for_jupyter_is_in_the_format_with_figures_in_plain_colours(st
     text = HEADER + '```evaluate\nvariants = ["bm25", "vector"]\n```\n'
     book = Notebook.parse(text)
     runner = Runner(store, book, key=uuid.uuid4().hex)
-    made = json.loads(ipynb.render(book, runner.meaning, Path(), bridge.run(runner.run())))
+    made = json.loads(export_jupyter.render(book, runner.meaning, Path(), bridge.run(runner.run())))
     assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
     ids = [cell["id"] for cell in made["cells"]]
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in ids)
-    figures = [shown["data"] for shown in made["cells"][1]["outputs"] if ipynb.PLOTLY in shown["data"]]
+    figures = [shown["data"] for shown in made["cells"][1]["outputs"] if export_jupyter.PLOTLY in shown["data"]]
     assert figures
     assert not re.search(r'"<[a-z0-9]+>"', json.dumps(figures))
 
@@ -455,9 +455,9 @@ def test_the_notebooks_that_ship_are_listed():
 def test_queries_that_hold_nothing_are_no_reason_to_fail(store):
     silent = Listed(documents=(Item("a", "Nothing."),), asked=(Query("q", "zzz"),), judged=(Label("q", "a", 1),))
     name = f"silent {uuid.uuid4().hex[:6]}"
-    bridge.run(library.add(store, name, silent, library.Plan(models=())))
+    bridge.run(load.load_collection(store, name, silent, load.LoadPlan(models=())))
     header = f'```notebook\ncollection = "{name}"\n```\n'
     found = made(store, f'{header}```search\nquery = "zzz"\nvariants = ["bm25"]\n```\n```context\nquery = "zzz"\n'
                  'variant = "bm25"\nover = 1\n```\n')  # fmt: skip
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     assert [each.problem for each in found] == ["", ""]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from core import bridge
-from evals import library
+from evals.collections import load
 from evals.lab import Lab
 from evals.sources import guess
 from tests.app.test_command_line import rankbook
-from workbench.book.files import shipped_names
+from workbench.notebooks.files import shipped_names
 
 pytestmark = pytest.mark.slow
 MODEL = "hashing:64"  # meanings are not what is tried here: a real model would take minutes
@@ -25,10 +25,10 @@ MODEL = "hashing:64"  # meanings are not what is tried here: a real model would 
 def handbook(store):
     """The demo collection as it is loaded, under a name of its own."""
     name, source = f"handbook {uuid.uuid4().hex[:6]}", guess("handbook")
-    plan = library.plan_for(source, models=(MODEL,), check=False)
-    bridge.run(library.add(store, name, source, plan))
+    plan = load.plan_for(source, models=(MODEL,), check=False)
+    bridge.run(load.load_collection(store, name, source, plan))
     yield name
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 @pytest.mark.parametrize("name", shipped_names())

@@ -16,12 +16,13 @@ from core.errors import SpecError
 from core.store import attached, collections
 from core.store.attached import Attachment
 from core.store.engine import Store
-from evals import library, query_sets
+from evals.collections import load
+from evals.labels import query_sets
 from tests.app.corpus import MODEL, SCRIPT
 from tests.app.test_collections_page import LIST, button, nothing_left_under_way, page, press, rows, waited
 from tests.app.test_search_page import cards, handed, visit, written
 from workbench.behind.collections import attaching, theirs
-from workbench.behind.collections.attaching import Wanted
+from workbench.behind.collections.attaching import AttachRequest
 from workbench.ui.collections import attach as attach_form
 
 COLUMNS = "nr int PRIMARY KEY, heading text, answer text, product text, emb vector(16), extra jsonb"
@@ -49,7 +50,7 @@ def made(store: Store, name: str) -> Iterator[Callable[[str, str], str]]:
 
     yield make
     if bridge.run(collections.find(store, name)):
-        bridge.run(library.drop(store, name))
+        bridge.run(load.drop(store, name))
     for each in known:
         bridge.run(run("DROP TABLE public.{}", each))
 
@@ -143,7 +144,7 @@ def test_a_librarys_table_maps_itself(page, store, made, name):
 
 
 def test_what_is_aside_is_built_told_and_removed(page, store, faq, name):
-    wanted = Wanted(name, faq, given={"id": "nr", "text": "answer"})
+    wanted = AttachRequest(name, faq, given={"id": "nr", "text": "answer"})
     bridge.run(attaching.attach(store, wanted))
     visit(page, collection=name, view="extend")
     press(page, "Build aside")
@@ -159,7 +160,7 @@ def test_what_stands_aside_is_told_to_be_behind_its_table_checked_and_refreshed(
     grown = f"faq {name}"
     given = {"id": "nr", "text": "answer"}
     table = made(grown, COLUMNS, "(nr, answer) VALUES (1, 'Hold the button'), (2, 'Under Billing')")
-    bridge.run(attaching.attach(store, Wanted(name, f"public.{table}", given=given, aside=True)))
+    bridge.run(attaching.attach(store, AttachRequest(name, f"public.{table}", given=given, aside=True)))
 
     async def grow() -> None:
         async with store.begin() as connection:
@@ -181,7 +182,7 @@ def test_what_stands_aside_is_told_to_be_behind_its_table_checked_and_refreshed(
 
 @pytest.mark.parametrize(("parent", "kept"), [("product", "product"), ("extra.source", ("extra", "source"))])
 def test_rows_may_be_parts_of_documents_by_a_column_or_a_path_that_is_typed(page, store, faq, name, parent, kept):
-    page.session_state[attach_form._key(Wanted("", faq), "parent")] = parent  # as typed: no option says it
+    page.session_state[attach_form._key(AttachRequest("", faq), "parent")] = parent  # as typed: no option says it
     visit(page, add="attach", table=faq)
     pick(page, "Vector column", "")
     next(each for each in page.text_input if each.label == "Name").input(name).run()
@@ -197,7 +198,7 @@ def test_rows_of_one_document_stand_once_on_the_search_page_and_open_it_whole(ap
     values = "(nr, answer, product) VALUES (1, 'Hold the button', 'hub'), (2, 'The button of it', 'hub'), (3, 'x', 'y')"
     table = made(f"faq {name}", COLUMNS, values)
     given = {"id": "nr", "text": "answer", "parent": "product"}
-    bridge.run(attaching.attach(store, Wanted(name, f"public.{table}", given=given)))
+    bridge.run(attaching.attach(store, AttachRequest(name, f"public.{table}", given=given)))
     visit(app, collection=name, query="hold the button")
     assert [(card["id"], card["item"]) for card in cards(app, "fulltext")] == [("1", "hub")]
     visit(app, collection=name, query="hold the button", opened="1")
@@ -262,4 +263,4 @@ def test_tables_of_rankbooks_own_are_not_offered(store, faq):
 
 def test_a_library_needs_the_model(store):
     with pytest.raises(SpecError, match="Name it"):
-        bridge.run(attaching.mapping(store, Wanted("x", "docs", "llamaindex")))
+        bridge.run(attaching.mapping(store, AttachRequest("x", "docs", "llamaindex")))

@@ -16,16 +16,18 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.errors import RankbookError
+from core.home import home
+from core.progress import Step
 from core.store import attached, collections
 from core.store.attached import AttachedTable
 from core.store.engine import Store
-from core.store.home import home
-from core.store.progress import Step
 from core.types import Item, Place, Query, Row
-from evals import library, query_sets, trash
-from evals.query_sets import Labelled
+from evals import trash
+from evals.collections import load
+from evals.labels import query_sets
+from evals.schema import schema_chain
 from evals.sources import FolderSource, Source
-from evals.store import chain
+from evals.types import LabelledQueries
 from tests.app.corpus import KETTLES, MARKUP, MODEL, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
@@ -33,8 +35,8 @@ from workbench.behind import jobs
 from workbench.behind.collections import added as collections_added
 from workbench.behind.collections import uploads
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.added import Wanted
-from workbench.behind.collections.uploads import Origin
+from workbench.behind.collections.added import ImportRequest
+from workbench.behind.collections.uploads import SourceSpec
 from workbench.behind.collections.work import key_of
 
 LIST = "collections.list"
@@ -66,7 +68,7 @@ def nothing_left_under_way(store: Store) -> Iterator[None]:
 @pytest.fixture
 def spare(store: Store, name: str) -> str:
     """A collection that a test may change or drop."""
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=(MODEL,), check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=(MODEL,), check=False)))
     return name
 
 
@@ -194,7 +196,7 @@ def attached_table(store: Store, name: str) -> Iterator[str]:
                 await connection.exec_driver_sql(statement)
 
     bridge.run(run(*statements))
-    bridge.run(attached.attach(store, name, AttachedTable(namespace="public", table=name, id="nr", text="body")))
+    bridge.run(attached.attach_table(store, name, AttachedTable(namespace="public", table=name, id="nr", text="body")))
     yield name
     bridge.run(run(f'DROP TABLE public."{name}"'))
 
@@ -392,14 +394,14 @@ class Halting(Source):
         self.free.wait(30)
 
 
-class HaltingForm(Wanted):
+class HaltingForm(ImportRequest):
     @property
     def source(self) -> Source:
         return Halting()
 
 
 def test_a_new_one_that_is_stopped_before_anything_stood_in_it_is_taken_away(store, name):
-    form = HaltingForm(name, Origin(""), {"models": ()})
+    form = HaltingForm(name, SourceSpec(""), {"models": ()})
     job = collections_work.add(store, form)
     try:
         assert Halting.reached.wait(20)
@@ -415,7 +417,7 @@ def test_a_new_one_that_is_stopped_before_anything_stood_in_it_is_taken_away(sto
 
 def test_a_load_that_was_interrupted_can_be_gone_on_with(page, store, tmp_path, name):
     source = FolderSource(path=folder_of_texts(tmp_path / "furniture"))
-    bridge.run(library.add(store, name, source, library.Plan(models=(), check=False)))
+    bridge.run(load.load_collection(store, name, source, load.LoadPlan(models=(), check=False)))
 
     async def interrupt() -> None:
         async with store.begin() as connection:
@@ -441,7 +443,7 @@ def test_a_load_that_was_interrupted_can_be_gone_on_with(page, store, tmp_path, 
 
 @pytest.mark.parametrize("models", [(), (MODEL,)])
 def test_a_set_that_was_interrupted_is_completed_without_the_source(page, store, name, models):
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=models, check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=models, check=False)))
     view = bridge.run(collections.get(store, name))
     bridge.run(collections.add_chunk_set(store, view, "late", {"kind": "fixed", "max_tokens": 20, "overlap": 0}))
     visit(page, collection=name)
@@ -480,11 +482,11 @@ def link() -> ZipInfo:
 
 
 @pytest.fixture
-def staged() -> Iterator[Callable[..., Origin]]:
+def staged() -> Iterator[Callable[..., SourceSpec]]:
     """What files are taken for; nothing of them is left."""
     made: list[Path] = []
 
-    def stage(*files: Sent) -> Origin:
+    def stage(*files: Sent) -> SourceSpec:
         made.append(uploads.stage(files))
         return uploads.taken_for(made[-1])
 
@@ -606,7 +608,7 @@ def test_another_chunk_set_stands_beside_those_there_are(page, store, spare):
 
 
 def test_a_model_that_another_collection_has_is_one_click_away(page, store, name):
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=(), check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=(), check=False)))
     visit(page, collection=name, view="extend")
     page.multiselect(key="extend.over").set_value(["default"]).run()
     page.selectbox(key="extend.model").select(MODEL).run()
@@ -670,7 +672,7 @@ def test_what_was_dropped_comes_back_with_undo(page, store, spare):
 
 
 def test_the_trash_is_listed_and_gives_back_under_another_name(page, store, spare):
-    entry = bridge.run(library.drop(store, spare, by="<b>grace</b>"))
+    entry = bridge.run(load.drop(store, spare, by="<b>grace</b>"))
     visit(page)
     assert rows(page, "trash.entries")[entry.id][:2] == ["collection", spare]
     assert rows(page, "trash.entries")[entry.id][5] == "<b>grace</b>"
@@ -679,11 +681,11 @@ def test_the_trash_is_listed_and_gives_back_under_another_name(page, store, spar
     press(page, "Bring back")
     assert f"is back as {spare} again." in written(page)
     assert f"{spare} again" in rows(page, LIST)
-    bridge.run(library.drop(store, f"{spare} again"))
+    bridge.run(load.drop(store, f"{spare} again"))
 
 
 def test_a_name_that_is_taken_is_said_on_the_page(page, store, spare):
-    entry = bridge.run(library.drop(store, spare))
+    entry = bridge.run(load.drop(store, spare))
     visit(page)
     page.selectbox(key="trash.chosen").select(entry.id).run()
     page.text_input(key="trash.as").input("kettles").run()
@@ -693,7 +695,7 @@ def test_a_name_that_is_taken_is_said_on_the_page(page, store, spare):
 
 
 def test_the_trash_is_emptied_once_asked_twice(page, store, spare):
-    bridge.run(library.drop(store, spare))
+    bridge.run(load.drop(store, spare))
     visit(page)
     press(page, "Empty the trash")
     assert "nothing brings them back" in written(page)
@@ -703,11 +705,11 @@ def test_the_trash_is_emptied_once_asked_twice(page, store, spare):
 
 
 def test_what_comes_into_the_trash_while_emptying_it_is_asked_about_stays(page, store, spare):
-    bridge.run(query_sets.keep(store, spare, Labelled((Query("q", "where is the lid"),)), name="pilot"))
+    bridge.run(query_sets.keep(store, spare, LabelledQueries((Query("q", "where is the lid"),)), name="pilot"))
     first = bridge.run(query_sets.drop(store, spare, "pilot"))
     visit(page)
     press(page, "Empty the trash")
-    second = bridge.run(library.drop(store, spare))
+    second = bridge.run(load.drop(store, spare))
     press(page, "Destroy them for good")
     assert first not in bridge.run(trash.listed(store))
     assert second in bridge.run(trash.listed(store))
@@ -729,7 +731,7 @@ def draw_empty() -> None:
 
 
 def test_without_a_collection_the_page_teaches_and_leads_to_the_form():
-    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
+    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[schema_chain]))
     try:
         app = AppTest.from_function(draw_empty, default_timeout=60).run()
         assert not app.exception

@@ -13,14 +13,14 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
-from core.embedding.cache import forget
 from core.store import collections
+from core.store.chunk_and_embed import forget
 from core.store.engine import Store
 from core.types import Query
-from evals import authoring, corrections, library, query_sets
-from evals.authoring import KnownItems
-from evals.labels import Label
-from evals.query_sets import Labelled
+from evals.collections import load
+from evals.labels import corrections, query_generation, query_sets
+from evals.labels.query_generation import KnownItems
+from evals.types import Label, LabelledQueries
 from tests.app.corpus import KETTLES, MARKUP, MODEL, SCRIPT
 from tests.app.test_collections_page import button, nothing_left_under_way, page, press, rows, spare, waited
 from tests.app.test_search_page import handed, visit, written
@@ -30,7 +30,7 @@ from workbench.behind.collections import announced, uploads
 @pytest.fixture
 def two_sets(store: Store, spare: str) -> str:
     """A collection with a second query set, whose labels differ."""
-    labelled = Labelled((Query("mine", f"lid {SCRIPT} {MARKUP}", "own"),), (Label("mine", "warranty", 1),))
+    labelled = LabelledQueries((Query("mine", f"lid {SCRIPT} {MARKUP}", "own"),), (Label("mine", "warranty", 1),))
     bridge.run(query_sets.keep(store, spare, labelled, name="pi <b>lot</b>"))
     return spare
 
@@ -164,7 +164,7 @@ def test_queries_are_made_of_the_documents_and_no_language_model_is_asked(page, 
     made = bridge.run(query_sets.load(store, spare, name="known-items"))
     view = bridge.run(collections.get(store, spare))
     wanted = KnownItems(style="title", count=2)
-    assert made == bridge.run(authoring.generated(store, view, wanted)).labelled
+    assert made == bridge.run(query_generation.generated(store, view, wanted)).labelled
     assert [cells[0] for cells in rows(page, f"made.{spare}").values()] == [query.text for query in made.queries]
 
 
@@ -288,7 +288,7 @@ def test_an_endpoint_is_announced_with_how_much_goes_there_and_without_its_passw
 
 
 def test_cached_embeddings_are_told_by_model_and_forgotten_once_asked_twice(page, store, name):
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=("hashing:8",), check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=("hashing:8",), check=False)))
     st.cache_data.clear()
     visit(page)
     assert {MODEL, "hashing:8"} <= set(rows(page, "cached.models"))
@@ -299,4 +299,4 @@ def test_cached_embeddings_are_told_by_model_and_forgotten_once_asked_twice(page
     assert MODEL in rows(page, "cached.models")
     assert "hashing:8" not in rows(page, "cached.models")
     assert bridge.run(forget(store, "hashing:8")) == 0
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))

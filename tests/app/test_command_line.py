@@ -21,16 +21,16 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from core import bridge
-from core.embedding.cache import forget as forget_embeddings
 from core.errors import RankbookError
 from core.llm import Session, using
 from core.store import collections
+from core.store.chunk_and_embed import forget as forget_embeddings
 from core.types import Item
-from evals import library
+from evals.collections import load
 from tests.app.corpus import MODEL, Listed
 from tests.unit.misbehaving import Reply, completion, serving
 from workbench.cli import app
-from workbench.commands import telling
+from workbench.commands import output
 
 HERE = Path(__file__).parents[2]
 PROGRAM = "import tests.app.corpus; from workbench.cli import main; main()"
@@ -106,7 +106,7 @@ def added(store, name, folder):
     )
     yield name
     if bridge.run(collections.find(store, name)):
-        bridge.run(library.drop(store, name))
+        bridge.run(load.drop(store, name))
 
 
 # -- help --------------------------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def test_what_a_folder_holds_besides_is_listed_and_globs_and_suffixes_can_be_giv
     report = data("data", "add", name, str(docs), *LOADED, *some)
     assert (report["report"]["added"], report["report"]["unchanged"]) == (1, 1)
     assert any("1 .html" in flaw["message"] for flaw in report["flaws"])
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     assert "is not known here" in mistake("data", "add", name, str(docs), "--as", "beir", "--exclude", "x")
 
 
@@ -419,14 +419,14 @@ def test_a_collection_changes_its_reader_after_it_was_said_what_changes(store, n
     (docs / "new.md").write_text("# New")
     assert data("data", "reload", name)["report"]["added"] == 1
     assert "1 unchanged" not in rankbook("data", "reload", name, str(docs)).stderr
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 def test_a_table_says_how_its_columns_are_parted(store, name, tmp_path):
     (tmp_path / "faq.csv").write_text("id;text\n1;The kettle, boiling\n")
     told = " ".join(rankbook("data", "add", name, str(tmp_path / "faq.csv"), *LOADED).output.split())
     assert "The columns are parted by semicolons" in told
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 def test_verify_ends_with_1_where_something_is_off(store, added):
@@ -667,9 +667,9 @@ def test_the_recall_of_the_vector_index_is_measured_on_the_collections_queries(a
 
 
 def test_without_queries_there_is_nothing_to_measure_recall_by(store, name):
-    bridge.run(library.add(store, name, Listed(documents=tuple(ITEMS)), library.Plan(models=(MODEL,))))
+    bridge.run(load.load_collection(store, name, Listed(documents=tuple(ITEMS)), load.LoadPlan(models=(MODEL,))))
     assert "has no queries to measure by" in mistake("data", "recall", name)
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 # -- hostile text ------------------------------------------------------------------------------------------------------
@@ -684,9 +684,9 @@ def commands_of_terminals(shown: str) -> set[str]:
 def hostile(store):
     name = f"test {uuid.uuid4().hex[:12]}"
     items = (Item(f"trap{TAKEOVER}id", f"trap {TAKEOVER} [red]text[/red]", f"Title {TAKEOVER}", {"kind": TAKEOVER}),)
-    bridge.run(library.add(store, name, Listed(documents=items), library.Plan(models=())))
+    bridge.run(load.load_collection(store, name, Listed(documents=items), load.LoadPlan(models=())))
     yield name
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
@@ -723,7 +723,7 @@ def test_json_gives_back_what_was_stored_to_the_letter(hostile):
 
 
 def test_spaces_and_joiners_of_ordinary_writing_stay_readable():
-    assert telling.printable("10\u00a0000\u202f€ co\u00adop \u0645\u06cc\u200c\u062e") == (
+    assert output.printable("10\u00a0000\u202f€ co\u00adop \u0645\u06cc\u200c\u062e") == (
         "10 000 € co\u00adop \u0645\u06cc\u200c\u062e"
     )
-    assert telling.printable("a\x1b\u202eb\ud800") == "a\ufffd\ufffdb\ufffd"
+    assert output.printable("a\x1b\u202eb\ud800") == "a\ufffd\ufffdb\ufffd"

@@ -16,8 +16,8 @@ from core.embedding import Purpose, Vectors, backends
 from core.errors import EmbeddingError, RankbookError
 from core.store.engine import Store
 from core.types import Item, Place, Query, Row
-from evals import library
-from evals.labels import Label, Span
+from evals.collections import load
+from evals.types import Label, Span
 from tests.app.corpus import MODEL, Hashing, Listed
 from workbench.cli import app
 
@@ -59,10 +59,12 @@ def name(store: Store) -> Iterator[str]:
     made = f"packed {uuid.uuid4().hex[:8]}"
     chunks = {"default": {"kind": "fixed", "max_tokens": 12, "overlap": 0}}
     bridge.run(
-        library.add(store, made, SOURCE, library.Plan(models=(MODEL, "forgetful:16"), chunks=chunks, check=False))
+        load.load_collection(
+            store, made, SOURCE, load.LoadPlan(models=(MODEL, "forgetful:16"), chunks=chunks, check=False)
+        )
     )
     yield made
-    bridge.run(library.drop(store, made))
+    bridge.run(load.drop(store, made))
 
 
 @pytest.fixture

@@ -16,33 +16,32 @@ from typer.testing import CliRunner
 
 from core import bridge
 from core.errors import DeadlineExceeded, InputError, MissingCapability, RankbookError
+from core.progress import nobody
 from core.store import collections
 from core.store.engine import Store
-from core.store.progress import nobody
 from evals.judging import votes
 from evals.judging.votes import Vote
 from tests.app.corpus import HOSTILE, MARKUP, SCRIPT
 from workbench.commands import demo as command
-from workbench.demo import opening, show
-from workbench.demo.opening import Wanted
-from workbench.demo.show import Show, asked
+from workbench.demo import show
+from workbench.demo.show import Demo, DemoOptions, asked
 
 DEMO_APP = Path(__file__).parents[2] / "workbench" / "demo_app.py"
 QUERY = "remove scale from the kettle"
 TWO = ("bm25", "vector")
-Begin = Callable[..., Show]
+Begin = Callable[..., Demo]
 
 
 @pytest.fixture
 def begin(store: Store) -> Iterator[Begin]:
     """Puts a demo on, as the command does, and takes it off."""
-    begun: list[Show] = []
+    begun: list[Demo] = []
 
-    def make(collection: str = "kettles", **wanted: Any) -> Show:
+    def make(collection: str = "kettles", **wanted: Any) -> Demo:
         view = bridge.run(collections.get(store, collection))
-        made = bridge.run(opening.opened(store, view, Wanted(**{"variants": TWO, **wanted})))
+        made = bridge.run(show.opened(store, view, DemoOptions(**{"variants": TWO, **wanted})))
         begun.append(made)
-        show.put_on(made)
+        show.set_current(made)
         return made
 
     yield make
@@ -221,7 +220,7 @@ def test_a_column_that_fails_leaves_the_other_alone_and_tells_no_visitor_why(beg
 
 def test_whoever_starts_the_demo_is_told_before_any_visitor_is(begin):
     with pytest.raises(MissingCapability, match=r"'By meaning' finds nothing here.*rankbook data embed"):
-        bridge.run(opening.tried(begin("no vectors")))
+        bridge.run(show.tried(begin("no vectors")))
 
 
 def test_without_a_demo_the_page_says_no_more_than_that_it_does_not_work(page):
@@ -309,7 +308,7 @@ def test_the_order_is_shuffled_by_visitor_and_query_and_never_by_a_rerun(begin):
 def test_a_vote_that_cannot_be_kept_is_said_and_does_not_look_kept(begin, page):
     made = begin(blind=True)
     unknown = dataclasses.replace(made.contest, collection="nowhere")  # which nobody announced
-    show.put_on(dataclasses.replace(made, contest=unknown))
+    show.set_current(dataclasses.replace(made, contest=unknown))
     visit(page, QUERY)
     ballot(page).set_value("A").run()
     assert "could not be kept" in written(page)
@@ -318,10 +317,10 @@ def test_a_vote_that_cannot_be_kept_is_said_and_does_not_look_kept(begin, page):
 
 def test_the_examples_are_answered_in_the_background(begin):
     made = begin()
-    job = opening.begin_answering(made)
+    job = show.begin_answering(made)
     assert job.wait(30)
     assert job.result() == len(made.examples)
-    assert opening.find_answering() is job
+    assert show.find_answering() is job
     assert job.told == (1.0, "Answered ahead: 3 of 3 examples")
     assert bridge.run(made.answers.prepare((), nobody, asyncio.Event())) == 3
 

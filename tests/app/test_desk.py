@@ -15,48 +15,49 @@ import pytest
 from sqlalchemy import text
 
 from core import bridge
+from core.context import Resources
 from core.errors import InputError, RankbookError, UnknownName
-from core.resources import Resources
 from core.store import collections
 from core.store.engine import Store
-from evals import library
+from evals.collections import load
 from tests.app.corpus import KETTLES, NOTEBOOK, Listed
 from tests.unit.misbehaving import Reply, language_model, serving
 from workbench.behind import jobs
-from workbench.book import desks, files, paper
-from workbench.book.desk import Desk
-from workbench.book.document import Notebook
-from workbench.book.files import ChangedOnDisk
-from workbench.book.paper import HistoryStep
-from workbench.book.running import Runner
-from workbench.book.shelf import Found, Shelf
+from workbench.notebooks import files, history, session
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.files import ChangedOnDisk, NotebookFolder, NotebookPath
+from workbench.notebooks.history import HistoryStep
+from workbench.notebooks.runner import Runner
+from workbench.notebooks.session import NotebookSession
 
 BOTH = ["words", "scale"]
 
 
 @pytest.fixture
-def desk(store: Store, tmp_path: Path) -> Iterator[Desk]:
+def desk(store: Store, tmp_path: Path) -> Iterator[NotebookSession]:
     opened = made(store, tmp_path)
     yield opened
     opened.stop()
     jobs.forget(opened.turns.key)
 
 
-def made(store: Store, folder: Path, source: str = NOTEBOOK, *, shipped: bool = False, **options: object) -> Desk:
+def made(
+    store: Store, folder: Path, source: str = NOTEBOOK, *, shipped: bool = False, **options: object
+) -> NotebookSession:
     path = folder / "kettles.md"
     if not path.exists():
         path.write_text(source, encoding="utf-8", newline="")
-    return Desk(store, Found("kettles", path, shipped), **options)  # type: ignore[arg-type]
+    return NotebookSession(store, NotebookPath("kettles", path, shipped), **options)  # type: ignore[arg-type]
 
 
-def ran(desk: Desk, *cells: str, **options: bool) -> list[str]:
+def ran(desk: NotebookSession, *cells: str, **options: bool) -> list[str]:
     """How all cells stand once these have run."""
     desk.run(cells or BOTH, **options)
     ended(desk)
     return states(desk)
 
 
-def ended(desk: Desk, seconds: float = 60) -> None:
+def ended(desk: NotebookSession, seconds: float = 60) -> None:
     until(lambda: desk.job is None, seconds)
 
 
@@ -67,13 +68,13 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.01)
 
 
-def states(desk: Desk) -> list[str]:
+def states(desk: NotebookSession) -> list[str]:
     return [desk.standing(cell).state for cell in desk.notebook.cells]
 
 
-def rewrite(desk: Desk, cell: str, before: str, after: str) -> None:
-    source = paper.said(desk.notebook[cell])
-    desk.change(f"edit of {cell}", paper.rewritten(cell, source.replace(before, after), source))
+def rewrite(desk: NotebookSession, cell: str, before: str, after: str) -> None:
+    source = history.said(desk.notebook[cell])
+    desk.change(f"edit of {cell}", history.rewritten(cell, source.replace(before, after), source))
 
 
 @contextmanager
@@ -192,7 +193,7 @@ def test_a_cell_deleted_while_it_waits_is_not_run(store, desk):
     with locked(store):
         desk.run(BOTH)
         until(lambda: waiting(store) > 0)
-        desk.change("deletion", paper.deleted("scale"))
+        desk.change("deletion", history.deleted("scale"))
     ended(desk)
     assert states(desk) == ["fresh"]
 
@@ -292,9 +293,9 @@ def test_a_cell_says_how_often_it_sends_before_it_does(store, tmp_path, searches
 def unlabelled(store: Store) -> Iterator[None]:
     """A collection of that name, whose queries nobody has judged."""
     source = Listed(documents=KETTLES.documents, asked=KETTLES.asked)
-    bridge.run(library.add(store, "unlabelled", source, library.Plan(models=())))
+    bridge.run(load.load_collection(store, "unlabelled", source, load.LoadPlan(models=())))
     yield
-    bridge.run(library.drop(store, "unlabelled"))
+    bridge.run(load.drop(store, "unlabelled"))
 
 
 def test_queries_without_labels_are_sent_for_judging_only_after_somebody_allowed_it(store, tmp_path, unlabelled):
@@ -343,14 +344,14 @@ def test_a_changed_cell_is_stale_and_undoing_makes_it_fresh_again(desk):
 def test_what_all_cells_share_makes_all_of_them_stale(desk):
     ran(desk)
     header = desk.notebook.headers[0]
-    desk.change("seed", paper.rewritten(header.id, 'collection = "kettles"\nseed = 3\n', header.source))
+    desk.change("seed", history.rewritten(header.id, 'collection = "kettles"\nseed = 3\n', header.source))
     desk.look()
     assert states(desk) == ["stale", "stale"]
 
 
 def test_a_deleted_cell_comes_back_with_its_output(desk):
     ran(desk)
-    desk.change("deletion of words", paper.deleted("words"))
+    desk.change("deletion of words", history.deleted("words"))
     assert states(desk) == ["fresh"]
     desk.undo(desk.paper.last.number)
     desk.look()
@@ -358,11 +359,11 @@ def test_a_deleted_cell_comes_back_with_its_output(desk):
 
 
 def test_an_edit_that_began_from_another_source_is_refused_and_changes_nothing(desk):
-    began = paper.said(desk.notebook["words"])
+    began = history.said(desk.notebook["words"])
     rewrite(desk, "words", '"kettle"', '"teapot"')
     there = desk.path.read_bytes()
     with pytest.raises(HistoryStep, match="another window"):
-        desk.change("edit", paper.rewritten("words", 'query = "mine"\n', began))
+        desk.change("edit", history.rewritten("words", 'query = "mine"\n', began))
     assert desk.path.read_bytes() == there
 
 
@@ -378,12 +379,12 @@ def test_undo_takes_back_only_the_change_that_it_names(desk):
 def test_many_windows_at_once_lose_no_change(desk):
     def work(window: int) -> None:
         for at in range(4):
-            desk.change("new", paper.inserted("note", f"window {window} line {at}\n", "words"))
-            began = paper.said(desk.notebook["scale"])
+            desk.change("new", history.inserted("note", f"window {window} line {at}\n", "words"))
+            began = history.said(desk.notebook["scale"])
             try:
-                desk.change("edit", paper.rewritten("scale", began + f"# {window} {at}\n", began))
+                desk.change("edit", history.rewritten("scale", began + f"# {window} {at}\n", began))
             except HistoryStep:
-                desk.change("note", paper.inserted("note", f"refused {window} {at}\n", None))
+                desk.change("note", history.inserted("note", f"refused {window} {at}\n", None))
 
     windows = [threading.Thread(target=work, args=(each,)) for each in range(6)]
     for each in windows:
@@ -405,18 +406,18 @@ def test_parts_move_among_what_is_shown_and_stay_at_the_ends(desk):
     def order() -> list[str]:
         return [part.id for part in desk.notebook.shown if part.id in BOTH]
 
-    desk.change("move", paper.moved("words", 1))
+    desk.change("move", history.moved("words", 1))
     assert order() == BOTH  # below the text between them
-    desk.change("move", paper.moved("words", 1))
+    desk.change("move", history.moved("words", 1))
     assert order() == ["scale", "words"]
     there = desk.notebook.text
-    desk.change("move", paper.moved("words", 1))
+    desk.change("move", history.moved("words", 1))
     assert desk.notebook.text == there
 
 
 def test_a_renamed_cell_keeps_what_it_showed(desk):
     ran(desk)
-    assert desk.change("name", paper.renamed("words", "first")) == "first"
+    assert desk.change("name", history.renamed("words", "first")) == "first"
     desk.look()
     assert desk.notebook.cell("first").source == Notebook.parse(NOTEBOOK).cell("words").source
     assert states(desk) == ["fresh", "fresh"]
@@ -425,7 +426,7 @@ def test_a_renamed_cell_keeps_what_it_showed(desk):
 @pytest.mark.parametrize("name", ["scale", "two words", "a`b", "a\nb", "<b>"])
 def test_a_name_that_a_cell_cannot_have_is_refused(desk, name):
     with pytest.raises(InputError):
-        desk.change("name", paper.renamed("words", name))
+        desk.change("name", history.renamed("words", name))
     assert desk.notebook.text == NOTEBOOK
 
 
@@ -433,7 +434,7 @@ def test_a_name_that_a_cell_cannot_have_is_refused(desk, name):
 def test_prose_keeps_the_blank_lines_and_line_ends_around_it(store, tmp_path, end):
     desk = made(store, tmp_path, NOTEBOOK.replace("\n", end))
     part = next(part for part in desk.notebook.shown if "Between" in part.text)
-    desk.change("text", paper.rewritten(part.id, "One.\n\nTwo.", paper.said(part)))
+    desk.change("text", history.rewritten(part.id, "One.\n\nTwo.", history.said(part)))
     expected = NOTEBOOK.replace("Between the two.", "One.\n\nTwo.").replace("\n", end)
     assert desk.path.read_bytes().decode() == expected
 
@@ -507,9 +508,9 @@ def test_a_notebook_whose_file_was_removed_is_saved_again_where_somebody_chooses
 def test_a_copy_is_another_file_with_the_same_outputs(store, tmp_path):
     shipped = made(store, tmp_path, shipped=True)
     ran(shipped)
-    shelf = Shelf(tmp_path / "own")
+    shelf = NotebookFolder(tmp_path / "own")
     name = shipped.copied(shelf, "mine")
-    copy = Desk(store, shelf.find(name))
+    copy = NotebookSession(store, shelf.find(name))
     copy.look()
     assert states(copy) == ["fresh", "fresh"]
     rewrite(copy, "words", '"kettle"', '"teapot"')
@@ -521,15 +522,15 @@ def test_a_copy_shows_stale_outputs_as_well(store, tmp_path):
     ran(shipped)
     rewrite(shipped, "words", '"kettle"', '"teapot"')
     shipped.look()
-    copy = desks.copied(shipped, Shelf(tmp_path / "own"), "mine")
+    copy = session.copied(shipped, NotebookFolder(tmp_path / "own"), "mine")
     copy.look()
     assert states(copy) == ["stale", "fresh"]
 
 
 def test_one_desk_serves_all_windows(store, tmp_path):
     (tmp_path / "kettles.md").write_text(NOTEBOOK, encoding="utf-8")
-    shelf = Shelf(tmp_path)
-    assert desks.at(store, shelf.find("kettles")) is desks.at(store, shelf.find("kettles"))
+    shelf = NotebookFolder(tmp_path)
+    assert session.at(store, shelf.find("kettles")) is session.at(store, shelf.find("kettles"))
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -554,7 +555,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_never_leads_out_of_the_folder(tmp_path, name):
     (tmp_path / "kettles.md").write_text(NOTEBOOK, encoding="utf-8")
-    shelf = Shelf(tmp_path / "books")
+    shelf = NotebookFolder(tmp_path / "books")
     with pytest.raises(RankbookError):
         shelf.find(name)
     with pytest.raises(RankbookError):
@@ -563,7 +564,7 @@ def test_a_name_never_leads_out_of_the_folder(tmp_path, name):
 
 
 def test_ones_own_notebook_stands_before_one_that_ships(tmp_path):
-    shelf = Shelf(tmp_path)
+    shelf = NotebookFolder(tmp_path)
     assert shelf.find("tour").shipped
     assert shelf.free("tour") == "tour-2"
     shelf.create("tour", Notebook.parse(NOTEBOOK))
@@ -573,11 +574,11 @@ def test_ones_own_notebook_stands_before_one_that_ships(tmp_path):
 
 def test_an_unknown_notebook_is_named_with_what_there_is(tmp_path):
     with pytest.raises(UnknownName, match="tour"):
-        Shelf(tmp_path).find("tuor")
+        NotebookFolder(tmp_path).find("tuor")
 
 
 def test_a_notebook_that_is_there_is_never_written_over(tmp_path):
-    shelf = Shelf(tmp_path)
+    shelf = NotebookFolder(tmp_path)
     shelf.create("mine", Notebook.parse(NOTEBOOK))
     with pytest.raises(InputError, match="left alone"):
         shelf.create("mine.md", Notebook.parse("other"))

@@ -25,13 +25,13 @@ from core.errors import Cancelled, RankbookError
 from core.store.engine import Store
 from core.store.schema import CATALOG
 from core.types import Item, Query
-from evals import library
-from evals.labels import Label
-from evals.running import run_store
+from evals.collections import load
+from evals.runs import run_store
+from evals.types import Label
 from tests.app.corpus import MODEL, Listed
 from tests.unit.misbehaving import Reply, serving
 from workbench.cli import app
-from workbench.commands.stopping import STOPPED, stoppable
+from workbench.commands.runtime import STOPPED, stoppable
 
 TAKEOVER = "\x1b]0;owned\x07\x1b[2J"
 THINGS = ("kettle", "toaster", "teapot", "fridge", "lamp", "fan", "oven", "mixer")
@@ -84,9 +84,9 @@ def data(*words: str, code: int = 0) -> Any:
 @contextmanager
 def loaded(store: Store) -> Iterator[str]:
     made = f"scored {uuid.uuid4().hex[:8]}"
-    bridge.run(library.add(store, made, SOURCE, library.Plan(models=(MODEL,), check=False)))
+    bridge.run(load.load_collection(store, made, SOURCE, load.LoadPlan(models=(MODEL,), check=False)))
     yield made
-    bridge.run(library.drop(store, made))
+    bridge.run(load.drop(store, made))
 
 
 @pytest.fixture(scope="module")

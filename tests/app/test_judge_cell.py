@@ -17,8 +17,9 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Store
-from evals import library
-from evals.evaluation import opened
+from core.store.passages import read_items
+from evals.collections import load
+from evals.evaluation.context import open_eval
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
 from evals.lab.lab import Lab
@@ -26,14 +27,14 @@ from tests.app.test_judging_page import SOURCE, UNJUDGED
 from tests.app.test_search_page import visit, written
 from workbench import session
 from workbench.behind.judging import shown as judging_shown
-from workbench.behind.judging.asked import Asked
-from workbench.book import html, ipynb
-from workbench.book.cells import Told
-from workbench.book.document import Notebook
-from workbench.book.output import Output, Said, Table
-from workbench.book.reading import meaning
-from workbench.book.running import CellResult, Runner
-from workbench.ui.outputs import VIEWS, Shown
+from workbench.behind.judging.asked import JudgeState
+from workbench.notebooks import export_html, export_jupyter
+from workbench.notebooks.cells import PythonExport
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.output import Output, Said, Table
+from workbench.notebooks.parsing import meaning
+from workbench.notebooks.runner import CellResult, Runner
+from workbench.ui.outputs import VIEWS, CellView
 
 POOL = '```judge it\nvariants = ["bm25", "fulltext"]\ndepth = 10\n```\n'
 BETWEEN = '```judge it\nbetween = ["bm25", "fulltext"]\njudge = "ada"\n```\n'
@@ -43,9 +44,9 @@ BETWEEN = '```judge it\nbetween = ["bm25", "fulltext"]\njudge = "ada"\n```\n'
 def name(store: Store) -> Iterator[str]:
     """A collection of this test's own, with holes in its labels."""
     made = f"judge cell {uuid.uuid4().hex[:8]}"
-    bridge.run(library.add(store, made, SOURCE, library.Plan(models=())))
+    bridge.run(load.load_collection(store, made, SOURCE, load.LoadPlan(models=())))
     yield made
-    bridge.run(library.drop(store, made))
+    bridge.run(load.drop(store, made))
 
 
 def header(name: str) -> str:
@@ -69,9 +70,9 @@ def tables(found: Output) -> dict[str, Table]:
 
 
 def judged(store: Store, name: str, judge: str, grade: int, *, query: str = "q2", item: str = "descale") -> None:
-    view = bridge.run(opened(store, name)).view
-    version = bridge.run(judging.shown(store, view, [item]))[item].version
-    bridge.run(judging.give(store, name, [Judgement(query, item, judge, grade, version)]))
+    view = bridge.run(open_eval(store, name)).view
+    version = bridge.run(read_items(store, view, [item]))[item].version
+    bridge.run(judging.save_judgements(store, name, [Judgement(query, item, judge, grade, version)]))
 
 
 def test_it_tells_how_much_of_the_pool_is_judged_and_what_is_next(store, name):
@@ -108,18 +109,18 @@ def test_two_are_settled_by_a_cell_with_between(store, name):
     found = output(store, name, BETWEEN)
     assert "bm25" in found.headline
     assert "fulltext" in found.headline
-    sitting = Asked.of(found.values["sitting"])
+    sitting = JudgeState.of(found.values["sitting"])
     assert (sitting.what, sitting.judge, sitting.begun) == ("settle", "ada", "1")
 
 
 def test_the_page_is_opened_on_exactly_the_runs_of_the_cell(store, name):
     own = f"{POOL[:-4]}seed = 3\n```\n".replace('"bm25", "fulltext"', '{ name = "mine", leg = [{ kind = "bm25" }] }')
-    link = Asked.of(output(store, name, own).values["sitting"]).link
+    link = JudgeState.of(output(store, name, own).values["sitting"]).link
     said = {key: values[0] for key, values in parse_qs(urlsplit(link).query).items()}
     assert link.startswith("judge?")
     assert (said["collection"], said["split"], said["depth"]) == (name, "test", "10")
-    ground = bridge.run(opened(store, name))
-    (entry,) = [bridge.run(judging_shown.entry(ground, "test", each)) for each in Asked.of(said).entries]
+    ground = bridge.run(open_eval(store, name))
+    (entry,) = [bridge.run(judging_shown.entry(ground, "test", each)) for each in JudgeState.of(said).entries]
     assert entry.name == "mine"
 
 
@@ -145,11 +146,11 @@ def test_it_goes_to_html_and_to_python_that_runs(store, name, text):
     notebook = Notebook.parse(header(name) + text)
     read = meaning(notebook, None)
     result = run(store, name, text)
-    assert "Scores so far" in html.render(notebook, [result])
-    assert "lab.pool" in ipynb.render(notebook, read, Path(), [result])
+    assert "Scores so far" in export_html.render(notebook, [result])
+    assert "lab.pool" in export_jupyter.render(notebook, read, Path(), [result])
     (spec,) = [result.spec]
     assert spec is not None
-    source = spec.python(Told(read.shared, Path()))
+    source = spec.python(PythonExport(read.shared, Path()))
     ast.parse(source)
     pool = eval(source, {"lab": Lab(name, store=store, progress=False), "variants": {}})
     assert result.output is not None
@@ -174,7 +175,7 @@ def play(text: str) -> None:
     def unused(*_: Any) -> None:
         st.session_state["changed"] = True
 
-    VIEWS["judge"](Shown(result.cell, result.spec, result.output, runner.context, (), change=unused, add=unused))
+    VIEWS["judge"](CellView(result.cell, result.spec, result.output, runner.context, (), change=unused, add=unused))
 
 
 def test_its_view_draws_the_blocks_and_leads_to_the_page(store, name):

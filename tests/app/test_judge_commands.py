@@ -17,18 +17,20 @@ from core import bridge
 from core.errors import InputError, RankbookError, SpecError
 from core.llm import Session, using
 from core.store import collections
+from core.store.passages import read_items
 from core.types import Item, Query
-from evals import library, query_sets
+from evals import types
+from evals.collections import load
 from evals.judging import judgements as judging
-from evals.labels import Label
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.runs import Run, Subject
+from evals.labels import query_sets
+from evals.runs import run_store
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.types import Label, LabelledQueries
 from tests.app.corpus import Listed
 from tests.unit.misbehaving import Reply, completion, serving
 from workbench.commands import judge, queries
-from workbench.commands.telling import FORMAT
+from workbench.commands.output import FORMAT
 
 TAKEOVER = "\x1b]0;owned\x07\x1b[2J"
 ITEMS = tuple(
@@ -57,16 +59,16 @@ def rankbook(*words: str, typed: str | None = None, code: int = 0, **environment
 def name(store):
     """A collection with two runs, bm25 and vector, which only their collection's name makes this test's own."""
     made = f"judged {uuid.uuid4().hex[:8]}"
-    bridge.run(library.add(store, made, SOURCE, library.Plan(models=())))
-    over = Subject(made, 1, "default", b"", "test")
+    bridge.run(load.load_collection(store, made, SOURCE, load.LoadPlan(models=())))
+    over = RunSubject(made, 1, "default", b"", "test")
     for run, first, second in (("bm25", ["teapot", "kettle"], ["toaster"]), ("vector", ["bill"], ["kettle", "bill"])):
         ranked = {
-            q: Ranked(tuple(ids), tuple(1.0 / n for n, _ in enumerate(ids, 1)))
+            q: Ranking(tuple(ids), tuple(1.0 / n for n, _ in enumerate(ids, 1)))
             for q, ids in (("q1", first), ("q2", second))
         }
         bridge.run(run_store.save(store, Run(run, over, ranked)))
     yield made
-    bridge.run(library.drop(store, made))
+    bridge.run(load.drop(store, made))
 
 
 def kept(store, name):
@@ -95,8 +97,8 @@ def test_the_queue_says_what_to_judge_and_shows_neither_run_nor_rank(name):
 
 @pytest.mark.parametrize("command", ["queue", "grade", "model"])
 def test_a_name_with_runs_over_several_splits_is_told_apart_by_the_split(store, name, command):
-    over = Subject(name, 1, "default", b"", "all")
-    ranked = {"q1": Ranked(("bill",), (1.0,)), "q2": Ranked(("bill",), (1.0,))}
+    over = RunSubject(name, 1, "default", b"", "all")
+    ranked = {"q1": Ranking(("bill",), (1.0,)), "q2": Ranking(("bill",), (1.0,))}
     bridge.run(run_store.save(store, Run("bm25", over, ranked)))
     words, serves = (
         ("judge", command, name, "bm25", "--order", "depth"),
@@ -197,7 +199,7 @@ def test_agreement_merging_and_exports(store, name, tmp_path):
     assert merged.pop("ways") == ways
     assert merged == {"query_set": "judged", "origins": {"labels": 2, "human": 2}, "left_out": 0, "changed": True}
     assert Label("q1", "teapot", 1) in bridge.run(query_sets.load(store, name, name="judged")).labels
-    bridge.run(query_sets.keep(store, name, query_sets.Labelled(labels=(Label("q1", "toaster", 3),)), name="judged"))
+    bridge.run(query_sets.keep(store, name, types.LabelledQueries(labels=(Label("q1", "toaster", 3),)), name="judged"))
     refused = rankbook("judge", "merge", name, "--into", "judged", code=1).exception
     assert "1 of its 1 labels would be lost" in str(refused)
     assert str(refused).endswith("(`--overwrite`).")
@@ -207,8 +209,12 @@ def test_agreement_merging_and_exports(store, name, tmp_path):
 
 def test_a_merge_goes_on_as_before_says_so_and_is_told_otherwise(store, name):
     view = bridge.run(collections.get(store, name))
-    item = bridge.run(judging.shown(store, view, ["teapot"]))["teapot"]
-    bridge.run(judging.give(store, name, [judging.Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]))
+    item = bridge.run(read_items(store, view, ["teapot"]))["teapot"]
+    bridge.run(
+        judging.save_judgements(
+            store, name, [judging.Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]
+        )
+    )
     merge = ("judge", "merge", name, "--into", "judged")
 
     def told(*words):
@@ -265,13 +271,13 @@ def test_queries_are_added_and_generated(store, name, tmp_path):
 
 def test_a_collection_without_any_query_can_be_given_some_and_judged(store):
     bare = f"bare {uuid.uuid4().hex[:8]}"
-    bridge.run(library.add(store, bare, Listed(documents=ITEMS), library.Plan(models=())))
-    bridge.run(query_sets.keep(store, bare, Labelled((Query("q", "what boils"),))))
-    over = Subject(bare, bridge.run(collections.get(store, bare)).row.version, "default", b"", "all")
-    bridge.run(run_store.save(store, Run("only", over, {"q": Ranked(("kettle",), (1.0,))})))
+    bridge.run(load.load_collection(store, bare, Listed(documents=ITEMS), load.LoadPlan(models=())))
+    bridge.run(query_sets.keep(store, bare, LabelledQueries((Query("q", "what boils"),))))
+    over = RunSubject(bare, bridge.run(collections.get(store, bare)).row.version, "default", b"", "all")
+    bridge.run(run_store.save(store, Run("only", over, {"q": Ranking(("kettle",), (1.0,))})))
     rankbook("judge", "grade", bare, "only", "--judge", "ada", typed="3\n")
     assert rankbook("judge", "export", bare).stdout == "q 0 kettle 3\n"
-    bridge.run(library.drop(store, bare))
+    bridge.run(load.drop(store, bare))
 
 
 @pytest.mark.parametrize(

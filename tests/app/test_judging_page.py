@@ -20,30 +20,33 @@ from hypothesis import given, strategies
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
+from core.context import Resources
 from core.errors import InputError, LanguageModelError
 from core.llm import Session, using
-from core.resources import Resources
 from core.store import collections
 from core.store.engine import Store
+from core.store.passages import read_items
 from core.types import Query
-from evals import evaluation, library, query_sets
+from evals.collections import load
+from evals.evaluation.context import open_eval
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
-from evals.judging.language_model import ModelJudge
-from evals.judging.queue import merge_into
-from evals.labels import Label
-from evals.references import every_name
-from evals.running import run_store
+from evals.judging.llm_judge import ModelJudge
+from evals.judging.merging import merge_judgements
+from evals.labels import query_sets
+from evals.runs import run_store
+from evals.types import Label, LabelledQueries
+from evals.variants import every_name
 from tests.app.corpus import HOSTILE, KETTLES, SCRIPT, Listed
 from tests.app.test_search_page import handed, visit, written
 from tests.unit.misbehaving import Reply, completion, serving
-from workbench.access import gate
-from workbench.access.sign_in import SETTING
 from workbench.behind import jobs
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging import sitting as judging_sitting
-from workbench.behind.judging.asked import Asked
-from workbench.behind.judging.sitting import Act, Pool, Sitting
+from workbench.behind.judging.asked import JudgeState
+from workbench.behind.judging.sitting import JudgingAction, JudgingSession, Pool
+from workbench.server import access
+from workbench.server.sign_in import SETTING
 from workbench.ui import sign_in
 from workbench.ui.judging import judging as desk
 
@@ -71,7 +74,7 @@ def draw() -> None:
 
 def pressed() -> None:
     """What the component would tell."""
-    said = Asked.of({name: str(value) for name, value in st.query_params.items()})
+    said = JudgeState.of({name: str(value) for name, value in st.query_params.items()})
     found = Sittings.of(said)
     desk.take(desk.Desk("judging.desk", found, said.lists, lambda _: {}), st.session_state["acts"])
 
@@ -80,10 +83,10 @@ class Sittings:
     """The sittings under way, found as the page finds them: by their jobs."""
 
     @staticmethod
-    def of(said: Asked) -> Sitting:
+    def of(said: JudgeState) -> JudgingSession:
         for key, job in reversed(jobs.begun()):
             if key[0] == "sitting" and said.collection in key and said.judge in key:
-                sitting: Sitting = job.result()
+                sitting: JudgingSession = job.result()
                 return sitting
         raise AssertionError(f"no sitting of {said}")
 
@@ -92,9 +95,9 @@ class Sittings:
 def name(store: Store) -> Iterator[str]:
     """A collection of this test's own, with holes in its labels."""
     made = f"judging {uuid.uuid4().hex[:8]}"
-    bridge.run(library.add(store, made, SOURCE, library.Plan(models=())))
+    bridge.run(load.load_collection(store, made, SOURCE, load.LoadPlan(models=())))
     yield made
-    bridge.run(library.drop(store, made))
+    bridge.run(load.drop(store, made))
 
 
 @pytest.fixture
@@ -348,7 +351,7 @@ def test_for_agreement_a_judge_is_asked_for_what_others_judged(store, page, name
     begin(page, name, "ada")
     mine = grade(page, 1, 3)
     begin(other, name, "bob", again="1")
-    every = Sittings.of(Asked(collection=name, judge="bob")).tasks
+    every = Sittings.of(JudgeState(collection=name, judge="bob")).tasks
     assert tuple(mine) in every
     assert ("q1", "descale") in every  # which the labels know
     tell(other, {"n": 1, "do": "grade", "pair": mine, "grade": 3})
@@ -376,26 +379,26 @@ def signed_in(page: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     file.touch(0o600)
     file.write_text(SECRETS)
     monkeypatch.setenv(SETTING, str(file))
-    gate.forget()
+    access.forget()
     page.user = GRACE
     yield page
-    gate.forget()
+    access.forget()
 
 
 def test_who_is_signed_in_grades_and_takes_back_under_that_name_whatever_the_address_says(store, signed_in, name):
     ada = Judgement("q2", "teapot", "ada", 3, a_task(store, name).item.version)
-    bridge.run(judging.give(store, name, [ada]))
+    bridge.run(judging.save_judgements(store, name, [ada]))
     visit(signed_in, collection=name, judge="ada", variants="bm25\nfulltext", split="test", begun="1")
     assert settled(signed_in, "grace@example.org judges")
     (shown_as,) = [each for each in signed_in.text_input if each.label == "You grade as"]
     assert (shown_as.value, shown_as.disabled) == ("grace@example.org", True)
     assert "Your name" not in [each.label for each in signed_in.text_input]
-    found = Sittings.of(Asked(collection=name, judge="grace@example.org"))
+    found = Sittings.of(JudgeState(collection=name, judge="grace@example.org"))
     (query, item), *_ = found.tasks
-    bridge.run(found.take(Act("grade", (query, item), 2, "hers")))
+    bridge.run(found.take(JudgingAction("grade", (query, item), 2, "hers")))
     assert (query, item, "grace@example.org", 2, "hers") in kept(store, name)
     for _ in range(3):
-        bridge.run(found.take(Act("undo")))
+        bridge.run(found.take(JudgingAction("undo")))
     assert kept(store, name) == [("q2", "teapot", "ada", 3, "")]
 
 
@@ -411,7 +414,7 @@ def test_a_cell_leads_whoever_is_signed_in_to_a_sitting_of_their_own(signed_in, 
         page = AppTest.from_function(cell, args=(f"```judge it\n{options}```\n",), default_timeout=60)
         page.user = GRACE
         (link,) = visit(page).get("link_button")
-        said = Asked.of({key: values[0] for key, values in parse_qs(urlsplit(link.proto.url).query).items()})
+        said = JudgeState.of({key: values[0] for key, values in parse_qs(urlsplit(link.proto.url).query).items()})
         assert (said.judge, link.proto.label) == ("grace@example.org", label)
 
 
@@ -452,8 +455,8 @@ def test_whom_the_provider_does_not_name_grades_nothing():
 
 
 def state(store: Store, collection: str, **more: str) -> judging_shown.State:
-    asked = Asked(collection, split="test", judge="ada", variants="bm25\nfulltext", **more)
-    ground = bridge.run(evaluation.opened(store, collection))
+    asked = JudgeState(collection, split="test", judge="ada", variants="bm25\nfulltext", **more)
+    ground = bridge.run(open_eval(store, collection))
 
     async def found() -> judging_shown.State:
         split = ground.any_split("test")
@@ -465,9 +468,9 @@ def state(store: Store, collection: str, **more: str) -> judging_shown.State:
 
 
 def test_a_run_over_older_labels_is_scored_beside_one_over_these(store, name):
-    ground = bridge.run(evaluation.opened(store, name))
+    ground = bridge.run(open_eval(store, name))
     split = ground.any_split("test")
-    asked = Asked(name, split="test", judge="ada", variants="bm25\nfulltext")
+    asked = JudgeState(name, split="test", judge="ada", variants="bm25\nfulltext")
 
     async def found() -> judging_shown.State:
         entries = [await judging_shown.entry(ground, "test", each) for each in asked.entries]
@@ -499,7 +502,7 @@ def test_judgements_count_beside_the_labels_and_models_do_not(store, page, name)
     begin(page, name)
     query, item = grade(page, 1, 3)
     model = Judgement("q2", "teapot", "llm:small", 3, b"", is_model=True)
-    bridge.run(judging.give(store, name, [model]))
+    bridge.run(judging.save_judgements(store, name, [model]))
     after = state(store, name)
     assert after.figures.whole.judged == before.whole.judged + 1
     assert after.figures.labels_alone == before.labels_alone
@@ -521,10 +524,10 @@ def test_judgements_become_labels_of_a_query_set(store, page, name):
 def test_a_press_merges_as_was_merged_before(store, page, name):
     task = a_task(store, name)
     model = Judgement(task.query.id, task.item.id, "llm:small", 3, task.item.version, is_model=True)
-    bridge.run(judging.give(store, name, [model]))
+    bridge.run(judging.save_judgements(store, name, [model]))
     view = bridge.run(collections.get(store, name))
     for split in ("train", "test"):
-        bridge.run(merge_into(store, view, "gold", split=split, models=True))
+        bridge.run(merge_judgements(store, view, "gold", split=split, models=True))
     into_gold(page, name, "test").button(key="judging.merge").click().run()
     assert "Made anew as before: 'train' (models' grades too)." in html.unescape(written(page))
     labels = bridge.run(query_sets.load(store, name, name="gold")).labels
@@ -532,7 +535,7 @@ def test_a_press_merges_as_was_merged_before(store, page, name):
 
 
 def test_a_query_set_of_that_name_is_replaced_only_after_a_question(store, page, name):
-    gold = query_sets.Labelled(SOURCE.asked, (Label("q1", "warranty", 3), Label("q2", "descale", 1)))
+    gold = LabelledQueries(SOURCE.asked, (Label("q1", "warranty", 3), Label("q2", "descale", 1)))
     bridge.run(query_sets.keep(store, name, gold, name="gold"))
     begin(page, name)
     query, item = grade(page, 1, 3)
@@ -549,14 +552,14 @@ def test_a_query_set_of_that_name_is_replaced_only_after_a_question(store, page,
 def test_what_was_said_of_a_merge_is_said_of_no_other_split_and_of_no_set_that_was_changed_since(store, page, name):
     lost = "labels would be lost"
     in_both = (*SOURCE.judged, Label("q1", "warranty", 3, "train"))
-    bridge.run(query_sets.keep(store, name, query_sets.Labelled(SOURCE.asked, in_both)))
+    bridge.run(query_sets.keep(store, name, LabelledQueries(SOURCE.asked, in_both)))
     gold = (Label("q1", "teapot", 3), Label("q2", "teapot", 1))
-    bridge.run(query_sets.keep(store, name, query_sets.Labelled(SOURCE.asked, gold), name="gold"))
+    bridge.run(query_sets.keep(store, name, LabelledQueries(SOURCE.asked, gold), name="gold"))
     into_gold(page, name, "test").button(key="judging.merge").click().run()
     assert lost in written(page)
     assert lost not in written(into_gold(page, name, "train"))
     assert lost in written(into_gold(page, name, "test"))
-    bridge.run(query_sets.keep(store, name, query_sets.Labelled(SOURCE.asked, gold[:1]), name="gold"))
+    bridge.run(query_sets.keep(store, name, LabelledQueries(SOURCE.asked, gold[:1]), name="gold"))
     assert lost not in written(page.run())
 
 
@@ -582,7 +585,7 @@ def answer(body: dict[str, Any]) -> Reply:
 
 def a_task(store: Store, name: str) -> judging.Task:
     view = bridge.run(collections.get(store, name))
-    item = bridge.run(judging.shown(store, view, ["teapot"]))["teapot"]
+    item = bridge.run(read_items(store, view, ["teapot"]))["teapot"]
     return judging.Task(SOURCE.asked[1], item)
 
 
@@ -618,7 +621,7 @@ def test_without_a_model_the_page_says_how_to_come_by_one(page, name, monkeypatc
 
 def test_hostile_texts_ids_and_names_reach_no_markup(store, page):
     made = f"<script>hostile {uuid.uuid4().hex[:8]}"
-    bridge.run(library.add(store, made, HOSTILE, library.Plan(models=())))
+    bridge.run(load.load_collection(store, made, HOSTILE, load.LoadPlan(models=())))
     try:
         begin(page, made, f"ada {SCRIPT}", variants="bm25")
         assert shown(page)["tasks"], written(page)
@@ -628,7 +631,7 @@ def test_hostile_texts_ids_and_names_reach_no_markup(store, page):
         assert "&lt;script&gt;" in written(page)
         assert SCRIPT not in "".join(each.value for each in page.markdown)
     finally:
-        bridge.run(library.drop(store, made))
+        bridge.run(load.drop(store, made))
 
 
 @given(
@@ -652,11 +655,11 @@ def test_pieces_are_the_text_whatever_is_cut_and_begin_where_passages_do(text, w
 
 
 def test_a_sitting_is_no_longer_than_was_asked_and_keeps_queries_whole_in_lists(store, name):
-    async def opened(most: int, *, lists: bool) -> Sitting:
-        ground = await evaluation.opened(store, name)
+    async def opened(most: int, *, lists: bool) -> JudgingSession:
+        ground = await open_eval(store, name)
         split = ground.any_split("test")
         runs = await judging_shown.runs_of(ground, [await judging_shown.entry(ground, "test", "bm25")], split)
-        asked = Asked(judge="ada", variants="bm25", many=str(most), layout="list" if lists else "")
+        asked = JudgeState(judge="ada", variants="bm25", many=str(most), layout="list" if lists else "")
         pool = Pool(tuple(runs), split, asked.spec(), most, lists)
         return await judging_sitting.opened(store, ground.view, "ada", pool)
 
@@ -664,4 +667,4 @@ def test_a_sitting_is_no_longer_than_was_asked_and_keeps_queries_whole_in_lists(
     listed = bridge.run(opened(1, lists=True))
     assert len({query for query, _ in listed.tasks}) == 1
     with pytest.raises(InputError, match="not in this sitting"):
-        bridge.run(listed.take(Act("skip", ("q9", "none"))))
+        bridge.run(listed.take(JudgingAction("skip", ("q9", "none"))))

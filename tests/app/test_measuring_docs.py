@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from evals.metric_names import MEASURES, Metric
+from evals.measures import MEASURES, Metric
 from evals.suites.suite import Suite
 from workbench.cli import app
 

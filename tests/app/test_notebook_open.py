@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
-from core.store.home import home
+from core.home import home
 from tests.app.test_command_line import mistake, rankbook
 from tests.unit.misbehaving import Reply, serving
-from workbench.book.files import shipped
-from workbench.book.shelf import FOLDER, address_of, shelf, shelf_of
+from workbench.notebooks.files import FOLDER, address_of, shelf, shelf_of, shipped
 
 ASKING = """```search
 collection = "kettles"

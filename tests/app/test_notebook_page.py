@@ -14,10 +14,10 @@ from core.store.engine import Store
 from tests.app.corpus import NOTEBOOK
 from tests.app.test_desk import ended, locked
 from tests.app.test_search_page import visit, written
-from workbench.book import desks
-from workbench.book.cells import kinds
-from workbench.book.desk import Desk
-from workbench.book.shelf import FOLDER, shelf
+from workbench.notebooks import session
+from workbench.notebooks.cells import kinds
+from workbench.notebooks.files import FOLDER, shelf
+from workbench.notebooks.session import NotebookSession
 
 
 def draw() -> None:
@@ -44,8 +44,8 @@ def page(store: Store, folder: Path) -> Iterator[AppTest]:
         opened(store, name).stop()
 
 
-def opened(store: Store, name: str = "kettles") -> Desk:
-    return desks.at(store, shelf().find(name))
+def opened(store: Store, name: str = "kettles") -> NotebookSession:
+    return session.at(store, shelf().find(name))
 
 
 def shown(page: AppTest, **address: str) -> AppTest:

@@ -14,17 +14,17 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Store
-from evals.report import palette
+from evals.reports import palette
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from workbench import session
 from workbench.behind.legs import LEGS
-from workbench.book.cells.search import SearchCell
-from workbench.book.document import Notebook
-from workbench.book.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
-from workbench.book.running import Runner
+from workbench.notebooks.cells.search import SearchCell
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
+from workbench.notebooks.runner import Runner
 from workbench.ui import blocks
-from workbench.ui.outputs import VIEWS, Shown, compare, compare_look, evaluate, searching
+from workbench.ui.outputs import VIEWS, CellView, compare, compare_look, evaluate, searching
 from workbench.ui.outputs.compare_look import Look
 
 HEADER = '```notebook\ncollection = "kettles"\nsplit = "test"\n```\n\n'
@@ -47,7 +47,7 @@ def play(text: str, folder: str, *, plain: bool) -> None:
     assert result.output is not None, result.problem
     assert result.spec is not None
     output = Output(blocks=result.output.blocks) if plain else result.output
-    shown = Shown(
+    shown = CellView(
         result.cell,
         result.spec,
         output,
@@ -60,7 +60,7 @@ def play(text: str, folder: str, *, plain: bool) -> None:
     st.button("press", key="press", on_click=pressed, args=(shown,))
 
 
-def pressed(shown: Shown) -> None:
+def pressed(shown: CellView) -> None:
     what = st.session_state["what"]
     if shown.cell.kind == "evaluate":
         evaluate.follow(shown, evaluate.look_of(shown), what)
@@ -406,7 +406,7 @@ def test_a_table_marks_what_is_strong_and_aligns_numbers():
 
 
 def draw_block(given: str) -> None:
-    from workbench.book.output import Output
+    from workbench.notebooks.output import Output
     from workbench.ui import blocks
 
     blocks.draw_all(Output.model_validate_json(given).blocks, "block")
@@ -433,7 +433,7 @@ def test_a_leg_has_the_colour_that_it_has_everywhere():
 def draw_colours() -> None:
     import streamlit as st
 
-    from evals.report import palette
+    from evals.reports import palette
     from workbench.ui.outputs import colours
 
     colours.in_view(palette.styles(["bm25", "hybrid", "other", "third"]))

@@ -13,7 +13,7 @@ from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.showing import CELL, STAGE, page, settled
 from tests.app.test_search_page import handed, written
 from workbench.ui.document import Part, in_browser
-from workbench.ui.outputs.naming import meant
+from workbench.ui.outputs.naming import find_documents
 
 PAIR = 'query_id = "q1"\nvariants = ["bm25", "vector"]\n'
 BOTH = '{ name = "both", rerank = { method = "overlap" }, leg = [{ kind = "vector" }, { kind = "fulltext" }] }'
@@ -218,5 +218,5 @@ def test_a_passages_id_is_taken_as_it_is(store):
     from core.store import collections
 
     view = bridge.run(collections.get(store, "kettles"))
-    assert [each.id for each in bridge.run(meant(store, view, "teapot#0001"))] == ["teapot#0001"]
-    assert [each.title for each in bridge.run(meant(store, view, "ERROR e-42"))] == ["Error E-42"]
+    assert [each.id for each in bridge.run(find_documents(store, view, "teapot#0001"))] == ["teapot#0001"]
+    assert [each.title for each in bridge.run(find_documents(store, view, "ERROR e-42"))] == ["Error E-42"]

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import bridge
+from core import bridge, home
 from core.store import collections
-from evals import kept_variants, library, query_sets
+from evals import variants
+from evals.collections import load
+from evals.labels import query_sets
 from tests.app.corpus import KETTLES, MARKUP, SCRIPT
 from tests.app.showing import CELL, STAGE, page, settled
 from tests.app.test_search_page import handed, visit, written
@@ -71,11 +73,11 @@ def test_an_option_that_the_address_makes_up_is_said_to_be_none_and_the_figures_
 
 
 def test_a_point_is_kept_and_shown_as_sql(weighed, monkeypatch, tmp_path):
-    monkeypatch.setattr(kept_variants, "home", lambda: tmp_path)
+    monkeypatch.setattr(home, "home", lambda: tmp_path)
     app = page(cell=CELL, weights="7-3")
     app.button(key=widget("fusion.keep")).click()
     settled(app)
-    (kept,) = kept_variants.listed()
+    (kept,) = variants.listed()
     assert kept.variant
     assert [leg.weight for leg in kept.variant.legs] == [0.7, 0.3]
     app.button(key=widget("fusion.copy")).click()
@@ -103,8 +105,8 @@ def draw_weights() -> None:
 
 
 def test_the_page_weighs_a_kept_variant(store, monkeypatch, tmp_path):
-    monkeypatch.setattr(kept_variants, "home", lambda: tmp_path)
-    kept_variants.keep(
+    monkeypatch.setattr(home, "home", lambda: tmp_path)
+    variants.keep(
         'name = "mine <b>"\n[[leg]]\nkind = "bm25"\nweight = 0.25\n[[leg]]\nkind = "fulltext"\nweight = 0.75\n'
     )
     app = visit(AppTest.from_function(draw_weights, default_timeout=60), collection="kettles", variant="mine <b>")
@@ -114,7 +116,7 @@ def test_the_page_weighs_a_kept_variant(store, monkeypatch, tmp_path):
 
 def test_the_page_weighs_over_another_query_set(store):
     kettles = bridge.run(query_sets.load(store, "kettles"))
-    bridge.run(library.add(store, "two sets", KETTLES, library.Plan(models=())))
+    bridge.run(load.load_collection(store, "two sets", KETTLES, load.LoadPlan(models=())))
     try:
         bridge.run(query_sets.keep(store, "two sets", replace(kettles, labels=kettles.labels[:-1]), name="fewer"))
         address = {"collection": "two sets", "legs": "bm25,fulltext", "split": "all"}

@@ -14,16 +14,17 @@ import pytest
 
 from core import bridge
 from core.store.engine import Store
-from evals import library, query_sets
+from evals.collections import load
+from evals.labels import query_sets
 from tests.app.corpus import KETTLES
 from tests.app.test_command_line import data, mistake, rankbook
 
 
 @pytest.fixture
 def kept(store: Store, name: str) -> Iterator[str]:
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=(), check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=(), check=False)))
     yield name
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 def sets(name: str) -> dict[str, tuple[int, int]]:
@@ -103,7 +104,7 @@ def test_loading_again_says_what_became_of_the_labels(name, store, tmp_path):
         assert "was changed since it was loaded, last by" in add("d1\t1", "d2\t1")
         assert {each.grade for each in bridge.run(query_sets.load(store, name)).labels} == {0, 1}
     finally:
-        bridge.run(library.drop(store, name))
+        bridge.run(load.drop(store, name))
 
 
 def test_only_one_thing_is_done_to_labels_at_a_time(kept, tmp_path):

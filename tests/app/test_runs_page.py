@@ -17,12 +17,13 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Store
-from evals import evaluation, query_sets
-from evals.evaluation import Wanted
-from evals.references import variant_of
-from evals.running import candidates, run_store
-from evals.runs import Run
-from evals.store import chain
+from evals.evaluation import evaluate
+from evals.evaluation.context import EvalOptions, open_eval
+from evals.labels import query_sets
+from evals.runs import candidates, run_store
+from evals.runs.types import Run
+from evals.schema import schema_chain
+from evals.variants import resolve_variant
 from tests.app.test_command_line import data, rankbook
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
@@ -53,10 +54,10 @@ def _empty(store: Store) -> None:
 @pytest.fixture
 def runs(store: Store, emptied: None) -> dict[str, Run]:
     """Two runs over the kettles."""
-    ground = bridge.run(evaluation.opened(store, "kettles"))
+    ground = bridge.run(open_eval(store, "kettles"))
     split = ground.split("test")
-    made = [variant_of(name, chunks=ground.view.finest) for name in ("bm25", "trigram")]
-    board, _ = bridge.run(evaluation.evaluated(ground, made, split, Wanted(again=True)))
+    made = [resolve_variant(name, chunks=ground.view.default_chunk_set) for name in ("bm25", "trigram")]
+    board, _ = bridge.run(evaluate.evaluate(ground, made, split, EvalOptions(again=True)))
     return {run.name: run for run in board.runs}
 
 
@@ -153,10 +154,13 @@ def test_a_link_holds_two_runs_against_each_other(page, runs):
 
 
 def test_runs_over_other_data_are_held_together_and_not_scored(page, store, runs):
-    ground = bridge.run(evaluation.opened(store, "kettles"))
+    ground = bridge.run(open_eval(store, "kettles"))
     train, _ = bridge.run(
-        evaluation.evaluated(
-            ground, [variant_of("fulltext", chunks=ground.view.finest)], ground.split("train"), Wanted()
+        evaluate.evaluate(
+            ground,
+            [resolve_variant("fulltext", chunks=ground.view.default_chunk_set)],
+            ground.split("train"),
+            EvalOptions(),
         )
     )
     settled(page, run=runs["bm25"].id, beside=train.runs[0].id)
@@ -255,7 +259,7 @@ def test_variants_are_evaluated_in_the_background_and_a_link_finds_the_table(pag
 def test_another_engines_run_comes_in_from_a_file_with_what_is_wrong_with_it(page, store, runs):
     given = io.BytesIO(TREC.encode())
     given.name = f"../{uuid.uuid4().hex}.trec"
-    ground = bridge.run(evaluation.opened(store, "kettles"))
+    ground = bridge.run(open_eval(store, "kettles"))
     found = bridge.run(runs_new.taken(ground, "test", given))
     assert (found.unasked, found.missing, len(found.flaws)) == (("q9",), (), 1)
     settled(page, run=found.run.id)
@@ -313,7 +317,7 @@ def draw_empty() -> None:
 
 
 def test_without_a_collection_the_page_opens_and_says_so():
-    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
+    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[schema_chain]))
     try:
         page = AppTest.from_function(draw_empty, default_timeout=60)
         visit(page, new="evaluate")

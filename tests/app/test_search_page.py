@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Capabilities, Store
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.app.corpus import HOSTILE, MARKUP, SCRIPT
 from tests.conftest import make_home
 
@@ -179,7 +179,7 @@ def draw_stored(which: str) -> None:
 
 
 def test_without_a_collection_the_page_teaches_how_to_add_one():
-    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
+    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[schema_chain]))
     try:
         app = AppTest.from_function(draw_stored, kwargs={"which": "empty"}, default_timeout=60).run()
         assert not app.exception

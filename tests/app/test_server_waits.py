@@ -13,19 +13,20 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.errors import DeadlineExceeded
-from core.store import collections, keeper
+from core.store import collections
 from core.store.engine import Store
-from core.store.server import START
-from evals.store import chain
+from core.store.server import supervisor
+from core.store.server.embedded import START
+from evals.schema import schema_chain
 from tests.app.test_demo_page import DEMO_APP, QUERY
 from tests.app.test_search_page import written
 from tests.conftest import TEST_DSN, make_home
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, ingest, make
-from workbench import server_waits
-from workbench.demo import opening, show
+from workbench.demo import show
 from workbench.demo.answers import Answer, Answers
-from workbench.demo.opening import Wanted
+from workbench.demo.show import DemoOptions
+from workbench.server import waits
 
 SENTENCE = "Waiting for PostgreSQL for 4 s: process 12 (startup <recovering>)."
 
@@ -37,11 +38,11 @@ def waits_on() -> None:
     import streamlit as st
 
     from tests.app.test_server_waits import SENTENCE
-    from workbench import server_waits
+    from workbench.server import waits
     from workbench.ui import waiting
 
     with waiting.drawn():
-        waiter = threading.Thread(target=server_waits.tell, args=(SENTENCE,))  # the server is waited for in a thread
+        waiter = threading.Thread(target=waits.tell, args=(SENTENCE,))  # the server is waited for in a thread
         waiter.start()
         waiter.join()
         st.stop()
@@ -51,13 +52,13 @@ def waited() -> None:
     import streamlit as st
 
     from tests.app.test_server_waits import SENTENCE
-    from workbench import server_waits
+    from workbench.server import waits
     from workbench.ui import waiting
 
     with waiting.drawn():
-        server_waits.tell(SENTENCE)
+        waits.tell(SENTENCE)
         st.write("drawn")
-    server_waits.tell("Of another wait.")
+    waits.tell("Of another wait.")
 
 
 def test_a_page_says_for_what_the_server_is_waited_for() -> None:
@@ -80,7 +81,7 @@ def test_once_the_page_is_drawn_nothing_of_it_is_left() -> None:
 @pytest.fixture
 def own_store() -> Iterator[Store]:
     """A server of this test's own, which it may kill."""
-    opened = bridge.run(Store.open(home=make_home(), chains=[chain], progress=server_waits.tell))
+    opened = bridge.run(Store.open(home=make_home(), chains=[schema_chain], progress=waits.tell))
     yield opened
     bridge.run(opened.close())
 
@@ -95,7 +96,7 @@ class LeftOnceTold(Answers):
             if "another process" in sentence:
                 loop.call_soon_threadsafe(told.set)
 
-        with server_waits.heard_by(listen):
+        with waits.heard_by(listen):
             found = asyncio.create_task(super().answer(query))
             await told.wait()
         found.cancel()
@@ -110,21 +111,21 @@ def test_the_demo_says_for_what_the_server_is_waited_for_and_answers_once_it_is_
     make(own_store, "kettles", [HashingEmbedder()])
     ingest(own_store, "kettles", documents(3), [HashingEmbedder()])
     view = bridge.run(collections.get(own_store, "kettles"))
-    made = bridge.run(opening.opened(own_store, view, Wanted(variants=("bm25",))))
+    made = bridge.run(show.opened(own_store, view, DemoOptions(variants=("bm25",))))
     page = AppTest.from_file(str(DEMO_APP), default_timeout=60)
     page.query_params["query"] = QUERY
-    starting = keeper.open_lock(server.cluster / START)
+    starting = supervisor.open_lock(server.cluster / START)
     try:
-        show.put_on(dataclasses.replace(made, answers=LeftOnceTold(made.store, view, made.answers.variants)))
+        show.set_current(dataclasses.replace(made, answers=LeftOnceTold(made.store, view, made.answers.variants)))
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
-        assert keeper.try_lock(starting)
+        assert supervisor.try_lock(starting)
         bridge.run(made.store.engine.dispose())  # a connection that is not yet known to be lost would break in a search
         page.run()
         assert "The database is not ready yet" in written(page)
         assert "Waiting for another process of Rankbook, which is starting PostgreSQL" in written(page)
-        keeper.unlock(starting)
-        show.put_on(made)
+        supervisor.unlock(starting)
+        show.set_current(made)
         page.run()
         assert "Waiting for another process" not in written(page)
         assert page.get("bidi_component")

@@ -26,17 +26,17 @@ from typer.testing import CliRunner
 from core import bridge
 from core.errors import InputError
 from core.store.engine import Store
-from workbench import serve
-from workbench.access.gate import Gate
-from workbench.access.sign_in import Auth, SignIn
-from workbench.access.sign_ins import SignIns
-from workbench.serve_health import Health
-from workbench.serve_origin import LOOPBACK, MOST_WARNINGS, HostNames, OriginGuard, host_names
-from workbench.serve_uploads import UploadGuard, Uploads
+from workbench.server import serve
+from workbench.server.access import AccessControl
+from workbench.server.origin import LOOPBACK, MOST_WARNINGS, HostNames, OriginGuard, host_names
+from workbench.server.serve import Health
+from workbench.server.sign_in import Auth, SignIn
+from workbench.server.sign_ins import SignIns
+from workbench.server.uploads import UploadGuard, Uploads
 
 PROJECT = Path(__file__).parents[2]
 FOREIGN = "http://evil.example"
-SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
+SERVE = "import sys; from workbench.server.serve import serve; sys.exit(serve(0, open_browser=False))"
 
 
 class EverySignIn(SignIns):
@@ -46,7 +46,7 @@ class EverySignIn(SignIns):
         return True
 
 
-def gate(folder: Path, access: str = 'default = "viewer"', sign_ins: SignIns | None = None) -> Gate:
+def gate(folder: Path, access: str = 'default = "viewer"', sign_ins: SignIns | None = None) -> AccessControl:
     auth = Auth(
         redirect_uri="https://rankbook.example.org/oauth2callback",
         client_id="x",
@@ -54,7 +54,7 @@ def gate(folder: Path, access: str = 'default = "viewer"', sign_ins: SignIns | N
         server_metadata_url="https://accounts.example.org/.well-known/openid-configuration",
     )
     (folder / "access.toml").write_text(access)
-    return Gate(SignIn(auth, auth.client_secret), folder / "access.toml", sign_ins or EverySignIn(folder))
+    return AccessControl(SignIn(auth, auth.client_secret), folder / "access.toml", sign_ins or EverySignIn(folder))
 
 
 # -- reach -------------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_page_of_another_port_of_this_machine_opens_no_websocket_and_sends_not
 
 
 def test_the_demo_is_guarded_as_the_workbench_is(tmp_path):
-    program = "import sys; from workbench.commands.demo import APP; from workbench.serve import serve; "
+    program = "import sys; from workbench.commands.demo import APP; from workbench.server.serve import serve; "
     program += "sys.exit(serve(0, open_browser=False, app=APP))"
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "RANKBOOK_HOME": str(tmp_path)}
     command = [sys.executable, "-P", "-c", program]

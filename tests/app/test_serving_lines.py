@@ -22,12 +22,14 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from tests.conftest import make_home, remove_home
-from workbench.access import people
-from workbench.access.sign_ins import FOLDER, SignIns
+from workbench.server import roles_file
+from workbench.server.sign_ins import FOLDER, SignIns
 
 PROJECT = Path(__file__).parents[2]
-SERVE = "import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False, log_format='json'))"
-MOVED = "from workbench.access import watch; watch.disarm = lambda page: page.what_streamlit_renamed; "
+SERVE = (
+    "import sys; from workbench.server.serve import serve; sys.exit(serve(0, open_browser=False, log_format='json'))"
+)
+MOVED = "from workbench.server import follow_roles; follow_roles.disarm = lambda page: page.what_streamlit_renamed; "
 COOKIES = "what signs the cookies of this test and no others"
 ADA = {"is_logged_in": True, "sub": "1", "email": "ada@example.org", "email_verified": True, "name": "Ada"}
 SECRETS = f"""
@@ -51,8 +53,8 @@ class Line:
     def let(self, role: str) -> None:
         """Ada has that role from now on, and open pages have heard of it."""
         access = f'[people]\n"ada@example.org" = "{role}"\n'
-        if (self.home / people.FILE).read_text() != access:
-            (self.home / people.FILE).write_text(access)
+        if (self.home / roles_file.FILE).read_text() != access:
+            (self.home / roles_file.FILE).write_text(access)
             self.logged("access_changed")
 
     def logged(self, event: str) -> dict[str, str]:
@@ -93,7 +95,7 @@ def served(program: str) -> Iterator[Line]:
     secrets = home / "secrets.toml"
     secrets.touch(0o600)
     secrets.write_text(SECRETS)
-    (home / people.FILE).write_text('default = "none"\n')
+    (home / roles_file.FILE).write_text('default = "none"\n')
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "RANKBOOK_HOME": str(home)}
     server = subprocess.Popen(
         [sys.executable, "-P", "-c", program], cwd=home, env=environment, stderr=subprocess.PIPE, text=True

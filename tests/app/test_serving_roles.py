@@ -15,38 +15,42 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
+from core.context import Resources
 from core.errors import NotAllowed
-from core.resources import Resources
-from core.store import collections, granting, roles
+from core.progress import nobody
+from core.store import collections, grants, roles
 from core.store.engine import Store
-from core.store.progress import nobody
 from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
 from core.variant import Variant
-from evals import corrections, evaluation, kept_variants, library, trash
-from evals.evaluation import Wanted, made
-from evals.label_revisions import Cause
-from evals.references import variant_of
-from evals.running import run_store
-from evals.store import chain
+from evals import trash
+from evals import variants as evals_variants
+from evals.collections import load
+from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.evaluate import run_variants
+from evals.labels import corrections
+from evals.labels.revisions import Cause
+from evals.runs import run_store
+from evals.schema import schema_chain
+from evals.variants import resolve_variant
 from tests.app.corpus import KETTLES, NOTEBOOK
 from tests.app.showing import CELL, STAGE, page
 from tests.app.test_search_page import handed
 from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Endpoint, Reply, completion, serving
-from workbench.access.rights import JUDGES
 from workbench.behind import jobs
 from workbench.behind import sending as behind_sending
 from workbench.behind.jobs import Job
-from workbench.behind.judging.asked import Asked as JudgingAsked
-from workbench.behind.sending import Sends
+from workbench.behind.judging.asked import JudgeState as JudgingAsked
+from workbench.behind.sending import ConsentNeeded
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import taken
-from workbench.behind.weights.asked import Asked, Weighed
-from workbench.book import desks
-from workbench.book.desk import Desk
-from workbench.book.document import Notebook
-from workbench.book.running import Runner
-from workbench.book.shelf import FOLDER, shelf
+from workbench.behind.weights.asked import Weighed, WeightsState
+from workbench.notebooks import session
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.files import FOLDER, shelf
+from workbench.notebooks.runner import Runner
+from workbench.notebooks.session import NotebookSession
+from workbench.server.access import JUDGES
 from workbench.ui import may
 from workbench.ui.outputs.grounds import opened
 
@@ -56,8 +60,8 @@ PAGES = ("search", "notebook", "weights", "collections", "variants", "runs")
 
 @pytest.fixture(scope="module", autouse=True)
 def stores(store: Store) -> Iterator[dict[str, RoleStore]]:
-    bridge.run(granting.set_up(store, JUDGES))
-    STORES.update({role: bridge.run(roles.opened(store, role, [chain])) for role in roles.ROLES})
+    bridge.run(grants.set_up(store, JUDGES))
+    STORES.update({role: bridge.run(roles.opened(store, role, [schema_chain])) for role in roles.ROLES})
     yield STORES
     for each in STORES.values():
         bridge.run(each.close())
@@ -112,8 +116,8 @@ def test_what_changes_something_is_offered_to_editors_alone(page):
 
 
 def test_the_trash_is_shown_to_editors_alone(name):
-    bridge.run(library.add(STORES[EDITOR], name, KETTLES, library.Plan(models=(), check=False)))
-    entry = bridge.run(library.drop(STORES[EDITOR], name))
+    bridge.run(load.load_collection(STORES[EDITOR], name, KETTLES, load.LoadPlan(models=(), check=False)))
+    entry = bridge.run(load.drop(STORES[EDITOR], name))
     assert "Empty the trash" in labels(seen("collections", EDITOR))
     assert "Empty the trash" not in labels(seen("collections", VIEWER))
     assert "Empty the trash" not in labels(seen("collections", JUDGE))
@@ -135,10 +139,10 @@ def test_an_address_leads_no_viewer_to_a_form(view):
 
 
 def test_labels_are_corrected_and_brought_back_by_editors_alone(store, name):
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=(), check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=(), check=False)))
     view = bridge.run(collections.get(store, name))
     bridge.run(corrections.relabel(store, view, "q1", "descale", 2, cause=Cause("ada")))
-    bridge.run(granting.refresh(store))
+    bridge.run(grants.refresh(store))
     st.cache_data.clear()  # the list of collections was drawn before this one came
     address = {"collection": name, "view": "queries", "query": "q1"}
     assert {"Correct the label", "Undo the last change"} <= labels(seen("collections", EDITOR, **address))
@@ -150,7 +154,7 @@ def test_labels_are_corrected_and_brought_back_by_editors_alone(store, name):
 
 def test_a_viewer_opens_a_run_and_may_neither_pin_nor_delete_it():
     ground, _ = opened(STORES[EDITOR], "kettles", "default")
-    (run,) = bridge.run(made(ground, [variant_of("local-rag")], ground.split("test"), Wanted()))
+    (run,) = bridge.run(run_variants(ground, [resolve_variant("local-rag")], ground.split("test"), EvalOptions()))
     assert {"Pin it", "Delete it"} <= labels(seen("runs", EDITOR, run=run.id))
     app = seen("runs", VIEWER, run=run.id)
     assert not {"Pin it", "Delete it", "Evaluate"} & labels(app)
@@ -162,14 +166,14 @@ def test_a_viewer_opens_a_run_and_may_neither_pin_nor_delete_it():
     assert bridge.run(run_store.get(STORES[VIEWER], run.id))
 
 
-def desk(role: str) -> Desk:
-    return desks.at(STORES[role], shelf().find("kettles"))
+def desk(role: str) -> NotebookSession:
+    return session.at(STORES[role], shelf().find("kettles"))
 
 
 @pytest.mark.parametrize("role", roles.READERS)
 def test_a_notebooks_file_is_changed_by_editors_alone(role, folder):
     before = (folder / "kettles.md").read_text(encoding="utf-8")
-    changes: list[Callable[[Desk], object]] = [
+    changes: list[Callable[[NotebookSession], object]] = [
         lambda own: own.change("change", lambda book: book.insert("search", 'query = "x"\nvariants = ["bm25"]')),
         lambda own: own.undo(1),
         lambda own: own.read_again(),
@@ -187,12 +191,12 @@ def test_a_notebooks_file_is_changed_by_editors_alone(role, folder):
 @pytest.mark.parametrize("role", roles.READERS)
 def test_a_variant_is_kept_by_editors_alone_whatever_a_page_offers(role, monkeypatch):
     with pytest.raises(NotAllowed, match="only editors may keep variants"):
-        taken.keep(STORES[role], variant_of("bm25"), "mine")
+        taken.keep(STORES[role], resolve_variant("bm25"), "mine")
     monkeypatch.setattr(may, "edit", lambda _: True)
     app = seen("variants", role, variant="local-rag")
     next(button for button in app.button if button.label == "Save").click().run()
     assert "only editors may keep variants" in words(app)
-    assert kept_variants.listed() == []
+    assert evals_variants.listed() == []
 
 
 def test_nobody_gets_at_another_roles_desk_or_its_work():
@@ -230,9 +234,7 @@ def test_why_a_document_is_there_is_asked_of_a_language_model_by_editors_alone_a
 def test_a_stage_that_is_not_set_up_hides_none_that_asks_before_it(endpoint):
     """The expansion would ask, long before the reranking turns out to be configured nowhere."""
     half = {"leg": [{"kind": "bm25"}], "expand": {"method": "llm"}, "rerank": {"method": "api"}}
-    grounds = {
-        role: bridge.run(evaluation.opened(STORES[role], "kettles", resources=Resources())) for role in roles.ROLES
-    }
+    grounds = {role: bridge.run(open_eval(STORES[role], "kettles", resources=Resources())) for role in roles.ROLES}
     asked = [Variant.from_data(half)]
     with pytest.raises(NotAllowed, match="may cost money"):
         bridge.run(behind_sending.announced_query(grounds[VIEWER], "descale", asked))
@@ -257,18 +259,18 @@ class Paid(HashingEmbedder):
 def paid(store: Store) -> Iterator[Paid]:
     """What embeds the collection `paid`, and its queries."""
     made = Paid()
-    plan = library.Plan(models=(made.model,))
-    bridge.run(library.add(store, "paid", KETTLES, plan, embedders={made.model: made}))
-    bridge.run(granting.set_up(store, JUDGES))
+    plan = load.LoadPlan(models=(made.model,))
+    bridge.run(load.load_collection(store, "paid", KETTLES, plan, embedders={made.model: made}))
+    bridge.run(grants.set_up(store, JUDGES))
     made.texts.clear()
     yield made
-    bridge.run(library.drop(store, "paid"))
+    bridge.run(load.drop(store, "paid"))
 
 
-def weighed(role: str, paid: Paid, *, allowed: bool = False) -> Weighed | Sends:
+def weighed(role: str, paid: Paid, *, allowed: bool = False) -> Weighed | ConsentNeeded:
     resources = Resources(embedder=lambda _: paid)
-    ground = bridge.run(evaluation.opened(STORES[role], "paid", resources=resources))
-    asked = Asked(collection="paid", legs="vector,bm25", split="test")
+    ground = bridge.run(open_eval(STORES[role], "paid", resources=resources))
+    asked = WeightsState(collection="paid", legs="vector,bm25", split="test")
     return bridge.run(weights_asked.weighed(ground, asked, nobody, asyncio.Event(), allowed=allowed))
 
 
@@ -277,7 +279,7 @@ def test_weights_that_have_queries_embedded_elsewhere_are_for_editors_and_after_
         with pytest.raises(NotAllowed, match="only editors may begin what asks"):
             weighed(role, paid, allowed=True)
     asks = weighed(EDITOR, paid)
-    assert isinstance(asks, Sends)
+    assert isinstance(asks, ConsentNeeded)
     assert "The embedding sends the query to embed.example" in " ".join(asks.sentences)
     assert paid.texts == []
     assert isinstance(weighed(EDITOR, paid, allowed=True), Weighed)
@@ -321,11 +323,11 @@ def endpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint
         monkeypatch.setenv("RANKBOOK_LLM_MODEL", "small")
         st.cache_resource.clear()  # what is opened knows the environment of then
         forget("sitting", "runs evaluated")
-        asking = kept_variants.keep(
+        asking = evals_variants.keep(
             'name = "asking"\n[[leg]]\nkind = "bm25"\n[rerank]\nmethod = "llm"\nuse_cache = false\n'
         )
         yield found
-        kept_variants.drop(asking.name)
+        evals_variants.drop(asking.name)
         for run in bridge.run(run_store.listed(store)):
             if run.name == asking.name:
                 bridge.run(run_store.remove(store, run.id))

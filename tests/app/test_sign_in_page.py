@@ -10,11 +10,11 @@ from streamlit.testing.v1 import AppTest
 
 from tests.app.test_serving import gate
 from tests.app.test_serving_roles import words
-from workbench.access.gate import Gate
-from workbench.access.sign_ins import SignIns
+from workbench.server.access import AccessControl
+from workbench.server.sign_ins import SignIns
 
 ADA = {"is_logged_in": True, "sub": "1", "email": "ada@example.org", "name": "Ada"}
-GATES: list[Gate] = []
+GATES: list[AccessControl] = []
 
 
 def draw(told: dict[str, object]) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from evals.board import Board
+from evals.evaluation.board import Board
 from tests.evals.boards import QUERIES, SPLIT, run
-from workbench.commands import scores, telling
+from workbench.commands import output
 
 COLUMNS = ("name", "first\nmetric", "second\nmetric", "cost")
 ROWS = [("bm25", "0.706 *\n[0.66, 0.75]", "0.910\n[0.87, 0.94]", "12"), ("a long name", "0.5", "0.6", "7")]
@@ -19,7 +19,7 @@ ROWS = [("bm25", "0.706 *\n[0.66, 0.75]", "0.910\n[0.87, 0.94]", "12"), ("a long
 def drawn(width: int, **options: object) -> list[str]:
     stream = io.StringIO()
     told = Console(width=width, file=stream, force_terminal=True, color_system=None)
-    telling.table("Title", COLUMNS, ROWS, on=told, **options)  # type: ignore[arg-type]
+    output.table("Title", COLUMNS, ROWS, on=told, **options)  # type: ignore[arg-type]
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
@@ -44,7 +44,7 @@ def test_a_table_with_still_less_leaves_out_what_it_was_told_and_says_so(capsys)
 
 
 def test_columns_of_one_name_each_show_their_own(capsys):
-    telling.table("Facts", ("", ""), [("split", "test")])
+    output.table("Facts", ("", ""), [("split", "test")])
     assert "split │ test" in capsys.readouterr().out
 
 
@@ -55,7 +55,7 @@ def test_a_board_of_three_metrics_reads_well_at_80_columns(name, room, capsys):
     runs = [replace(run(each), name=each, milliseconds=dict.fromkeys(QUERIES, 120.0)) for each in ("good", "poor")]
     runs += [replace(run("bare"), name=name)]
     stream = io.StringIO()
-    scores.show(
+    output.show_board(
         Board(SPLIT, runs, ("ndcg@10", "recall@100", "mrr@10")),
         Console(width=80, file=stream, force_terminal=True, color_system=None),
     )

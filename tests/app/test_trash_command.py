@@ -13,10 +13,12 @@ from sqlalchemy import text
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals import kept_variants, library, query_sets, trash
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.runs import Run, Subject
+from evals import trash, variants
+from evals.collections import load
+from evals.labels import query_sets
+from evals.runs import run_store
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
 from tests.app.corpus import KETTLES
 from tests.app.test_command_line import data, mistake, rankbook
 
@@ -25,10 +27,10 @@ MINE = 'name = "mine"\n\n[[leg]]\nkind = "bm25"\n'
 
 @pytest.fixture
 def kept(store: Store, name: str) -> Iterator[str]:
-    bridge.run(library.add(store, name, KETTLES, library.Plan(models=(), check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, load.LoadPlan(models=(), check=False)))
     yield name
     if bridge.run(collections.find(store, name)):
-        bridge.run(library.drop(store, name))
+        bridge.run(load.drop(store, name))
     bridge.run(trash.empty(store))
 
 
@@ -53,9 +55,9 @@ def test_a_dropped_collection_is_listed_told_and_brought_back(store, kept):
 
 
 def test_every_deletion_says_in_json_where_it_went(store, kept, tmp_path, monkeypatch):
-    subject = Subject(kept, 1, "default", b"x", "test", "content")
+    subject = RunSubject(kept, 1, "default", b"x", "test", "content")
     runs = [
-        bridge.run(run_store.save(store, Run(name, subject, {"q1": Ranked(("e42",), (1.0,))}, depth=5)))
+        bridge.run(run_store.save(store, Run(name, subject, {"q1": Ranking(("e42",), (1.0,))}, depth=5)))
         for name in ("one", "two")
     ]
     file = tmp_path / "mine.toml"
@@ -75,7 +77,7 @@ def test_every_deletion_says_in_json_where_it_went(store, kept, tmp_path, monkey
     for each in made[::-1]:
         rankbook("trash", "restore", each["trash"][0]["id"])
     assert not {each["id"] for each in data("trash")} & set(ids)
-    assert kept_variants.drop("mine").name == "mine"
+    assert variants.drop("mine").name == "mine"
     assert {each["name"] for each in data("runs", "list", "--collection", kept)} == {"one", "two"}
 
 
@@ -123,16 +125,16 @@ def test_days_that_are_none_are_refused_before_anything_is_deleted(store, kept, 
     monkeypatch.setenv("RANKBOOK_TRASH_DAYS", "for ever")
     assert "RANKBOOK_TRASH_DAYS is 'for ever'" in mistake("data", "drop", kept, "--yes")
     assert bridge.run(collections.find(store, kept)) is not None
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     assert "RANKBOOK_TRASH_DAYS" in mistake("variant", "drop", "mine", "--yes")
-    assert kept_variants.get("mine").text == MINE
+    assert variants.get("mine").text == MINE
     monkeypatch.delenv("RANKBOOK_TRASH_DAYS")
-    kept_variants.drop("mine")
+    variants.drop("mine")
 
 
 def test_dropping_a_variant_leaves_its_file_in_the_homes_trash(tmp_path, monkeypatch, store):
     monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     said = data("variant", "drop", "mine", "--yes")
     (entry,) = said["trash"]
     assert (tmp_path / "trash" / "variants" / f"{entry['id']}.toml").read_text() == MINE

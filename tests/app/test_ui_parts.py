@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.types import Hit, Query
-from evals.labels import Label
-from evals.query_sets import Labelled
-from workbench import serve
+from evals.types import Label, LabelledQueries
 from workbench.behind.headings import passage_of
 from workbench.behind.legs import LEGS
 from workbench.behind.search import labelling, marking
 from workbench.behind.search.finding import Column, Found
+from workbench.server import serve
 from workbench.ui import cards, errors
-from workbench.ui.state import Selection
+from workbench.ui.state import SearchState
 
 WORKBENCH = Path(serve.__file__).parent
 anything = st.text(max_size=60)
@@ -33,8 +32,8 @@ def hit(unit: str, item: str, text: str = "", **also: object) -> Hit:
 
 @given(anything, anything, anything, anything)
 def test_a_selection_survives_the_address_bar(collection, level, query, opened):
-    selection = Selection(collection, level, query.strip(), opened)
-    assert Selection.of(selection.parameters()) == selection
+    selection = SearchState(collection, level, query.strip(), opened)
+    assert SearchState.of(selection.parameters()) == selection
 
 
 @given(st.text(max_size=400), st.lists(st.text(alphabet="abc12", min_size=1, max_size=6), max_size=4))
@@ -86,7 +85,7 @@ def test_overlap_counts_items_by_the_number_of_legs():
 
 
 def test_a_query_is_judged_by_all_splits_of_its_text():
-    labelled = Labelled(
+    labelled = LabelledQueries(
         (Query("1", "same "), Query("2", "same"), Query("3", "other")),
         (Label("1", "a", 1), Label("2", "a", 3, "train"), Label("2", "b", 0), Label("3", "c", 2)),
     )
@@ -96,7 +95,9 @@ def test_a_query_is_judged_by_all_splits_of_its_text():
 
 def test_examples_are_labelled_and_take_turns_by_kind():
     queries = (Query("1", "x", "a"), Query("2", "y", "a"), Query("3", "z", "b"), Query("4", "unlabelled", "c"))
-    labelled = Labelled(queries, (Label("1", "d", 1), Label("2", "d", 1), Label("2", "e", 1), Label("3", "d", 1)))
+    labelled = LabelledQueries(
+        queries, (Label("1", "d", 1), Label("2", "d", 1), Label("2", "e", 1), Label("3", "d", 1))
+    )
     assert [query.id for query in labelling.examples(labelled)] == ["2", "3", "1"]
 
 

@@ -13,8 +13,9 @@ from streamlit.testing.v1 import AppTest
 from core import bridge, presets
 from core.errors import InputError, SpecError, UnknownName
 from core.variant import Variant
-from evals import kept_variants, library
-from evals.references import every_name, variant_of
+from evals import variants
+from evals.collections import load
+from evals.variants import every_name, resolve_variant
 from tests.app.corpus import KETTLES
 from tests.app.showing import settled
 from tests.app.test_command_line import data, mistake, rankbook
@@ -38,66 +39,66 @@ def variants_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_folder_is_made_when_the_first_is_kept_and_text_stays_as_it_was_written():
-    assert kept_variants.listed() == []
-    kept = kept_variants.keep(MINE)
+    assert variants.listed() == []
+    kept = variants.keep(MINE)
     assert kept.path.read_text(encoding="utf-8") == MINE
-    assert kept.path == kept_variants.folder() / "mine.toml"
-    assert variant_of("mine").top_k == 5
-    assert variant_of({"preset": "mine", "top_k": 3}).top_k == 3
+    assert kept.path == variants.folder() / "mine.toml"
+    assert resolve_variant("mine").top_k == 5
+    assert resolve_variant({"preset": "mine", "top_k": 3}).top_k == 3
     assert "mine" in every_name()
 
 
 def test_an_unknown_name_lists_kept_ones_too():
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     with pytest.raises(UnknownName, match=r"Did you mean 'mine'.*bm25.*local-rag"):
-        variant_of("mime")
+        resolve_variant("mime")
 
 
 @pytest.mark.parametrize("name", ["bm25", "local-rag", "unnamed", "  "])
 def test_names_that_mean_something_else_or_nothing_are_refused(name):
     with pytest.raises(SpecError):
-        kept_variants.keep(MINE.replace('"mine"', f'"{name}"'))
-    assert kept_variants.names() == []
+        variants.keep(MINE.replace('"mine"', f'"{name}"'))
+    assert variants.names() == []
 
 
 def test_a_name_is_kept_once_unless_it_is_to_be_overwritten():
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     with pytest.raises(SpecError, match="kept already"):
-        kept_variants.keep(MINE)
-    kept_variants.keep(MINE.replace('"mine"', '"yours"'), over="mine")
-    assert kept_variants.names() == ["yours"]
-    assert kept_variants.free_name("yours") == "yours 2"
+        variants.keep(MINE)
+    variants.keep(MINE.replace('"mine"', '"yours"'), over="mine")
+    assert variants.names() == ["yours"]
+    assert variants.free_name("yours") == "yours 2"
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", HOSTILE, "日本語", "x" * 200, "con.", "."])
 def test_whatever_it_is_called_its_file_lies_in_the_folder(name):
     text = Variant.from_toml(MINE).but(name=name).to_toml()
-    kept = kept_variants.keep(text)
-    assert kept.path.resolve().parent == kept_variants.folder().resolve()
-    assert variant_of(name) == kept.valid()
+    kept = variants.keep(text)
+    assert kept.path.resolve().parent == variants.folder().resolve()
+    assert resolve_variant(name) == kept.valid()
 
 
 def test_what_was_dropped_can_be_put_back():
-    kept_variants.keep(MINE)
-    gone = kept_variants.drop("mine")
-    assert kept_variants.names() == []
-    kept_variants.put_back(gone)
-    assert kept_variants.get("mine").text == MINE
+    variants.keep(MINE)
+    gone = variants.drop("mine")
+    assert variants.names() == []
+    variants.put_back(gone)
+    assert variants.get("mine").text == MINE
 
 
 def test_files_that_are_wrong_or_share_a_name_stand_in_nobodys_way():
-    kept_variants.keep(MINE)
-    folder = kept_variants.folder()
+    variants.keep(MINE)
+    folder = variants.folder()
     (folder / "broken.toml").write_text("top_k = ", encoding="utf-8")
     (folder / "bytes.toml").write_bytes(b"\xff\xfe")
     (folder / "other.toml").write_text(MINE.replace("k = 5", "k = 6"), encoding="utf-8")
     (folder / "vector.toml").write_text('[[leg]]\nkind = "vector"\n', encoding="utf-8")
-    found = {each.name: each for each in kept_variants.listed()}
+    found = {each.name: each for each in variants.listed()}
     assert set(found) == {"mine", "broken", "bytes", "other", "vector.toml"}
-    assert (variant_of("mine").top_k, variant_of("other").top_k) == (5, 6)
+    assert (resolve_variant("mine").top_k, resolve_variant("other").top_k) == (5, 6)
     assert "not UTF-8" in found["bytes"].problem
     with pytest.raises(InputError, match="not TOML"):
-        variant_of("broken")
+        resolve_variant("broken")
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def test_variants_are_kept_shown_held_against_each_other_and_dropped(tmp_path):
     assert "kept already" in mistake("variant", "keep", str(file))
     rankbook("variant", "keep", str(file), "--over", "yours", "--name", "yours")
     rankbook("variant", "drop", "yours", "--yes")
-    assert kept_variants.names() == ["mine"]
+    assert variants.names() == ["mine"]
     assert "No kept variant" in mistake("variant", "drop", "yours", "--yes")
 
 
@@ -170,14 +171,14 @@ def test_a_preset_is_changed_in_the_form_and_saved_as_new(page):
     assert not page.exception
     assert page.query_params["variant"] == "mine"
     assert listed(page)["Your own"] == ["mine"]
-    assert variant_of("mine").top_k == 4
+    assert resolve_variant("mine").top_k == 4
     assert presets.preset("local-rag").top_k == 10
     visit(page, variant="local-rag")
     assert "not saved" not in written(page)
 
 
 def test_the_text_is_the_same_thing_and_keeps_its_comments(page):
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     visit(page, variant="mine", view="toml")
     area = page.text_area(key=key("mine", "toml"))
     assert area.value == MINE
@@ -185,13 +186,13 @@ def test_the_text_is_the_same_thing_and_keeps_its_comments(page):
     visit(page, variant="mine")
     assert page.number_input(key=key("mine", "form.top_k")).value == 9
     press(page, "Save")
-    assert kept_variants.get("mine").text == MINE.replace("top_k = 5", "top_k = 9")
+    assert variants.get("mine").text == MINE.replace("top_k = 5", "top_k = 9")
     press(page, "Undo")
-    assert kept_variants.get("mine").text == MINE
+    assert variants.get("mine").text == MINE
 
 
 def test_a_mistake_in_the_text_is_said_at_its_line_and_nothing_is_saved(page):
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     visit(page, variant="mine", view="toml")
     page.text_area(key=key("mine", "toml")).input(MINE.replace("bm25", "<b>bm26</b>")).run()
     said = written(page)
@@ -206,30 +207,30 @@ def test_a_mistake_in_the_text_is_said_at_its_line_and_nothing_is_saved(page):
 
 
 def test_a_deleted_one_comes_back_with_undo(page):
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     visit(page, variant="mine")
     page.button(key=key("mine", "delete")).click().run()
     assert not page.exception
-    assert kept_variants.names() == []
+    assert variants.names() == []
     assert "mine was deleted." in written(page)
     press(page, "Undo")
-    assert kept_variants.get("mine").text == MINE
+    assert variants.get("mine").text == MINE
     assert page.query_params["variant"] == "mine"
 
 
 def test_what_was_changed_elsewhere_meanwhile_is_not_overwritten(page):
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     visit(page, variant="mine")
     page.number_input(key=key("mine", "form.top_k")).set_value(6).run()
     theirs = MINE.replace("top_k = 5", "top_k = 7")
-    kept_variants.keep(theirs, over="mine")
+    variants.keep(theirs, over="mine")
     press(page, "Save")
     assert "changed elsewhere" in written(page)
-    assert kept_variants.get("mine").text == theirs
+    assert variants.get("mine").text == theirs
 
 
 def test_a_link_opens_the_difference_of_two(page):
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     visit(page, variant="mine", beside="local-rag")
     said = written(page)
     assert "min_score" in said
@@ -239,7 +240,7 @@ def test_a_link_opens_the_difference_of_two(page):
 
 
 def test_the_difference_of_what_is_changed_is_to_what_was_saved_unless_another_is_chosen(page):
-    kept_variants.keep(MINE)
+    variants.keep(MINE)
     visit(page, variant="mine")
     page.number_input(key=key("mine", "form.top_k")).set_value(6).run()
     page.segmented_control[0].set_value("difference").run()
@@ -258,7 +259,7 @@ def test_the_statement_over_a_collection_is_ready_to_copy(page):
 
 @pytest.mark.parametrize("leg", ["bm25", "vector"])
 def test_with_a_query_the_statement_is_filled_in(page, leg):
-    kept_variants.keep(MINE.replace("bm25", leg))
+    variants.keep(MINE.replace("bm25", leg))
     page.query_params.update(variant="mine", view="sql", collection="kettles", query="it's scale")
     settled(page)
     assert "Send and begin" not in {button.label for button in page.button}
@@ -273,9 +274,11 @@ def test_a_query_that_another_machine_embeds_is_sent_once_and_by_nobody_but_who_
         model = f"openai:m[{urlsplit(url).netloc}]"
         fake = HashingEmbedder(16)
         fake.model = model
-        bridge.run(library.add(store, "served", KETTLES, library.Plan(models=(model,)), embedders={model: fake}))
+        bridge.run(
+            load.load_collection(store, "served", KETTLES, load.LoadPlan(models=(model,)), embedders={model: fake})
+        )
         try:
-            kept_variants.keep(MINE.replace("bm25", "vector"))
+            variants.keep(MINE.replace("bm25", "vector"))
             page.query_params.update(variant="mine", view="sql", collection="served", query="scale")
             settled(page)
             assert f"The embedding sends the query to {urlsplit(url).netloc}" in written(page)
@@ -287,23 +290,23 @@ def test_a_query_that_another_machine_embeds_is_sent_once_and_by_nobody_but_who_
             page.run()
             assert [each["input"] for each in endpoint.asked] == [["scale"]]
         finally:
-            bridge.run(library.drop(store, "served"))
+            bridge.run(load.drop(store, "served"))
 
 
 def test_a_file_that_is_broken_is_listed_and_can_be_mended(page):
-    kept_variants.keep(MINE)
-    kept_variants.get("mine").path.write_text("top_k = ", encoding="utf-8")
+    variants.keep(MINE)
+    variants.get("mine").path.write_text("top_k = ", encoding="utf-8")
     visit(page, variant="mine", view="toml")
     (item,) = handed(page, "variants.list")["groups"][0]["items"]
     assert "not TOML" in item["problem"]
     page.text_area(key=key("mine", "toml")).input(MINE).run()
     press(page, "Save")
-    assert kept_variants.get("mine").variant is not None
+    assert variants.get("mine").variant is not None
 
 
 def test_hostile_names_and_descriptions_are_text(page):
     variant = Variant.from_toml(MINE).but(name=HOSTILE, description=HOSTILE)
-    kept_variants.keep(variant.to_toml())
+    variants.keep(variant.to_toml())
     visit(page, variant=HOSTILE)
     visit(page, variant=HOSTILE, beside="local-rag")
     assert "<img" not in written(page)

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from workbench.behind import jobs
-from workbench.behind.sending import Sends
+from workbench.behind.sending import ConsentNeeded
 
 KIND = "asked in a test"
 
@@ -36,9 +36,9 @@ class Asked:
     def key(self) -> jobs.Key:
         return KIND, str(self.number)
 
-    async def work(self, _: Any, __: Any, *, allowed: bool) -> str | Sends:
+    async def work(self, _: Any, __: Any, *, allowed: bool) -> str | ConsentNeeded:
         if self.sends and not allowed:
-            return Sends(("It asks.",))
+            return ConsentNeeded(("It asks.",))
         self.times += 1
         await self._may_end.wait()
         return f"answer {self.number}"
@@ -113,7 +113,7 @@ def test_a_question_is_everybodys_and_its_answer_the_sessions():
     one, other = window(), window()
     for each in (one, other):
         until(each, lambda each=each: [button.label for button in each.button] == ["Send and begin"])  # type: ignore[misc]
-    assert isinstance(jobs.find(ASKED.key).result(), Sends)  # type: ignore[union-attr]
+    assert isinstance(jobs.find(ASKED.key).result(), ConsentNeeded)  # type: ignore[union-attr]
     ASKED.hold()
     one.button[0].click().run()
     other.button[0].click().run()

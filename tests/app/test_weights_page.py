@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.store.engine import Store
-from evals import kept_variants
-from evals.store import chain
+from evals import variants
+from evals.schema import schema_chain
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
 from workbench.behind import jobs
@@ -145,16 +145,16 @@ def test_copy_as_sql_shows_the_statement_with_these_weights(page):
 
 
 def test_a_point_is_kept_as_a_variant_under_a_name_of_its_own(page, monkeypatch, tmp_path):
-    from evals.references import variant_of
+    from evals.variants import resolve_variant
 
     monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
     visit(page, **WORDS, weights="13-7")
     for _ in range(2):  # what is kept already is not kept twice
         page.button(key="weights.keep").click().run()
         assert not page.exception
-    (kept,) = kept_variants.listed()
+    (kept,) = variants.listed()
     assert kept.name == page.text_input(key="weights.name").value == "bm25 + fulltext, 13-7 of 20"
-    assert [leg.weight for leg in variant_of(kept.name).legs] == [0.65, 0.35]
+    assert [leg.weight for leg in resolve_variant(kept.name).legs] == [0.65, 0.35]
     assert f"Kept as <b>{kept.name}</b>" in written(page)
     assert f"./variants?{urlencode({'variant': kept.name})}" in written(page)
 
@@ -166,7 +166,7 @@ def named(page: AppTest, monkeypatch, tmp_path) -> AppTest:
     visit(page, **WORDS, weights="13-7")
     page.text_input(key="weights.name").input("mostly words").run()
     page.button(key="weights.keep").click().run()
-    assert [kept.name for kept in kept_variants.listed()] == ["mostly words"]
+    assert [kept.name for kept in variants.listed()] == ["mostly words"]
     return page
 
 
@@ -185,9 +185,9 @@ def test_a_taken_name_is_said_and_can_be_replaced(named):
     named.text_input(key="weights.name").input("mostly words").run()
     named.button(key="weights.keep").click().run()
     assert "Another variant is kept as <b>mostly words</b> already" in written(named)
-    assert kept_variants.get("mostly words").valid().legs[0].weight == 0.65
+    assert variants.get("mostly words").valid().legs[0].weight == 0.65
     named.button(key="weights.replace").click().run()
-    (kept,) = kept_variants.listed()
+    (kept,) = variants.listed()
     assert kept.valid().legs[0].weight == 0.6
     assert "Kept as <b>mostly words</b>" in written(named)
 
@@ -196,7 +196,7 @@ def test_the_name_of_a_preset_is_refused_in_a_sentence(named):
     named.text_input(key="weights.name").input("local-rag").run()
     named.button(key="weights.keep").click().run()
     assert "local-rag&#x27; is a preset, and stays one." in written(named)
-    assert len(kept_variants.listed()) == 1
+    assert len(variants.listed()) == 1
 
 
 def test_what_is_kept_goes_into_an_evaluate_cell_of_a_notebook_that_is_chosen(named, tmp_path):
@@ -244,7 +244,7 @@ def draw_empty() -> None:
 
 
 def test_without_a_collection_the_page_says_where_to_begin():
-    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[chain]))
+    stores["empty"] = bridge.run(Store.open(home=make_home(), chains=[schema_chain]))
     try:
         page = AppTest.from_function(draw_empty, default_timeout=60).run()
         assert not page.exception

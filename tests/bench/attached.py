@@ -21,14 +21,14 @@ from core.legs.fulltext import FulltextLeg
 from core.legs.vector import VectorLeg
 from core.store import attached, collections
 from core.store.attached import AttachedTable
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.ingest import Ingest
-from core.store.levels import Level, level
-from core.store.names import ITEMS
-from core.store.schema import Item, lexeme_table, vector_table
-from core.store.statements import written
-from evals.store import chain
+from core.store.names import ITEMS, written
+from core.store.resolve_target import search_target
+from core.store.schema import ItemRow, lexeme_table, vector_table
+from core.store.search_target import SearchTarget
+from evals.schema import schema_chain
 from tests.bench.bulk import DIMENSION, ReadyVectors, Uncached
 from tests.bench.figures import Figure, below
 from tests.bench.synthetic import TEXT_SEED, Texts, kept, questions, without_trigrams
@@ -65,7 +65,7 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         ours = await _ours(store)
         bare = await _theirs(store, ours)
         figures = await _compare(store, {"ours": ours, "theirs": bare}, _as_attached())
@@ -85,14 +85,14 @@ def _with_postings() -> list[Compared]:
     return [Compared("fulltext any, built aside", legs["fulltext"](), "ours", "theirs")]
 
 
-async def _ours(store: Store) -> View:
+async def _ours(store: Store) -> CollectionView:
     model = ReadyVectors()
 
-    async def make() -> View:
+    async def make() -> CollectionView:
         view = await collections.create(store, OURS)
         return await collections.add_embedding_set(store, view, view.chunk_set(ITEMS), model.model, DIMENSION)
 
-    def fill(made: View) -> Ingest:
+    def fill(made: CollectionView) -> Ingest:
         ingest = Ingest(without_trigrams(store), made, {model.model: model}, model)
         ingest.caches = {model.model: Uncached(store, model)}
         return ingest
@@ -101,11 +101,11 @@ async def _ours(store: Store) -> View:
     return view
 
 
-async def _theirs(store: Store, ours: View) -> View:
+async def _theirs(store: Store, ours: CollectionView) -> CollectionView:
     """The same rows in somebody's table, attached anew."""
     if await collections.find(store, THEIRS):
         await collections.drop(store, THEIRS)
-    tables = {"items": Item.__table__, "lexemes": lexeme_table(0), "vectors": vector_table(1, DIMENSION)}
+    tables = {"items": ItemRow.__table__, "lexemes": lexeme_table(0), "vectors": vector_table(1, DIMENSION)}
     async with store.begin() as connection:
         await connection.execute(text("SET LOCAL maintenance_work_mem = '1GB'"))
         for each in MAKE_THEIRS:
@@ -119,14 +119,14 @@ async def _theirs(store: Store, ours: View) -> View:
         embedding="embedding",
         model=ReadyVectors.model,
     )
-    return await attached.attach(store, THEIRS, mapping)
+    return await attached.attach_table(store, THEIRS, mapping)
 
 
-async def _with_aside(store: Store, view: View) -> View:
-    return await attached.build_aside(store, view)
+async def _with_aside(store: Store, view: CollectionView) -> CollectionView:
+    return await attached.build_side_tables(store, view)
 
 
-async def _compare(store: Store, views: Mapping[str, View], wanted: list[Compared]) -> list[Figure]:
+async def _compare(store: Store, views: Mapping[str, CollectionView], wanted: list[Compared]) -> list[Figure]:
     figures = []
     for each in wanted:
         times = await _times(store, views, each.leg)
@@ -137,10 +137,10 @@ async def _compare(store: Store, views: Mapping[str, View], wanted: list[Compare
     return figures
 
 
-async def _times(store: Store, views: Mapping[str, View], leg: Leg) -> dict[str, list[float]]:
+async def _times(store: Store, views: Mapping[str, CollectionView], leg: Leg) -> dict[str, list[float]]:
     """Milliseconds of `recall` alone, the best of a few, the two places in turn, each first as often as the other."""
     model, times = ReadyVectors(), {name: [] for name in views}  # type: ignore[var-annotated]
-    levels = {name: level(store, view, ITEMS) for name, view in views.items()}
+    levels = {name: search_target(store, view, ITEMS) for name, view in views.items()}
     for number, question in enumerate(questions(WARM_UP + QUESTIONS)):
         query = PreparedQuery(question, _ready((await model.embed([question], "query"))[0]))
         spent: dict[str, list[float]] = {name: [] for name in views}
@@ -160,7 +160,7 @@ def _ready(vector: Vectors) -> Callable[[str, str], Awaitable[Vectors]]:
     return embed
 
 
-async def _timed(store: Store, where: Level, leg: Leg, query: PreparedQuery) -> float:
+async def _timed(store: Store, where: SearchTarget, leg: Leg, query: PreparedQuery) -> float:
     async with store.begin(where.namespace, read_only=True) as connection:
         begun = time.perf_counter()
         await leg.recall(connection, where, query, DEPTH)

@@ -11,14 +11,13 @@ import numpy as np
 
 from core import bridge
 from core.embedding import Purpose, Vectors
-from core.embedding.cache import EmbeddingCache
-from core.store import collections, loading
-from core.store.deriving import Derived, Deriver
+from core.progress import Step
+from core.store import bulk_load, collections
+from core.store.chunk_and_embed import ChunkEmbedder, Derived, EmbeddingCache
 from core.store.engine import Store
 from core.store.ingest import Ingest
-from core.store.progress import Step
 from core.types import Item, Place, Row
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.bench.figures import Figure, at_least, below, peak_memory
 
 CHUNKS, WORDS, DIMENSION = 100_000, 150, 384
@@ -69,7 +68,7 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         view = await _collection(store)
         before = peak_memory()
         ready = ReadyVectors()
@@ -102,19 +101,19 @@ async def _collection(store: Store) -> Any:
 @contextmanager
 def storing() -> Iterator[list[float]]:
     """Times what the ingest spends filling tables, and nothing else."""
-    spent, store = [0.0], Deriver.store
+    spent, store = [0.0], ChunkEmbedder.store
 
-    async def timed(self: Deriver, connection: Any, made: Derived, item_keys: Any, last_keys: Any) -> int:
+    async def timed(self: ChunkEmbedder, connection: Any, made: Derived, item_keys: Any, last_keys: Any) -> int:
         begun = time.perf_counter()
         stored = await store(self, connection, made, item_keys, last_keys)
         spent[0] += time.perf_counter() - begun
         return stored
 
-    Deriver.store = timed  # type: ignore[method-assign]
+    ChunkEmbedder.store = timed  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        Deriver.store = store  # type: ignore[method-assign]
+        ChunkEmbedder.store = store  # type: ignore[method-assign]
 
 
 class Steps:
@@ -148,14 +147,14 @@ async def _bare_copy(store: Store, view: Any) -> float:
     count = 0
     for table in (chunk_table(1), vector_table(1, DIMENSION)):
         async with store.begin(view.namespace, read_only=True) as connection:
-            await loading.prepare_vectors(connection)
+            await bulk_load.prepare_vectors(connection)
             rows = [tuple(row) for row in await connection.execute(select(table).limit(CHUNKS // 2))]
         bare = table.to_metadata(MetaData(), name=f"bare_{table.name}")
         async with store.begin(view.namespace) as connection:
             await connection.execute(CreateTable(bare))
-            await loading.prepare_vectors(connection)
+            await bulk_load.prepare_vectors(connection)
             begun = time.perf_counter()
-            await loading.copy(connection, bare, map(_prepared, rows))
+            await bulk_load.copy(connection, bare, map(_prepared, rows))
         spent += time.perf_counter() - begun
         count += len(rows)
     return count / spent

@@ -16,18 +16,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core import bridge
+from core.context import RequestContext
 from core.legs.vector import VectorLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.variant import Rollup, Variant
-from evals import library, query_sets, trash
-from evals.backup import restore, save
-from evals.running import runner
-from evals.runs import Run
-from evals.splits import ALL, Split
-from evals.store import chain
+from evals import trash
+from evals.backup import restore_backup, save_backup
+from evals.collections import load as collections_load
+from evals.labels import query_sets
+from evals.runs import runner
+from evals.runs.types import Run
+from evals.schema import schema_chain
+from evals.types import ALL, QuerySplit
 from tests.bench.figures import Figure
 from tests.bench.presets import load, variants
 
@@ -56,7 +59,10 @@ def measure() -> list[Figure]:
 
 
 async def _compared(name: str) -> list[Figure]:
-    async with await Store.open(chains=[chain]) as single, await Store.open(DSN, chains=[chain]) as cluster:
+    async with (
+        await Store.open(chains=[schema_chain]) as single,
+        await Store.open(DSN, chains=[schema_chain]) as cluster,
+    ):
         if await collections.find(single, name) is None:
             await load(single, name)
         await _copy(single, cluster, name)
@@ -70,18 +76,18 @@ async def _compared(name: str) -> list[Figure]:
 
 async def _copy(single: Store, cluster: Store, name: str) -> None:
     if await collections.find(cluster, name) is not None:  # of an earlier run
-        await trash.destroy(cluster, await library.drop(cluster, name))
+        await trash.destroy(cluster, await collections_load.drop(cluster, name))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "collection.tar"
-        await save(single, path, collection=name)
-        await restore(cluster, path, collection=name)
+        await save_backup(single, path, collection=name)
+        await restore_backup(cluster, path, collection=name)
 
 
 async def _evaluated(store: Store, name: str, asked: list[Variant]) -> Evaluated:
     context = RequestContext(store, await collections.get(store, name))
-    split = Split.of(await query_sets.load(store, name), ALL if name == "handbook" else "test")
+    split = QuerySplit.of(await query_sets.load(store, name), ALL if name == "handbook" else "test")
     split = replace(split, queries=dict(list(split.queries.items())[:MOST]))
-    again, begun = runner.Options(again=True), time.perf_counter()
+    again, begun = runner.RunOptions(again=True), time.perf_counter()
     runs = await runner.run(context, asked, split, options=again)
     seconds = time.perf_counter() - begun
     runs += await runner.run(context, [*map(_exactly, filter(_is_by_graph, asked))], split, options=again)
@@ -89,7 +95,7 @@ async def _evaluated(store: Store, name: str, asked: list[Variant]) -> Evaluated
     return Evaluated(context, texts, {run.name: run for run in runs}, seconds)
 
 
-def _compared_variants(view: View) -> list[Variant]:
+def _compared_variants(view: CollectionView) -> list[Variant]:
     """Each leg, preset and distance, over the chunk sets that a collection from an earlier run has."""
     there = {each.name for each in view.chunk_sets}
     return [each if each.chunks in there else each.but(chunks="default") for each in (*variants(), *_distances())]

@@ -7,8 +7,8 @@ import json
 import numpy as np
 
 from core import bridge
-from core.embedding import Vectors, embedder, minilm, precision
-from evals import metrics
+from core.embedding import Vectors, embedder, model_files, sentence_transformers_backend
+from evals.metrics import scoring
 from tests.bench.figures import SHARED, Figure, at_least, below, seconds, texts
 
 COLLECTION = "cranfield"
@@ -18,7 +18,7 @@ def measure() -> list[Figure]:
     from sentence_transformers import SentenceTransformer
 
     ours = embedder()
-    plain = SentenceTransformer(str(minilm.folder()), device="cpu")
+    plain = SentenceTransformer(str(model_files.folder()), device="cpu")
     corpus = list(texts(COLLECTION))
     bridge.run(ours.embed(corpus[:64]))
     plain.encode(corpus[:64])
@@ -34,7 +34,7 @@ def measure() -> list[Figure]:
     times = [(seconds(embed_ours), seconds(embed_plain)) for _ in range(2)]
     fast, slow = min(ours for ours, _ in times), min(plain for _, plain in times)
     loss = ndcg(made["plain"], plain_queries(plain)) - ndcg(made["ours"], our_queries())
-    target = 2.5 if precision.best() == "bf16" else 1.0
+    target = 2.5 if sentence_transformers_backend.best() == "bf16" else 1.0
     return [
         Figure(f"{COLLECTION}: texts a second, {ours.model}", f"{len(corpus) / fast:.0f}"),
         Figure(f"{COLLECTION}: texts a second, plain float32", f"{len(corpus) / slow:.0f}"),
@@ -62,7 +62,7 @@ def ndcg(documents: Vectors, asked: Vectors) -> float:
     documents = documents / np.linalg.norm(documents, axis=1, keepdims=True)
     best = np.argsort(-(asked @ documents.T), axis=1, kind="stable")[:, :10]
     ranked = {query: [ids[index] for index in row] for query, row in zip(queries(), best, strict=True)}
-    return metrics.mean(metrics.scores(grades(), ranked))
+    return scoring.mean(scoring.scores(grades(), ranked))
 
 
 def grades() -> dict[str, dict[str, int]]:

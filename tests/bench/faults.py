@@ -21,7 +21,7 @@ from rich.console import Console
 
 from core import bridge
 from core.store.engine import Store
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.bench.figures import Figure, at_least, below
 from tests.drills.faults import (
     beside,
@@ -64,7 +64,7 @@ class Found:
 def measure(share: float = 1.0) -> list[Figure]:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rankbook-faults-", dir="/tmp") as folder:
-        store = bridge.run(Store.open(chains=[chain]))
+        store = bridge.run(Store.open(chains=[schema_chain]))
         try:
             found = Found()
             for drill in _drills(store, Path(folder), share):

@@ -125,13 +125,13 @@ def _works() -> Iterator[tuple[str, Callable[[], object]]]:
     from typer.testing import CliRunner
 
     from core import bridge
-    from evals import library
+    from evals.collections import load
     from tests.app.corpus import KETTLES, MODEL
     from workbench import session
     from workbench.cli import app
 
     name = "kettles"
-    bridge.run(library.add(session.store(), name, KETTLES, library.Plan(models=(MODEL,))))
+    bridge.run(load.load_collection(session.store(), name, KETTLES, load.LoadPlan(models=(MODEL,))))
 
     page = AppTest.from_file(str(ROOT / "workbench" / "app.py"), default_timeout=60)
     page.query_params["collection"] = name

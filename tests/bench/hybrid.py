@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.embedding import Embedder, Vectors, embedder
 from core.embedding.base import Purpose
-from core.resources import Resources
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.variant import Variant
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.bench.bulk import CHUNKS, CHUNKS_AN_ITEM, DIMENSION, ReadyVectors, Uncached
 from tests.bench.figures import Figure, below, peak_memory, percentile
 from tests.bench.server_memory import ServerMemory
@@ -50,7 +50,7 @@ async def _measure() -> list[Figure]:
     single = {kind: _variant([kind]) for kinds in HYBRIDS.values() for kind in kinds}
     variants = single | {name: _variant(each) for name, each in HYBRIDS.items()}
     figures: list[Figure] = []
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         model = RealTime(embedder())
         for size in SIZES:
             with ServerMemory(store.server.data if store.server else Path()) as held:
@@ -61,16 +61,16 @@ async def _measure() -> list[Figure]:
     return figures
 
 
-async def _loaded(store: Store, model: RealTime, size: int, figures: list[Figure]) -> View:
+async def _loaded(store: Store, model: RealTime, size: int, figures: list[Figure]) -> CollectionView:
     """Documents of ten chunks each, with vectors and an HNSW index."""
     name = f"hybrid {size}"
 
-    async def make() -> View:
+    async def make() -> CollectionView:
         view = await collections.create(store, name)
         view = await collections.add_chunk_set(store, view, "pages", {"kind": "pages", "max_tokens": 1000})
         return await collections.add_embedding_set(store, view, view.chunk_set("pages"), model.model, DIMENSION)
 
-    def fill(made: View) -> Ingest:
+    def fill(made: CollectionView) -> Ingest:
         ingest = Ingest(without_trigrams(store), made, {model.model: model}, model)
         ingest.caches = {model.model: Uncached(store, model)}
         return ingest

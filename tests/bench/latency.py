@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 
 from core import bridge
+from core.context import RequestContext
 from core.legs.vector import VectorLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
-from evals import library, query_sets
+from evals.collections import load
+from evals.labels import query_sets
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.store import chain
 from tests.bench.figures import Figure, below, percentile
 
 
@@ -21,9 +23,9 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         source = guess("handbook")
-        await library.add(store, "handbook", source)
+        await load.load_collection(store, "handbook", source)
         view = await collections.get(store, "handbook")
         variant = Variant.of_leg(VectorLeg(), chunks="default")
         queries = (await query_sets.load(store, "handbook")).queries

@@ -16,15 +16,17 @@ from core import bridge
 from core.legs import Leg, PreparedQuery, legs
 from core.legs.fulltext import FulltextLeg
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.ingest import Ingest
-from core.store.levels import level
 from core.store.names import ITEMS
+from core.store.resolve_target import search_target
 from core.types import Query
-from evals import library, metrics, query_sets
+from evals.collections import load
+from evals.labels import query_sets
+from evals.metrics import scoring
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.store import chain
 from tests.bench.bulk import ReadyVectors
 from tests.bench.figures import SHARED, Figure, at_least, below, percentile
 from tests.bench.synthetic import TEXT_SEED, Texts, kept, loading, questions, without_trigrams
@@ -49,7 +51,7 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         figures: list[Figure] = []
         views = {size: await _made(store, size, figures) for size in SIZES}
         times = await _all_times(store, views)
@@ -62,7 +64,7 @@ async def _measure() -> list[Figure]:
 # -- growth ---------------------------------------------------------------------------------------------------------
 
 
-async def _made(store: Store, size: int, figures: list[Figure]) -> View:
+async def _made(store: Store, size: int, figures: list[Figure]) -> CollectionView:
     """A collection of items of one chunk each."""
     name, model = f"synthetic {size}", ReadyVectors()
     begun = time.perf_counter()
@@ -78,7 +80,7 @@ async def _made(store: Store, size: int, figures: list[Figure]) -> View:
     return view
 
 
-async def _all_times(store: Store, views: Mapping[int, View]) -> Times:
+async def _all_times(store: Store, views: Mapping[int, CollectionView]) -> Times:
     """Milliseconds by leg and size, one for each question."""
     times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in views} for name in MEASURED}
     asked = questions(QUESTIONS)
@@ -91,10 +93,10 @@ async def _all_times(store: Store, views: Mapping[int, View]) -> Times:
     return times
 
 
-async def _timed(store: Store, view: View, leg: Leg, question: str) -> float:
+async def _timed(store: Store, view: CollectionView, leg: Leg, question: str) -> float:
     async with store.begin(view.namespace, read_only=True) as connection:
         begun = time.perf_counter()
-        await leg.recall(connection, level(store, view, ITEMS), PreparedQuery(question), DEPTH)
+        await leg.recall(connection, search_target(store, view, ITEMS), PreparedQuery(question), DEPTH)
         return (time.perf_counter() - begun) * 1000
 
 
@@ -122,7 +124,7 @@ def _growth(times: Times) -> Iterator[Figure]:
         yield Figure(f"{name}: growth from first to last", f"{whole:.1f}", section="Growth", row=tuple(row))
 
 
-async def _kept(store: Store, view: View, size: int) -> Figure:
+async def _kept(store: Store, view: CollectionView, size: int) -> Figure:
     """What ranking only a pool loses: how many of the true first ten it still brings."""
     shares = []
     for question in questions(30):
@@ -136,7 +138,9 @@ async def _kept(store: Store, view: View, size: int) -> Figure:
 
 
 async def _on_cranfield(store: Store) -> list[Figure]:
-    await library.add(store, "cranfield", guess(SHARED / "cranfield"), library.Plan(chunks={}, models=(), check=False))
+    await load.load_collection(
+        store, "cranfield", guess(SHARED / "cranfield"), load.LoadPlan(chunks={}, models=(), check=False)
+    )
     view, labelled = await collections.get(store, "cranfield"), await query_sets.load(store, "cranfield")
     grades: dict[str, dict[str, int]] = {}
     for label in labelled.labels:
@@ -153,14 +157,14 @@ async def _on_cranfield(store: Store) -> list[Figure]:
 
 
 async def _scored(
-    store: Store, view: View, leg: Leg, asked: Sequence[Query], grades: Mapping[str, Mapping[str, int]]
+    store: Store, view: CollectionView, leg: Leg, asked: Sequence[Query], grades: Mapping[str, Mapping[str, int]]
 ) -> tuple[float, float]:
     ranked = {query.id: await _ids(store, view, leg, query.text, DEPTH) for query in asked}
     times = [await _timed(store, view, leg, query.text) for query in asked]
-    return metrics.mean(metrics.scores(grades, ranked)), statistics.median(times)
+    return scoring.mean(scoring.scores(grades, ranked)), statistics.median(times)
 
 
-async def _ids(store: Store, view: View, leg: Leg, question: str, depth: int) -> list[str]:
+async def _ids(store: Store, view: CollectionView, leg: Leg, question: str, depth: int) -> list[str]:
     async with store.begin(view.namespace, read_only=True) as connection:
-        found = await leg.recall(connection, level(store, view, ITEMS), PreparedQuery(question), depth)
+        found = await leg.recall(connection, search_target(store, view, ITEMS), PreparedQuery(question), depth)
         return [each.id for each in found]

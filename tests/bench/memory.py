@@ -9,11 +9,10 @@ import tracemalloc
 
 import numpy as np
 
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
-from evals.rankings import LegRankings, Ranked
-from evals.weights.arrays import Arrays
-from evals.weights.fusing import Cut, fused
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
+from evals.runs.rankings import LegRankings, Ranking
 from tests.bench.figures import Figure
 
 QUERIES, DEPTH, ITEMS = 1000, 1000, 50_000
@@ -23,8 +22,8 @@ MOST = 770  # MB: a third of what they took as tuples of Python's numbers and te
 
 def measure() -> list[Figure]:
     random, ids = np.random.default_rng(0), [f"document-{number:06d}" for number in range(ITEMS)]
-    arrays = Arrays.of([_leg(name, ids, random) for name in ("one", "two")])
-    fusion, cut = LinearFusion(normalize="minmax"), Cut(depth=DEPTH)
+    arrays = FusionArrays.of([_leg(name, ids, random) for name in ("one", "two")])
+    fusion, cut = LinearFusion(normalize="minmax"), ResultCut(depth=DEPTH)
     runs = [fused(arrays, fusion, (1.0, 0.0), cut)]  # normalised scores are made with the first
     tracemalloc.start()
     runs += [fused(arrays, fusion, (1 - step / MADE, step / MADE), cut) for step in range(MADE)]
@@ -40,5 +39,5 @@ def _leg(name: str, ids: list[str], random: np.random.Generator) -> LegRankings:
     rankings = {}
     for query in range(QUERIES):
         best = random.choice(ITEMS, DEPTH, replace=False)
-        rankings[f"q{query}"] = Ranked([ids[each] for each in best], np.sort(random.random(DEPTH))[::-1])
+        rankings[f"q{query}"] = Ranking([ids[each] for each in best], np.sort(random.random(DEPTH))[::-1])
     return LegRankings(name, Bm25Leg(), DEPTH, rankings)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import warnings
 
-from evals import metrics
-from evals.splits import Grades
+from evals.metrics import scoring
+from evals.types import Grades
 from tests.bench.figures import Figure, seconds
 
 QUERIES, DEPTH, JUDGED, ROUNDS = 1000, 1000, 40, 5
@@ -22,7 +22,7 @@ def measure() -> list[Figure]:
     theirs = ready_made(grades, ranked)
     best: dict[str, float] = {}
     for _ in range(ROUNDS):  # in turns: a busy machine slows both
-        for name, work in (("ours", lambda: metrics.evaluate(grades, ranked, OURS)), ("ranx", theirs)):
+        for name, work in (("ours", lambda: scoring.score_rankings(grades, ranked, OURS)), ("ranx", theirs)):
             best[name] = min(best.get(name, float("inf")), seconds(work))
     ratio = best["ours"] / best["ranx"]
     what = f"10 metrics, {QUERIES:,} queries x depth {DEPTH:,}: time from ids / ranx's on ready-made Run objects"

@@ -19,25 +19,25 @@ import numpy as np
 from sqlalchemy import select
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.embedding import DEFAULT_MODEL, Purpose, Vectors, embedder
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
-from core.resources import Resources
-from core.retriever import RequestContext
 from core.store import collections
 from core.store.engine import Store
-from core.store.levels import level
 from core.store.names import ITEMS
+from core.store.resolve_target import search_target
 from core.variant import Variant
-from evals import library, query_sets
-from evals.board import Board
-from evals.metrics import warm_up
-from evals.running import runner
-from evals.running.runner import Options
+from evals.collections import load
+from evals.evaluation.board import Board
+from evals.labels import query_sets
+from evals.metrics.scoring import warm_up
+from evals.runs import runner
+from evals.runs.runner import RunOptions
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.splits import Split
-from evals.store import chain
+from evals.types import QuerySplit
 from tests.bench.figures import SHARED, Figure, seconds, texts
 
 COLLECTION = "scifact"
@@ -124,9 +124,9 @@ def _hybrid(bm25: Bm25Leg, vector: VectorLeg, weight: float) -> Variant:
     return Variant(name=_called(weight), chunks=ITEMS, legs=legs, fusion=LinearFusion(normalize="minmax"))
 
 
-async def _ours(context: RequestContext, split: Split) -> Means:
+async def _ours(context: RequestContext, split: QuerySplit) -> Means:
     """Nothing that is kept from before is used."""
-    runs = await runner.run(context, _variants(), split, options=Options(deep=DEPTH, again=True))
+    runs = await runner.run(context, _variants(), split, options=RunOptions(deep=DEPTH, again=True))
     board = Board(split, runs, METRICS)
     cells = {metric: board.cells(metric) for metric in METRICS}
     return {name: {metric: cells[metric][name].mean for metric in METRICS} for name in board.names}
@@ -146,13 +146,13 @@ class _Given:
         return embedder(DEFAULT_MODEL).tokenize(text)
 
 
-async def _prepared() -> tuple[RequestContext, Split, Notebook]:
-    store = await Store.open(chains=[chain])
+async def _prepared() -> tuple[RequestContext, QuerySplit, Notebook]:
+    store = await Store.open(chains=[schema_chain])
     if await collections.find(store, COLLECTION) is None:
-        await library.add(store, COLLECTION, guess(SHARED / COLLECTION), library.Plan(chunks={}, check=False))
+        await load.load_collection(store, COLLECTION, guess(SHARED / COLLECTION), load.LoadPlan(chunks={}, check=False))
     context = RequestContext(store, await collections.get(store, COLLECTION))
-    split = Split.of(await query_sets.load(store, COLLECTION), "test")
-    vectors = level(store, context.view, ITEMS).column("vectors")
+    split = QuerySplit.of(await query_sets.load(store, COLLECTION), "test")
+    vectors = search_target(store, context.view, ITEMS).column("vectors")
     async with store.begin(context.view.namespace, read_only=True) as connection:
         rows = (await connection.execute(select(vectors.id, vectors.value))).all()
     return context, split, Notebook.of(split, {row[0]: np.asarray(row[1], dtype=np.float32) for row in rows})
@@ -172,7 +172,7 @@ class Notebook:
     qrels: Any
 
     @classmethod
-    def of(cls, split: Split, vectors: Mapping[str, Vectors]) -> Notebook:
+    def of(cls, split: QuerySplit, vectors: Mapping[str, Vectors]) -> Notebook:
         from ranx import Qrels
 
         ids = tuple(_ids())

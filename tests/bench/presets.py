@@ -11,20 +11,21 @@ import sys
 from collections.abc import Iterator
 
 from core import bridge
+from core.context import RequestContext
 from core.legs import Leg, legs
 from core.presets import names, preset
-from core.retriever import RequestContext
+from core.progress import Step
 from core.store import collections
 from core.store.engine import Store
-from core.store.progress import Step
 from core.variant import Rollup, Variant
-from evals import library, query_sets
-from evals.board import Board
-from evals.running import runner
-from evals.runs import Run
+from evals.collections import load as collections_load
+from evals.evaluation.board import Board
+from evals.labels import query_sets
+from evals.runs import runner
+from evals.runs.types import Run
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.splits import ALL, Split
-from evals.store import chain
+from evals.types import ALL, QuerySplit
 from tests.bench.figures import SHARED, Figure
 
 COLLECTIONS = ("handbook", "cranfield", "scifact")
@@ -38,16 +39,16 @@ def measure() -> list[Figure]:
 
 
 async def _measure(chosen: list[str]) -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         return [figure for name in chosen for figure in await _of_collection(store, name)]
 
 
 async def _of_collection(store: Store, name: str) -> list[Figure]:
     await load(store, name)
     labelled = await query_sets.load(store, name)
-    split = Split.of(labelled, ALL if name == "handbook" else "test")
+    split = QuerySplit.of(labelled, ALL if name == "handbook" else "test")
     context = RequestContext(store, await collections.get(store, name))
-    options = runner.Options(time_live=TIMED)
+    options = runner.RunOptions(time_live=TIMED)
     board = Board(split, await runner.run(context, [*variants()], split, options=options, progress=_told), METRICS)
     section = f"{name}, {len(board.queries(METRICS[0])):,} queries"
     return [_figure(board, run, section) for run in board.runs]
@@ -56,8 +57,12 @@ async def _of_collection(store: Store, name: str) -> list[Figure]:
 async def load(store: Store, name: str) -> None:
     source = guess(name if name == "handbook" else SHARED / name)
     chunks = {"default": {"kind": "sentences", "max_tokens": 200}, "parents": {"kind": "parent_child"}}
-    plan = library.plan_for(source) if name == "handbook" else library.Plan(chunks=chunks, check=False)
-    await library.add(store, name, source, plan)
+    plan = (
+        collections_load.plan_for(source)
+        if name == "handbook"
+        else collections_load.LoadPlan(chunks=chunks, check=False)
+    )
+    await collections_load.load_collection(store, name, source, plan)
 
 
 def variants() -> Iterator[Variant]:

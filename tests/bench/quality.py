@@ -6,19 +6,22 @@ import json
 from collections.abc import Mapping
 
 from core import bridge
+from core.context import RequestContext
 from core.fusion import Fusion
-from core.fusion.linear import LinearFusion
-from core.fusion.rrf import RrfFusion
+from core.fusion.rank_based import RrfFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
 from core.store.engine import Store
 from core.store.names import ITEMS
 from core.variant import Variant
-from evals import library, metrics, query_sets
+from evals.collections import load
+from evals.labels import query_sets
+from evals.metrics import scoring
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.store import chain
 from tests.bench.figures import SHARED, Figure, at_least, near
 
 COLLECTION = "scifact"
@@ -32,8 +35,8 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
-        await library.add(store, COLLECTION, guess(SHARED / COLLECTION), library.Plan(chunks={}, check=False))
+    async with await Store.open(chains=[schema_chain]) as store:
+        await load.load_collection(store, COLLECTION, guess(SHARED / COLLECTION), load.LoadPlan(chunks={}, check=False))
         labelled = await query_sets.load(store, COLLECTION)
         grades: dict[str, dict[str, int]] = {}
         for label in labelled.labels:
@@ -43,7 +46,7 @@ async def _measure() -> list[Figure]:
         context = RequestContext(store, await collections.get(store, COLLECTION))
         found = {name: await _ranked(context, variant, asked) for name, variant in _variants().items()}
     found["bm25s"] = _by_bm25s(asked)
-    return _figures({name: metrics.mean(metrics.scores(grades, ranked)) for name, ranked in found.items()})
+    return _figures({name: scoring.mean(scoring.scores(grades, ranked)) for name, ranked in found.items()})
 
 
 def _variants() -> dict[str, Variant]:

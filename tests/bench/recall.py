@@ -11,13 +11,13 @@ from core.filters import filter_from
 from core.legs import PreparedQuery
 from core.legs.vector import VectorLeg
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.ingest import Ingest
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.types import Item, Place, Row
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.store import chain
 from tests.bench.figures import SHARED, Figure, at_least
 from tests.bench.synthetic import kept
 
@@ -43,22 +43,22 @@ def items() -> Iterator[Row[Item]]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         model = embedder()
 
-        async def make() -> View:
+        async def make() -> CollectionView:
             view = await collections.create(store, "recall", fields=["part"])
             view = await collections.add_chunk_set(store, view, "fine", {"kind": "sentences", "max_tokens": 32})
             return await collections.add_embedding_set(
                 store, view, view.chunk_set("fine"), model.model, model.dimension
             )
 
-        def fill(made: View) -> Ingest:
+        def fill(made: CollectionView) -> Ingest:
             return Ingest(store, made, {model.model: model}, model)
 
         view, _ = await kept(store, "recall", make, fill, items())
-        whole = level(store, view, "fine")
-        filtered = whole.narrowed(filter_from({"field": "part", "eq": 7}))
+        whole = search_target(store, view, "fine")
+        filtered = whole.filtered(filter_from({"field": "part", "eq": 7}))
         figures = [at_least("recall: real embeddings", view.chunk_set("fine").units, LEAST_EMBEDDINGS, "{:,.0f}")]
         for name, where in (("HNSW at defaults", whole), (f"with a filter that keeps 1 in {SHARE_KEPT}", filtered)):
             found = []

@@ -7,9 +7,9 @@ import time
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals import library
+from evals.collections import load
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.store import chain
 from tests.bench.figures import SHARED, Figure, at_least
 
 
@@ -18,13 +18,13 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         if await collections.find(store, "cranfield"):
             await collections.drop(store, "cranfield")
         times = []
         for _ in range(4):
             begun = time.perf_counter()
-            added = await library.add(store, "cranfield", guess(SHARED / "cranfield"))
+            added = await load.load_collection(store, "cranfield", guess(SHARED / "cranfield"))
             times.append(time.perf_counter() - begun)
     first, again = times[0], min(times[1:])
     return [

@@ -48,12 +48,12 @@ def measure() -> list[Figure]:
 
 
 def load_demo() -> None:
-    from evals import library
+    from evals.collections import load
     from evals.sources import guess
     from workbench import session
 
     source = guess("handbook")
-    bridge.run(library.add(session.store(), "handbook", source, library.plan_for(source)))
+    bridge.run(load.load_collection(session.store(), "handbook", source, load.plan_for(source)))
 
 
 @contextmanager

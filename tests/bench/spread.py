@@ -8,20 +8,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.embedding import embedder
-from core.embedding.cache import EmbeddingCache, forget
-from core.resources import Resources
-from core.retriever import RequestContext
 from core.spread import ADDRESS
 from core.spread.embedding import embedding_over
 from core.store import collections
+from core.store.chunk_and_embed import EmbeddingCache, forget
 from core.store.engine import Store
 from core.variant import Variant
-from evals import library, query_sets
-from evals.evaluation import Opened, Wanted, made, scored
+from evals.collections import load
+from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.evaluate import run_variants, score_runs
+from evals.labels import query_sets
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.splits import Split
-from evals.store import chain
+from evals.types import QuerySplit
 from tests.bench.figures import SHARED, Figure, at_least, texts
 from tests.bench.suite import variants
 from tests.dask_clusters import Machine, machine
@@ -37,7 +38,7 @@ def measure() -> list[Figure]:
 
 async def _measure(one: Machine, two: Machine) -> list[Figure]:
     corpus = list(texts("cranfield"))
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         for each in (one, two):
             await _seconds(store, each, corpus[:512])  # loads the models
         # Interleaved, so that a machine that is busy for a while is so for both.
@@ -73,13 +74,19 @@ async def _seconds(store: Store, machine: Machine, corpus: Sequence[str]) -> flo
 async def _scores(store: Store, machine: Machine | None) -> list[tuple[str, str, float]]:
     """Every variant by every metric, asked anew."""
     if await collections.find(store, "cranfield") is None:
-        await library.add(store, "cranfield", guess(SHARED / "cranfield"), library.Plan(chunks={}, check=False))
+        await load.load_collection(
+            store, "cranfield", guess(SHARED / "cranfield"), load.LoadPlan(chunks={}, check=False)
+        )
     labelled = await query_sets.load(store, "cranfield")
     environment = {ADDRESS: machine.address} if machine else {}
     context = RequestContext(store, await collections.get(store, "cranfield"), Resources(environment=environment))
-    ground, split, wanted = Opened(context, labelled), Split.of(labelled, "all"), Wanted(METRICS, again=True)
-    runs = await made(ground, _some(), split, wanted)
-    board = await scored(ground, split, runs, replace(wanted, baseline=None), None)
+    ground, split, wanted = (
+        EvalContext(context, labelled),
+        QuerySplit.of(labelled, "all"),
+        EvalOptions(METRICS, again=True),
+    )
+    runs = await run_variants(ground, _some(), split, wanted)
+    board = await score_runs(ground, split, runs, replace(wanted, baseline=None), None)
     return [(metric, name, cell.mean) for metric in METRICS for name, cell in board.cells(metric).items()]
 
 

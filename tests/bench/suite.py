@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from core import bridge
+from core.context import RequestContext
 from core.legs import PreparedQuery
-from core.recall import recall
-from core.retriever import RequestContext
+from core.pipeline.recall import recall_legs
 from core.store import collections
 from core.store.engine import Store
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.tasks import bounded
 from core.variant import Variant
-from evals import library, query_sets
-from evals.running import runner
-from evals.running.leg_runs import CONNECTIONS
-from evals.running.plan import deepened, describe
-from evals.running.runner import Options
+from evals.collections import load
+from evals.labels import query_sets
+from evals.runs import runner
+from evals.runs.leg_runs import CONNECTIONS
+from evals.runs.plan import deepened, describe
+from evals.runs.runner import RunOptions
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.splits import Split
-from evals.store import chain
+from evals.types import QuerySplit
 from tests.bench.figures import SHARED, Figure, below
 
 LEGS: tuple[dict[str, Any], ...] = (
@@ -49,7 +50,7 @@ SHARES: tuple[tuple[int, ...], ...] = (
     (2, 1, 2, 1, 2),
     (1, 2, 3, 4, 5),
 )
-OPTIONS = Options(deep=100)
+OPTIONS = RunOptions(deep=100)
 
 
 def variants(scale: float = 1.0) -> list[Variant]:
@@ -72,15 +73,15 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> list[Figure]:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         source = guess(SHARED / "cranfield")
-        await library.add(store, "cranfield", source, library.Plan(chunks={}, check=False))
+        await load.load_collection(store, "cranfield", source, load.LoadPlan(chunks={}, check=False))
         view = await collections.get(store, "cranfield")
-        split = Split.of(await query_sets.load(store, "cranfield"), "all")
+        split = QuerySplit.of(await query_sets.load(store, "cranfield"), "all")
         context, many = RequestContext(store, view), variants()
         await _legs_alone(context, many[0], split.only(set(list(split.queries)[:20])))  # a warm-up
         alone = await _legs_alone(context, many[0], split)
-        plan = (await runner.prepared(context, many, split, options=OPTIONS)).plan
+        plan = (await runner.plan_runs(context, many, split, options=OPTIONS)).plan
         suite = await _suite(context, many, split)
         again = await _suite(context, many, split)
         others = await _suite(context, variants(2.0), split)
@@ -94,16 +95,16 @@ async def _measure() -> list[Figure]:
     ]
 
 
-async def _legs_alone(context: RequestContext, variant: Variant, split: Split) -> float:
+async def _legs_alone(context: RequestContext, variant: Variant, split: QuerySplit) -> float:
     """Each leg over every query, as many at once as the suite has under way; what they find is let go."""
     deep = deepened(variant, OPTIONS.deep)
-    at = level(context.store, context.view, deep.chunks, deep.model)
+    at = search_target(context.store, context.view, deep.chunks, deep.model)
     begun = time.perf_counter()
     prepared = {query.id: _prepared(context, query.text) for query in split.queries.values()}
     for name, leg in zip(deep.leg_names, deep.legs, strict=True):
 
         async def ask(query: str, name: str = name, leg: Any = leg) -> None:
-            await recall(context.store, at, prepared[query], {name: leg}, {name: deep.depth_of(leg)})
+            await recall_legs(context.store, at, prepared[query], {name: leg}, {name: deep.depth_of(leg)})
 
         await bounded(CONNECTIONS, split.queries, ask)
     return time.perf_counter() - begun
@@ -116,7 +117,7 @@ def _prepared(context: RequestContext, text: str) -> PreparedQuery:
     return PreparedQuery(text, embed)
 
 
-async def _suite(context: RequestContext, many: Sequence[Variant], split: Split) -> float:
+async def _suite(context: RequestContext, many: Sequence[Variant], split: QuerySplit) -> float:
     begun = time.perf_counter()
     await runner.run(context, many, split, options=OPTIONS)
     return time.perf_counter() - begun

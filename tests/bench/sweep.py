@@ -8,24 +8,27 @@ from functools import partial
 import numpy as np
 
 from core import bridge
+from core.context import RequestContext
 from core.fusion import LinearFusion
 from core.legs import Leg
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.vector import VectorLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
 from core.store.engine import Store
 from core.types import Query
 from core.variant import Variant
-from evals import library, metrics, query_sets
-from evals.rankings import LegRankings, Ranked
+from evals.collections import load
+from evals.labels import query_sets
+from evals.metrics import scoring
+from evals.runs.batch_fusion import fused
+from evals.runs.rankings import LegRankings, Ranking
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.splits import Split
-from evals.store import chain
-from evals.weights.fusing import fused
-from evals.weights.surface import Surface
-from evals.weights.sweep import sweep
+from evals.tuning.surface import Surface
+from evals.tuning.sweep import sweep
+from evals.types import QuerySplit
 from tests.bench.figures import SHARED, Figure, at_least, seconds
 
 DEPTH = 100
@@ -46,7 +49,7 @@ def measure() -> list[Figure]:
     ]
 
 
-def _against_ranx(legs: Sequence[LegRankings], split: Split) -> tuple[float, float, float]:
+def _against_ranx(legs: Sequence[LegRankings], split: QuerySplit) -> tuple[float, float, float]:
     """Our seconds, theirs, and the largest difference to `evals.metrics` of the same fused rankings."""
     from ranx import Qrels, Run, evaluate, fuse
 
@@ -69,27 +72,29 @@ def _against_ranx(legs: Sequence[LegRankings], split: Split) -> tuple[float, flo
     return ours, theirs, _difference(legs, split, found[0])
 
 
-def _difference(legs: Sequence[LegRankings], split: Split, surface: Surface) -> float:
+def _difference(legs: Sequence[LegRankings], split: QuerySplit, surface: Surface) -> float:
     largest = 0.0
     for point in range(len(surface.grid)):
         weights = list(surface.leg_weights(point).values())
         ranked = {query: each.item_ids for query, each in fused(legs, LinearFusion(), weights).items()}
-        scores = metrics.scores(split.grades, ranked)
+        scores = scoring.scores(split.grades, ranked)
         wanted = np.array([scores[query] for query in surface.queries])
         largest = max(largest, float(np.abs(wanted - surface.values[point]).max()))
     return largest
 
 
-def _scored(ranked: Ranked) -> dict[str, float]:
+def _scored(ranked: Ranking) -> dict[str, float]:
     """ranx wants an entry for each query."""
     return dict(zip(ranked.ids, ranked.scores, strict=True)) or {"": 0.0}
 
 
-async def _cranfield() -> tuple[list[LegRankings], Split]:
-    async with await Store.open(chains=[chain]) as store:
-        await library.add(store, "cranfield", guess(SHARED / "cranfield"), library.Plan(chunks={}, check=False))
+async def _cranfield() -> tuple[list[LegRankings], QuerySplit]:
+    async with await Store.open(chains=[schema_chain]) as store:
+        await load.load_collection(
+            store, "cranfield", guess(SHARED / "cranfield"), load.LoadPlan(chunks={}, check=False)
+        )
         view = await collections.get(store, "cranfield")
-        split = Split.of(await query_sets.load(store, "cranfield"))
+        split = QuerySplit.of(await query_sets.load(store, "cranfield"))
         context = RequestContext(store, view)
         legs = []
         for leg in LEGS:
@@ -98,15 +103,15 @@ async def _cranfield() -> tuple[list[LegRankings], Split]:
     return legs, split
 
 
-async def _rankings(context: RequestContext, variant: Variant, queries: Mapping[str, Query]) -> dict[str, Ranked]:
+async def _rankings(context: RequestContext, variant: Variant, queries: Mapping[str, Query]) -> dict[str, Ranking]:
     found = {}
     for query in queries.values():
         hits = (await search(context, query.text, variant)).hits
-        found[query.id] = Ranked(tuple(hit.id for hit in hits), tuple(hit.score for hit in hits))
+        found[query.id] = Ranking(tuple(hit.id for hit in hits), tuple(hit.score for hit in hits))
     return found
 
 
-def synthetic(queries: int = 225, items: int = 1400) -> tuple[list[LegRankings], Split]:
+def synthetic(queries: int = 225, items: int = 1400) -> tuple[list[LegRankings], QuerySplit]:
     """As many queries, items, candidates and labels as cranfield has; each leg sees an item's worth and much noise."""
     random = np.random.default_rng(0)
     ids = [f"q{number:03}" for number in range(queries)]
@@ -114,14 +119,14 @@ def synthetic(queries: int = 225, items: int = 1400) -> tuple[list[LegRankings],
         query: {f"d{item}": int(random.integers(1, 4)) for item in random.choice(items, 8, replace=False)}
         for query in ids
     }
-    rankings: list[dict[str, Ranked]] = [{} for _ in LEGS]
+    rankings: list[dict[str, Ranking]] = [{} for _ in LEGS]
     for query in ids:
         worth = np.zeros(items)
         worth[[int(item[1:]) for item in grades[query]]] = 1.5
         for found in rankings:
             scores = worth + random.normal(size=items)
             best = np.argsort(-scores, kind="stable")[:DEPTH]
-            found[query] = Ranked(tuple(f"d{item}" for item in best), tuple(scores[best].tolist()))
+            found[query] = Ranking(tuple(f"d{item}" for item in best), tuple(scores[best].tolist()))
     names = ("vector", "fulltext", "bm25")
     legs = [LegRankings(name, leg, DEPTH, found) for name, leg, found in zip(names, LEGS, rankings, strict=True)]
-    return legs, Split("test", {query: Query(query, query) for query in ids}, grades)
+    return legs, QuerySplit("test", {query: Query(query, query) for query in ids}, grades)

@@ -18,9 +18,9 @@ import numpy as np
 from sqlalchemy import text
 
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.ingest import Ingest, Report
+from core.store.ingest import Ingest, IngestReport
 from core.types import Item, Place, Row
 from tests.bench.figures import Figure
 
@@ -70,8 +70,12 @@ def questions(count: int) -> list[str]:
 
 
 async def kept(
-    store: Store, name: str, make: Callable[[], Any], fill: Callable[[View], Ingest], rows: Iterator[Row[Item]]
-) -> tuple[View, Report | None]:
+    store: Store,
+    name: str,
+    make: Callable[[], Any],
+    fill: Callable[[CollectionView], Ingest],
+    rows: Iterator[Row[Item]],
+) -> tuple[CollectionView, IngestReport | None]:
     """The collection of that name as it was left; or made now, or loaded to its end, with the report of that."""
     found = await collections.find(store, name)
     if found is not None and not found.interrupted:
@@ -88,7 +92,7 @@ def without_trigrams(store: Store) -> Store:
     return Store(store.engine, store.server, replace(able, missing={**able.missing, **WITHOUT_TRIGRAMS}))
 
 
-async def loading(store: Store, view: View, size: int, report: Report, seconds: float) -> list[Figure]:
+async def loading(store: Store, view: CollectionView, size: int, report: IngestReport, seconds: float) -> list[Figure]:
     """What a load took, of time and of disk."""
     spent = ", ".join(f"{name} {each:.0f}" for name, each in report.seconds.items() if each >= 1)
     async with store.begin(read_only=True) as connection:

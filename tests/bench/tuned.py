@@ -7,13 +7,13 @@ from pathlib import Path
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals import library
-from evals.board import Board
+from evals.collections import load
+from evals.evaluation.board import Board
+from evals.schema import schema_chain
 from evals.sources import guess
-from evals.store import chain
+from evals.suites.run_suite import TargetResult, run_suite
 from evals.suites.suite import Suite
-from evals.suites.suite_run import TargetResult, run_suite
-from evals.weights.tuned import called
+from evals.tuning.tuner import called
 from tests.bench.figures import SHARED, Figure
 
 COLLECTION = "scifact"
@@ -27,9 +27,11 @@ def measure() -> list[Figure]:
 
 
 async def _measure() -> TargetResult:
-    async with await Store.open(chains=[chain]) as store:
+    async with await Store.open(chains=[schema_chain]) as store:
         if await collections.find(store, COLLECTION) is None:
-            await library.add(store, COLLECTION, guess(SHARED / COLLECTION), library.Plan(chunks={}, check=False))
+            await load.load_collection(
+                store, COLLECTION, guess(SHARED / COLLECTION), load.LoadPlan(chunks={}, check=False)
+            )
         result = await run_suite(store, Suite.from_file(SUITE))
     return result.results[0]
 

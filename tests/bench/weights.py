@@ -15,8 +15,8 @@ from streamlit.testing.v1 import AppTest
 
 from core import bridge
 from core.types import Item, Query
-from evals import library
-from evals.labels import Label
+from evals.collections import load
+from evals.types import Label
 from tests.app.corpus import Listed
 from tests.bench.figures import Figure, below, percentile
 from tests.browser.conftest import CHROMIUM, FLAGS, SERVE
@@ -60,7 +60,7 @@ def corpus() -> Listed:
 def _load() -> None:
     from workbench import session
 
-    bridge.run(library.add(session.store(), NAME, corpus(), library.Plan(chunks={}, models=(), check=False)))
+    bridge.run(load.load_collection(session.store(), NAME, corpus(), load.LoadPlan(chunks={}, models=(), check=False)))
 
 
 def draw() -> None:

@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Viewport
 
 from core import bridge
 from core.store.engine import Store
-from evals import library
-from evals.store import chain
+from evals.collections import load
+from evals.schema import schema_chain
 from tests.app.corpus import HOSTILE, KETTLES, MODEL
 from tests.conftest import make_home, remove_home, without_disk
 
@@ -36,7 +36,7 @@ FLAGS = (
     "--js-flags=--no-opt,--no-maglev",  # no page lives long enough to repay what optimising its scripts takes
 )
 HASHING = "import tests.app.corpus"  # registers an embedder without torch: meanings are not what is tried here
-SERVE = f"{HASHING}; import sys; from workbench.serve import serve; sys.exit(serve(0, open_browser=False))"
+SERVE = f"{HASHING}; import sys; from workbench.server.serve import serve; sys.exit(serve(0, open_browser=False))"
 Visit = Callable[..., Page]
 Browse = Callable[..., Page]
 Scheme = Literal["light", "dark"]
@@ -48,11 +48,11 @@ expect.set_options(timeout=60_000)  # the model loads once after a start, which 
 def home() -> Iterator[Path]:
     """A store with small collections."""
     made = make_home()
-    store = bridge.run(Store.open(home=made, chains=[chain]))
+    store = bridge.run(Store.open(home=made, chains=[schema_chain]))
     without_disk(store)
-    plan = library.Plan(models=(MODEL,), fields=("type", "date"))
+    plan = load.LoadPlan(models=(MODEL,), fields=("type", "date"))
     for name, source in (("kettles", KETTLES), ("hostile", HOSTILE)):
-        bridge.run(library.add(store, name, source, plan))
+        bridge.run(load.load_collection(store, name, source, plan))
     bridge.run(store.close())
     yield made
     remove_home(made)

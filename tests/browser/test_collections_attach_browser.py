@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals import library
-from evals.store import chain
+from evals.collections import load
+from evals.schema import schema_chain
 from tests.app.corpus import SCRIPT
 from tests.browser.conftest import report
 
@@ -31,7 +31,7 @@ def quoted(name: str) -> str:
 @pytest.fixture
 def table(home: Path) -> Iterator[str]:
     """A table in the pages' own server; other tests say which collections the home has."""
-    store = bridge.run(Store.open(home=home, chains=[chain]))
+    store = bridge.run(Store.open(home=home, chains=[schema_chain]))
 
     async def run(*statements: tuple[str, tuple[object, ...]]) -> None:
         async with store.begin() as connection:
@@ -44,7 +44,7 @@ def table(home: Path) -> Iterator[str]:
     bridge.run(run(made, *((f"INSERT INTO {called} VALUES (%s, %s, %s)", row) for row in rows)))
     yield called
     if bridge.run(collections.find(store, NAME)) is not None:
-        bridge.run(library.drop(store, NAME))
+        bridge.run(load.drop(store, NAME))
     bridge.run(run((f"DROP TABLE {called}", ())))
     bridge.run(store.close())
 

@@ -17,8 +17,8 @@ from playwright.sync_api import TimeoutError as TooEarly
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals import library
-from evals.store import chain
+from evals.collections import load
+from evals.schema import schema_chain
 from tests.app.corpus import SCRIPT
 from tests.browser.conftest import report
 
@@ -52,9 +52,9 @@ def opened(visit: Callable[..., Page]) -> Callable[..., Page]:
 def dropped(home: Path) -> Iterator[None]:
     """Other tests say which collections the home has."""
     yield
-    store = bridge.run(Store.open(home=home, chains=[chain]))
+    store = bridge.run(Store.open(home=home, chains=[schema_chain]))
     if bridge.run(collections.find(store, UPLOADED)) is not None:
-        bridge.run(library.drop(store, UPLOADED))
+        bridge.run(load.drop(store, UPLOADED))
     bridge.run(store.close())
 
 

@@ -13,10 +13,10 @@ from playwright.sync_api import BrowserContext, Page, expect
 from core import bridge
 from core.store.engine import Store
 from core.types import Item, Query
-from evals import library
+from evals.collections import load
 from evals.judging import judgements as judging
-from evals.labels import Label
-from evals.store import chain
+from evals.schema import schema_chain
+from evals.types import Label
 from tests.app.corpus import MARKUP, SCRIPT, Listed
 
 pytestmark = pytest.mark.browser
@@ -37,10 +37,10 @@ Sit = Callable[..., Page]
 def traps(home: Path) -> Iterator[tuple[Store, str]]:
     """A collection to be judged, whose texts and ids could all be taken for markup."""
     name = f"judged {uuid.uuid4().hex[:8]}"
-    store = bridge.run(Store.open(home=home, chains=[chain]))
-    bridge.run(library.add(store, name, TRAPS, library.Plan(models=())))
+    store = bridge.run(Store.open(home=home, chains=[schema_chain]))
+    bridge.run(load.load_collection(store, name, TRAPS, load.LoadPlan(models=())))
     yield store, name
-    bridge.run(library.drop(store, name))  # other tests say which collections the home has
+    bridge.run(load.drop(store, name))  # other tests say which collections the home has
     bridge.run(store.close())
 
 

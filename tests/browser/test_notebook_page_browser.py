@@ -16,7 +16,7 @@ from sqlalchemy import text
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.app.corpus import NOTEBOOK, SCRIPT
 from workbench.ui.notebook.keys import COMMANDS
 
@@ -58,7 +58,7 @@ def window(visitor: BrowserContext, address: str, name: str) -> Iterator[Open]:
 @pytest.fixture
 def database(address: str, home: Path) -> Iterator[Store]:
     """The pages' own database, seen from here."""
-    opened = bridge.run(Store.open(home=home, chains=[chain]))
+    opened = bridge.run(Store.open(home=home, chains=[schema_chain]))
     yield opened
     bridge.run(opened.close())
 

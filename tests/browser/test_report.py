@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from evals.report import write
+from evals.reports import write
 from tests.browser.conftest import Browse
 from tests.evals import reports
 

@@ -21,8 +21,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from core import bridge
 from core.store.engine import Store
-from evals import library
-from evals.store import chain
+from evals.collections import load
+from evals.schema import schema_chain
 from tests.app.corpus import KETTLES
 from tests.browser.conftest import PROJECT
 from tests.browser.provider import CLIENT, SECRET, Provider, provider
@@ -38,7 +38,9 @@ default = "none"
 "grace@example.org" = "judge"
 "vera@example.org" = "viewer"
 """
-SERVE = "import sys; from workbench.serve import serve; sys.exit(serve({port}, '0.0.0.0', False, log_format='json'))"
+SERVE = (
+    "import sys; from workbench.server.serve import serve; sys.exit(serve({port}, '0.0.0.0', False, log_format='json'))"
+)
 ADA = {"sub": "1", "email": "ada@example.org", "email_verified": True, "name": "Ada *Lovelace*"}
 UNVERIFIED: dict[str, object] = {"sub": "5", "email": "ada@example.org", "name": "Ada of another tenant"}
 VERA = {"sub": "2", "email": "vera@example.org", "email_verified": True, "name": "Vera"}
@@ -72,8 +74,8 @@ class Served:
 def served(idp: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Reached from everywhere, which only a sign-in allows."""
     home, port, elsewhere = make_home(), _free_port(), tmp_path_factory.mktemp("elsewhere")
-    store = bridge.run(Store.open(home=home, chains=[chain]))
-    bridge.run(library.add(store, "kettles", KETTLES, library.Plan(models=())))
+    store = bridge.run(Store.open(home=home, chains=[schema_chain]))
+    bridge.run(load.load_collection(store, "kettles", KETTLES, load.LoadPlan(models=())))
     bridge.run(store.close())
     (home / "access.toml").write_text(ACCESS)
     secrets = home / "secrets.toml"

@@ -14,9 +14,9 @@ from core import bridge
 from core.store import collections
 from core.store.engine import Store
 from core.types import Item, Query
-from evals import library
-from evals.labels import Label
-from evals.store import chain
+from evals.collections import load
+from evals.schema import schema_chain
+from evals.types import Label
 from tests.app.corpus import MARKUP, SCRIPT, Listed
 from tests.browser.conftest import Browse
 
@@ -51,8 +51,8 @@ Open = Callable[..., Page]
 @pytest.fixture(scope="module")
 def traps(home: Path) -> Iterator[None]:
     """A collection in which weights matter, and every text and id of which could be taken for markup."""
-    store = bridge.run(Store.open(home=home, chains=[chain]))
-    bridge.run(library.add(store, "traps", TRAPS, library.Plan(models=())))
+    store = bridge.run(Store.open(home=home, chains=[schema_chain]))
+    bridge.run(load.load_collection(store, "traps", TRAPS, load.LoadPlan(models=())))
     yield
     bridge.run(collections.drop(store, "traps"))  # other tests say which collections the home has
     bridge.run(store.close())

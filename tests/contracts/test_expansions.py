@@ -11,12 +11,12 @@ import pytest
 from pydantic import ValidationError
 
 from core import bridge
+from core.context import Resources
 from core.errors import SpecError, UnknownName
 from core.expansion import Expansion, ExpansionContext, expansion_from, expansions, spec_of
 from core.legs import PreparedQuery
 from core.llm import Session, using
-from core.resources import Resources
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, fresh, ingest, make, some_name
 from tests.unit.misbehaving import Pauses
@@ -46,7 +46,7 @@ def context(store):
     view = fresh(store, name)
     environment = {"RANKBOOK_LLM_URL": "http://model.test/v1", "RANKBOOK_LLM_MODEL": "small"}
     resources = Resources(transport=httpx.MockTransport(echo), pause=Pauses(), environment=environment)
-    return ExpansionContext(store, view, level(store, view, "items"), resources)
+    return ExpansionContext(store, view, search_target(store, view, "items"), resources)
 
 
 def expanded(context, expansion, query):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.fusion import Fused, Fusion, LegRanking, fusion_from, fusions, spec_of
-from core.fusion.additive import Additive
-from core.legs.base import Candidate
+from core.fusion import FusedHit, Fusion, LegRanking, fusion_from, fusions, spec_of
+from core.fusion.base import Additive
+from core.types import Candidate
 from tests.effort import examples
 
 BOUNDS = (-1.7e308, 1.7e308)
@@ -54,7 +54,7 @@ def rankings(draw: st.DrawFn, *, scores: st.SearchStrategy[float] = numbers, lea
     return legs
 
 
-def _ids(fused: list[Fused]) -> list[str]:
+def _ids(fused: list[FusedHit]) -> list[str]:
     return [hit.id for hit in fused]
 
 
@@ -80,7 +80,7 @@ def test_the_order_is_score_then_rank_before_then_id(fusion, legs):
     fused = fusion.fuse(legs)
     asked = [legs[place].leg for place in fusion.tie_order(legs)]
 
-    def place(hit: Fused) -> tuple[float, int, bytes]:
+    def place(hit: FusedHit) -> tuple[float, int, bytes]:
         ranks = {score.leg: score.rank for score in hit.legs}
         return -hit.score, next(ranks[leg] for leg in asked if leg in ranks), hit.id.encode()
 
@@ -125,7 +125,7 @@ def test_a_leg_without_weight_leaves_what_the_others_found_as_it_was(fusion, leg
     mute = LegRanking("mute", 0.0, [Candidate(unit, 1.0) for unit in found], BOUNDS)
     if fusion.weight_of(mute) > 0:
         return  # not a weighted method
-    others = {candidate.id for leg in fusion.heard(legs) for candidate in leg.candidates}
+    others = {candidate.id for leg in fusion.voting_legs(legs) for candidate in leg.candidates}
     before, after = fusion.fuse(legs), fusion.fuse([*legs[:place], mute, *legs[place:]])
     assert [unit for unit in _ids(after) if unit in others] == [unit for unit in _ids(before) if unit in others]
 

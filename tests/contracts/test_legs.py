@@ -17,7 +17,7 @@ from core import bridge
 from core.errors import InputError, MissingCapability, RankbookError, UnknownName
 from core.legs import Leg, PreparedQuery, legs
 from core.legs.base import LONGEST_QUERY
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.tasks import side_by_side
 from core.types import Item
 from tests.fakes import HashingEmbedder
@@ -37,7 +37,7 @@ def recall(store, view, leg, asked, depth=10, chunks="family"):
     async def work():
         prepared = PreparedQuery(asked, embed)
         async with store.begin(view.namespace, read_only=True) as connection:
-            return list(await leg.recall(connection, level(store, view, chunks), prepared, depth))
+            return list(await leg.recall(connection, search_target(store, view, chunks), prepared, depth))
 
     return bridge.run(work())
 
@@ -199,7 +199,7 @@ def test_a_query_is_embedded_once_however_many_legs_use_it(store, collection):
 
         async def one(leg):
             async with store.begin(collection.namespace, read_only=True) as connection:
-                return await leg.recall(connection, level(store, collection, "family"), prepared, 5)
+                return await leg.recall(connection, search_target(store, collection, "family"), prepared, 5)
 
         several = [legs["vector"](), legs["vector"](exact=True), legs["vector"](distance="l2"), legs["fulltext"]()]
         return await side_by_side(*(one(leg) for leg in several))
@@ -282,7 +282,7 @@ def test_cancelling_the_task_of_a_slow_statement_frees_its_backend(store):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_leg_that_reads_lexemes_or_postings_says_so_as_they_may_be_behind_an_attached_table(store, collection, kind):
     async def without_words():
-        whole = level(store, collection, "items")
+        whole = search_target(store, collection, "items")
         columns = {name: each for name, each in whole.columns.items() if name != "lexemes"}
         bare = replace(whole, columns=columns, lexicon=None)
         async with store.begin(collection.namespace, read_only=True) as connection:

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import RankbookError
 from evals.sources import readers as all_readers
-from evals.sources.readers import Document, Reader, readers
+from evals.sources.readers import ReadDocument, Reader, readers
 
 NAMES = sorted(readers)
 HOSTILE = (
@@ -55,7 +55,7 @@ def test_any_bytes_give_a_document_or_a_sentence(name, raw):
     except RankbookError as error:
         assert "\n" not in str(error)  # noqa: PT017
     else:
-        assert isinstance(read, Document)
+        assert isinstance(read, ReadDocument)
         assert read.title != ""
         assert all("\n" not in note for note in read.notes)
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bridge
+from core.context import Resources
 from core.embedding import Vectors
 from core.llm import Session, using
 from core.rerank import Reranked, Reranker, reranker_from, rerankers, spec_of
-from core.resources import Resources
 from core.types import Hit
 from tests.effort import examples
 from tests.fakes import HashingEmbedder

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from core.errors import RankbookError
 from core.types import Flaw, Item, Query, Row
-from evals.labels import Exclusion, Label, Span
 from evals.sources import Source, source_from, sources
+from evals.types import Exclusion, Label, Span
 
 KINDS = sorted(sources)
 READS = {"items": Item, "queries": Query, "labels": Label, "spans": Span, "exclusions": Exclusion}

@@ -14,22 +14,21 @@ from pathlib import Path
 from core import bridge
 from core.store.engine import Store
 from core.types import Item, Query
-from evals import query_sets
-from evals.backup import Saved, save
+from evals.backup import Saved, save_backup
 from evals.judging import judgements as judging
 from evals.judging.judgements import Judgement
-from evals.labels import Exclusion, Label, Span
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.runs import Run, Subject
+from evals.labels import query_sets
+from evals.runs import run_store
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.types import Exclusion, Label, LabelledQueries, Span
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, contents, documents, fresh, ingest, make
 
 Members = dict[str, bytes]  # unpacked, in the order of the file
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HARD = Item("hard\\N", "tab\there, line\nthere,\r\n\\. \\N {quoted} \"text\" 'all' unique 🥝\n\\.\nend", "T\t\\")
-LABELLED = Labelled(
+LABELLED = LabelledQueries(
     (Query("q1", "word1 common\twith\\.", "kind", ("a", "b,c"), 0.1 + 0.2, {"x": [1, None]}), Query("q2", "word2")),
     (Label("q1", "d00001", 2), Label("q2", "d00002", 0), Label("q2", "d00003", 1, "train")),
     (Span("q1", "d00001", 0, 5, "word7", "test", 1),),
@@ -48,15 +47,15 @@ def filled(store: Store, name: str, *, count: int = 12) -> HashingEmbedder:
     ingest(store, name, [*documents(count), HARD], [model])
     bridge.run(query_sets.keep(store, made.name, LABELLED))
     given = [judged("q1", "d00001", 2, note="why\tnot"), judged("q1", "d00002", 1, "llm:m")]
-    bridge.run(judging.give(store, made.name, given))
-    subject = Subject(made.name, 1, "default", LABELLED.digest(), "test", "content")
-    run = bridge.run(run_store.save(store, Run("main", subject, {"q1": Ranked(("d00001",), (0.5,))}, depth=10)))
+    bridge.run(judging.save_judgements(store, made.name, given))
+    subject = RunSubject(made.name, 1, "default", LABELLED.digest(), "test", "content")
+    run = bridge.run(run_store.save(store, Run("main", subject, {"q1": Ranking(("d00001",), (0.5,))}, depth=10)))
     bridge.run(run_store.pin(store, run.id, f"pin of {name}"))
     return model
 
 
 def backed_up(store: Store, path: Path, name: str) -> Saved:
-    return bridge.run(save(store, path, collection=name))
+    return bridge.run(save_backup(store, path, collection=name))
 
 
 def everything(store: Store, name: str) -> dict[str, object]:
@@ -73,7 +72,7 @@ def everything(store: Store, name: str) -> dict[str, object]:
     }
 
 
-def in_order(labelled: Labelled) -> dict[str, list[object]]:
+def in_order(labelled: LabelledQueries) -> dict[str, list[object]]:
     return {part: sorted(getattr(labelled, part), key=repr) for part in ("queries", "labels", "spans", "exclusions")}
 
 

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.types import Query
-from evals.board import Board
-from evals.labels import Span
-from evals.rankings import Ranked
-from evals.runs import Run, Subject
-from evals.splits import Split
+from evals.evaluation.board import Board
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.types import QuerySplit, Span
 
 QUERIES = [f"q{number:02}" for number in range(40)]
-SUBJECT = Subject("docs", 3, "default", b"labels", "test", "content")
-SPLIT = Split(
+SUBJECT = RunSubject("docs", 3, "default", b"labels", "test", "content")
+SPLIT = QuerySplit(
     "test",
     {each: Query(each, f"text {each}", "odd" if at % 2 else "even", ("all",)) for at, each in enumerate(QUERIES)},
     {each: {"right": 2, "half": 1, "wrong": 0} for each in QUERIES},
@@ -31,7 +30,7 @@ ORDERS = {
 def run(name: str, order: Sequence[str] | None = None, **options: Any) -> Run:
     """Every query is answered alike, with chunks that hold the first eight characters of their items."""
     ids = tuple(order if order is not None else ORDERS[name])
-    ranked = Ranked(
+    ranked = Ranking(
         tuple(f"{each}#1" for each in ids), tuple(map(float, range(len(ids), 0, -1))), ids, ((0, 8),) * len(ids)
     )
     options = {"id": f"id of {name}", **options}

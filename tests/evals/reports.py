@@ -11,17 +11,16 @@ import numpy as np
 from core.fusion import LinearFusion, RrfFusion
 from core.types import Query
 from core.variant import Variant
-from evals.board import Board
-from evals.rankings import Ranked
-from evals.report import Document, Part, Report, report
-from evals.runs import Run, Subject
-from evals.splits import Split
+from evals.evaluation.board import Board
+from evals.reports import Document, Part, Report, report
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
 from evals.statistics.verdicts import Rules
 from evals.suites.gate import Check
-from evals.weights import simplex
-from evals.weights.surface import Surface
-from evals.weights.tuned import Tuned
-from evals.weights.tuning import Procedure, tune
+from evals.tuning import surface as tuning_surface
+from evals.tuning.surface import Surface
+from evals.tuning.tuner import TuningProcedure, TuningResult, tune
+from evals.types import QuerySplit
 
 SCRIPT = "<script>window.harmed = true</script><img src=x onerror='window.harmed = true'>"
 SIGNS = "| a\\b & %{x} $x$ #1 _i_ ^2 ~ *b* `c` [l](javascript:alert(1)) -- '' \u2028 \u202e \ud800 \x07"
@@ -41,10 +40,10 @@ RULES = Rules(samples=500)
 
 def split(
     queries: int, labelled: int = 6, text: str = "How do I reset hub {} that sits behind the dashboard?"
-) -> Split:
+) -> QuerySplit:
     ids = [f"q{number:04}" for number in range(queries)]
     kinds = ("question", "keywords", "identifier", "misspelling")
-    return Split(
+    return QuerySplit(
         "test",
         {each: Query(each, text.format(at), kinds[at % 4], ("hub",) if at % 3 else ("hub", "reset"))
          for at, each in enumerate(ids)},
@@ -54,9 +53,9 @@ def split(
     )  # fmt: skip
 
 
-def runs(of: Split, names: Sequence[str] = NAMES, skill: Sequence[float] = SKILL, **options: Any) -> list[Run]:
+def runs(of: QuerySplit, names: Sequence[str] = NAMES, skill: Sequence[float] = SKILL, **options: Any) -> list[Run]:
     """Rankings in which the better system more often has relevant items early."""
-    subject = Subject(options.pop("collection", "handbook"), 3, "default", of.digest, of.name, "c0ffee" * 5)
+    subject = RunSubject(options.pop("collection", "handbook"), 3, "default", of.digest, of.name, "c0ffee" * 5)
     made = []
     for number, name in enumerate(names):
         random = np.random.default_rng(number)
@@ -79,11 +78,11 @@ def runs(of: Split, names: Sequence[str] = NAMES, skill: Sequence[float] = SKILL
     return made
 
 
-def _ranked(given: Any, skill: float, random: np.random.Generator) -> Ranked:
+def _ranked(given: Any, skill: float, random: np.random.Generator) -> Ranking:
     others = [f"d{number:03}" for number in random.choice(400, 10, replace=False)]
     first = [item for item in given if random.random() < skill]
     ids = tuple(dict.fromkeys([*(first if random.random() < skill else others[:3]), *others, *first]))[:10]
-    return Ranked(ids, tuple(map(float, range(len(ids), 0, -1))))
+    return Ranking(ids, tuple(map(float, range(len(ids), 0, -1))))
 
 
 def documents(text: str = "Hold the button for ten seconds until the light blinks twice, then let go of it. ") -> Any:
@@ -93,7 +92,7 @@ def documents(text: str = "Hold the button for ten seconds until the light blink
 def surface(legs: Sequence[str], steps: int, fusion: Any = None, seed: int = 0, queries: int = 80) -> Surface:
     """A hill with its top off the centre."""
     random = np.random.default_rng(seed)
-    grid = simplex.points(len(legs), steps)
+    grid = tuning_surface.points(len(legs), steps)
     top = np.array([5, 3, 2, 1][: len(legs)]) / sum([5, 3, 2, 1][: len(legs)])
     away = np.abs(grid / steps - top).sum(axis=1)
     values = np.clip(
@@ -114,13 +113,13 @@ def surface(legs: Sequence[str], steps: int, fusion: Any = None, seed: int = 0, 
         ("",) * queries,
         "ndcg@10",
         values,
-        values[int(simplex.from_centre(grid).argmin())],
+        values[int(tuning_surface.from_centre(grid).argmin())],
     )
 
 
-def tuned(legs: Sequence[str] = ("vector", "bm25"), steps: int = 20) -> Tuned:
+def tuned(legs: Sequence[str] = ("vector", "bm25"), steps: int = 20) -> TuningResult:
     given = [surface(legs, steps), surface(legs, steps, LinearFusion(), seed=1)]
-    return tune(given, Procedure(folds=3, repeats=2, samples=200))
+    return tune(given, TuningProcedure(folds=3, repeats=2, samples=200))
 
 
 def part(queries: int = 60, **options: Any) -> Part:
@@ -154,14 +153,14 @@ def plausible() -> Report:
 
 def hostile() -> Report:
     """The same hostile text as every id, name, query, document, reason, note and title."""
-    of = Split(
+    of = QuerySplit(
         HOSTILE,
         {f"{HOSTILE}{n}": Query(f"{HOSTILE}{n}", HOSTILE, HOSTILE + "k" * (n % 2), (HOSTILE,)) for n in range(4)},
         {f"{HOSTILE}{n}": {HOSTILE: 2, "other": 0} for n in range(4)},
         digest=b"x",
     )
-    subject = Subject(HOSTILE, 1, HOSTILE, b"x", HOSTILE, HOSTILE)
-    ranked = Ranked((HOSTILE, "other", f"{HOSTILE}!"), (3.0, 2.0, 1.0))
+    subject = RunSubject(HOSTILE, 1, HOSTILE, b"x", HOSTILE, HOSTILE)
+    ranked = Ranking((HOSTILE, "other", f"{HOSTILE}!"), (3.0, 2.0, 1.0))
     made = [
         Run(
             name,

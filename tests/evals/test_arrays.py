@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError
 from core.fusion import CondorcetFusion, Fusion, LegRanking, LinearFusion, RrfFusion, fusion_from, fusions, spec_of
-from core.legs.base import Candidate
 from core.legs.vector import VectorLeg
+from core.types import Candidate
 from core.variant import Rollup, Variant
-from evals.rankings import LegRankings, Ranked
-from evals.weights.arrays import Arrays
-from evals.weights.fusing import Cut, fused
-from evals.weights.orders import ordered, separable
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fused, ordered, separable
+from evals.runs.rankings import LegRankings, Ranking
 from tests.effort import examples
 
 few = examples(10)  # of each of some forty variants
@@ -47,7 +45,7 @@ def found(draw: st.DrawFn) -> list[LegRankings]:
         for query in "pqr":
             ids = draw(st.lists(st.sampled_from("abcdefghijé😀"), unique=True, max_size=8))
             scores = sorted((draw(numbers) for _ in ids), reverse=True)
-            rankings[query] = Ranked(tuple(ids), tuple(scores))
+            rankings[query] = Ranking(tuple(ids), tuple(scores))
         legs.append(LegRankings(f"leg {number}", LEG, 8, rankings))
     return legs
 
@@ -71,7 +69,7 @@ def alone(legs: list[LegRankings], query: str, weights: list[float]) -> list[Leg
 def test_all_queries_at_once_equal_the_fusion_one_by_one_to_the_last_bit(fusion, data):
     legs = data.draw(found())
     weights = data.draw(weights_for(legs))
-    arrays = Arrays.of(legs)
+    arrays = FusionArrays.of(legs)
     try:
         wanted = [fusion.fuse(alone(legs, query, weights)) for query in "pqr"]
     except SpecError:  # numbers too large to add up
@@ -94,13 +92,13 @@ def test_rank_and_score_fusions_take_the_quick_way_and_others_the_long_one():
 
 def leg(name: str, weight: float = 1.0, **rankings: str) -> LegRankings:
     """One unit a letter, with the scores 0.9, 0.8 ..."""
-    found = {q: Ranked(tuple(ids), tuple((9 - at) / 10 for at in range(len(ids)))) for q, ids in rankings.items()}
+    found = {q: Ranking(tuple(ids), tuple((9 - at) / 10 for at in range(len(ids)))) for q, ids in rankings.items()}
     return LegRankings(name, LEG.model_copy(update={"weight": weight}), 10, found)
 
 
 def test_the_result_is_cut_at_its_depth_with_relative_scores():
     legs = [leg("one", q="abc"), leg("two", q="abd")]
-    assert fused(legs, RrfFusion(), cut=Cut(depth=1)) == {"q": Ranked(("a",), (1.0,))}
+    assert fused(legs, RrfFusion(), cut=ResultCut(depth=1)) == {"q": Ranking(("a",), (1.0,))}
 
 
 def test_weights_are_by_default_the_legs_own_and_may_differ_by_query():
@@ -111,21 +109,21 @@ def test_weights_are_by_default_the_legs_own_and_may_differ_by_query():
 
 
 def test_a_query_that_a_leg_failed_to_answer_has_an_empty_ranking():
-    failing = LegRankings("two", LEG, 10, {"p": Ranked(("b",), (1.0,))}, failures={"q": "the endpoint is down"})
+    failing = LegRankings("two", LEG, 10, {"p": Ranking(("b",), (1.0,))}, failures={"q": "the endpoint is down"})
     made = fused([leg("one", p="a", q="a"), failing], RrfFusion())
     assert made["p"].ids == ("a", "b")
-    assert made["q"] == Ranked()
+    assert made["q"] == Ranking()
 
 
 def test_the_last_cut_is_lifted_for_a_metric_that_looks_beyond_it():
-    shipped = Cut(10, fused_depth=30)
+    shipped = ResultCut(10, fused_depth=30)
     assert (shipped.seen_by("ndcg@10"), shipped.seen_by("map")) == (shipped, shipped)
-    assert shipped.seen_by("recall@11") == Cut(None, fused_depth=30)
+    assert shipped.seen_by("recall@11") == ResultCut(None, fused_depth=30)
 
 
 def test_scores_below_the_least_are_dropped():
     legs = [leg("one", q="abc"), leg("two", q="abc")]
-    assert fused(legs, LinearFusion(), cut=Cut(min_score=0.5))["q"].ids == ("a", "b")
+    assert fused(legs, LinearFusion(), cut=ResultCut(min_score=0.5))["q"].ids == ("a", "b")
 
 
 def chunks(name: str, units: str) -> LegRankings:
@@ -133,7 +131,7 @@ def chunks(name: str, units: str) -> LegRankings:
     ids = tuple(units.split())
     scores = tuple((20 - at) / 20 for at in range(len(ids)))
     places = tuple((int(unit[1:]), int(unit[1:]) + 1) for unit in ids)
-    return LegRankings(name, LEG, 20, {"q": Ranked(ids, scores, tuple(unit[0] for unit in ids), places)})
+    return LegRankings(name, LEG, 20, {"q": Ranking(ids, scores, tuple(unit[0] for unit in ids), places)})
 
 
 def test_equals_stand_by_their_rank_in_the_first_leg_that_has_a_say():
@@ -151,21 +149,21 @@ def test_chunks_keep_their_items_and_spans():
 def test_chunks_are_rolled_up_to_their_items_best_or_summed():
     legs = [chunks("one", "a1 b1 b2 c1")]
     linear = LinearFusion(normalize="none")
-    best = fused(legs, linear, cut=Cut(rollup=Rollup()))["q"]
+    best = fused(legs, linear, cut=ResultCut(rollup=Rollup()))["q"]
     assert (best.ids, best.scores) == (("a1", "b1", "c1"), (1.0, 0.95, 0.85))
-    summed = fused(legs, linear, cut=Cut(rollup=Rollup(method="sum", of_best=2)))["q"]
+    summed = fused(legs, linear, cut=ResultCut(rollup=Rollup(method="sum", of_best=2)))["q"]
     assert (summed.ids, summed.scores) == (("b1", "a1", "c1"), (0.0 + 0.95 + 0.9, 1.0, 0.85))
-    shallow = fused(legs, linear, cut=Cut(rollup=Rollup(), fused_depth=2))["q"]
+    shallow = fused(legs, linear, cut=ResultCut(rollup=Rollup(), fused_depth=2))["q"]
     assert shallow.ids == ("a1", "b1")
 
 
 def test_a_variant_says_what_is_cut():
     variant = Variant.of_leg(LEG, top_k=7, fused_depth=5, rollup=Rollup(), min_score=0.25)
-    assert Cut.of(variant) == Cut(7, 5, Rollup(), 0.25)
+    assert ResultCut.of(variant) == ResultCut(7, 5, Rollup(), 0.25)
 
 
 def test_legs_that_found_nothing_at_all_give_empty_rankings():
-    assert fused([leg("one", q=""), leg("two", q="")], LinearFusion()) == {"q": Ranked()}
+    assert fused([leg("one", q=""), leg("two", q="")], LinearFusion()) == {"q": Ranking()}
     assert fused([], RrfFusion()) == {}
 
 
@@ -173,7 +171,7 @@ def test_legs_that_found_nothing_at_all_give_empty_rankings():
     ("legs", "weights", "error", "words"),
     [
         ([leg("one", q="aa")], None, InputError, "more than once"),
-        ([LegRankings("one", LEG, 1, {"q": Ranked(("a",), (math.nan,))})], None, InputError, "cannot be ordered"),
+        ([LegRankings("one", LEG, 1, {"q": Ranking(("a",), (math.nan,))})], None, InputError, "cannot be ordered"),
         ([leg("one", q="a"), leg("one", q="b")], None, SpecError, "Rename one"),
         ([leg("one", q="a")], (0.5, 0.5), SpecError, "2 weights were given for 1 legs"),
         ([leg("one", q="a")], (-1.0,), SpecError, "number from 0 up"),

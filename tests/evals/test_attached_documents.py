@@ -13,20 +13,22 @@ import psycopg
 import pytest
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import InputError, SpecError, UnknownName
 from core.explain import explain
-from core.resources import Resources
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import attached, collections, passages
 from core.store.attached import AttachedTable, mapped
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
+from core.store.passages import read_items
 from core.types import Query
 from core.variant import Variant
-from evals import authoring, beir_export, evaluation, labelling, library, query_sets
-from evals.evaluation import Wanted
-from evals.judging import judgements
-from evals.labels import Label
+from evals.collections import export_beir, load
+from evals.evaluation import evaluate
+from evals.evaluation.context import EvalOptions, open_eval
+from evals.labels import label_files, query_generation, query_sets
+from evals.types import Label
 from tests.conftest import OURS
 from tests.evals.test_library import Given
 from tests.fakes import HashingEmbedder
@@ -74,14 +76,14 @@ def table(store: Store) -> Iterator[str]:
 
 
 @pytest.fixture
-def attach(store: Store, table: str, name: str) -> Iterator[Callable[..., View]]:
-    def work(**columns: Any) -> View:
+def attach(store: Store, table: str, name: str) -> Iterator[Callable[..., CollectionView]]:
+    def work(**columns: Any) -> CollectionView:
         given = {"table": table, "id": "id", "text": "t", "embedding": "emb", "model": EMBEDDER.model, **columns}
-        return bridge.run(attached.attach(store, name, mapped(**given)))
+        return bridge.run(attached.attach_table(store, name, mapped(**given)))
 
     yield work
     if bridge.run(collections.find(store, name)):
-        bridge.run(library.drop(store, name))
+        bridge.run(load.drop(store, name))
 
 
 @pytest.fixture(params=list(MAPPINGS))
@@ -98,7 +100,9 @@ def variant(*kinds: str, **options: Any) -> Variant:
     return Variant.from_data({"leg": [{"kind": kind} for kind in kinds], "top_k": 5, **options})
 
 
-def found(store: Store, view: View, chosen: Variant, words: str = "red fox", **options: Any) -> list[tuple[str, str]]:
+def found(
+    store: Store, view: CollectionView, chosen: Variant, words: str = "red fox", **options: Any
+) -> list[tuple[str, str]]:
     context = RequestContext(store, fresh(store, view.name), RESOURCES)
     return [(hit.id, hit.item_id) for hit in bridge.run(search(context, words, chosen, **options)).hits]
 
@@ -137,7 +141,7 @@ def test_documents_are_filtered_and_left_out_by_their_ids(store, attach, mapping
 def test_the_exported_statement_gives_the_pipelines_ranking(store, attach, mapping, options, aside):
     view = attach(**MAPPINGS[mapping])
     if aside:
-        view = bridge.run(attached.build_aside(store, view))
+        view = bridge.run(attached.build_side_tables(store, view))
     chosen = variant("fulltext", "vector", *(["bm25"] if aside else []), **options)
     context = RequestContext(store, view, RESOURCES)
     expected = [(hit.id, hit.score, hit.raw_score) for hit in bridge.run(search(context, "red fox", chosen)).hits]
@@ -207,7 +211,7 @@ LABELLED = Given(
 @pytest.mark.slow
 def test_labels_of_documents_score_under_roll_up_and_a_cap_and_without_either(store, attach):
     view = attach(**MAPPINGS["a jsonb"])
-    added = bridge.run(library.label(store, view, LABELLED))
+    added = bridge.run(load.label(store, view, LABELLED))
     assert (added.labels, [flaw.message for flaw in added.flaws if "r5" in flaw.message]) == (
         2,
         ["The document 'r5' is not in the collection, or was left out itself."],
@@ -218,9 +222,9 @@ def test_labels_of_documents_score_under_roll_up_and_a_cap_and_without_either(st
         variant("fulltext", name="capped", per_item_cap=1),
         variant("fulltext", "vector", name="both", rollup={}, rerank={"method": "overlap"}),
     ]
-    ground = bridge.run(evaluation.opened(store, view.name, resources=RESOURCES))
+    ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
     split = ground.split("test")
-    board, _ = bridge.run(evaluation.evaluated(ground, chosen, split, Wanted(("mrr@5", "recall@1"))))
+    board, _ = bridge.run(evaluate.evaluate(ground, chosen, split, EvalOptions(("mrr@5", "recall@1"))))
     assert board.of("plain", "mrr@5") == {"q1": 0.5, "q2": 1.0}, "fables has two rows before, and counts once"
     assert board.of("rolled", "mrr@5") == {"q1": 0.5, "q2": 1.0}
     assert board.of("capped", "mrr@5") == {"q1": 0.5, "q2": 1.0}
@@ -237,15 +241,15 @@ def test_a_run_says_that_what_its_legs_read_aside_is_behind_the_table(store, ser
     own = server.unique()
     server.run("CREATE TABLE {} (id text PRIMARY KEY, t text)", own)
     server.drop_later("TABLE", own)
-    view = bridge.run(attached.build_aside(store, attach(table=own, embedding=None, model=None)))
+    view = bridge.run(attached.build_side_tables(store, attach(table=own, embedding=None, model=None)))
     server.run("INSERT INTO {} VALUES ('atlas', 'red fox')", own)
-    bridge.run(library.label(store, view, LABELLED))
+    bridge.run(load.label(store, view, LABELLED))
     server.run("TRUNCATE {}", own)  # which shows at once, whenever the counters do
     chosen = [variant(kind, name=kind) for kind in ("trigram", "bm25")] + [
         variant("fulltext", name="searched", rerank={"method": "overlap"})
     ]
-    ground = bridge.run(evaluation.opened(store, view.name, resources=RESOURCES))
-    board, _ = bridge.run(evaluation.evaluated(ground, chosen, ground.split("test"), Wanted(("mrr@5",))))
+    ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
+    board, _ = bridge.run(evaluate.evaluate(ground, chosen, ground.split("test"), EvalOptions(("mrr@5",))))
     told = {run.name: [note for note in run.notes if "since its words were taken aside" in note] for run in board.runs}
     assert {name: len(notes) for name, notes in told.items()} == {"trigram": 0, "bm25": 1, "searched": 1}
     assert any("since its words were taken aside" in each.message for each in board.warnings)
@@ -254,12 +258,12 @@ def test_a_run_says_that_what_its_legs_read_aside_is_behind_the_table(store, ser
 @pytest.mark.slow
 def test_a_run_from_elsewhere_is_scored_by_documents_and_says_which_are_not_there(store, attach, tmp_path):
     view = attach(**MAPPINGS["a column"])
-    bridge.run(library.label(store, view, LABELLED))
+    bridge.run(load.label(store, view, LABELLED))
     file = tmp_path / "theirs.run"
     file.write_text("q1 Q0 novel 1 9 t\nq1 Q0 atlas 2 8 t\nq1 Q0 r1 3 7 t\nq2 Q0 atlas 1 1 t\n")
-    ground = bridge.run(evaluation.opened(store, view.name, resources=RESOURCES))
+    ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
     board, (read,) = bridge.run(
-        evaluation.evaluated(ground, [], ground.split("test"), Wanted(("mrr@5",)), files=[file])
+        evaluate.evaluate(ground, [], ground.split("test"), EvalOptions(("mrr@5",)), files=[file])
     )
     assert board.of("theirs", "mrr@5") == {"q1": 0.5, "q2": 1.0}
     assert read.unknown == ("novel", "r1")
@@ -271,16 +275,16 @@ def test_whatever_speaks_of_documents_reads_them_whole(store, attach, mapping, t
     view = attach(**MAPPINGS[mapping])
     (fables,) = named(mapping, ["fables"])
     whole = "red fox red fox\n\nred fox and the grapes\n\nthe hare"
-    shown = bridge.run(judgements.shown(store, view, [fables, "r1", "r6"]))
+    shown = bridge.run(read_items(store, view, [fables, "r1", "r6"]))
     assert {key: item.text for key, item in shown.items()} == {fables: whole, "r6": ROWS[5][2]}
     item = bridge.run(passages.whole_items(store, view, None, [fables]))[fables]
     assert item.text == whole
     assert [(each.id, item.text[each.start : each.end]) for each in item.chunks] == [
         (key, words) for key, document, words in ROWS if document == "fables"
     ]
-    assert bridge.run(labelling.absent(store, view, [fables, "r1", "r7", "x\0"])) == ["r1", "x\0"]
-    bridge.run(library.label(store, view, Given(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)})))
-    made = bridge.run(beir_export.export(store, view, tmp_path / "out"))
+    assert bridge.run(label_files.absent(store, view, [fables, "r1", "r7", "x\0"])) == ["r1", "x\0"]
+    bridge.run(load.label(store, view, Given(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)})))
+    made = bridge.run(export_beir.export(store, view, tmp_path / "out"))
     lines = (tmp_path / "out" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     assert made.documents == 4
     assert sorted(json.loads(line)["_id"] for line in lines) == named(mapping, DOCUMENTS)

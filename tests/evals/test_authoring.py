@@ -12,12 +12,11 @@ import pytest
 
 from core import bridge
 from core.errors import InputError, SpecError
-from core.store.lexicon import update_texts
+from core.store.text_index import update_texts
 from core.types import Item, Query
-from evals import authoring, corrections, query_sets
-from evals.authoring import KnownItems, known_items, read_queries
-from evals.labels import Label
-from evals.query_sets import Labelled
+from evals.labels import corrections, query_generation, query_sets
+from evals.labels.query_generation import KnownItems, known_items, read_queries
+from evals.types import Label, LabelledQueries
 from tests.store.making import complete, fresh, ingest, make
 
 ITEMS = [
@@ -39,7 +38,7 @@ def view(store, name):
 
 
 def made(store, view, **wishes):
-    return bridge.run(authoring.generated(store, view, KnownItems(**wishes)))
+    return bridge.run(query_generation.generated(store, view, KnownItems(**wishes)))
 
 
 def texts(found):
@@ -99,13 +98,13 @@ def test_another_seed_chooses_other_documents(store, view):
 @pytest.mark.slow
 def test_generated_queries_are_kept_apart_and_never_over_what_people_wrote(store, view):
     first, second = made(store, view, style="terms"), made(store, view, style="title")
-    assert bridge.run(authoring.save(store, view.name, first))
-    assert bridge.run(authoring.save(store, view.name, second))
+    assert bridge.run(query_generation.save(store, view.name, first))
+    assert bridge.run(query_generation.save(store, view.name, second))
     assert bridge.run(query_sets.load(store, view.name, name="known-items")) == second.labelled
-    assert bridge.run(query_sets.load(store, view.name)) == Labelled()
-    bridge.run(query_sets.keep(store, view.name, Labelled((Query("q", "by hand"),)), name="mine"))
+    assert bridge.run(query_sets.load(store, view.name)) == LabelledQueries()
+    bridge.run(query_sets.keep(store, view.name, LabelledQueries((Query("q", "by hand"),)), name="mine"))
     with pytest.raises(InputError, match="holds queries that were not generated"):
-        bridge.run(authoring.save(store, view.name, first, name="mine"))
+        bridge.run(query_generation.save(store, view.name, first, name="mine"))
     assert "favour legs that compare words" in first.note
 
 
@@ -114,9 +113,9 @@ def test_a_collection_without_fitting_documents_says_so(store, name):
     view = make(store, name, chunks={})
     ingest(store, name, [Item("a", "text without a title")])
     found = made(store, view, style="title")
-    assert (found.labelled, found.unfit) == (Labelled(), 1)
+    assert (found.labelled, found.unfit) == (LabelledQueries(), 1)
     with pytest.raises(InputError, match="Choose another style"):
-        bridge.run(authoring.save(store, name, found))
+        bridge.run(query_generation.save(store, name, found))
 
 
 def test_a_wish_that_is_none_is_refused_in_words():
@@ -143,7 +142,7 @@ def file(request, tmp_path):
 
 
 def add(store, name, path, **more):
-    return bridge.run(authoring.add(store, name, read_queries(path), **more))
+    return bridge.run(query_generation.add(store, name, read_queries(path), **more))
 
 
 def test_queries_of_a_file_without_ids_are_named_by_their_text(store, name, file):
@@ -178,10 +177,10 @@ def test_a_query_id_comes_before_a_tables_own_id(store, name, tmp_path):
 
 
 def test_added_and_generated_queries_are_changes_that_can_be_undone(store, view):
-    there = Labelled((Query("old", "an old query"),), (Label("old", "d1", 2),))
+    there = LabelledQueries((Query("old", "an old query"),), (Label("old", "d1", 2),))
     bridge.run(query_sets.keep(store, view.name, there, name="mine"))
-    rows = authoring.typed_queries("where is the lid")
-    bridge.run(authoring.add(store, view.name, rows, name="mine", author="ada"))
+    rows = query_generation.typed_queries("where is the lid")
+    bridge.run(query_generation.add(store, view.name, rows, name="mine", author="ada"))
     done = bridge.run(corrections.undo(store, view.name, name="mine"))
     assert done.change.sentence == "1 label -> 1, 2 queries -> 1"
     assert (done.revision.author, done.revision.reason) == ("ada", "1 queries added")
@@ -189,7 +188,7 @@ def test_added_and_generated_queries_are_changes_that_can_be_undone(store, view)
 
 
 def test_adding_a_file_twice_adds_nothing_and_keeps_what_was_there(store, name, file):
-    there = Labelled((Query("old", "an old query"),), (Label("old", "d", 2),))
+    there = LabelledQueries((Query("old", "an old query"),), (Label("old", "d", 2),))
     bridge.run(query_sets.keep(store, name, there))
     assert add(store, name, file).added == 2
     again = add(store, name, file)
@@ -200,7 +199,7 @@ def test_adding_a_file_twice_adds_nothing_and_keeps_what_was_there(store, name, 
 
 
 def test_an_id_that_another_text_has_and_an_empty_query_are_left_out_and_told(store, name, tmp_path):
-    bridge.run(query_sets.keep(store, name, Labelled((Query("a", "first"),))))
+    bridge.run(query_sets.keep(store, name, LabelledQueries((Query("a", "first"),))))
     path = tmp_path / "queries.tsv"
     path.write_text("id\ttext\na\tsecond\nb\t \nc\tthird\n")
     written = add(store, name, path)
@@ -221,7 +220,7 @@ def test_queries_that_several_write_at_once_are_all_kept(store, name):
     make(store, name, chunks={})
 
     async def write(number):
-        return await authoring.add(store, name, authoring.typed_queries(f"question {number}"))
+        return await query_generation.add(store, name, query_generation.typed_queries(f"question {number}"))
 
     async def all_at_once():
         return await asyncio.gather(*map(write, range(6)))

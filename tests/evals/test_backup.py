@@ -27,20 +27,22 @@ from typer.testing import CliRunner
 from core import bridge
 from core.errors import Cancelled, InputError, RankbookError, SpecError, StoreError, UnknownName
 from core.legs.bm25 import Bm25Leg
-from core.store import attached, collections, readable_tables, writers
+from core.store import attached, collections, locks, readable_tables
 from core.store.engine import Store
 from core.store.schema import HERE, Base
 from core.types import Place, Query, Row
 from core.variant import Variant
-from evals import backup, corrections, library, query_sets
-from evals.backup import fitting, form, parts, reading, saving
+from evals import backup
+from evals.backup import archive_reader, file_format, restore, save
+from evals.collections import load
 from evals.judging import judgements as judging
-from evals.labels import CheckedLabels, Exclusion, Label
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.runs import Run, Subject
-from evals.store import chain as evals_chain
+from evals.labels import corrections, query_sets
+from evals.labels.label_checks import CheckedLabels
+from evals.runs import run_store
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.schema import schema_chain as evals_chain
+from evals.types import Exclusion, Label, LabelledQueries
 from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.evals.archives import (
     LABELLED,
@@ -76,7 +78,7 @@ def donor(store, tmp_path_factory):
 
 
 def restored(store, path, **options):
-    return bridge.run(backup.restore(store, path, **options))
+    return bridge.run(backup.restore_backup(store, path, **options))
 
 
 def merged(store, path, **options):
@@ -104,7 +106,7 @@ def test_a_collection_comes_back_under_another_name_with_all_that_was_in_it(stor
 @pytest.mark.slow
 def test_a_collection_that_was_dropped_comes_back_as_the_same_one(store, name, saved):
     before = everything(store, name)
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     back = restored(store, saved).collections[0]
     assert everything(store, name) == before
     assert (back.merged.added["judgements"], back.results["runs"]) == (0, 0)  # these a drop leaves here
@@ -119,7 +121,7 @@ def test_what_was_pinned_is_found_by_its_pin_again(store, name, saved):
 
     before = bridge.run(run_store.load(store, f"pin of {name}"))
     bridge.run(forget())
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     restored(store, saved)
     assert bridge.run(run_store.load(store, f"pin of {name}")) == before
 
@@ -138,7 +140,7 @@ def test_a_backup_holds_what_was_committed_when_it_began(store, name, tmp_path):
         steps.append(step.name)
 
     fresh_namespace = fresh(store, name).namespace
-    bridge.run(backup.save(store, tmp_path / "a.tar", collection=name, listener=listen))
+    bridge.run(backup.save_backup(store, tmp_path / "a.tar", collection=name, listener=listen))
     assert steps[0].startswith("Saving query_sets")
     assert everything(store, name) != before
     restored(store, tmp_path / "a.tar", collection=name, name=f"{name} b")
@@ -171,8 +173,8 @@ def test_an_empty_collection_comes_back_too(store, name, tmp_path):
 @pytest.mark.slow
 def test_a_table_larger_than_a_piece_is_cut_between_rows(store, name, tmp_path, monkeypatch):
     filled(store, name, count=60)
-    monkeypatch.setattr("evals.backup.archive.PIECE", 2000)
-    monkeypatch.setattr("evals.backup.saving.BLOCK", 300)
+    monkeypatch.setattr("evals.backup.archive_writer.PIECE", 2000)
+    monkeypatch.setattr("evals.backup.save.BLOCK", 300)
     path = backed_up(store, tmp_path / "a.tar", name).path
     pieces = [each for each in taken_apart(path) if "/items." in each]
     assert len(pieces) > 3
@@ -192,7 +194,7 @@ def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_on
 
     async def empty(store):
         for row in await collections.listed(store):
-            await library.drop(store, row.name)
+            await load.drop(store, row.name)
         async with store.begin() as connection:
             for table in ("pins", "runs", "judgements", "outputs"):
                 await connection.execute(text(f"DELETE FROM rankbook.{table}"))
@@ -202,10 +204,12 @@ def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_on
     try:
         filled(store, "one")
         filled(store, "two ü")
-        bridge.run(judging.give(store, "dropped long ago", [judged("q9", "d9", 3)]))
-        bridge.run(judging.give(store, " \n", [judged("q9", "d9", 3)]))  # a name that no collection could have
+        bridge.run(judging.save_judgements(store, "dropped long ago", [judged("q9", "d9", 3)]))
+        bridge.run(
+            judging.save_judgements(store, " \n", [judged("q9", "d9", 3)])
+        )  # a name that no collection could have
         before = {name: everything(store, name) for name in ("one", "two ü")}
-        done = bridge.run(backup.save(store, path, folders=folders))
+        done = bridge.run(backup.save_backup(store, path, folders=folders))
         assert done.files == 2
         assert done.rows["dropped long ago"] == {"judgements": 1}
         bridge.run(empty(store))
@@ -215,7 +219,7 @@ def test_the_whole_store_comes_back_with_notebooks_and_variants_into_an_empty_on
         assert len(bridge.run(judging.load(store, "dropped long ago"))) == 1
         assert (other["notebooks"] / "tour.md").read_text() == "my notebooks"
         assert (other["variants"] / "mine.toml").read_text() == "my variants"
-        bridge.run(library.drop(store, "one"))  # as if it had been interrupted before it
+        bridge.run(load.drop(store, "one"))  # as if it had been interrupted before it
         (other["notebooks"] / "tour.md").write_text("changed since")
         again = restored(store, path, folders=other)
         assert again.there == ("two ü",)
@@ -332,7 +336,7 @@ def test_a_disk_that_fails_to_keep_a_name_is_told(store, name, tmp_path, monkeyp
 def test_a_file_that_is_there_is_not_written_over_unless_asked(store, name, saved):
     with pytest.raises(InputError, match="--overwrite"):
         backed_up(store, saved, name)
-    bridge.run(backup.save(store, saved, collection=name, overwrite=True))
+    bridge.run(backup.save_backup(store, saved, collection=name, overwrite=True))
     assert backup.check(saved).collections[0].name == name
 
 
@@ -342,7 +346,7 @@ def test_a_stopped_backup_leaves_no_file(store, name, tmp_path):
 
     async def work():
         token = asyncio.Event()
-        await backup.save(
+        await backup.save_backup(
             store, tmp_path / "a.tar", collection=name, listener=lambda _: token.set(), cancellation=token
         )
 
@@ -360,7 +364,7 @@ def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
             if step.unit == "indexes":
                 token.set()
 
-        await backup.restore(store, saved, name=f"{name} b", listener=listen, cancellation=token)
+        await backup.restore_backup(store, saved, name=f"{name} b", listener=listen, cancellation=token)
 
     with pytest.raises(Cancelled):
         bridge.run(work())
@@ -370,8 +374,8 @@ def test_a_stopped_restore_leaves_nothing_of_the_collection(store, name, saved):
 
 
 def test_every_table_is_saved_or_known_to_be_derived():
-    known = {part.table.name for part in (parts.REGISTER, *parts.OF_COLLECTIONS)}
-    known |= {parts.OUTPUTS.name, *(table.name for table in (*parts.DERIVED, *parts.LEFT_OUT))}
+    known = {part.table.name for part in (file_format.REGISTER, *file_format.OF_COLLECTIONS)}
+    known |= {file_format.OUTPUTS.name, *(table.name for table in (*file_format.DERIVED, *file_format.LEFT_OUT))}
     own = {"items", "chunk_sets", "embedding_sets"}
     for table in Base.metadata.tables.values():
         assert table.name in (own | known if table.schema == HERE else known), f"{table.name}: saved or derived?"
@@ -392,7 +396,7 @@ def test_a_collection_of_that_name_is_not_written_over(store, name, saved):
 
 @pytest.mark.slow
 def test_another_collection_of_that_name_is_in_the_way_of_the_whole(store, name, saved):
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     make(store, name, chunks={})
     with pytest.raises(StoreError, match="nothing is written over"):
         restored(store, saved)
@@ -414,7 +418,7 @@ def with_documents(store, name, count):
 
 @pytest.mark.slow
 def test_labels_are_merged_into_what_is_here(store, name, donor):
-    here = Labelled(
+    here = LabelledQueries(
         (Query("q1", "another question altogether"), Query("q2", "word2"), Query("q3", "new here")),
         (Label("q1", "d00005", 1), Label("q2", "d00002", 3)),
         (),
@@ -435,7 +439,9 @@ def test_labels_are_merged_into_what_is_here(store, name, donor):
 def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
     with_documents(store, name, 12)
     bridge.run(
-        query_sets.keep(store, name, Labelled((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),)))
+        query_sets.keep(
+            store, name, LabelledQueries((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),))
+        )
     )
     (done,) = merged(store, donor, name=name)
     after = bridge.run(query_sets.load(store, name))
@@ -443,14 +449,16 @@ def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
     assert set(after.labels) == {*LABELLED.labels, Label("q7", "d1", 1)}
     assert set(after.spans) == set(LABELLED.spans)
     assert done.added == {"queries": 1, "labels": 3, "spans": 1, "exclusions": 1, "judgements": 2}
-    assert bridge.run(query_sets.keep(store, name, Labelled.of(as_checked(after)))) is False, "its digest is another's"
+    assert bridge.run(query_sets.keep(store, name, LabelledQueries.of(as_checked(after)))) is False, (
+        "its digest is another's"
+    )
     assert merged(store, donor, name=name)[0].added["labels"] == 0
 
 
 @pytest.mark.slow
 def test_what_a_backup_brought_into_a_set_can_be_undone(store, name, donor):
     with_documents(store, name, 12)
-    here = Labelled((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),))
+    here = LabelledQueries((LABELLED.queries[1], Query("q7", "mine")), (Label("q7", "d1", 1),))
     bridge.run(query_sets.keep(store, name, here))
     merged(store, donor, name=name)
     after = bridge.run(query_sets.load(store, name))
@@ -467,7 +475,7 @@ def test_what_a_backup_brought_into_a_set_can_be_undone(store, name, donor):
 def test_a_restored_set_has_its_labels_as_corrected_and_begins_without_a_past(store, name, saved, tmp_path):
     bridge.run(corrections.relabel(store, fresh(store, name), "q1", "d00001", 0))
     path = backed_up(store, tmp_path / "b.tar", name).path
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     restored(store, path)
     assert Label("q1", "d00001", 0) in bridge.run(query_sets.load(store, name)).labels
     assert bridge.run(corrections.changes(store, name)) == []
@@ -484,7 +492,7 @@ def test_of_two_grades_by_one_judge_the_newer_holds(store, name, donor):
         judged("q1", "d00001", 0, when=NOON + timedelta(days=1)),
         judged("q1", "d00002", 9, "llm:m", NOON - timedelta(days=1)),
     )
-    bridge.run(judging.give(store, name, [newer, older]))
+    bridge.run(judging.save_judgements(store, name, [newer, older]))
     (done,) = merged(store, donor, name=name)
     kept = {(each.item_id, each.judge): each.grade for each in bridge.run(judging.load(store, name))}
     assert kept == {("d00001", "ada"): 0, ("d00002", "llm:m"): 1}
@@ -537,14 +545,14 @@ def test_members_that_are_no_plain_files_are_refused(store, name, tmp_path, kind
 def test_a_heading_that_claims_to_be_endless_is_not_read_into_memory(store, name, tmp_path):
     path = tmp_path / "huge.tar"
     info = tarfile.TarInfo("pax")
-    info.type, info.size = tarfile.XHDTYPE, form.LARGEST_LIST + 2**20
+    info.type, info.size = tarfile.XHDTYPE, file_format.LARGEST_LIST + 2**20
     with path.open("wb") as file:
         file.write(info.tobuf(tarfile.USTAR_FORMAT))
-        file.truncate(2 * form.LARGEST_LIST)  # a hole, which takes no room
+        file.truncate(2 * file_format.LARGEST_LIST)  # a hole, which takes no room
     tracemalloc.start()
     try:
         refused(store, path, name, "not a backup")
-        assert tracemalloc.get_traced_memory()[1] < form.LARGEST_LIST // 4
+        assert tracemalloc.get_traced_memory()[1] < file_format.LARGEST_LIST // 4
     finally:
         tracemalloc.stop()
 
@@ -646,8 +654,8 @@ def test_a_column_that_is_newer_than_the_backup_takes_its_default(store, name, d
 def test_a_backup_of_before_brings_runs_with_excluded_documents_back_as_deep_ones(store, name, tmp_path):
     """As a store of that version marks them when it is opened: they are of fewer results than ship."""
     filled(store, name)
-    subject, variant = Subject(name, 1, "default", LABELLED.digest(), "test", "content"), Variant.of_leg(Bm25Leg())
-    bridge.run(run_store.save(store, Run("ships", subject, {"q1": Ranked(("d00001",), (0.5,))}, variant)))
+    subject, variant = RunSubject(name, 1, "default", LABELLED.digest(), "test", "content"), Variant.of_leg(Bm25Leg())
+    bridge.run(run_store.save(store, Run("ships", subject, {"q1": Ranking(("d00001",), (0.5,))}, variant)))
     path = backed_up(store, tmp_path / "a.tar", name).path
     for file, version, depth in ((path, "now", 0), (manifest_with(path, revisions={"evals": "e0010"}), "before", 10)):
         restored(store, file, name=f"{name} {version}")
@@ -755,7 +763,7 @@ def test_one_collection_that_is_not_as_listed_keeps_all_others_out(store, name, 
         for member in [each for each in members if each.startswith("collections/0001/")]:
             with_member(members, member.replace("/0001/", "/0002/"), members[member])
 
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     with pytest.raises(InputError, match=r"differ in what the collection .* b"):
         restored(store, changed(saved, add_another))
     assert gone(store, name)
@@ -766,7 +774,7 @@ def test_bytes_of_any_kind_are_no_backup(tmp_path):
         path = tmp_path / "strange"
         path.write_bytes(content)
         with pytest.raises(InputError, match="not a backup"):
-            backup.look(path)
+            backup.read_manifest(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
@@ -775,16 +783,16 @@ def test_a_pipe_is_no_backup_and_keeps_nobody_waiting(tmp_path):
     writer = os.open(tmp_path / "pipe", os.O_RDWR)  # else a reader that should not be there would wait for ever
     try:
         with pytest.raises(InputError, match="from a plain file"):
-            backup.look(tmp_path / "pipe")
+            backup.read_manifest(tmp_path / "pipe")
     finally:
         os.close(writer)
 
 
 def test_the_names_of_members_leave_no_room(donor):
-    assert form.NAME.fullmatch("collections/0001/items.00001.tsv.gz")
+    assert file_format.NAME.fullmatch("collections/0001/items.00001.tsv.gz")
     for name in ("collections/0001/items.00001.tsv.gz\n", "store/../x.00001.tsv.gz", "files/0001/x", "files/1"):
-        assert form.NAME.fullmatch(name) is None
-    with reading.opened(donor) as archive:
+        assert file_format.NAME.fullmatch(name) is None
+    with archive_reader.opened(donor) as archive:
         assert archive.whole
         assert io.BytesIO(archive.file("manifest.json")).read(1) == b"{"
 
@@ -851,8 +859,8 @@ def theirs(store, name):
         )
     )
     mapping = attached.AttachedTable(table=table, id="nr", text="body")
-    bridge.run(attached.attach(store, name, mapping))
-    bridge.run(query_sets.keep(store, name, Labelled((Query("q", "one"),), (Label("q", "1", 1),))))
+    bridge.run(attached.attach_table(store, name, mapping))
+    bridge.run(query_sets.keep(store, name, LabelledQueries((Query("q", "one"),), (Label("q", "1", 1),))))
     yield lambda: bridge.run(run(f'DROP TABLE public."{table}"'))
     bridge.run(run(f'DROP TABLE IF EXISTS public."{table}"'))
 
@@ -860,7 +868,7 @@ def theirs(store, name):
 def test_an_attached_collection_comes_back_as_what_it_was_attached_to(store, name, theirs, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
     before = fresh(store, name).row.attached
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     restored(store, path, tables={name: f"their {name}"})
     assert fresh(store, name).row.attached == before
     assert bridge.run(query_sets.count(store, name)) == 1
@@ -869,7 +877,7 @@ def test_an_attached_collection_comes_back_as_what_it_was_attached_to(store, nam
 @pytest.mark.slow
 def test_a_file_attaches_no_table_that_no_option_names(store, name, theirs, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     (back,) = restored(store, path).collections
     assert gone(store, name)
     assert bridge.run(query_sets.count(store, name)) == 1
@@ -884,7 +892,7 @@ def test_a_file_attaches_no_table_that_no_option_names(store, name, theirs, tmp_
 @pytest.mark.slow
 def test_a_rewritten_entry_attaches_nothing_but_what_was_named(store, name, theirs, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
     def change(members):
         piece = of("collections", members)
@@ -901,14 +909,14 @@ def test_a_rewritten_entry_attaches_nothing_but_what_was_named(store, name, thei
 @pytest.mark.parametrize("table", ["pg_catalog.pg_authid", "information_schema.tables", "pg_authid"])
 def test_tables_of_the_system_are_never_attached(store, name, theirs, tmp_path, table):
     path = backed_up(store, tmp_path / "a.tar", name).path
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     if "." in table:
         with pytest.raises(SpecError, match="is the system's own"):
             restored(store, path, tables={name: table})
         namespace, relation = attached.relation_name(table)
         mapping = attached.AttachedTable(namespace=namespace, table=relation, id="oid", text="rolname")
         with pytest.raises(SpecError, match="is the system's own"):
-            bridge.run(attached.attach(store, name, mapping))
+            bridge.run(attached.attach_table(store, name, mapping))
     else:  # a name alone is one of the schema public
         (back,) = restored(store, path, tables={name: table}).collections
         assert "No table or view in the schema 'public'" in back.note
@@ -935,7 +943,7 @@ def leaves(store):
 
 def test_the_labels_of_an_attached_table_that_is_lost_come_back_all_the_same(store, name, theirs, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     theirs()
     (back,) = restored(store, path, tables={name: f"their {name}"}).collections
     assert "Attach it again" in back.note
@@ -959,14 +967,14 @@ def test_what_a_file_says_of_an_attached_tables_types_is_not_believed(store, nam
 @pytest.mark.slow
 @pytest.mark.skipif(TEST_DSN is not None, reason="only the embedded server's disk is looked at")
 def test_room_is_needed_for_what_is_to_come_back_and_for_nothing_else_in_the_file(store, name, saved):
-    huge = form.Member.model_construct(name="", size=2**60, rows=0, sha256="")
-    with reading.opened(saved) as archive:
+    huge = file_format.Member.model_construct(name="", size=2**60, rows=0, sha256="")
+    with archive_reader.opened(saved) as archive:
         archive._listed["another's"] = huge.model_copy(update={"name": "collections/0002/items.00001.tsv.gz"})
-        plan = bridge.run(fitting.fitted(store, archive, None, f"{name} b", {}))
+        plan = bridge.run(restore.plan_restore(store, archive, None, f"{name} b", {}))
         assert [each.name for each in plan.targets] == [f"{name} b"]
         archive._listed["its own"] = huge.model_copy(update={"name": "collections/0001/items.00002.tsv.gz"})
         with pytest.raises(StoreError, match=r"Restoring takes about .* Make room"):
-            bridge.run(fitting.fitted(store, archive, None, f"{name} b", {}))
+            bridge.run(restore.plan_restore(store, archive, None, f"{name} b", {}))
 
 
 def as_a_cluster(store):
@@ -980,11 +988,11 @@ def test_on_a_cluster_which_has_no_common_snapshot_nobody_loads_while_it_is_save
     seen = as_a_cluster(store) if distributed else store
 
     async def work():
-        async with saving._undisturbed(seen, name):
-            return await writers.is_being_loaded(store, name)
+        async with save._undisturbed(seen, name):
+            return await locks.is_being_loaded(store, name)
 
     assert bridge.run(work()) is seen.capabilities.distributed
-    assert not bridge.run(writers.is_being_loaded(store, name))
+    assert not bridge.run(locks.is_being_loaded(store, name))
 
 
 def test_one_connection_holds_all_collections_of_which_there_may_be_more_than_connections(store):
@@ -992,9 +1000,9 @@ def test_one_connection_holds_all_collections_of_which_there_may_be_more_than_co
 
     async def work():
         before = store.engine.pool.checkedout()
-        async with saving._undisturbed(as_a_cluster(store), None):
+        async with save._undisturbed(as_a_cluster(store), None):
             taken = store.engine.pool.checkedout() - before
-            return taken, [await writers.is_being_loaded(store, each) for each in names]
+            return taken, [await locks.is_being_loaded(store, each) for each in names]
 
     assert bridge.run(work()) == (1, [True, True, True])
-    assert not any(bridge.run(writers.is_being_loaded(store, each)) for each in names)
+    assert not any(bridge.run(locks.is_being_loaded(store, each)) for each in names)

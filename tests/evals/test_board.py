@@ -11,9 +11,9 @@ import pytest
 
 from core.errors import InputError, SpecError, UnknownName
 from core.variant import Variant
-from evals.board import Board
-from evals.rankings import Ranked, cut_off
-from evals.runs import Run
+from evals.evaluation.board import Board
+from evals.runs.rankings import Ranking, cut_off
+from evals.runs.types import Run
 from evals.statistics.verdicts import Verdict
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
 
@@ -195,7 +195,7 @@ def test_deep_runs_are_not_compared_with_what_ships():
 
 
 def test_what_finds_nothing_for_many_queries_is_said_beside_its_score_and_is_no_want_of_labels():
-    rankings = {query: Ranked() if at < 10 else run("good").rankings[query] for at, query in enumerate(QUERIES)}
+    rankings = {query: Ranking() if at < 10 else run("good").rankings[query] for at, query in enumerate(QUERIES)}
     made = Board(SPLIT, [replace(run("good"), rankings=rankings), run("poor")], ["ndcg@10"])
     cell = made.cells("ndcg@10")["good"]
     assert (cell.empty, cell.judged, cell.badge) == (0.25, 0.75, "nothing for 25%")

@@ -13,20 +13,20 @@ from sqlalchemy import text
 from core import bridge
 from core.legs.bm25 import Bm25Leg
 from core.variant import Variant
-from evals import query_sets
-from evals.board import Board
-from evals.evaluation import Wanted, evaluated, opened
-from evals.labels import Label
-from evals.query_sets import Labelled
-from evals.rankings import cut_off
-from evals.report import report
-from evals.running import candidates, run_store
-from evals.running.run_pairs import Where, compared, pair
-from evals.runs import Candidate, Place, Run
+from evals.evaluation.board import Board
+from evals.evaluation.compare_runs import Where, compared, pair
+from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.evaluate import evaluate as evaluated
+from evals.labels import query_sets
+from evals.reports import report
+from evals.runs import candidates, run_store
+from evals.runs.rankings import cut_off
+from evals.runs.types import CandidateRun, CandidateSet, Run
+from evals.schema import schema_chain
+from evals.statistics import crossfit
 from evals.statistics.verdicts import Verdict
-from evals.store import chain
-from evals.suites.suite_run import run_suite
-from evals.weights import crossfit
+from evals.suites.run_suite import run_suite
+from evals.types import Label, LabelledQueries
 from tests.evals.boards import ORDERS, QUERIES, SPLIT, run
 from tests.evals.test_suite_run import BM25, EMBEDDER, HYBRID, ITEMS, RESOURCES, labelled, suite
 from tests.store.making import FIXED, ingest, make, some_name
@@ -39,10 +39,10 @@ VARIANT = Variant(name="words", legs=(Bm25Leg(),))
 # -- boards ----------------------------------------------------------------------------------------------------------
 
 
-def candidate(name: str, variant: Variant | None = None) -> Candidate:
+def candidate(name: str, variant: Variant | None = None) -> CandidateRun:
     """Of a made run, as the store has its scores."""
     board = Board(SPLIT, [run(name)], [METRIC])
-    return Candidate(f"other {name}", variant, {METRIC: board.of(name, METRIC)})
+    return CandidateRun(f"other {name}", variant, {METRIC: board.of(name, METRIC)})
 
 
 def uneven(name: str, misses: int) -> Run:
@@ -55,8 +55,8 @@ def uneven(name: str, misses: int) -> Run:
 def test_a_table_of_some_has_the_intervals_verdicts_and_stars_of_the_table_of_all():
     every = [uneven("a", 0), uneven("b", 9), uneven("c", 20), uneven("d", 31)]
     whole = Board(SPLIT, every, [METRIC])
-    others = tuple(Candidate(each.name, None, {METRIC: whole.of(each.name, METRIC)}) for each in every[2:])
-    part = Board(SPLIT, every[:2], [METRIC], place=Place(others))
+    others = tuple(CandidateRun(each.name, None, {METRIC: whole.of(each.name, METRIC)}) for each in every[2:])
+    part = Board(SPLIT, every[:2], [METRIC], place=CandidateSet(others))
     alone = Board(SPLIT, every[:2], [METRIC])
     assert part.finding(METRIC, "b") == whole.finding(METRIC, "b")
     assert part.finding(METRIC, "b").difference.among == 3
@@ -71,15 +71,15 @@ def test_a_table_of_some_has_the_intervals_verdicts_and_stars_of_the_table_of_al
 
 def test_a_candidate_that_was_not_scored_by_the_metric_or_ships_less_than_it_counts_is_not_looked_at():
     short = Variant(name="short", legs=(Bm25Leg(),), top_k=3)
-    others = (candidate("poor", short), Candidate("unscored", None, {METRIC: None}))
-    made = Board(SPLIT, [run("good"), run("bare")], [METRIC], place=Place(others))
+    others = (candidate("poor", short), CandidateRun("unscored", None, {METRIC: None}))
+    made = Board(SPLIT, [run("good"), run("bare")], [METRIC], place=CandidateSet(others))
     assert made.finding(METRIC, "bare").difference.among == 1
 
 
 def test_cells_of_a_grid_make_no_candidate_s_verdict_more_careful_and_theirs_have_all_in_view():
     runs = [uneven("a", 0), uneven("b", 9)]
     cells = [replace(uneven(f"cell {at}", at), variant=VARIANT.but(overfetch=at + 1)) for at in range(1, 4)]
-    place = Place(cells=frozenset(each.variant.id for each in cells))
+    place = CandidateSet(cells=frozenset(each.variant.id for each in cells))
     made, without = Board(SPLIT, [*runs, *cells], [METRIC], place=place), Board(SPLIT, runs, [METRIC])
     assert made.finding(METRIC, "b") == without.finding(METRIC, "b")
     assert made.finding(METRIC, "cell 1").difference.among == 4
@@ -153,11 +153,11 @@ def evaluate(store, loaded):
     name, given = some_name(), labelled()
     labels = tuple(Label(f"{name} {each.query_id}", each.item_id, each.grade, "test") for each in given.labels)
     queries = tuple(replace(each, id=f"{name} {each.id}") for each in given.queries)
-    bridge.run(query_sets.keep(store, loaded, Labelled(queries, labels), name=name))
+    bridge.run(query_sets.keep(store, loaded, LabelledQueries(queries, labels), name=name))
 
     def work(*variants: Variant, metrics: tuple[str, ...] = (METRIC,)) -> Board:
-        ground = bridge.run(opened(store, loaded, name, resources=RESOURCES))
-        return bridge.run(evaluated(ground, list(variants), ground.split("test"), Wanted(metrics)))[0]
+        ground = bridge.run(open_eval(store, loaded, name, resources=RESOURCES))
+        return bridge.run(evaluated(ground, list(variants), ground.split("test"), EvalOptions(metrics)))[0]
 
     work.query_set = name  # type: ignore[attr-defined]
     return work
@@ -187,7 +187,7 @@ def test_two_kept_runs_are_compared_with_all_candidates_in_view(store, loaded, e
     a, b, c = words("a"), words("b", k1=2.0), words("c", b=0.1)
     whole = evaluate(a, b, c)
     ids = tuple(whole.run(name).id for name in ("b", "a"))
-    found = bridge.run(pair(store, ids, Where(loaded), Wanted((METRIC,))))
+    found = bridge.run(pair(store, ids, Where(loaded), EvalOptions((METRIC,))))
     assert compared(found.board, METRIC, "kind").finding.difference == whole.finding(METRIC, "b").difference
 
 
@@ -256,7 +256,7 @@ def test_a_run_that_was_kept_the_old_way_is_told_apart_and_never_compared(store,
 
 def test_runs_whose_excluded_documents_were_taken_out_after_the_search_are_marked_by_the_migration(store, schema):  # noqa: F811
     def work(connection):
-        chain.upgrade(connection, schema, target="e0008")
+        schema_chain.upgrade(connection, schema, target="e0008")
         at = f'"{schema}"'
         connection.execute(
             text(
@@ -289,7 +289,7 @@ def test_runs_whose_excluded_documents_were_taken_out_after_the_search_are_marke
                     "environment": json.dumps(environment),
                 },
             )
-        chain.upgrade(connection, schema)
+        schema_chain.upgrade(connection, schema)
         return {row.id: row.depth for row in connection.execute(text(f"SELECT id, depth FROM {at}.runs"))}
 
     assert on(store, work) == {"shipped": 7, "usual": 10, "deep": 100, "plain": 0, "foreign": 0, "new": 0}

@@ -10,23 +10,20 @@ from dataclasses import replace
 import pytest
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import InputError, SpecError, UnknownName
 from core.legs.bm25 import Bm25Leg
-from core.resources import Resources
-from core.retriever import RequestContext
 from core.types import Item, Query
 from core.variant import Variant
-from evals.board import Board
-from evals.chunk_labels import chunk_labels
-from evals.evaluation import Opened, Wanted, evaluated
-from evals.labels import Label, Span
-from evals.metric_names import Metric
-from evals.metrics import evaluate
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.runs import Run, Subject
-from evals.splits import Split
-from evals.weights.places import cut_off
+from evals.evaluation.board import Board
+from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.evaluate import evaluate
+from evals.measures import Metric, cut_off
+from evals.metrics.run_scores import chunk_labels
+from evals.metrics.scoring import score_rankings
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.types import Label, LabelledQueries, QuerySplit, Span
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, documents, fresh, ingest, make, some_name
 
@@ -44,12 +41,12 @@ def span(query: str, first: str, last: str, grade: int = 1) -> Span:
 
 
 SPANS = (span("q1", "w09", "w11", 2), span("q1", "w17", "w17"), span("q2", "w00", "w01"))
-LABELLED = Labelled(
+LABELLED = LabelledQueries(
     (Query("q1", "w09 w02"), Query("q2", "w20"), Query("q3", "unique3")),
     (Label("q1", "counted", 1), Label("q2", "counted", 1), Label("q3", "d00003", 1)),
     SPANS,
 )
-SPLIT = Split.of(LABELLED)
+SPLIT = QuerySplit.of(LABELLED)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +60,7 @@ def view(store):
 @pytest.fixture
 def ground(store, view):
     embedder = HashingEmbedder()
-    return Opened(RequestContext(store, view, Resources(embedder=lambda _: embedder, environment={})), LABELLED)
+    return EvalContext(RequestContext(store, view, Resources(embedder=lambda _: embedder, environment={})), LABELLED)
 
 
 def variant(chunks="small", **options) -> Variant:
@@ -71,7 +68,7 @@ def variant(chunks="small", **options) -> Variant:
 
 
 def run(chunks="small", **options) -> Run:
-    return Run("run", Subject("c", 1, "default", b"", "test"), {}, variant(chunks, **options))
+    return Run("run", RunSubject("c", 1, "default", b"", "test"), {}, variant(chunks, **options))
 
 
 def labels(store, view, *runs):
@@ -79,7 +76,7 @@ def labels(store, view, *runs):
 
 
 def board(ground, *variants, metrics=("chunk_ndcg@10",)) -> Board:
-    made, _ = bridge.run(evaluated(ground, variants, SPLIT, Wanted(tuple(metrics))))
+    made, _ = bridge.run(evaluate(ground, variants, SPLIT, EvalOptions(tuple(metrics))))
     return made
 
 
@@ -135,7 +132,7 @@ def test_a_query_that_no_chunk_of_a_set_answers_scores_zero_and_stays(ground):
     only = run()
     found = bridge.run(chunk_labels(ground.store, ground.view, [only], split))
     assert set(found[only.variant.id]) == {"q1"}
-    ranked = {"q1": Ranked(("counted#0001",), (1.0,), ("counted",))}
+    ranked = {"q1": Ranking(("counted#0001",), (1.0,), ("counted",))}
     made = Board(split, [replace(only, rankings=ranked)], ["chunk_mrr"], chunk_labels=found)
     assert made.of("run", "chunk_mrr") == {"q1": 1.0, "q2": 0.0}
 
@@ -145,7 +142,7 @@ def test_whole_items_and_splits_without_spans_are_refused_with_the_way_out(groun
         board(ground, variant("items"))
     bare = replace(SPLIT, spans={})
     with pytest.raises(InputError, match="has an answer span: chunk_mrr"):
-        bridge.run(evaluated(ground, [variant()], bare, Wanted(("chunk_mrr",))))
+        bridge.run(evaluate(ground, [variant()], bare, EvalOptions(("chunk_mrr",))))
 
 
 # -- the spelling ------------------------------------------------------------------------------------------------------
@@ -170,6 +167,6 @@ def test_slips_in_a_chunk_metric_are_told():
 
 def test_labels_of_items_and_weight_surfaces_know_no_chunk_metric():
     with pytest.raises(SpecError, match="needs labels of chunks"):
-        evaluate({"q": {"a": 1}}, {}, ["chunk_mrr"])
+        score_rankings({"q": {"a": 1}}, {}, ["chunk_mrr"])
     with pytest.raises(UnknownName, match="weight surface"):
         cut_off("chunk_ndcg@10")

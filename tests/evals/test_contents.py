@@ -13,9 +13,9 @@ from sqlalchemy import delete, event, update
 from core import bridge
 from core.store.engine import Store
 from core.store.schema import Collection
-from core.store.schema import Item as StoredItem
+from core.store.schema import ItemRow as StoredItem
 from core.types import Item
-from evals.running.contents import content_of
+from evals.runs.provenance import content_of
 from tests.conftest import TEST_DSN
 from tests.store.making import ingest, make
 

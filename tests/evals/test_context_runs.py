@@ -11,18 +11,15 @@ from dataclasses import replace
 import pytest
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import Cancelled, EmbeddingError, InputError, SpecError
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
 from core.packing import Packing
-from core.resources import Resources
-from core.retriever import RequestContext
 from core.types import Item, Query
 from core.variant import Variant
-from evals.context_runs import NOTHING, context_run
-from evals.context_scores import scored
-from evals.labels import Span
-from evals.splits import Split
+from evals.evaluation.packed_contexts import NOTHING, context_run, scored
+from evals.types import QuerySplit, Span
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
 
@@ -57,7 +54,7 @@ def variant(*, chunks="small", legs=BM25, top_k=3, **packing) -> Variant:
     return Variant(name="packed", chunks=chunks, legs=legs, top_k=top_k, pack=Packing(**(usual | packing)))
 
 
-SPLIT = Split(
+SPLIT = QuerySplit(
     "test",
     {
         "answered": Query("answered", "zebra stripes"),
@@ -84,7 +81,7 @@ def test_a_bigger_budget_never_holds_less(context):
 
 
 def test_each_budget_is_packed_for_as_a_search_with_that_budget_packs(context):
-    from core.retriever import search
+    from core.pipeline.retriever import search
 
     found = run(context, variant(top_k=5))
     for at, budget in enumerate(BUDGETS):

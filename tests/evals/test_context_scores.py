@@ -6,8 +6,8 @@ import pytest
 
 from core.errors import InputError
 from core.packing import Citation, ContextPack, PackedChunk, PackTrace, Role
-from evals.context_scores import ContextPoint, curve, mean_curve, scored, within
-from evals.labels import Span
+from evals.evaluation.packed_contexts import ContextPoint, curve, mean_curve, scored, within
+from evals.types import Span
 
 
 def chunk(name: str, item: str, role: Role = "primary", tokens: int = 10) -> PackedChunk:

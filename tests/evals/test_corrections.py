@@ -15,16 +15,16 @@ from sqlalchemy import text
 from core import bridge
 from core.errors import InputError, SpecError, StoreError, UnknownName
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Flaw, Place, Query
-from evals import corrections, label_revisions, library, query_sets
-from evals.corrections import Correction, HistoryStep
-from evals.label_revisions import KEPT, Cause, Difference, LabelChange, Revision, State
-from evals.labels import Exclusion, Label, Span, UnusualGrades
-from evals.library import Plan
-from evals.merged_from import MergedFrom
-from evals.query_sets import Labelled
+from evals.collections import load as collections_load
+from evals.collections.load import LoadPlan
+from evals.labels import corrections, query_sets, revisions
+from evals.labels.corrections import Correction, HistoryStep
+from evals.labels.label_checks import UnusualGrades
+from evals.labels.revisions import KEPT, Cause, LabelChange, LabelDifference, LabelState, Revision
+from evals.types import Exclusion, Label, LabelledQueries, MergedFrom, Span
 from tests.app.corpus import KETTLES
 from tests.evals.test_query_sets import WHOLE
 
@@ -32,22 +32,24 @@ ADA = Cause("ada")
 
 
 @pytest.fixture
-def view(store: Store, name: str) -> Iterator[View]:
+def view(store: Store, name: str) -> Iterator[CollectionView]:
     """Four documents with three labelled queries."""
-    bridge.run(library.add(store, name, KETTLES, Plan(models=(), check=False)))
+    bridge.run(collections_load.load_collection(store, name, KETTLES, LoadPlan(models=(), check=False)))
     yield bridge.run(collections.get(store, name))
-    bridge.run(library.drop(store, name))
+    bridge.run(collections_load.drop(store, name))
 
 
-def load(store: Store, name: str) -> Labelled:
+def load(store: Store, name: str) -> LabelledQueries:
     return bridge.run(query_sets.load(store, name))
 
 
-def keep(store: Store, name: str, labelled: Labelled, author: str = "", **options: object) -> None:
+def keep(store: Store, name: str, labelled: LabelledQueries, author: str = "", **options: object) -> None:
     bridge.run(query_sets.keep(store, name, labelled, cause=Cause(author), **options))  # type: ignore[arg-type]
 
 
-def relabel(store: Store, view: View, query: str, item: str, grade: int | None, **options: object) -> Correction:
+def relabel(
+    store: Store, view: CollectionView, query: str, item: str, grade: int | None, **options: object
+) -> Correction:
     options.setdefault("cause", ADA)
     return bridge.run(corrections.relabel(store, view, query, item, grade, **options))  # type: ignore[arg-type]
 
@@ -64,8 +66,8 @@ def changes(store: Store, name: str) -> list[Revision]:
     return bridge.run(corrections.changes(store, name))
 
 
-def numbered(grade: int) -> Labelled:
-    return Labelled((Query("q", "text"),), (Label("q", "d", grade),))
+def numbered(grade: int) -> LabelledQueries:
+    return LabelledQueries((Query("q", "text"),), (Label("q", "d", grade),))
 
 
 # -- one label ---------------------------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def test_a_document_whose_id_cannot_be_stored_is_none_that_is_there(store, view,
 
 
 def test_of_a_set_without_queries_that_is_said(store, view):
-    keep(store, view.name, Labelled())
+    keep(store, view.name, LabelledQueries())
     with pytest.raises(InputError, match="holds no queries"):
         relabel(store, view, "q1", "teapot", 2)
 
@@ -167,7 +169,7 @@ def test_a_label_that_an_exclusion_makes_void_is_said(store, view):
 
 
 def test_changes_are_undone_one_by_one_and_made_again(store, name):
-    states = [WHOLE, numbered(1), numbered(2), Labelled()]
+    states = [WHOLE, numbered(1), numbered(2), LabelledQueries()]
     for state in states:
         keep(store, name, state)
     backwards = []
@@ -189,7 +191,7 @@ def test_changes_are_undone_one_by_one_and_made_again(store, name):
 
 def test_what_undoing_came_to_is_told_with_counts_and_the_steps_left(store, name):
     keep(store, name, WHOLE)
-    keep(store, name, Labelled(WHOLE.queries), "ada")
+    keep(store, name, LabelledQueries(WHOLE.queries), "ada")
     keep(store, name, numbered(1))
     undo(store, name)
     moved = undo(store, name)
@@ -200,7 +202,7 @@ def test_what_undoing_came_to_is_told_with_counts_and_the_steps_left(store, name
 
 def test_who_undid_what_stays_in_the_list(store, name):
     keep(store, name, WHOLE)
-    keep(store, name, Labelled(), "ada")
+    keep(store, name, LabelledQueries(), "ada")
     undo(store, name, "bob")
     (change,) = changes(store, name)
     assert change.state.startswith("undone by bob, ")
@@ -308,7 +310,7 @@ TEXTS = st.sampled_from(["", "a", "ü🦊", "\x00"])
 QUERIES = st.builds(Query, IDS, TEXTS, TEXTS, st.tuples(TEXTS), st.floats(0, 9), st.just({"x": [1, None]}))
 LABELS = st.builds(Label, IDS, IDS, st.integers(0, 3), IDS)
 SETS = st.builds(
-    Labelled.ordered,
+    LabelledQueries.ordered,
     st.lists(QUERIES, unique_by=lambda query: query.id),
     st.lists(LABELS, unique_by=lambda each: (each.query_id, each.item_id, each.split)),
     st.lists(st.builds(Span, IDS, IDS, st.integers(0, 9), st.integers(10, 20), TEXTS, IDS), unique=True),
@@ -316,26 +318,26 @@ SETS = st.builds(
 )
 
 
-def state(labelled: Labelled) -> State:
-    return State(labelled.digest(), [{"of": "labels", "message": "\ud800"}], b"\x00", {"query_set": "x"})
+def state(labelled: LabelledQueries) -> LabelState:
+    return LabelState(labelled.digest(), [{"of": "labels", "message": "\ud800"}], b"\x00", {"query_set": "x"})
 
 
 @given(SETS, SETS)
-def test_a_kept_difference_leads_from_each_of_two_sets_to_the_other(one: Labelled, other: Labelled):
-    made = Difference.between(one, state(one), other, state(other))
-    read = Difference.unpacked(made.packed())
+def test_a_kept_difference_leads_from_each_of_two_sets_to_the_other(one: LabelledQueries, other: LabelledQueries):
+    made = LabelDifference.between(one, state(one), other, state(other))
+    read = LabelDifference.unpacked(made.packed())
     assert read == made
     assert as_sets(read.undone(other)) == as_sets(one)
     assert as_sets(read.redone(one)) == as_sets(other)
 
 
-def as_sets(labelled: Labelled) -> tuple[object, ...]:
+def as_sets(labelled: LabelledQueries) -> tuple[object, ...]:
     return labelled.queries, set(labelled.labels), set(labelled.spans), set(labelled.exclusions)
 
 
 @given(SETS, SETS)
-def test_a_change_loses_something_where_a_number_goes_down(one: Labelled, other: Labelled):
+def test_a_change_loses_something_where_a_number_goes_down(one: LabelledQueries, other: LabelledQueries):
     change = LabelChange.between(one, other)
-    fewer = [len(getattr(other, part)) < len(getattr(one, part)) for part in label_revisions.PARTS]
+    fewer = [len(getattr(other, part)) < len(getattr(one, part)) for part in revisions.PARTS]
     assert change.loses or not any(fewer)
     assert not LabelChange.between(one, one).loses

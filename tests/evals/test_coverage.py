@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals import coverage
-from evals.metric_names import MEASURES
-from evals.metrics import evaluate
+from evals.measures import MEASURES
+from evals.metrics import coverage
+from evals.metrics.scoring import score_rankings
 from tests.effort import examples
 
 METRICS = [
@@ -53,7 +53,7 @@ def test_bounds_meet_where_every_hit_is_judged():
 
 def test_low_is_the_usual_score_except_that_bpref_counts_the_unjudged_as_not_relevant():
     grades, ranked = {"q": {"a": 1, "b": 0}}, {"q": ["x", "a"]}
-    usual, low = evaluate(grades, ranked, METRICS).means(), coverage.bounds(grades, ranked, METRICS).low.means()
+    usual, low = score_rankings(grades, ranked, METRICS).means(), coverage.bounds(grades, ranked, METRICS).low.means()
     assert {name for name in usual if usual[name] != low[name]} == {"bpref", "bpref@2"}
     assert (usual["bpref"], low["bpref"]) == (1.0, 0.0)
 
@@ -72,7 +72,7 @@ def test_high_is_the_best_score_over_all_grades_of_the_unjudged_hits(labels, ids
         str(world): {**labels, **dict(zip(unjudged, world, strict=True))}
         for world in product(range(top + 1), repeat=len(unjudged))
     }
-    every = evaluate(worlds, dict.fromkeys(worlds, ids), METRICS)
+    every = score_rankings(worlds, dict.fromkeys(worlds, ids), METRICS)
     found = coverage.bounds({"q": labels}, {"q": ids}, METRICS, top)
     assert found.high.means() == pytest.approx(dict(zip(METRICS, every.values.max(axis=1), strict=True)), abs=1e-9)
     assert all((found.low.values <= found.high.values + 1e-9).flat)

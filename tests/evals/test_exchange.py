@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.types import Query
-from evals import exchange
-from evals.metrics import evaluate
-from evals.rankings import Ranked, Rankings
-from evals.runs import Run, Subject
-from evals.splits import Split
+from evals.metrics.scoring import score_rankings
+from evals.runs import exchange
+from evals.runs.rankings import Ranking, Rankings
+from evals.runs.types import Run, RunSubject
+from evals.types import QuerySplit
 from tests.effort import examples
 
-SUBJECT = Subject("docs", 3, "default", b"digest", "test")
-SPLIT = Split("test", {each: Query(each, f"text of {each}") for each in ("q1", "q2", "q 3")})
+SUBJECT = RunSubject("docs", 3, "default", b"digest", "test")
+SPLIT = QuerySplit("test", {each: Query(each, f"text of {each}") for each in ("q1", "q2", "q 3")})
 RUN = Run(
     "two words",
     SUBJECT,
     {
-        "q1": Ranked(("a", "b b", "c"), (3.0, 1.5, 1.5)),
-        "q 3": Ranked(("d#1", "d#2", "e"), (2.0, 1.0, 0.5), ("d", "d", "e")),
+        "q1": Ranking(("a", "b b", "c"), (3.0, 1.5, 1.5)),
+        "q 3": Ranking(("d#1", "d#2", "e"), (2.0, 1.0, 0.5), ("d", "d", "e")),
     },
 )
 ITEMS = {"q1": ("a", "b b", "c"), "q 3": ("d", "e")}
@@ -97,7 +97,7 @@ def test_a_run_with_ties_and_without_ranks_scores_as_trec_eval_scores_it(scored,
     names = {"ndcg": "ndcg", "map": "map", "mrr": "recip_rank", "precision@5": "P_5", "recall@5": "recall_5"}
     measures = {"ndcg", "map", "recip_rank", "P.5", "recall.5"}
     asked = pytrec_eval.RelevanceEvaluator({"q": grades}, measures).evaluate({"q": scored})["q"]
-    found = evaluate({"q": grades}, rankings, list(names))
+    found = score_rankings({"q": grades}, rankings, list(names))
     expected = [asked[name] for name in names.values()]
     assert [found.of(name)["q"] for name in names] == pytest.approx(expected)
 
@@ -119,7 +119,7 @@ def test_what_a_query_excludes_is_taken_out_as_of_our_own_runs_and_that_is_said(
     path, split = tmp_path / "other.run", replace(SPLIT, excluded={"q1": frozenset({"its own source"})})
     path.write_text("q1\tQ0\tits own source\t1\t9\tt\nq1\tQ0\ta\t2\t5\tt\nq2\tQ0\tits own source\t1\t4\tt\n")
     found = exchange.read_run(path, SUBJECT, split)
-    assert found.run.rankings == {"q1": Ranked(("a",), (5.0,)), "q2": Ranked(("its own source",), (4.0,))}
+    assert found.run.rankings == {"q1": Ranking(("a",), (5.0,)), "q2": Ranking(("its own source",), (4.0,))}
     assert found.run.notes == ("Documents that its queries exclude were taken out of the rankings: 1.",)
     assert exchange.read_run(path, SUBJECT, SPLIT).run.notes == ()
 
@@ -129,7 +129,7 @@ def test_bad_lines_are_named_and_the_rest_is_read(tmp_path):
     lines = b"q1 Q0 a 1 1.0 t\nq1 Q0 b\nq1 Q0 c 3 nan t\nq1 Q0 \xff 4 1 t\nq1 Q0 a 5 2.0 t\nq9 Q0 a 1 1 t\n"
     path.write_bytes(gzip.compress(lines))
     found = exchange.read_run(path, SUBJECT, SPLIT, name="other engine")
-    assert found.run.rankings == {"q1": Ranked(("a",), (2.0,))}
+    assert found.run.rankings == {"q1": Ranking(("a",), (2.0,))}
     assert found.run.name == "other engine"
     assert [flaw.place.line for flaw in found.flaws] == [2, 3, 4, 5]
     assert (found.unasked, found.missing) == (("q9",), ("q2", "q 3"))
@@ -195,7 +195,7 @@ def test_an_ending_that_says_nothing_of_a_run_is_refused(tmp_path, name):
 def test_a_run_comes_back_from_every_ending_that_it_is_written_by(tmp_path, name):
     exchange.write_run(RUN, tmp_path / name)
     assert name.endswith(".gz") == (tmp_path / name).read_bytes().startswith(b"\x1f\x8b")
-    split = Split("test", {query: Query(query, query) for query in RUN.rankings})
+    split = QuerySplit("test", {query: Query(query, query) for query in RUN.rankings})
     back = exchange.read_run(tmp_path / name, SUBJECT, split).run.rankings
     assert {query: ranked.item_ids for query, ranked in back.items()} == {
         query: ranked.item_ids for query, ranked in RUN.rankings.items() if ranked.item_ids

@@ -20,23 +20,23 @@ from pyarrow import parquet
 
 from core.errors import InputError
 from core.types import Flaw, Place, Query, Row
-from evals import exchange
-from evals.runs import Subject
+from evals.runs import exchange
+from evals.runs.types import RunSubject
 from evals.sources import ItemColumns, TabularSource
-from evals.sources.lines import MOST_PARTS, parse_object
-from evals.sources.parquet_rows import LARGEST_FOOTER, decoded_sizes, most_elements
-from evals.sources.tables import MOST_COLUMNS, _Feed, opened_table
-from evals.splits import Split
+from evals.sources.parquet_rows import LARGEST_FOOTER, MOST_COLUMNS, decoded_sizes, most_elements
+from evals.sources.rows import MOST_PARTS, parse_object
+from evals.sources.table_files import _Feed, opened_table
+from evals.types import QuerySplit
 
 PROJECT = Path(__file__).parents[2]
-SUBJECT = Subject("docs", 3, "default", b"digest", "test")
+SUBJECT = RunSubject("docs", 3, "default", b"digest", "test")
 MEMORY = 1_500 * 2**20  # bytes that a reader may have beyond what its imports take
 READ = """
 import resource, sys
 from pathlib import Path
 import pyarrow.parquet, numpy
 from core.errors import InputError
-from evals.sources.tables import opened_table
+from evals.sources.table_files import opened_table
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[2]),) * 2)
 count = 0
@@ -263,7 +263,7 @@ def test_a_run_that_has_no_room_in_memory_is_refused_with_a_way_out(tmp_path, na
     separator, header = (" ", "") if name.endswith("run") else (",", "query,q0,item,rank,score,tag\n")
     lines = (separator.join(("q1", "Q0", f"d{rank}", str(rank), str(-rank), "tag")) for rank in range(200))
     (tmp_path / name).write_text(header + "\n".join(lines))
-    split = Split("test", {"q1": Query("q1", "q1")})
+    split = QuerySplit("test", {"q1": Query("q1", "q1")})
     with pytest.raises(InputError, match=r"more than 20,000 bytes in memory.*Cut its rankings") as caught:
         exchange.read_run(tmp_path / name, SUBJECT, split, largest=20_000)
     assert caught.value.line

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from evals.rankings import Ranked
-from evals.running.findings import Found
+from evals.runs.rankings import Ranking
+from evals.runs.types import QueryResults
 
 
 def test_what_is_added_stands_where_both_say_something_and_beside_it_elsewhere() -> None:
-    found = Found(
-        {"a": Ranked(["1"], [1.0])}, {"b": "lost"}, {"a": 1.0}, {"fuse": {"a": 1.0}}, ("one",), {"slow": ["a"]}
+    found = QueryResults(
+        {"a": Ranking(["1"], [1.0])}, {"b": "lost"}, {"a": 1.0}, {"fuse": {"a": 1.0}}, ("one",), {"slow": ["a"]}
     )
-    more = Found(
-        {"a": Ranked(["2"], [2.0]), "c": Ranked()},
+    more = QueryResults(
+        {"a": Ranking(["2"], [2.0]), "c": Ranking()},
         {"c": "refused"},
         {"a": 2.0},
         {"fuse": {"a": 2.0}, "rerank": {"c": 3.0}},
@@ -30,9 +30,12 @@ def test_what_is_added_stands_where_both_say_something_and_beside_it_elsewhere()
 
 
 def test_what_was_added_stays_as_it_was() -> None:
-    found, more = Found(), Found(stages={"fuse": {"a": 1.0}}, remarks={"slow": ["a"]}, without={"bm25": {"a": "gone"}})
+    found, more = (
+        QueryResults(),
+        QueryResults(stages={"fuse": {"a": 1.0}}, remarks={"slow": ["a"]}, without={"bm25": {"a": "gone"}}),
+    )
     found.add(more)
-    found.add(Found(stages={"fuse": {"b": 2.0}}, remarks={"slow": ["b"]}, without={"bm25": {"b": "gone"}}))
+    found.add(QueryResults(stages={"fuse": {"b": 2.0}}, remarks={"slow": ["b"]}, without={"bm25": {"b": "gone"}}))
     assert (more.stages, more.remarks, more.without) == (
         {"fuse": {"a": 1.0}},
         {"slow": ["a"]},

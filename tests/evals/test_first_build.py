@@ -13,9 +13,10 @@ from core import bridge
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
-from evals import backup, query_sets
-from evals.backup import Restored
-from evals.store import chain
+from evals import backup
+from evals.backup import RestoreReport
+from evals.labels import query_sets
+from evals.schema import schema_chain
 from tests.conftest import TEST_DSN, make_home, remove_home, without_disk
 from tests.evals.first_build import BACKUP, COMMIT, usable
 from tests.evals.first_build.make import NOTEBOOK, WORDS
@@ -29,7 +30,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Store]:
     home = make_home()
-    opened = bridge.run(Store.open(home=home, chains=[chain]))
+    opened = bridge.run(Store.open(home=home, chains=[schema_chain]))
     without_disk(opened)
     yield opened
     bridge.run(opened.close())
@@ -42,9 +43,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def restored(empty: Store, home: Path) -> Restored:
+def restored(empty: Store, home: Path) -> RestoreReport:
     folders = {"notebooks": home / "notebooks", "variants": home / "variants"}
-    return bridge.run(backup.restore(empty, BACKUP, folders=folders))  # type: ignore[arg-type]
+    return bridge.run(backup.restore_backup(empty, BACKUP, folders=folders))  # type: ignore[arg-type]
 
 
 def test_it_is_of_the_first_build_and_small() -> None:
@@ -54,28 +55,28 @@ def test_it_is_of_the_first_build_and_small() -> None:
     assert COMMIT[:12] in BACKUP.with_name("README.md").read_text(encoding="utf-8")
 
 
-def test_documents_are_there_and_found(empty: Store, restored: Restored) -> None:
+def test_documents_are_there_and_found(empty: Store, restored: RestoreReport) -> None:
     usable.documents(empty, "kettles")
 
 
-def test_labels_grades_and_votes_are_there(empty: Store, restored: Restored) -> None:
+def test_labels_grades_and_votes_are_there(empty: Store, restored: RestoreReport) -> None:
     usable.labels(empty, "kettles")
     usable.grades(empty, "kettles")
 
 
 def test_runs_and_pins_are_there_and_what_is_evaluated_now_is_told_from_deep_ones(
-    empty: Store, restored: Restored
+    empty: Store, restored: RestoreReport
 ) -> None:
     usable.runs(empty, "kettles")
     usable.evaluation(empty, "kettles")
 
 
-def test_the_kept_variant_and_the_notebook_are_there(restored: Restored, home: Path) -> None:
+def test_the_kept_variant_and_the_notebook_are_there(restored: RestoreReport, home: Path) -> None:
     assert Variant.from_file(home / "variants" / "words.toml") == WORDS
     assert (home / "notebooks" / "kettles.md").read_text(encoding="utf-8") == NOTEBOOK
 
 
-def test_the_attached_table_comes_back_where_it_is_named_and_only_there(empty: Store, restored: Restored) -> None:
+def test_the_attached_table_comes_back_where_it_is_named_and_only_there(empty: Store, restored: RestoreReport) -> None:
     async def make() -> None:
         async with empty.begin() as connection:
             await connection.execute(text("CREATE TABLE public.shop_faq (nr int PRIMARY KEY, answer text)"))
@@ -86,8 +87,8 @@ def test_the_attached_table_comes_back_where_it_is_named_and_only_there(empty: S
     assert "--attach faq=public.shop_faq" in back.note
     assert bridge.run(query_sets.count(empty, "faq")) == 1
     bridge.run(make())
-    bridge.run(backup.restore(empty, BACKUP))
+    bridge.run(backup.restore_backup(empty, BACKUP))
     assert bridge.run(collections.find(empty, "faq")) is None
-    bridge.run(backup.restore(empty, BACKUP, tables={"faq": "public.shop_faq"}))
+    bridge.run(backup.restore_backup(empty, BACKUP, tables={"faq": "public.shop_faq"}))
     found = bridge.run(collections.get(empty, "faq")).row.attached
     assert json.loads(json.dumps(found))["table"]["table"] == "shop_faq"

@@ -6,9 +6,9 @@ import pytest
 
 from core.errors import SpecError, UnknownName
 from core.fusion import BordaFusion, LinearFusion, RrfFusion
-from core.rerank.overlap import OverlapReranker
+from core.rerank.base import OverlapReranker
 from core.variant import Variant
-from evals.suites.grids import varied
+from evals.suites.suite import varied
 
 BASE = Variant.from_data({"name": "hybrid", "leg": [{"kind": "vector"}, {"kind": "bm25", "weight": 0.5}]})
 

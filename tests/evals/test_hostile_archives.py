@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import InputError
 from evals.sources.beir import BeirSource
-from evals.sources.trees import ArchiveLimits, opened_tree
+from evals.sources.files import ArchiveLimits, opened_tree
 
 MIB = 2**20
 LINE = json.dumps({"_id": "1", "text": "kettle"}).encode() + b"\n"

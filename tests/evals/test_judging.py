@@ -14,26 +14,37 @@ from sqlalchemy import text
 
 from core import bridge
 from core.errors import InputError, SpecError
+from core.store.passages import ItemText
 from core.types import Flaw, Item, Query
-from evals import query_sets
 from evals.judging import judgements as judging
-from evals.judging.judgements import Judgement, Resolved, ShownItem, merged, qrels, resolved, with_judgements
-from evals.judging.queue import QueueSpec, WouldLose, agreed, from_file, merge_into, others_anew, queue
-from evals.labels import Exclusion, Label
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.runs import Run, Subject
-from evals.sources.qrels import read_qrels
+from evals.judging.judgements import Judgement
+from evals.judging.merging import (
+    SettledGrade,
+    WouldOverwrite,
+    agreed,
+    merge_judgements,
+    merged,
+    others_anew,
+    qrels,
+    resolved,
+    with_judgements,
+)
+from evals.judging.queue import QueueSpec, build_queue, from_file
+from evals.labels import query_sets
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.sources.rows import read_qrels
+from evals.types import Exclusion, Label, LabelledQueries
 from tests.store.making import ingest, make
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 ITEMS = [Item(name, f"The text of {name}.", name.title()) for name in ("kettle", "teapot", "toaster", "bill")]
 QUERIES = (Query("q1", "boil water"), Query("q2", "brown bread"))
-LABELLED = Labelled(QUERIES, (Label("q1", "kettle", 2), Label("q2", "bill", 0), Label("q1", "bill", 1, "train")))
+LABELLED = LabelledQueries(QUERIES, (Label("q1", "kettle", 2), Label("q2", "bill", 0), Label("q1", "bill", 1, "train")))
 
 
 def version(item):
-    return ShownItem(item.id, item.title, item.text).version
+    return ItemText(item.id, item.title, item.text).version
 
 
 def judged(query="q1", item="teapot", grade=2, judge="ada", **more):
@@ -50,7 +61,7 @@ def view(store, name):
 
 
 def give(store, view, *judgements):
-    return bridge.run(judging.give(store, view.name, judgements))
+    return bridge.run(judging.save_judgements(store, view.name, judgements))
 
 
 def kept(store, view):
@@ -139,13 +150,13 @@ def model(grade, query="q1", item="teapot"):
 def test_people_settle_on_the_median_and_a_model_has_no_say_beside_them():
     given = [judged(grade=3), judged(grade=1, judge="bob"), model(0)]
     for models in (False, True):
-        assert resolved(given, models=models) == {("q1", "teapot"): Resolved(1, "human", ("ada", "bob"))}
+        assert resolved(given, models=models) == {("q1", "teapot"): SettledGrade(1, "human", ("ada", "bob"))}
 
 
 def test_a_model_counts_only_where_that_is_asked_for_and_is_told_apart():
     given = [model(2), judged(item="bill")]
     assert set(resolved(given)) == {("q1", "bill")}
-    assert resolved(given, models=True)["q1", "teapot"] == Resolved(2, "model", ("llm:small",))
+    assert resolved(given, models=True)["q1", "teapot"] == SettledGrade(2, "model", ("llm:small",))
 
 
 def test_judgements_come_before_labels_where_both_are_scored_together():
@@ -178,85 +189,85 @@ def test_merging_adds_labels_with_their_origin_and_overrules_only_when_asked():
 
 def test_merging_into_a_set_of_its_own_leaves_the_other_as_it_came_and_is_read_back_equal(store, view):
     give(store, view, judged(), model(3, "q2", "toaster"))
-    made, changed = bridge.run(merge_into(store, view, "judged"))
+    made, changed = bridge.run(merge_judgements(store, view, "judged"))
     assert changed
     assert bridge.run(query_sets.load(store, view.name)) == LABELLED
     assert bridge.run(query_sets.load(store, view.name, name="judged")) == made.labelled
     assert [label.item_id for label in made.labelled.labels if label.query_id == "q2"] == ["bill"]
-    assert not bridge.run(merge_into(store, view, "judged"))[1]
+    assert not bridge.run(merge_judgements(store, view, "judged"))[1]
     with pytest.raises(InputError, match="no query set 'nowhere'"):
-        bridge.run(merge_into(store, view, "judged", name="nowhere"))
+        bridge.run(merge_judgements(store, view, "judged", name="nowhere"))
 
 
 @pytest.mark.parametrize(
     "own",
     [
-        Labelled(QUERIES, (Label("q1", "toaster", 3), Label("q2", "toaster", 1))),  # labels by hand
-        Labelled(QUERIES, (*LABELLED.labels, Label("q1", "teapot", 1, "train"))),  # judged, in another split
-        Labelled(QUERIES, (*LABELLED.labels, Label("q1", "teapot", 0))),  # judged, and graded otherwise by hand
-        Labelled(QUERIES[:1], (Label("q1", "kettle", 2),)),  # a choice of queries
-        Labelled(QUERIES, LABELLED.labels, exclusions=(Exclusion("q1", "bill"),)),
+        LabelledQueries(QUERIES, (Label("q1", "toaster", 3), Label("q2", "toaster", 1))),  # labels by hand
+        LabelledQueries(QUERIES, (*LABELLED.labels, Label("q1", "teapot", 1, "train"))),  # judged, in another split
+        LabelledQueries(QUERIES, (*LABELLED.labels, Label("q1", "teapot", 0))),  # judged, and graded otherwise by hand
+        LabelledQueries(QUERIES[:1], (Label("q1", "kettle", 2),)),  # a choice of queries
+        LabelledQueries(QUERIES, LABELLED.labels, exclusions=(Exclusion("q1", "bill"),)),
     ],
 )
 def test_a_set_that_no_merge_made_is_replaced_only_where_that_is_said(store, view, own):
     bridge.run(query_sets.keep(store, view.name, own, name="gold"))
     before = bridge.run(query_sets.load(store, view.name, name="gold"))
     give(store, view, judged(grade=2))
-    with pytest.raises(WouldLose, match=r"'gold' is there already.*would be lost.*another name.*overwritten"):
-        bridge.run(merge_into(store, view, "gold"))
+    with pytest.raises(WouldOverwrite, match=r"'gold' is there already.*would be lost.*another name.*overwritten"):
+        bridge.run(merge_judgements(store, view, "gold"))
     assert bridge.run(query_sets.load(store, view.name, name="gold")) == before
-    made, changed = bridge.run(merge_into(store, view, "gold", overwrite=True))
+    made, changed = bridge.run(merge_judgements(store, view, "gold", overwrite=True))
     assert changed
     assert bridge.run(query_sets.load(store, view.name, name="gold")) == made.labelled
 
 
 def test_what_is_lost_of_a_set_is_counted(store, view):
-    own = Labelled(QUERIES, (LABELLED.labels[0], Label("q1", "toaster", 3), Label("q2", "toaster", 1)))
+    own = LabelledQueries(QUERIES, (LABELLED.labels[0], Label("q1", "toaster", 3), Label("q2", "toaster", 1)))
     bridge.run(query_sets.keep(store, view.name, own, name="gold"))
-    with pytest.raises(WouldLose, match=": 2 of its 3 labels would be lost"):
-        bridge.run(merge_into(store, view, "gold"))
+    with pytest.raises(WouldOverwrite, match=": 2 of its 3 labels would be lost"):
+        bridge.run(merge_judgements(store, view, "gold"))
 
 
 def test_what_a_merge_made_and_somebody_changed_since_is_theirs(store, view):
     give(store, view, judged(grade=1))
-    made, _ = bridge.run(merge_into(store, view, "judged"))
+    made, _ = bridge.run(merge_judgements(store, view, "judged"))
     by_hand = replace(made.labelled, labels=(*made.labelled.labels, Label("q1", "toaster", 3)))
     bridge.run(query_sets.keep(store, view.name, by_hand, name="judged"))
-    with pytest.raises(WouldLose, match="1 of its 5 labels"):
-        bridge.run(merge_into(store, view, "judged"))
+    with pytest.raises(WouldOverwrite, match="1 of its 5 labels"):
+        bridge.run(merge_judgements(store, view, "judged"))
 
 
 def test_a_set_of_which_nothing_would_be_lost_is_merged_into(store, view):
-    bridge.run(query_sets.keep(store, view.name, Labelled(QUERIES, LABELLED.labels[:1]), name="gold"))
+    bridge.run(query_sets.keep(store, view.name, LabelledQueries(QUERIES, LABELLED.labels[:1]), name="gold"))
     give(store, view, judged())
-    assert bridge.run(merge_into(store, view, "gold"))[1]
+    assert bridge.run(merge_judgements(store, view, "gold"))[1]
 
 
 @pytest.mark.parametrize(
     "base",
     [
-        Labelled((*QUERIES, Query("q3", "another")), LABELLED.labels),
-        Labelled(QUERIES, (*LABELLED.labels, Label("q2", "toaster", 2))),
-        Labelled(QUERIES, tuple(replace(label, grade=0) for label in LABELLED.labels)),
-        Labelled(QUERIES[:1], LABELLED.labels[:1]),
+        LabelledQueries((*QUERIES, Query("q3", "another")), LABELLED.labels),
+        LabelledQueries(QUERIES, (*LABELLED.labels, Label("q2", "toaster", 2))),
+        LabelledQueries(QUERIES, tuple(replace(label, grade=0) for label in LABELLED.labels)),
+        LabelledQueries(QUERIES[:1], LABELLED.labels[:1]),
     ],
 )
 def test_merging_again_follows_the_set_that_judgements_are_added_to(store, view, base):
     give(store, view, judged(grade=1), model(3, "q2", "toaster"))
-    bridge.run(merge_into(store, view, "judged", models=True))
+    bridge.run(merge_judgements(store, view, "judged", models=True))
     bridge.run(query_sets.keep(store, view.name, base))
     give(store, view, judged(grade=3))
-    made, _ = bridge.run(merge_into(store, view, "judged", split="train"))
+    made, _ = bridge.run(merge_judgements(store, view, "judged", split="train"))
     assert bridge.run(query_sets.load(store, view.name, name="judged")) == made.labelled
 
 
 @pytest.mark.slow
 def test_merging_another_split_keeps_what_was_judged_in_the_first(store, view):
     give(store, view, judged(grade=1))
-    bridge.run(merge_into(store, view, "judged"))
+    bridge.run(merge_judgements(store, view, "judged"))
     give(store, view, judged("q2", "toaster", 2))
-    bridge.run(merge_into(store, view, "judged", split="train"))
-    bridge.run(merge_into(store, view, "judged"))
+    bridge.run(merge_judgements(store, view, "judged", split="train"))
+    bridge.run(merge_judgements(store, view, "judged"))
     labels = bridge.run(query_sets.load(store, view.name, name="judged")).labels
     for split in ("test", "train"):
         assert {Label("q1", "teapot", 1, split), Label("q2", "toaster", 2, split)} <= set(labels)
@@ -264,8 +275,8 @@ def test_merging_another_split_keeps_what_was_judged_in_the_first(store, view):
 
 def test_each_split_is_merged_anew_as_it_was(store, view):
     give(store, view, judged("q1", "bill", 0), model(3, "q2", "toaster"))
-    bridge.run(merge_into(store, view, "judged", split="train", models=True, overrule=True))
-    bridge.run(merge_into(store, view, "judged"))
+    bridge.run(merge_judgements(store, view, "judged", split="train", models=True, overrule=True))
+    bridge.run(merge_judgements(store, view, "judged"))
     labels = bridge.run(query_sets.load(store, view.name, name="judged")).labels
     assert {Label("q2", "toaster", 3, "train"), Label("q1", "bill", 0, "train")} <= set(labels)
     assert Label("q2", "toaster", 3) not in labels
@@ -274,57 +285,57 @@ def test_each_split_is_merged_anew_as_it_was(store, view):
 @pytest.mark.slow
 def test_the_same_split_is_merged_again_as_it_was_unless_otherwise_is_said(store, view):
     give(store, view, judged("q1", "bill", 0), judged("q1", "kettle", 0), model(3, "q2", "toaster"))
-    bridge.run(merge_into(store, view, "judged", models=True, overrule=True))
+    bridge.run(merge_judgements(store, view, "judged", models=True, overrule=True))
     own = {Label("q2", "toaster", 3), Label("q1", "kettle", 0)}
-    made, changed = bridge.run(merge_into(store, view, "judged"))
+    made, changed = bridge.run(merge_judgements(store, view, "judged"))
     assert not changed
     assert own <= set(made.labelled.labels)
-    made, _ = bridge.run(merge_into(store, view, "judged", models=False))
+    made, _ = bridge.run(merge_judgements(store, view, "judged", models=False))
     assert own & set(made.labelled.labels) == {Label("q1", "kettle", 0)}
-    made, _ = bridge.run(merge_into(store, view, "judged", overrule=False))
+    made, _ = bridge.run(merge_judgements(store, view, "judged", overrule=False))
     assert not own & set(made.labelled.labels)
-    made, _ = bridge.run(merge_into(store, view, "judged"))  # what was said last holds
+    made, _ = bridge.run(merge_judgements(store, view, "judged"))  # what was said last holds
     assert not own & set(made.labelled.labels)
 
 
 def test_the_other_splits_that_were_made_anew_are_named_with_their_way(store, view):
     give(store, view, judged(grade=1))
-    made, _ = bridge.run(merge_into(store, view, "judged", split="train", models=True, overrule=True))
+    made, _ = bridge.run(merge_judgements(store, view, "judged", split="train", models=True, overrule=True))
     assert others_anew(made, "train") == ""
-    bridge.run(merge_into(store, view, "judged", split="dev"))
-    made, _ = bridge.run(merge_into(store, view, "judged"))
+    bridge.run(merge_judgements(store, view, "judged", split="dev"))
+    made, _ = bridge.run(merge_judgements(store, view, "judged"))
     assert others_anew(made, "test") == "Made anew as before: 'dev', 'train' (models' grades too, overruling labels)."
 
 
 def test_a_set_that_was_merged_from_another_set_is_asked_about(store, view):
     give(store, view, judged(grade=1))
-    bridge.run(query_sets.keep(store, view.name, Labelled(QUERIES[:1]), name="few"))
-    bridge.run(merge_into(store, view, "judged"))
+    bridge.run(query_sets.keep(store, view.name, LabelledQueries(QUERIES[:1]), name="few"))
+    bridge.run(merge_judgements(store, view, "judged"))
     before = bridge.run(query_sets.load(store, view.name, name="judged"))
-    with pytest.raises(WouldLose, match="not as a merge from 'few' left it: its choice of 2 queries"):
-        bridge.run(merge_into(store, view, "judged", name="few"))
+    with pytest.raises(WouldOverwrite, match="not as a merge from 'few' left it: its choice of 2 queries"):
+        bridge.run(merge_judgements(store, view, "judged", name="few"))
     assert bridge.run(query_sets.load(store, view.name, name="judged")) == before
 
 
 @pytest.mark.slow
 def test_merging_again_after_more_judgements_asks_nothing(store, view):
     give(store, view, judged(grade=1))
-    bridge.run(merge_into(store, view, "judged"))
+    bridge.run(merge_judgements(store, view, "judged"))
     give(store, view, judged(grade=3), judged("q2", "toaster", 2))  # another word on the first, and a new one
-    made, changed = bridge.run(merge_into(store, view, "judged"))
+    made, changed = bridge.run(merge_judgements(store, view, "judged"))
     assert changed
     assert {Label("q1", "teapot", 3), Label("q2", "toaster", 2)} <= set(made.labelled.labels)
     ingest(store, view.name, [Item("teapot", "Changed.", "Teapot")])
-    made, changed = bridge.run(merge_into(store, view, "judged"))
+    made, changed = bridge.run(merge_judgements(store, view, "judged"))
     assert changed
     assert Label("q1", "teapot", 3) not in made.labelled.labels
-    assert bridge.run(merge_into(store, view, "default"))[1]  # into itself nothing is lost
+    assert bridge.run(merge_judgements(store, view, "default"))[1]  # into itself nothing is lost
 
 
 def test_stale_judgements_are_merged_nowhere(store, view):
     give(store, view, judged())
     ingest(store, view.name, [Item("teapot", "Changed.", "Teapot")])
-    made, _ = bridge.run(merge_into(store, view, "judged"))
+    made, _ = bridge.run(merge_judgements(store, view, "judged"))
     assert made.labelled.labels == LABELLED.labels
 
 
@@ -347,17 +358,17 @@ def test_an_id_with_a_blank_fits_beirs_file_and_is_refused_in_trecs():
 
 
 def run(view, name, query_set="default", **rankings):
-    over = Subject(view.name, 1, query_set, b"", "test")
+    over = RunSubject(view.name, 1, query_set, b"", "test")
     return Run(
         name,
         over,
-        {q: Ranked(tuple(ids), tuple(map(float, range(len(ids), 0, -1)))) for q, ids in rankings.items()},
+        {q: Ranking(tuple(ids), tuple(map(float, range(len(ids), 0, -1)))) for q, ids in rankings.items()},
         id=name * 8,
     )
 
 
 def queued(store, view, runs, judge="ada", **options):
-    return bridge.run(queue(store, view, runs, QueueSpec(**options), judge))
+    return bridge.run(build_queue(store, view, runs, QueueSpec(**options), judge))
 
 
 def pairs(found):
@@ -432,7 +443,9 @@ def test_agreement_is_told_of_people_and_each_model_is_held_against_people_and_l
 
 
 def test_exclusions_take_no_rank_in_the_queue(store, view):
-    bridge.run(query_sets.keep(store, view.name, Labelled(QUERIES, LABELLED.labels, (), (Exclusion("q1", "toaster"),))))
+    bridge.run(
+        query_sets.keep(store, view.name, LabelledQueries(QUERIES, LABELLED.labels, (), (Exclusion("q1", "toaster"),)))
+    )
     found = queued(store, view, [run(view, "a", q1=["toaster", "teapot"])], depth=1)
     assert pairs(found) == {("q1", "teapot")}
 

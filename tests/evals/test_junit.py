@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.suites.gate import Check
-from evals.suites.junit import broken, junit, write
+from evals.suites.gate import Check, broken, junit, write
 
 GOOD = Check("docs", "hybrid", "mrr at least", "0.7", "0.6", "passed", "+0.1")
 BAD = Check("docs", "bm25", "mrr at least", "0.5", "0.6", "failed", "-0.1")

@@ -21,22 +21,24 @@ import pytest
 
 import evals.lab
 from core import bridge
+from core.context import Resources
 from core.embedding import Purpose, Vectors
 from core.errors import InputError, SpecError, StoreError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
-from core.resources import Resources
 from core.store.engine import Store
 from core.variant import Variant
-from evals import library, query_sets
+from evals.collections import load
+from evals.display import Table, TableCell, as_html, as_text, told, watched
 from evals.judging import judgements
-from evals.judging.queue import WouldLose
-from evals.lab import Entry, Lab, steps
-from evals.lab.progress import told, watched
-from evals.lab.tables import Cell, Table, as_html, as_text
-from evals.label_revisions import FewerLabels
-from evals.labels import Label, UnusualGrades
-from evals.weights.tuned import Procedure
+from evals.judging.merging import WouldOverwrite
+from evals.lab import Entry, Lab
+from evals.lab import lab as lab_lab
+from evals.labels import query_sets
+from evals.labels.label_checks import UnusualGrades
+from evals.labels.revisions import FewerLabels
+from evals.tuning.tuner import TuningProcedure
+from evals.types import Label, LabelledQueries
 from tests.conftest import TEST_DSN
 from tests.evals.boards import board
 from tests.fakes import HashingEmbedder
@@ -46,7 +48,7 @@ EMBEDDER = HashingEmbedder(64)
 RESOURCES = Resources(embedder=lambda _: EMBEDDER, environment={})
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = f"<img src=x>\x1b[2J$x^2$ \u202e{SCRIPT}"
-LAX = Procedure(folds=2, repeats=2, fewest=2, coarsest=10.0, samples=100)
+LAX = TuningProcedure(folds=2, repeats=2, fewest=2, coarsest=10.0, samples=100)
 TOPICS = ("kettle", "teapot", "grinder", "toaster", "blender", "fridge", "oven", "mixer")
 
 
@@ -199,7 +201,7 @@ def test_a_run_over_labels_that_changed_is_not_scored_beside_new_ones(own: Lab, 
     theirs = own.add_run("theirs", {"repair-oven": {"oven-repair": 1.0}})
     labelled = bridge.run(query_sets.load(store, own.collection))
     more = (*labelled.labels, Label("repair-oven", "oven-clean", 1))
-    bridge.run(query_sets.keep(store, own.collection, query_sets.Labelled(labelled.queries, more)))
+    bridge.run(query_sets.keep(store, own.collection, LabelledQueries(labelled.queries, more)))
     with pytest.raises(SpecError, match="as it was then"):
         own.evaluate(["bm25", theirs])
 
@@ -281,17 +283,17 @@ def test_judging_what_is_pooled_makes_labels_of_it(own: Lab) -> None:
 
 @pytest.mark.slow
 def test_judgements_are_merged_again_as_before_and_over_labels_by_hand_only_where_that_is_said(own: Lab) -> None:
-    made = bridge.run(steps.judgements(own.store, own._view(), "llm:m", {("repair-oven", "oven-clean"): 1}))
-    bridge.run(judgements.give(own.store, own.collection, [replace(each, is_model=True) for each in made]))
+    made = bridge.run(lab_lab.judgements(own.store, own._view(), "llm:m", {("repair-oven", "oven-clean"): 1}))
+    bridge.run(judgements.save_judgements(own.store, own.collection, [replace(each, is_model=True) for each in made]))
     own.judge("anna", {("repair-oven", "oven-repair"): 0})
     theirs, overruled = Label("repair-oven", "oven-clean", 1), Label("repair-oven", "oven-repair", 0)
     own.merge_judgements("judged", models=True, overrule=True)
     judged = own.merge_judgements("judged")
     labelled = bridge.run(query_sets.load(own.store, own.collection, name="judged"))
     assert {theirs, overruled} <= set(labelled.labels)
-    by_hand = query_sets.Labelled(labelled.queries, (*labelled.labels, Label("repair-oven", "mixer-clean", 1)))
+    by_hand = LabelledQueries(labelled.queries, (*labelled.labels, Label("repair-oven", "mixer-clean", 1)))
     bridge.run(query_sets.keep(own.store, own.collection, by_hand, name="judged"))
-    with pytest.raises(WouldLose, match="or say that it may be overwritten"):
+    with pytest.raises(WouldOverwrite, match="or say that it may be overwritten"):
         own.merge_judgements("judged")
     assert own.merge_judgements("judged", overwrite=True).query_set == judged.query_set
     assert overruled not in bridge.run(query_sets.load(own.store, own.collection, name="judged")).labels
@@ -384,7 +386,9 @@ def test_tables_take_the_colours_of_the_page_they_stand_on(lab: Lab) -> None:
 
 
 def test_plain_tables_fold_and_cut_what_is_long_and_hold_no_line_ends_in_cells() -> None:
-    text = as_text([Table("t\nitle", ("a", "b"), (("x\ny", "w" * 1000), (None, Cell("1", "faint", True))), ("b",))])
+    text = as_text(
+        [Table("t\nitle", ("a", "b"), (("x\ny", "w" * 1000), (None, TableCell("1", "faint", True))), ("b",))]
+    )
     assert "x y" in text
     assert "w" * 1000 not in text.replace("\n", "")
     assert "1 faint *" in text
@@ -492,7 +496,7 @@ def test_progress_is_told_on_stderr_unless_it_is_not_wanted(
 
 
 def test_progress_outside_a_terminal_is_a_sentence_now_and_then(capfd: pytest.CaptureFixture[str]) -> None:
-    from core.store.progress import Step
+    from core.progress import Step
 
     said: list[str] = []
     listener = told(said.append)
@@ -510,13 +514,14 @@ def test_a_bundled_collection_is_loaded_where_it_is_not_there(store: Store) -> N
         lab = Lab("handbook", store=store, progress=False, models=(), check=False)
         assert len(lab.search("late fee", "bm25")) == 10
     finally:
-        bridge.run(library.drop(store, "handbook"))
+        bridge.run(load.drop(store, "handbook"))
 
 
 @pytest.mark.slow
 def test_tables_are_loaded_without_the_lab_that_is_built_on_what_they_show():
     """A board shows itself by them: were the lab loaded too, the two would need each other first."""
-    code = "import sys, evals.lab.tables, evals.board; print('evals.lab.lab' in sys.modules); from evals.lab import Lab"
+    code = "import sys, evals.display, evals.evaluation.board; print('evals.lab.lab' in sys.modules)"
+    code += "; from evals.lab import Lab"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
     with pytest.raises(AttributeError, match="no attribute 'Lap'"):

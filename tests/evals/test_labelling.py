@@ -15,34 +15,36 @@ import pytest
 from core import bridge
 from core.errors import InputError, RankbookError, UnknownName
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Row
-from evals import corrections, labelling, library, query_sets
-from evals.label_revisions import FewerLabels, LabelChange
-from evals.labelling import LabelFiles, labels_at
-from evals.labels import Exclusion, Span, UnusualGrades
-from evals.library import Plan
+from evals.collections import load
+from evals.collections.load import LoadPlan
+from evals.labels import corrections, label_files, query_sets
+from evals.labels.label_checks import UnusualGrades
+from evals.labels.label_files import LabelFiles, labels_at
+from evals.labels.revisions import FewerLabels, LabelChange
+from evals.types import Exclusion, Span
 from tests.app.corpus import KETTLES
 
 
 @pytest.fixture
-def view(store: Store, name: str) -> Iterator[View]:
+def view(store: Store, name: str) -> Iterator[CollectionView]:
     """Four documents with three labelled queries."""
-    bridge.run(library.add(store, name, KETTLES, Plan(models=(), check=False)))
+    bridge.run(load.load_collection(store, name, KETTLES, LoadPlan(models=(), check=False)))
     yield bridge.run(collections.get(store, name))
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
 
 
 def label(
-    store: Store, view: View, path: Path, *, queries: Path | None = None, into: str = "default", **how: Any
-) -> library.Added:
+    store: Store, view: CollectionView, path: Path, *, queries: Path | None = None, into: str = "default", **how: Any
+) -> load.LoadReport:
     """Whatever labels it costs, unless a test says otherwise."""
     source = labels_at(str(path), queries=queries)
-    return bridge.run(library.label(store, view, source, query_set=into, **{"even_so": True, **how}))
+    return bridge.run(load.label(store, view, source, query_set=into, **{"even_so": True, **how}))
 
 
-def graded(store: Store, view: View, into: str = "default") -> dict[tuple[str, str, str], int]:
+def graded(store: Store, view: CollectionView, into: str = "default") -> dict[tuple[str, str, str], int]:
     labels = bridge.run(query_sets.load(store, view.name, name=into)).labels
     return {(each.split, each.query_id, each.item_id): each.grade for each in labels}
 
@@ -214,7 +216,7 @@ def test_labels_without_any_queries_ask_for_some(store, view, tmp_path):
 
 def test_trec_topics_are_queries_too(tmp_path):
     (tmp_path / "topics.txt").write_text("<top>\n<num> Number: 7\n<title> kettle lid\n</top>\n")
-    source = labelling.together([tmp_path / "judged.qrels"], tmp_path / "topics.txt", at=tmp_path)
+    source = label_files.together([tmp_path / "judged.qrels"], tmp_path / "topics.txt", at=tmp_path)
     found = [row.value for row in source.queries() if isinstance(row, Row)]
     assert [(query.id, query.text) for query in found] == [("7", "kettle lid")]
 

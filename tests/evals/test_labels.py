@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.types import Flaw, Place, Query, Row
-from evals.labels import Exclusion, Label, Span, check_labels
+from evals.labels.label_checks import check_labels
+from evals.types import Exclusion, Label, Span
 
 TEXTS = {"a": "one two one", "b": "three"}
 

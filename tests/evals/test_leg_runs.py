@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.legs.vector import VectorLeg
-from core.resources import Resources
-from core.retriever import RequestContext
 from core.types import Query
 from core.variant import Variant
-from evals.running import runner
-from evals.running.leg_runs import A_BATCH, LARGEST_BATCH, QUICK, following
-from evals.running.query_vectors import BLOCK
-from evals.running.runner import Options
-from evals.splits import Split
+from evals.runs import runner
+from evals.runs.leg_runs import A_BATCH, BLOCK, LARGEST_BATCH, QUICK, following
+from evals.runs.runner import RunOptions
+from evals.types import QuerySplit
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, fresh, ingest, make, some_name
 
@@ -52,13 +50,13 @@ class Slow:
 @pytest.mark.slow
 def test_nobody_holds_a_connection_while_a_block_of_queries_is_embedded(store):
     """A server may end a transaction that does nothing, and the whole run with it."""
-    name, split = some_name(), Split("test", {f"q{at}": Query(f"q{at}", f"word{at}") for at in range(BLOCK + 30)})
+    name, split = some_name(), QuerySplit("test", {f"q{at}": Query(f"q{at}", f"word{at}") for at in range(BLOCK + 30)})
     make(store, name, [EMBEDDER])
     ingest(store, name, documents(20), [EMBEDDER])
     slow, steps = Slow(store), []
     context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: slow, environment={}))
     variant = Variant.of_leg(VectorLeg(), chunks="items")
-    (run,) = bridge.run(runner.run(context, [variant], split, options=Options(deep=10), progress=steps.append))
+    (run,) = bridge.run(runner.run(context, [variant], split, options=RunOptions(deep=10), progress=steps.append))
     assert slow.held == [0, 0]
     assert {len(ranked.ids) for ranked in run.rankings.values()} == {10}, run.failures
     done = [step.done for step in steps if step.name.startswith("vector")]

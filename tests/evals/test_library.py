@@ -23,12 +23,13 @@ from core.errors import EmbeddingError, InputError, RankbookError, StoreError, U
 from core.store import attached, collections
 from core.store.ingest import Ingest
 from core.types import Flaw, Item, Place, Query, Row
-from evals import corrections, library, query_sets
-from evals.label_revisions import Cause
-from evals.labels import Exclusion, Label, Span
-from evals.library import Plan
-from evals.overview import describe, needs_demo, overview
+from evals.collections import load
+from evals.collections.load import LoadPlan
+from evals.collections.overview import describe, needs_demo, overview
+from evals.labels import corrections, query_sets
+from evals.labels.revisions import Cause
 from evals.sources import Source, TabularSource
+from evals.types import Exclusion, Label, LabelledQueries, Span
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, fresh, query, wrong
 
@@ -79,12 +80,12 @@ SOURCE = Given(
         "exclusions": (Exclusion("q2", "dog"),),
     }
 )
-PLAN = Plan(chunks={"small": FIXED}, models=("hashing-16",), fields=("kind",))
+PLAN = LoadPlan(chunks={"small": FIXED}, models=("hashing-16",), fields=("kind",))
 
 
 def add(store, name, source=SOURCE, plan=PLAN, **changes):
     embedders = {"hashing-16": HashingEmbedder(), "hashing-8": HashingEmbedder(8)}
-    return bridge.run(library.add(store, name, source, plan.model_copy(update=changes), embedders=embedders))
+    return bridge.run(load.load_collection(store, name, source, plan.model_copy(update=changes), embedders=embedders))
 
 
 @pytest.mark.slow
@@ -157,11 +158,11 @@ def test_vanished_items_are_pruned_when_asked_and_their_labels_reported(store, n
 @pytest.mark.slow
 def test_labels_that_somebody_brought_stay_where_the_source_has_none(store, name):
     add(store, name, Given(rows={"items": ITEMS}), models=())
-    labelled = query_sets.Labelled((Query("mine", "night birds"),), (Label("mine", "owl", 1), Label("mine", "cat", 0)))
+    labelled = LabelledQueries((Query("mine", "night birds"),), (Label("mine", "owl", 1), Label("mine", "cat", 0)))
     bridge.run(query_sets.keep(store, name, labelled))
     again = add(store, name, Given(rows={"items": ITEMS}), models=())
     assert (again.queries, again.labels) == (1, 2)
-    assert bridge.run(query_sets.load(store, name)) == query_sets.Labelled.ordered(
+    assert bridge.run(query_sets.load(store, name)) == LabelledQueries.ordered(
         labelled.queries, labelled.labels, (), ()
     )
     pruned = add(store, name, Given(rows={"items": ITEMS[1:]}), models=(), prune=True)
@@ -264,19 +265,19 @@ def test_flaws_of_items_and_of_labels_are_listed_together(store, name):
 @pytest.mark.slow
 def test_dropping_takes_the_labels_along(store, name):
     add(store, name)
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))
     assert bridge.run(collections.find(store, name)) is None
-    assert bridge.run(query_sets.load(store, name)) == query_sets.Labelled()
+    assert bridge.run(query_sets.load(store, name)) == LabelledQueries()
     with pytest.raises(UnknownName, match="rankbook data add"):
-        bridge.run(library.drop(store, name))
+        bridge.run(load.drop(store, name))
 
 
 @pytest.mark.slow
 def test_a_plan_that_makes_no_sense_is_refused_before_anything_is_made(store, name):
     with pytest.raises(ValidationError):
-        Plan(index="ivfflat")
+        LoadPlan(index="ivfflat")
     with pytest.raises(ValidationError):
-        Plan(no_such_option=1)  # type: ignore[call-arg]
+        LoadPlan(no_such_option=1)  # type: ignore[call-arg]
     with pytest.raises(StoreError, match="another name"):  # noqa: PT012
         add(store, name)
         add(store, name, chunks={"small": FAMILY})
@@ -305,11 +306,11 @@ def begin_and_die(store, name, monkeypatch, where, plan=PLAN):
     with monkeypatch.context() as patched:
         patched.setattr(*where, die)
         with pytest.raises(Killed):
-            bridge.run(library.add(store, name, SOURCE, plan, embedders={"hashing-16": HashingEmbedder()}))
+            bridge.run(load.load_collection(store, name, SOURCE, plan, embedders={"hashing-16": HashingEmbedder()}))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [(library, "_prepared"), (Ingest, "_finish"), (library, "_label")])
+@pytest.mark.parametrize("where", [(load, "_prepared"), (Ingest, "_finish"), (load, "_label")])
 def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name, monkeypatch, where):
     begin_and_die(store, name, monkeypatch, where)
     assert summary_of(store, name).state == "loading was interrupted"
@@ -317,7 +318,7 @@ def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name,
     add(store, name)
     assert summary_of(store, name).state == "loaded"
     assert fresh(store, name).row.loaded_at is not None
-    begin_and_die(store, name, monkeypatch, (library, "_label"))
+    begin_and_die(store, name, monkeypatch, (load, "_label"))
     assert summary_of(store, name).state == "loading was interrupted"
 
 
@@ -334,9 +335,9 @@ def test_the_demo_is_needed_until_it_is_loaded_to_its_end(store, name, monkeypat
     add(store, name)
     assert not bridge.run(needs_demo(store, name))
     assert not bridge.run(needs_demo(store, name + " other"))
-    begin_and_die(store, name + " own", monkeypatch, (library, "_prepared"))
+    begin_and_die(store, name + " own", monkeypatch, (load, "_prepared"))
     assert not bridge.run(needs_demo(store, name + " own"))
-    begin_and_die(store, name, monkeypatch, (library, "_label"))
+    begin_and_die(store, name, monkeypatch, (load, "_label"))
     assert bridge.run(needs_demo(store, name))
 
 
@@ -374,7 +375,7 @@ def broken_after(rows):
 def test_a_first_load_that_fails_leaves_nothing_behind(store, name, source, changes, error):
     embedders = {"hashing-16": HashingEmbedder(), "unreachable": Unreachable(name=name)}
     with pytest.raises(RankbookError, match=error):
-        bridge.run(library.add(store, name, source, PLAN.model_copy(update=changes), embedders=embedders))
+        bridge.run(load.load_collection(store, name, source, PLAN.model_copy(update=changes), embedders=embedders))
     assert bridge.run(collections.find(store, name)) is None
 
 
@@ -413,7 +414,7 @@ def kinds(store, name) -> set[str]:
 
 @pytest.mark.slow
 def test_checks_that_a_killed_run_never_made_are_made_by_the_next(store, name, monkeypatch):
-    begin_and_die(store, name, monkeypatch, (library, "_label"))
+    begin_and_die(store, name, monkeypatch, (load, "_label"))
     add(store, name, FLAWED)
     monkeypatch.undo()
     other = f"{name} b"
@@ -438,7 +439,7 @@ def test_neither_an_unchanged_run_nor_one_without_checks_erases_a_flaw_that_hold
     assert kinds(store, name) == ALL
     add(store, name, FLAWED, check=False)
     assert kinds(store, name) == ALL
-    bridge.run(library.label(store, fresh(store, name), FLAWED, even_so=True))
+    bridge.run(load.label(store, fresh(store, name), FLAWED, even_so=True))
     assert kinds(store, name) == ALL
     mended = Given(rows={**FLAWED.rows, "items": FLAWED.rows["items"][:5]})
     add(store, name, mended)
@@ -485,7 +486,7 @@ def test_what_a_source_wishes_is_no_request():
         def wishes(self):
             return {"language": "german", "fields": ["kind"]}
 
-    plan = library.plan_for(Wishing(rows={}), prune=True)
+    plan = load.plan_for(Wishing(rows={}), prune=True)
     assert (plan.language, plan.fields, plan.prune) == ("german", ("kind",), True)
     assert plan.model_fields_set == {"prune"}
 
@@ -496,8 +497,8 @@ def test_a_name_typed_with_its_accent_apart_is_described_and_dropped_with_its_la
     add(store, composed)
     assert bridge.run(describe(store, apart))[composed]["queries"] == 2
     assert bridge.run(describe(store, apart))["Queries by split"]
-    bridge.run(library.drop(store, apart))
-    assert bridge.run(query_sets.load(store, composed)) == query_sets.Labelled()
+    bridge.run(load.drop(store, apart))
+    assert bridge.run(query_sets.load(store, composed)) == LabelledQueries()
 
 
 @pytest.mark.slow
@@ -541,10 +542,10 @@ def endpoint(monkeypatch):
 @pytest.mark.slow
 def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_after_it(store, name, endpoint):
     add(store, name, models=())
-    report = bridge.run(library.embed(store, fresh(store, name), endpoint, ("items", "small")))
+    report = bridge.run(load.embed(store, fresh(store, name), endpoint, ("items", "small")))
     assert report.embedded > 3
     assert {each.dimension for each in fresh(store, name).embedding_sets} == {3}
-    report = bridge.run(library.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
+    report = bridge.run(load.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
     assert report.chunks == 3
     assert wrong(store, name) == {}
     vectors = query(store, fresh(store, name), "SELECT id, embedding::text FROM {vectors} ORDER BY id", 2)
@@ -555,11 +556,11 @@ def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_afte
 def test_what_openai_embedded_is_not_completed_by_a_model_of_that_name_elsewhere(store, name, endpoint):
     openai = HashingEmbedder(name=endpoint)
     plan = PLAN.model_copy(update={"models": (openai.model,)})
-    bridge.run(library.add(store, name, SOURCE, plan, embedders={openai.model: openai}))
+    bridge.run(load.load_collection(store, name, SOURCE, plan, embedders={openai.model: openai}))
     with pytest.raises(EmbeddingError, match=r"served by api\.openai\.com, and RANKBOOK_EMBEDDING_URL points at 127"):
-        bridge.run(library.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
+        bridge.run(load.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
     assert [each.name for each in fresh(store, name).chunk_sets] == ["items", "small"]
-    bridge.run(library.embed(store, fresh(store, name), openai.model, ("small",)))  # the way out
+    bridge.run(load.embed(store, fresh(store, name), openai.model, ("small",)))  # the way out
     assert fresh(store, name).embedding_sets[-1].model.startswith(f"{openai.model}[127.0.0.1:")
     assert wrong(store, name) == {}
 
@@ -585,7 +586,7 @@ class Broken(HashingEmbedder):
 def test_a_model_that_cannot_be_loaded_is_tried_once(store, name):
     broken = Broken()
     with pytest.raises(EmbeddingError, match="cut short"):
-        bridge.run(library.add(store, name, SOURCE, PLAN, embedders={"hashing-16": broken}))
+        bridge.run(load.load_collection(store, name, SOURCE, PLAN, embedders={"hashing-16": broken}))
     assert broken.tries == 1
 
 
@@ -595,11 +596,11 @@ def test_a_table_that_is_gone_hides_no_other_collection(store, name):
     async def attach_and_lose() -> None:
         async with store.begin() as connection:
             await connection.execute(text(f"CREATE TABLE public.{table} (id text, body text)"))
-        await attached.attach(store, name, attached.mapped(table=table, id="id", text="body"))
+        await attached.attach_table(store, name, attached.mapped(table=table, id="id", text="body"))
         async with store.begin() as connection:
             await connection.execute(text(f"DROP TABLE public.{table}"))
 
     bridge.run(attach_and_lose())
     state = {row.name: row.state for row in bridge.run(overview(store))}[name]
     assert "cannot be read any more" in state
-    bridge.run(library.drop(store, name))
+    bridge.run(load.drop(store, name))

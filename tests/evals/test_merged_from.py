@@ -11,12 +11,13 @@ from sqlalchemy import select, update
 
 from core import bridge
 from core.errors import InputError
-from evals import backup, query_sets
-from evals.judging.judgements import Judgement, give, shown
-from evals.judging.queue import WouldLose, merge_into
-from evals.labels import Label
-from evals.merged_from import MergedFrom, Way
-from evals.store import QuerySet
+from core.store.passages import read_items
+from evals import backup
+from evals.judging.judgements import Judgement, save_judgements
+from evals.judging.merging import WouldOverwrite, merge_judgements
+from evals.labels import query_sets
+from evals.schema import QuerySet
+from evals.types import Label, MergedFrom, Way
 from tests.evals.archives import backed_up, changed, filled, of
 from tests.store.making import fresh, some_name
 
@@ -40,9 +41,9 @@ def judge(store, name):
     """Fill a collection, whose set "judged" gets a label that only a merge knows of."""
     filled(store, name)
     view = fresh(store, name)
-    (item,) = bridge.run(shown(store, view, ["d00005"])).values()
-    bridge.run(give(store, name, [Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]))
-    bridge.run(merge_into(store, view, "judged", models=True))
+    (item,) = bridge.run(read_items(store, view, ["d00005"])).values()
+    bridge.run(save_judgements(store, name, [Judgement("q1", item.id, "llm:m", 3, item.version, is_model=True)]))
+    bridge.run(merge_judgements(store, view, "judged", models=True))
     return Label("q1", item.id, 3)
 
 
@@ -81,16 +82,16 @@ def kept(store, name, query_set):
 def test_a_merged_set_that_was_restored_is_merged_into_without_a_question(store, name, judged, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
     other = f"{name} b"
-    bridge.run(backup.restore(store, path, name=other))
+    bridge.run(backup.restore_backup(store, path, name=other))
     assert kept(store, other, "judged") == (OF_A_MERGE.model_dump(), False)
-    bridge.run(merge_into(store, fresh(store, other), "judged", split="train"))
+    bridge.run(merge_judgements(store, fresh(store, other), "judged", split="train"))
     assert {judged} <= set(labels(store, other))
 
 
 @pytest.mark.slow
 def test_where_no_merge_was_nothing_comes_back(store, name, judged, tmp_path):
     path = backed_up(store, tmp_path / "a.tar", name).path
-    bridge.run(backup.restore(store, path, name=f"{name} b"))
+    bridge.run(backup.restore_backup(store, path, name=f"{name} b"))
     assert kept(store, f"{name} b", "default") == (None, True)
 
 
@@ -119,7 +120,7 @@ def test_a_backup_that_makes_it_up_is_refused(store, sound, column, made_up, tol
 
     path = changed(whole, change)
     with pytest.raises(InputError, match=rf"{told}\. Nothing"):
-        bridge.run(backup.restore(store, path, name=f"{name} b"))
+        bridge.run(backup.restore_backup(store, path, name=f"{name} b"))
     with pytest.raises(InputError, match=rf"{told}\. Nothing"):
         bridge.run(backup.restore_labels(store, path, name=name))
 
@@ -133,6 +134,6 @@ def test_what_is_kept_and_no_merge_left_is_asked_about_like_a_set_of_ones_own(st
             await connection.execute(update(QuerySet).where(*mine).values(merged_from=made_up))
 
     bridge.run(make_up())
-    with pytest.raises(WouldLose, match="1 of its 4 labels"):
-        bridge.run(merge_into(store, fresh(store, name), "judged", split="train"))
+    with pytest.raises(WouldOverwrite, match="1 of its 4 labels"):
+        bridge.run(merge_judgements(store, fresh(store, name), "judged", split="train"))
     assert judged in labels(store, name)

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError, UnknownName
-from evals.metric_names import MEASURES, Metric
-from evals.metrics import Ranked as RankedIds
-from evals.metrics import evaluate, mean, scores
-from evals.rankings import Ranked
-from evals.splits import Grades
+from evals.measures import MEASURES, Metric
+from evals.metrics.scoring import Ranked as RankedIds
+from evals.metrics.scoring import mean, score_rankings, scores
+from evals.runs.rankings import Ranking
+from evals.types import Grades
 from tests.effort import examples
 
 PerQuery = dict[str, dict[str, float]]
@@ -60,7 +60,7 @@ def as_trec_eval_orders(scored: Mapping[str, int]) -> list[str]:
 
 
 def ours(grades: Grades, ranked: RankedIds, names: Sequence[str] = tuple(TREC)) -> PerQuery:
-    found = evaluate(grades, ranked, names)
+    found = score_rankings(grades, ranked, names)
     return {query: {name: found.of(name)[query] for name in names} for query in found.queries}
 
 
@@ -96,7 +96,7 @@ def test_a_least_grade_is_trec_evals_relevance_level_except_for_ndcg(given, scor
 def test_exponential_gain_is_trec_evals_ndcg_over_grades_that_are_the_gain(given, scored):
     gains = {item: 2**grade - 1 for item, grade in given.items()}
     expected = by_trec_eval({"q": gains}, {"q": scored}, ["ndcg", "ndcg@3"])["q"]
-    found = evaluate({"q": given}, {"q": as_trec_eval_orders(scored)}, ["ndcg_exp", "ndcg_exp@3"])
+    found = score_rankings({"q": given}, {"q": as_trec_eval_orders(scored)}, ["ndcg_exp", "ndcg_exp@3"])
     assert found.values[:, 0].tolist() == close(list(expected.values()))
 
 
@@ -107,14 +107,14 @@ def test_a_cut_off_that_trec_eval_lacks_is_its_value_for_the_ranking_cut_there(g
     names = ["mrr", "hits", "r-precision", "bpref"]
     order = as_trec_eval_orders(scored)
     expected = by_trec_eval({"q": given}, {"q": {item: scored[item] for item in order[:3]}}, names)["q"]
-    found = evaluate({"q": given}, {"q": order}, [f"{name}@3" for name in names])
+    found = score_rankings({"q": given}, {"q": order}, [f"{name}@3" for name in names])
     assert found.values[:, 0].tolist() == close(list(expected.values()))
 
 
 def test_difference_trec_eval_breaks_ties_by_id_descending_and_ours_keeps_the_order_given():
     grades, tied = {"q": {"a": 1}}, {"q": {"a": 1.0, "b": 1.0}}
     assert by_trec_eval(grades, tied, ["mrr"])["q"]["mrr"] == 0.5
-    assert scores(grades, {"q": Ranked(("a", "b"), (1.0, 1.0))}, "mrr") == {"q": 1.0}
+    assert scores(grades, {"q": Ranking(("a", "b"), (1.0, 1.0))}, "mrr") == {"q": 1.0}
 
 
 def test_difference_trec_eval_leaves_out_what_the_run_lacks_and_ours_scores_it_0():
@@ -155,7 +155,7 @@ def test_difference_a_least_grade_takes_lower_gains_out_of_ndcg_and_trec_evals_l
 def test_values_that_trec_eval_has_not_follow_their_formula():
     grades, ranked = {"q": {"a": 3, "b": 1, "c": 0, "z": 2}}, {"q": ["b", "x", "a", "c"]}
     names = ["dcg", "dcg@2", "dcg_exp", "f1@2", "f1@10", "hit_rate", "rbp.80", "rbp.80@2", "rbp.50:min2"]
-    assert evaluate(grades, ranked, names).values[:, 0].tolist() == close(
+    assert score_rankings(grades, ranked, names).values[:, 0].tolist() == close(
         [1 + 3 / 2, 1, 1 + 7 / 2, 2 / 5, 4 / 13, 1, 0.2 * (1 + 0.8**2), 0.2, 0.5 * 0.5**2]
     )
 
@@ -184,32 +184,32 @@ def test_bpref_without_a_judged_item_that_is_not_relevant_is_defined_where_bare_
 
 
 def test_an_item_returned_twice_counts_once_at_its_better_place():
-    found = evaluate({"q": {"a": 1, "b": 1}}, {"q": ["a", "a", "b"]}, ["hits", "precision", "map", "recall@2"])
+    found = score_rankings({"q": {"a": 1, "b": 1}}, {"q": ["a", "a", "b"]}, ["hits", "precision", "map", "recall@2"])
     assert found.means() == {"hits": 2.0, "precision": 1.0, "map": 1.0, "recall@2": 1.0}
 
 
 def test_a_query_without_an_item_of_the_least_grade_scores_0():
     every = [f"{name}{'.80' if name == 'rbp' else ''}:min2" for name in MEASURES if MEASURES[name].function]
-    found = evaluate({"q": {"a": 1}, "other": {"a": 2}}, {"q": ["a"], "other": ["a"]}, every)
+    found = score_rankings({"q": {"a": 1}, "other": {"a": 2}}, {"q": ["a"], "other": ["a"]}, every)
     assert set(found.only(["q"]).values.flat) == {0.0}
     assert all(value > 0 for value in found.only(["other"]).values.flat)
 
 
 def test_a_ranking_of_chunks_is_scored_by_its_items_or_by_its_chunks():
-    ranked = {"q": Ranked(("a1", "a2", "b1"), (3, 2, 1), ("a", "a", "b"), ((0, 1), (1, 2), (0, 1)))}
+    ranked = {"q": Ranking(("a1", "a2", "b1"), (3, 2, 1), ("a", "a", "b"), ((0, 1), (1, 2), (0, 1)))}
     assert scores({"q": {"b": 1}}, ranked, "mrr") == {"q": 0.5}
-    assert evaluate({"q": {"b1": 1}}, ranked, ["mrr"], level="units").means() == {"mrr": close(1 / 3)}
+    assert score_rankings({"q": {"b1": 1}}, ranked, ["mrr"], level="units").means() == {"mrr": close(1 / 3)}
 
 
 def test_nothing_labelled_gives_no_scores_and_a_mean_of_0():
-    found = evaluate({}, {"q": ["a"]}, ["ndcg@10", "map"])
+    found = score_rankings({}, {"q": ["a"]}, ["ndcg@10", "map"])
     assert (found.queries, found.values.shape, found.means()) == ((), (2, 0), {"ndcg@10": 0.0, "map": 0.0})
 
 
 def test_threads_may_score_at_once():
     grades, ranked = {f"q{n}": {"a": 1} for n in range(50)}, {f"q{n}": ["b", "a"] for n in range(50)}
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: evaluate(grades, ranked, ["mrr", "map@1"]).means(), range(40)))
+        found = list(pool.map(lambda _: score_rankings(grades, ranked, ["mrr", "map@1"]).means(), range(40)))
     assert found == [{"mrr": 0.5, "map@1": 0.0}] * 40
 
 
@@ -217,7 +217,7 @@ def test_threads_may_score_at_once():
 
 
 def test_scores_are_an_array_of_metrics_by_queries_in_the_order_of_their_ids():
-    found = evaluate({"b": {"x": 1}, "a": {"y": 1}}, {"a": ["y"], "b": ["y"]}, ["recall", "hits@1"])
+    found = score_rankings({"b": {"x": 1}, "a": {"y": 1}}, {"a": ["y"], "b": ["y"]}, ["recall", "hits@1"])
     assert (found.queries, found.metrics) == (("a", "b"), ("recall", "hits@1"))
     assert found.values.tolist() == [[1.0, 0.0], [1.0, 0.0]]
     assert found.of("hits@1") == {"a": 1.0, "b": 0.0}
@@ -229,7 +229,7 @@ def test_scores_are_an_array_of_metrics_by_queries_in_the_order_of_their_ids():
 
 def test_a_query_counts_as_often_as_its_weight_says_and_once_without_one():
     assert mean({"a": 1.0, "b": 0.0, "c": 0.0}, {"a": 6.0, "b": 1.0}) == 0.75
-    assert evaluate({"a": {"x": 1}, "b": {"x": 1}}, {"a": ["x"]}, ["hits"]).means({"a": 0.0}) == {"hits": 0.0}
+    assert score_rankings({"a": {"x": 1}, "b": {"x": 1}}, {"a": ["x"]}, ["hits"]).means({"a": 0.0}) == {"hits": 0.0}
 
 
 def test_weights_that_add_up_to_0_are_refused():
@@ -292,8 +292,8 @@ def test_a_persistence_that_could_not_be_written_is_refused():
 
 
 def test_span_metrics_are_sent_where_spans_are():
-    with pytest.raises(SpecError, match=r"evals\.spans\.evaluate"):
-        evaluate({"q": {"a": 1}}, {}, ["span_recall@5"])
+    with pytest.raises(SpecError, match=r"evals\.metrics\.spans\.score_spans"):
+        score_rankings({"q": {"a": 1}}, {}, ["span_recall@5"])
 
 
 def test_an_explanation_names_the_gain_the_cut_off_and_the_least_grade():

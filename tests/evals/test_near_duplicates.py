@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from evals.near_duplicates import NearDuplicates
+from evals.labels.corpus_checks import NearDuplicates
 
 
 def words(seed: int, count: int = 200) -> list[str]:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SpecError
-from evals.metrics import Ranked
-from evals.overlap import between, jaccard, jaccard_at, per_query, rbo
-from evals.rankings import Ranked as Ranking
+from evals.metrics.overlap import between, jaccard, jaccard_at, per_query, rbo
+from evals.metrics.scoring import Ranked
+from evals.runs.rankings import Ranking
 
 rankings = st.lists(st.sampled_from("abcdefghij"), unique=True)
 persistences = st.sampled_from([0.3, 0.8, 0.9])

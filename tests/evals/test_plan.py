@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from core.expansion import SynonymExpansion
 from core.filters import filter_from
-from core.fusion.linear import LinearFusion
-from core.fusion.rrf import RrfFusion
-from core.late import Late
+from core.fusion.rank_based import RrfFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.fuzzy import FuzzyLeg
@@ -25,18 +24,9 @@ from core.packing import Packing
 from core.rerank import OverlapReranker
 from core.routing import Routing
 from core.types import Query
-from core.variant import Rollup, Variant
-from evals.running.plan import (
-    DEEPEST,
-    Ground,
-    deepened,
-    describe,
-    is_fused,
-    leg_digest,
-    plan,
-    queries_digest,
-)
-from evals.splits import Split
+from core.variant import LateChunking, Rollup, Variant
+from evals.runs.plan import DEEPEST, Ground, deepened, describe, is_fused, leg_digest, plan, queries_digest
+from evals.types import QuerySplit
 
 GROUND = Ground("books", "state", "queries", {"default": "small", "items": "small"})
 LEGS = (VectorLeg(), VectorLeg(exact=True), FulltextLeg(), TrigramLeg(), Bm25Leg())
@@ -77,7 +67,7 @@ def test_a_plan_tells_what_is_searched_and_what_is_kept():
         {"expand": SynonymExpansion(lines=("a, b",))},
         {"route": Routing()},
         {"rerank": OverlapReranker()},
-        {"late": Late(), "chunks": "items"},
+        {"late": LateChunking(), "chunks": "items"},
         {"parents": "replace"},
         {"per_item_cap": 2},
         {"pack": Packing()},
@@ -156,7 +146,7 @@ def test_rankings_of_chunks_go_deeper_since_several_may_be_of_one_item():
 
 
 def test_what_a_query_may_not_find_makes_other_leg_runs():
-    split = Split("test", {"a": Query("a", "x"), "b": Query("b", "y")})
+    split = QuerySplit("test", {"a": Query("a", "x"), "b": Query("b", "y")})
     shut, elsewhere = ({query: frozenset("12")} for query in "ac")
     assert queries_digest(replace(split, excluded=shut)) != queries_digest(split)
     assert queries_digest(replace(split, excluded=elsewhere)) == queries_digest(split)
@@ -213,11 +203,11 @@ def test_the_model_counts_for_legs_that_use_it_and_for_no_others():
 
 
 def test_labels_make_no_other_queries_and_texts_do():
-    split = Split("test", {"a": Query("a", "x")}, {"a": {"d": 1}}, digest=b"1")
-    relabelled = Split("test", {"a": Query("a", "x", "kind", ("tag",), 2.0)}, {"a": {"d": 2}}, digest=b"2")
+    split = QuerySplit("test", {"a": Query("a", "x")}, {"a": {"d": 1}}, digest=b"1")
+    relabelled = QuerySplit("test", {"a": Query("a", "x", "kind", ("tag",), 2.0)}, {"a": {"d": 2}}, digest=b"2")
     assert queries_digest(split) == queries_digest(relabelled)
-    assert queries_digest(split) != queries_digest(Split("test", {"a": Query("a", "X")}))
-    assert queries_digest(split) != queries_digest(Split("test", {"b": Query("b", "x")}))
+    assert queries_digest(split) != queries_digest(QuerySplit("test", {"a": Query("a", "X")}))
+    assert queries_digest(split) != queries_digest(QuerySplit("test", {"b": Query("b", "x")}))
 
 
 def test_what_vectors_hang_on_beside_is_no_matter_of_legs_of_words():

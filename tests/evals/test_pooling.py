@@ -14,22 +14,22 @@ from hypothesis import strategies as some
 
 from core.errors import SpecError
 from core.types import Query
-from evals.judging.pooling import Prior, by_depth, hidden, pool, settling
-from evals.rankings import Ranked
-from evals.runs import Run, Subject
-from evals.splits import Split
+from evals.judging.pooling import Prior, by_depth, hidden, order_by_influence, pool
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.types import QuerySplit
 from tests.effort import examples
 
-OVER = Subject("kettles", 1, "default", b"", "test")
+OVER = RunSubject("kettles", 1, "default", b"", "test")
 
 
 def run(name, **rankings):
-    ranked = {query: Ranked(tuple(ids), tuple(-float(n) for n in range(len(ids)))) for query, ids in rankings.items()}
+    ranked = {query: Ranking(tuple(ids), tuple(-float(n) for n in range(len(ids)))) for query, ids in rankings.items()}
     return Run(name, OVER, ranked)
 
 
 def split(grades=None, queries=("q1",), excluded=None):
-    return Split("test", {each: Query(each, each) for each in queries}, grades or {}, excluded=excluded or {})
+    return QuerySplit("test", {each: Query(each, each) for each in queries}, grades or {}, excluded=excluded or {})
 
 
 def test_the_pool_is_the_top_of_every_run_without_what_is_judged_or_excluded():
@@ -44,7 +44,7 @@ def test_the_pool_is_the_top_of_every_run_without_what_is_judged_or_excluded():
 
 
 def test_chunks_of_one_item_are_one_pair():
-    chunked = Run("c", OVER, {"q1": Ranked(("x#1", "x#2", "y#1"), (3.0, 2.0, 1.0), ("x", "x", "y"))})
+    chunked = Run("c", OVER, {"q1": Ranking(("x#1", "x#2", "y#1"), (3.0, 2.0, 1.0), ("x", "x", "y"))})
     assert [(pair.item_id, pair.ranks) for pair in pool([chunked], split(), 2)] == [("x", (1,)), ("y", (2,))]
 
 
@@ -64,20 +64,20 @@ def test_depth_pooling_goes_round_by_round_and_is_shuffled_by_its_seed_alone():
 
 def test_a_pair_counts_by_the_difference_of_its_discounts():
     a, b = run("a", q1=["top", "same", "deep"]), run("b", q1=["deep", "same", "top"])
-    plan = settling(a, b, split())
+    plan = order_by_influence(a, b, split())
     influence = {pair.item_id: pair.influence for pair in plan.pairs}
     assert set(influence) == {"top", "deep"}, "what both rank alike tells nothing"
     assert influence["top"] == pytest.approx(influence["deep"])
-    only = settling(run("a", q1=["x", "y"]), run("b", q1=["z", "y"]), split()).pairs
+    only = order_by_influence(run("a", q1=["x", "y"]), run("b", q1=["z", "y"]), split()).pairs
     assert {pair.item_id for pair in only} == {"x", "z"}
-    worth = settling(run("a", q1=[*"xyz"]), run("b", q1=[]), split(), "ndcg@3").pairs
+    worth = order_by_influence(run("a", q1=[*"xyz"]), run("b", q1=[]), split(), "ndcg@3").pairs
     assert [pair.item_id for pair in worth] == [*"xyz"]
 
 
 def test_the_known_difference_is_that_of_the_metric_where_all_is_judged():
     a, b = run("a", q1=["x", "y"], q2=["u"]), run("b", q1=["y", "x"], q2=["v"])
     grades = {"q1": {"x": 3, "y": 1}, "q2": {"u": 0, "v": 1}}
-    plan = settling(a, b, split(grades, ("q1", "q2")))
+    plan = order_by_influence(a, b, split(grades, ("q1", "q2")))
     ideal = 3 + 1 / math.log2(3)
     assert plan.pairs == ()
     assert (
@@ -97,10 +97,10 @@ def test_a_better_system_comes_to_be_told_by_fewer_judgements_than_there_are(met
     truth = {q: {f"{q}-{n}": int(n < 3) for n in range(30)} for q in queries}
     a = run("a", **{q: sorted(truth[q], key=lambda d: (truth[q][d] * -0.6 + chance.random(), d)) for q in queries})
     b = run("b", **{q: sorted(truth[q], key=lambda d: (truth[q][d] * -0.1 + chance.random(), d)) for q in queries})
-    everything = settling(a, b, split(truth, queries), metric).outlook.known
+    everything = order_by_influence(a, b, split(truth, queries), metric).outlook.known
     judged: dict[str, dict[str, int]] = {q: {} for q in queries}
     asked = 0
-    while (plan := settling(a, b, split(queries=queries), metric, judged)).outlook.enough != 0:
+    while (plan := order_by_influence(a, b, split(queries=queries), metric, judged)).outlook.enough != 0:
         assert plan.pairs, "something is left to ask"
         pair = plan.pairs[0]
         judged[pair.query_id][pair.item_id] = truth[pair.query_id][pair.item_id]
@@ -121,7 +121,7 @@ def noisy(chance, truth, skill):
 def judged_until_sure(a, b, truth, order):
     """How many judgements, ten at a time, until the outlook is sure; and whom it then expects to be ahead."""
     over, judged, asked = split(queries=tuple(truth)), {query: {} for query in truth}, 0
-    while (plan := settling(a, b, over, judged=judged)).outlook.enough != 0:
+    while (plan := order_by_influence(a, b, over, judged=judged)).outlook.enough != 0:
         for pair in order(plan, pool([a, b], over, 10, judged))[:10]:
             judged[pair.query_id][pair.item_id] = truth[pair.query_id][pair.item_id]
             asked += 1
@@ -136,7 +136,7 @@ def test_over_many_comparisons_it_asks_less_than_pooling_by_depth_and_is_right_a
         truth = {f"q{q}": {f"{q}-{n}": chance.choice([1, 2, 3]) * (n < 3) for n in range(30)} for q in range(20)}
         a, b = (run(name, **noisy(chance, truth, chance.uniform(0.2, 0.6))) for name in "ab")
         asked, expected = judged_until_sure(a, b, truth, lambda plan, _: plan.pairs)
-        right += expected * settling(a, b, split(truth, tuple(truth))).outlook.known > 0
+        right += expected * order_by_influence(a, b, split(truth, tuple(truth))).outlook.known > 0
         telling += asked
         deep += judged_until_sure(a, b, truth, lambda _, pairs: by_depth(pairs))[0]
     assert right >= 27
@@ -150,8 +150,8 @@ def test_over_many_comparisons_it_asks_less_than_pooling_by_depth_and_is_right_a
     some.dictionaries(some.sampled_from("abcdef"), some.integers(0, 3)),
 )
 def test_swapping_the_two_turns_the_sign_and_nothing_else(first, second, grades):
-    here = settling(run("a", q1=first), run("b", q1=second), split({"q1": grades}), "ndcg@4")
-    there = settling(run("b", q1=second), run("a", q1=first), split({"q1": grades}), "ndcg@4")
+    here = order_by_influence(run("a", q1=first), run("b", q1=second), split({"q1": grades}), "ndcg@4")
+    there = order_by_influence(run("b", q1=second), run("a", q1=first), split({"q1": grades}), "ndcg@4")
     assert here.outlook.expected == pytest.approx(-there.outlook.expected)
     assert [pair.id for pair in here.pairs] == [pair.id for pair in there.pairs]
     assert here.outlook.deviation == pytest.approx(there.outlook.deviation)
@@ -160,12 +160,12 @@ def test_swapping_the_two_turns_the_sign_and_nothing_else(first, second, grades)
 
 
 def test_two_runs_alike_have_nothing_to_settle():
-    plan = settling(run("a", q1=[*"xyz"]), run("b", q1=[*"xyz"]), split())
+    plan = order_by_influence(run("a", q1=[*"xyz"]), run("b", q1=[*"xyz"]), split())
     assert (plan.pairs, plan.outlook.unjudged, plan.outlook.confidence) == ((), 0, 0.5)
 
 
 def test_the_sentence_names_how_many_to_judge_to_separate_which():
-    plan = settling(run("bm25", q1=[*"stuvwx"]), run("vector", q1=[*"yz"]), split())
+    plan = order_by_influence(run("bm25", q1=[*"stuvwx"]), run("vector", q1=[*"yz"]), split())
     assert 0 < len(plan.needed) <= len(plan.pairs)
     assert plan.outlook.sentence("bm25", "vector").startswith(
         f"Judge these {len(plan.needed)} to separate bm25 from vector"
@@ -186,7 +186,7 @@ def test_labels_that_list_only_what_is_relevant_are_not_taken_for_chances():
 
 def test_a_metric_that_does_not_add_up_is_refused_with_what_does():
     with pytest.raises(SpecError, match=r"'mrr'.*ndcg, precision, recall"):
-        settling(run("a"), run("b"), split(), "mrr")
+        order_by_influence(run("a"), run("b"), split(), "mrr")
 
 
 def test_hiding_depends_on_the_seed_and_not_on_the_order_given():

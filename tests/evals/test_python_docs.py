@@ -13,7 +13,7 @@ import pytest
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals import library
+from evals.collections import load
 from tests.conftest import TEST_DSN
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
@@ -39,7 +39,7 @@ def beside(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def _drop(store: Store) -> None:
     if bridge.run(collections.find(store, COLLECTION)):
-        bridge.run(library.drop(store, COLLECTION))
+        bridge.run(load.drop(store, COLLECTION))
 
 
 def cell(code: str, names: dict[str, Any]) -> Any:

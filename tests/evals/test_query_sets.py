@@ -10,21 +10,22 @@ from sqlalchemy import func, select, update
 
 from core import bridge
 from core.types import Flaw, Place, Query, Row
-from evals import query_sets
-from evals.labels import Exclusion, Label, Span, check_labels
-from evals.query_sets import Labelled, admitted
-from evals.store import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
+from evals.labels import query_sets
+from evals.labels.label_checks import check_labels
+from evals.labels.query_sets import admitted
+from evals.schema import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
+from evals.types import Exclusion, Label, LabelledQueries, Span
 
 HERE = Place("file", 1)
 
 
-def labelled(queries=(), labels=(), spans=(), exclusions=()) -> Labelled:
+def labelled(queries=(), labels=(), spans=(), exclusions=()) -> LabelledQueries:
     """As it comes out of the checks, so in a fixed order."""
     checked = check_labels(
         *([Row(each, HERE) for each in several] for several in (queries, labels, spans, exclusions)),
         has_item=lambda _: True,
     )
-    return Labelled.of(checked)
+    return LabelledQueries.of(checked)
 
 
 WHOLE = labelled(
@@ -78,8 +79,8 @@ def test_sets_of_other_names_and_collections_stay_apart(store, name):
     assert bridge.run(query_sets.load(store, name)) == one
     assert bridge.run(query_sets.load(store, name, name="other")) == two
     bridge.run(query_sets.forget(store, name))
-    assert bridge.run(query_sets.load(store, name)) == Labelled()
-    assert bridge.run(query_sets.load(store, name, name="other")) == Labelled()
+    assert bridge.run(query_sets.load(store, name)) == LabelledQueries()
+    assert bridge.run(query_sets.load(store, name, name="other")) == LabelledQueries()
     assert bridge.run(query_sets.load(store, name + "x")) == two
     assert rows_of(store, name) == {"queries": 0, "labels": 0, "spans": 0, "exclusions": 0}
 

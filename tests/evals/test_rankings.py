@@ -13,35 +13,47 @@ import numpy as np
 import pytest
 
 from core.errors import StoreError
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
-from evals.rankings import LegRankings, Ranked, numbered, pooled
-from evals.running.packed import LEVEL, MARK, fingerprint, packed, unpacked
-from evals.weights.arrays import Arrays
-from evals.weights.fusing import Cut, fused
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
+from evals.runs.rankings import (
+    LEVEL,
+    MARK,
+    LegRankings,
+    Ranking,
+    decode_rankings,
+    encode_rankings,
+    fingerprint,
+    numbered,
+    share_units,
+)
 
-ITEMS = {"q1": Ranked(("a", "b", "c"), (3.0, 0.1 + 0.2, 1e-300)), "q2": Ranked(), "q3": Ranked(("c", "d"), (2.0, -1.0))}
-CHUNKS = {
-    "q1": Ranked(("a#1", "b#1"), (3.0, 2.0), ("a", "b"), ((0, 5), (2, 9))),
-    "q2": Ranked(("b#1", "a#2"), (3.0, 2.0), ("b", "a"), ((2, 9), (5, 7))),
+ITEMS = {
+    "q1": Ranking(("a", "b", "c"), (3.0, 0.1 + 0.2, 1e-300)),
+    "q2": Ranking(),
+    "q3": Ranking(("c", "d"), (2.0, -1.0)),
 }
-MIXED = {"q1": ITEMS["q1"], "q2": CHUNKS["q1"], "q3": Ranked(("a#3",), (1.0,), ("a",))}
+CHUNKS = {
+    "q1": Ranking(("a#1", "b#1"), (3.0, 2.0), ("a", "b"), ((0, 5), (2, 9))),
+    "q2": Ranking(("b#1", "a#2"), (3.0, 2.0), ("b", "a"), ((2, 9), (5, 7))),
+}
+MIXED = {"q1": ITEMS["q1"], "q2": CHUNKS["q1"], "q3": Ranking(("a#3",), (1.0,), ("a",))}
 
 
 @pytest.mark.parametrize("given", [ITEMS, CHUNKS, MIXED, {}], ids=["items", "chunks", "mixed", "none"])
 def test_rankings_that_share_their_units_are_the_same_in_memory_in_bytes_and_back(given):
-    together = pooled(given)
+    together = share_units(given)
     assert together == given
     assert list(together) == list(given)
-    assert packed(together, told=1) == packed(given, told=1)
+    assert encode_rankings(together, told=1) == encode_rankings(given, told=1)
     assert fingerprint(together) == fingerprint(given)
-    assert unpacked(packed(together)).rankings == given
+    assert decode_rankings(encode_rankings(together)).rankings == given
     assert numbered(together.values())[0] == numbered(given.values())[0]
     assert pickle.loads(pickle.dumps(together)) == given
 
 
 def test_plain_values_come_out_as_they_went_in():
-    ranked = pooled(CHUNKS)["q2"]
+    ranked = share_units(CHUNKS)["q2"]
     assert (ranked.ids, ranked.items, ranked.spans) == (("b#1", "a#2"), ("b", "a"), ((2, 9), (5, 7)))
     assert ranked.scores == (3.0, 2.0)
     assert all(type(score) is float for score in ranked.scores)
@@ -63,7 +75,7 @@ def bytes_of(*, text=None, codes=(0,), lengths=(1,), scores=None, compressed=Fal
 
 
 def test_bytes_made_as_they_should_be_are_read():
-    assert unpacked(bytes_of()).rankings == {"q": Ranked(("a",), (0.0,))}
+    assert decode_rankings(bytes_of()).rankings == {"q": Ranking(("a",), (0.0,))}
 
 
 @pytest.mark.parametrize(
@@ -71,8 +83,8 @@ def test_bytes_made_as_they_should_be_are_read():
     [
         (b"", "cut off"),
         (b"rankings", "incorrect header"),
-        (packed(ITEMS)[:-20], "cut off|size"),
-        (packed(ITEMS)[:40], "cut off"),
+        (encode_rankings(ITEMS)[:-20], "cut off|size"),
+        (encode_rankings(ITEMS)[:40], "cut off"),
         (bytes_of(compressed=True), "packed twice"),
         (bytes_of(scores=b"z" + zlib.compress(bytes(2**20))), "more than 8 bytes"),
         (bytes_of(scores=b"="), "do not fit together"),
@@ -87,21 +99,21 @@ def test_bytes_made_as_they_should_be_are_read():
 )
 def test_bytes_that_nobody_packed_are_refused_in_a_sentence(content, why):
     with pytest.raises(StoreError, match=f"rankings are damaged.*({why})"):
-        unpacked(content)
+        decode_rankings(content)
 
 
 def test_few_bytes_do_not_become_all_that_there_is_room_for(monkeypatch):
-    monkeypatch.setattr("evals.running.packed.LARGEST", 2**20)
+    monkeypatch.setattr("evals.runs.rankings.LARGEST", 2**20)
     bomb = MARK + (4096).to_bytes(8, "little") + zlib.compress(bytes(4 * 2**20)) + b"="
     with pytest.raises(StoreError, match="more than 1,048,576 bytes"):
-        unpacked(bomb)
+        decode_rankings(bomb)
 
 
-@pytest.mark.parametrize("given", [CHUNKS["q1"], pooled(CHUNKS)["q1"]], ids=["alone", "shared"])
+@pytest.mark.parametrize("given", [CHUNKS["q1"], share_units(CHUNKS)["q1"]], ids=["alone", "shared"])
 def test_some_places_of_a_ranking_are_a_ranking(given):
-    assert given.at([1]) == Ranked(("b#1",), (2.0,), ("b",), ((2, 9),))
-    assert given.at(slice(1)) == Ranked(("a#1",), (3.0,), ("a",), ((0, 5),))
-    assert given.at([]) == Ranked()
+    assert given.at([1]) == Ranking(("b#1",), (2.0,), ("b",), ((2, 9),))
+    assert given.at(slice(1)) == Ranking(("a#1",), (3.0,), ("a",), ((0, 5),))
+    assert given.at([]) == Ranking()
     assert given.at(slice(9)) == given
 
 
@@ -117,20 +129,20 @@ def test_what_was_kept_in_the_former_form_is_read():
     content = former(
         ["q1", "q2"], [["a#1", "a", [0, 5]], ["b#1", "b", [2, 9]]], [0, 1, 1], [3.0, 2.0, 0.1], [2, 1], told=1
     )
-    found = unpacked(content)
-    assert found.rankings == {"q1": CHUNKS["q1"], "q2": Ranked(("b#1",), (0.1,), ("b",), ((2, 9),))}
+    found = decode_rankings(content)
+    assert found.rankings == {"q1": CHUNKS["q1"], "q2": Ranking(("b#1",), (0.1,), ("b",), ((2, 9),))}
     assert found.more == {"told": 1}
 
 
 def test_a_foreign_run_is_told_apart_by_its_content_and_by_nothing_else():
     """Not by the order of its queries, nor by bytes that another zlib or numpy would write otherwise."""
-    found = {"q": Ranked(("a", "b"), (2.0, 1.0)), "p": Ranked(("b",), (0.5,))}
+    found = {"q": Ranking(("a", "b"), (2.0, 1.0)), "p": Ranking(("b",), (0.5,))}
     assert fingerprint(found).hex() == "a412783531974691cf66d70cbf2cd6ca"
     assert fingerprint(dict(reversed(found.items()))) == fingerprint(found)
     others = [
-        {**found, "p": Ranked(("b",), (0.25,))},
-        {**found, "p": Ranked(("c",), (0.5,))},
-        {**found, "p": Ranked()},
+        {**found, "p": Ranking(("b",), (0.25,))},
+        {**found, "p": Ranking(("c",), (0.5,))},
+        {**found, "p": Ranking()},
         {"q": found["q"], "r": found["p"]},
         {"q": found["q"]},
     ]
@@ -139,10 +151,10 @@ def test_a_foreign_run_is_told_apart_by_its_content_and_by_nothing_else():
 
 @pytest.mark.parametrize("scores", [np.random.default_rng(0).random(5000), 1 / (60.0 + np.arange(5000) % 100)])
 def test_scores_read_back_to_the_last_bit_and_repeated_ones_take_little(scores):
-    given = {"q": Ranked([f"d{at}" for at in range(5000)], scores)}
-    assert unpacked(packed(given)).rankings["q"].values.tobytes() == scores.tobytes()
+    given = {"q": Ranking([f"d{at}" for at in range(5000)], scores)}
+    assert decode_rankings(encode_rankings(given)).rankings["q"].values.tobytes() == scores.tobytes()
     unique = len(np.unique(scores)) > 100
-    assert (len(packed(given)) > scores.nbytes) == unique
+    assert (len(encode_rankings(given)) > scores.nbytes) == unique
 
 
 def test_a_unit_is_written_once_where_it_is_first_met():
@@ -153,10 +165,12 @@ def test_a_unit_is_written_once_where_it_is_first_met():
 
 def test_a_hit_takes_twelve_bytes_and_no_more_than_was_cut_is_held():
     """A suite of 36 runs has tens of millions of them."""
-    best = {f"q{at}": Ranked([f"d{(at * 7 + n) % 500}" for n in range(200)], np.arange(200, 0, -1)) for at in range(20)}
+    best = {
+        f"q{at}": Ranking([f"d{(at * 7 + n) % 500}" for n in range(200)], np.arange(200, 0, -1)) for at in range(20)
+    }
     legs = [LegRankings(name, Bm25Leg(), 200, best) for name in ("one", "two")]
-    made = fused(Arrays.of(legs), LinearFusion(), cut=Cut(depth=50))
-    for rankings in (made, unpacked(packed(made)).rankings, pooled(best)):
+    made = fused(FusionArrays.of(legs), LinearFusion(), cut=ResultCut(depth=50))
+    for rankings in (made, decode_rankings(encode_rankings(made)).rankings, share_units(best)):
         assert len({id(ranked.units) for ranked in rankings.values()}) == 1
         assert all(ranked.codes.nbytes + ranked.values.nbytes == 12 * ranked.length for ranked in rankings.values())
     whole = 20 * 50 * 12

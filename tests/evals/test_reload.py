@@ -8,18 +8,18 @@ import pytest
 from sqlalchemy import select, update
 
 from core import bridge
-from core.embedding.cache import forget as forget_embeddings
 from core.errors import InputError, SpecError, StoreError
-from core.store.collections import View
+from core.store.chunk_and_embed import forget as forget_embeddings
+from core.store.collections import CollectionView
 from core.store.schema import Collection
-from core.store.schema import Item as StoredItem
+from core.store.schema import ItemRow as StoredItem
 from core.types import Item, Query
-from evals import corrections, label_revisions, library, query_sets, reload
-from evals.label_revisions import Cause
-from evals.labels import Label, Span
-from evals.library import Plan
-from evals.query_sets import Labelled
+from evals.collections import load, reload
+from evals.collections.load import LoadPlan
+from evals.labels import corrections, query_sets, revisions
+from evals.labels.revisions import Cause
 from evals.sources import FolderSource
+from evals.types import DEFAULT_QUERY_SET, Label, LabelledQueries, Span
 from tests.evals.test_library import SOURCE, Killed, summary_of
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, fresh, wrong
@@ -33,7 +33,7 @@ FILES = {
     "search.html": "<title>Search</title><p>Please activate JavaScript.</p>",
 }
 EMBEDDERS = {"hashing-16": HashingEmbedder()}
-PLAN = Plan(chunks={"small": FIXED}, models=("hashing-16",), check=False)
+PLAN = LoadPlan(chunks={"small": FIXED}, models=("hashing-16",), check=False)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def folder(tmp_path):
 
 
 def add(store, name, source):
-    return bridge.run(library.add(store, name, source, PLAN, embedders=EMBEDDERS))
+    return bridge.run(load.load_collection(store, name, source, PLAN, embedders=EMBEDDERS))
 
 
 def old(store, name, folder):
@@ -61,7 +61,7 @@ def old(store, name, folder):
 
 
 def texts(store, name):
-    async def read(view: View) -> dict[str, tuple[str, str]]:
+    async def read(view: CollectionView) -> dict[str, tuple[str, str]]:
         async with store.begin(view.namespace) as connection:
             rows = await connection.execute(select(StoredItem))
             return {row.id: (row.title, row.text) for row in rows}
@@ -132,7 +132,9 @@ def test_spans_move_with_their_texts_and_those_that_cannot_are_said(store, name,
         span("The pump", 8, "guide/pump"),
     ]
     labels = [Label("q", "guide/filter", 2), Label("q", "search", 1)]
-    bridge.run(query_sets.keep(store, name, Labelled.ordered([Query("q", "what?")], labels, spans, []), name="mine"))
+    bridge.run(
+        query_sets.keep(store, name, LabelledQueries.ordered([Query("q", "what?")], labels, spans, []), name="mine")
+    )
     change = preview(store, name)
     assert [(move.span.text, move.to is None) for move in change.moves] == [
         ("Please activate", True),
@@ -160,20 +162,22 @@ def test_another_reader_leaves_no_remarks_of_the_old_one_and_is_nobody_s_correct
     assert any("1 .rst" in flaw["message"] for flaw in bridge.run(query_sets.flaws(store, name)))
     page = texts(store, name)["guide/filter"][1]
     moving = [span("A filter removes sediment.", page.index("A filter"))]
-    labelled = Labelled.ordered([Query("q", "what?")], [Label("q", "guide/filter", 2)], moving, [])
+    labelled = LabelledQueries.ordered([Query("q", "what?")], [Label("q", "guide/filter", 2)], moving, [])
     loaded = Cause(kind="load")
-    for query_set in (query_sets.DEFAULT, "mine"):
-        bridge.run(query_sets.keep(store, name, Labelled(queries=labelled.queries), name=query_set, cause=loaded))
+    for query_set in (DEFAULT_QUERY_SET, "mine"):
+        bridge.run(
+            query_sets.keep(store, name, LabelledQueries(queries=labelled.queries), name=query_set, cause=loaded)
+        )
     bridge.run(query_sets.keep(store, name, labelled, cause=loaded))
     bridge.run(query_sets.keep(store, name, labelled, name="mine", cause=Cause(reason="corrected")))
     apply(store, preview(store, name))
     remarks = [flaw["message"] for flaw in bridge.run(query_sets.flaws(store, name))]
     assert any("search.html (1)" in each for each in remarks)
     assert not any("1 .rst" in each or "keeps the reader" in each for each in remarks)
-    revision = bridge.run(label_revisions.listed(store, name, name=query_sets.DEFAULT))[0]
+    revision = bridge.run(revisions.listed(store, name, name=DEFAULT_QUERY_SET))[0]
     assert "reader 2" in revision.reason
-    assert bridge.run(label_revisions.last_edit(store, name, name=query_sets.DEFAULT)) is None
-    assert bridge.run(label_revisions.last_edit(store, name, name="mine")) is not None
+    assert bridge.run(revisions.last_edit(store, name, name=DEFAULT_QUERY_SET)) is None
+    assert bridge.run(revisions.last_edit(store, name, name="mine")) is not None
     moved = bridge.run(corrections.undo(store, name))
     assert moved.misplaced == 1
     assert "another text in their place now: 1" in moved.sentence
@@ -185,7 +189,7 @@ def test_a_reload_that_was_interrupted_is_ended_by_another_with_its_spans(store,
     old(store, name, folder)
     page = texts(store, name)["guide/filter"][1]
     spans = [span("A filter removes sediment.", page.index("A filter")), span("Please activate", 0, "search")]
-    bridge.run(query_sets.keep(store, name, Labelled.ordered([Query("q", "what?")], [], spans, []), name="mine"))
+    bridge.run(query_sets.keep(store, name, LabelledQueries.ordered([Query("q", "what?")], [], spans, []), name="mine"))
 
     async def die(*_):
         raise Killed
@@ -231,8 +235,10 @@ def test_a_folder_that_moved_is_named_and_another_source_has_no_readers(store, n
 
 @pytest.mark.slow
 def test_a_reload_without_another_reader_brings_in_what_is_new_and_leaves_labels_alone(store, name, folder):
-    bridge.run(library.add(store, name, FolderSource(path=folder), Plan(chunks={"small": FIXED}, models=())))
-    kept = Labelled.ordered([Query("q", "what?")], [Label("q", "guide/pump", 2)], [], [])
+    bridge.run(
+        load.load_collection(store, name, FolderSource(path=folder), LoadPlan(chunks={"small": FIXED}, models=()))
+    )
+    kept = LabelledQueries.ordered([Query("q", "what?")], [Label("q", "guide/pump", 2)], [], [])
     bridge.run(query_sets.keep(store, name, kept))
     (folder / "new.md").write_text("# New\n\nText.")
     added = bridge.run(reload.refresh(store, name))
@@ -243,7 +249,9 @@ def test_a_reload_without_another_reader_brings_in_what_is_new_and_leaves_labels
 @pytest.mark.slow
 def test_documents_whose_files_are_gone_stay_and_are_counted_until_they_are_pruned(store, name, folder):
     (folder / "new.md").write_text("# New\n\nText.")
-    bridge.run(library.add(store, name, FolderSource(path=folder), Plan(chunks={"small": FIXED}, models=())))
+    bridge.run(
+        load.load_collection(store, name, FolderSource(path=folder), LoadPlan(chunks={"small": FIXED}, models=()))
+    )
     (folder / "new.md").unlink()
     report = bridge.run(reload.refresh(store, name)).report
     assert (report.vanished, report.removed) == (1, 0)

@@ -18,25 +18,23 @@ from markdown_it import MarkdownIt
 from core import bridge
 from core.errors import InputError
 from core.types import Item, Query
-from evals.board import Board
-from evals.report import (
+from evals.display import el, embedded, written
+from evals.evaluation.board import Board
+from evals.reports import (
     Document,
     Limits,
     Part,
     documents,
-    latex,
-    markdown,
     render_html,
     render_latex,
     render_markdown,
     report,
+    text_formats,
     write,
 )
-from evals.report.charts import latency
-from evals.report.elements import el, embedded, written
-from evals.report.figures import safe, short_names
-from evals.report.palette import STYLES, colour, shape
-from evals.splits import Split
+from evals.reports.charts import latency, safe, short_names
+from evals.reports.palette import STYLES, colour, shape
+from evals.types import QuerySplit
 from tests.evals import reports
 from tests.evals.boards import SPLIT, board, run
 from tests.store.making import fresh, ingest, make
@@ -261,7 +259,7 @@ def test_what_little_there_is_makes_a_report(made):
     assert "is a run of another engine" in render_markdown(little)
 
 
-def weightless(split: Split) -> dict[str, Query]:
+def weightless(split: QuerySplit) -> dict[str, Query]:
     return {name: replace(query, weight=0.0) for name, query in split.queries.items()}
 
 
@@ -437,7 +435,7 @@ def test_hostile_texts_stay_texts_in_markdown(hostile):
 
 @given(st.text(max_size=30).filter(str.strip))
 def test_any_text_is_plain_in_a_cell_of_a_table(text):
-    made = markdown.table(["head", "other"], [[markdown.escaped(text) or "-", "last"]], "lr")
+    made = text_formats.table(["head", "other"], [[text_formats.escape_markdown(text) or "-", "last"]], "lr")
     tokens = parsed(made)
     cells = [token for at, token in enumerate(tokens) if tokens[at - 1].type == "td_open"]
     assert len(cells) == 2
@@ -446,7 +444,7 @@ def test_any_text_is_plain_in_a_cell_of_a_table(text):
 
 @pytest.mark.parametrize("text", ["- item", "1. item", "+ item", "# head", "> quote", "=== ", "    code", "--- "])
 def test_no_sentence_begins_a_block(text):
-    assert [token.type for token in parsed(f"- {markdown.escaped(text)}")][2:5] == [
+    assert [token.type for token in parsed(f"- {text_formats.escape_markdown(text)}")][2:5] == [
         "paragraph_open",
         "inline",
         "paragraph_close",
@@ -478,8 +476,8 @@ def test_hostile_texts_stay_texts_in_latex(hostile):
 
 @given(st.text(max_size=30))
 def test_any_text_is_escaped_for_latex(text):
-    made = latex.escaped(text)
-    known = {*latex._SPECIAL.values(), "{}"}
+    made = text_formats.escape_latex(text)
+    known = {*text_formats._LATEX_SPECIAL.values(), "{}"}
     rest = re.sub(r"\\texttt\{U\+[0-9A-F]+\}", "", made)
     for sign in sorted(known, key=len, reverse=True):
         rest = rest.replace(sign, "")

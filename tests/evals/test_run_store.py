@@ -17,15 +17,14 @@ from core import bridge
 from core.errors import InputError, StoreError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.variant import Variant
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.running.environment import code_version, environment
-from evals.running.packed import packed, unpacked
-from evals.runs import Latency, Run, Subject
-from evals.store import StoredRun
+from evals.runs import run_store
+from evals.runs.provenance import code_version, environment
+from evals.runs.rankings import Ranking, decode_rankings, encode_rankings
+from evals.runs.types import Latency, Run, RunSubject
+from evals.schema import RunRow
 from tests.store.making import fresh, make
 
-RANKED = Ranked(("d1#1", "d2#7"), (0.1 + 0.2, 1e-300), ("d1", "d2"), ((0, 10), (5, 7)))
+RANKED = Ranking(("d1#1", "d2#7"), (0.1 + 0.2, 1e-300), ("d1", "d2"), ((0, 10), (5, 7)))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 SPAN = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))
 
@@ -34,8 +33,8 @@ def run(collection: str, name: str = "hybrid", **changes) -> Run:
     variant = Variant(name=name, legs=(Bm25Leg(k1=changes.pop("k1", 1.2)),))
     made = Run(
         name,
-        Subject(collection, 3, "default", b"\x01\x02", "test", "abc"),
-        {"q1": RANKED, "q2": Ranked(), "q ü": Ranked(("x",), (-1.5,))},
+        RunSubject(collection, 3, "default", b"\x01\x02", "test", "abc"),
+        {"q1": RANKED, "q2": Ranking(), "q ü": Ranking(("x",), (-1.5,))},
         variant,
         {"q2": "it's broken: \x01"},
         {"q1": 1.25, "q ü": 3.0},
@@ -63,7 +62,7 @@ def saved(store, *args, **changes) -> Run:
 def rankings(draw):
     ids = draw(st.lists(TEXT, unique=True, max_size=12))
     items, spans = draw(st.booleans()), draw(st.booleans())
-    return Ranked(
+    return Ranking(
         tuple(ids),
         tuple(draw(st.lists(st.floats(allow_nan=False), min_size=len(ids), max_size=len(ids)))),
         tuple(draw(st.lists(TEXT, min_size=len(ids), max_size=len(ids)))) if items else (),
@@ -74,7 +73,7 @@ def rankings(draw):
 @pytest.mark.slow
 @given(st.dictionaries(TEXT, rankings(), max_size=6))
 def test_rankings_come_out_of_their_bytes_equal(given_rankings):
-    content = unpacked(packed(given_rankings, note={"a": [1, "b"]}))
+    content = decode_rankings(encode_rankings(given_rankings, note={"a": [1, "b"]}))
     assert content.rankings == given_rankings
     assert list(content.rankings) == list(given_rankings)
     assert content.more == {"note": {"a": [1, "b"]}}
@@ -83,9 +82,9 @@ def test_rankings_come_out_of_their_bytes_equal(given_rankings):
 def test_the_bytes_are_few_and_name_every_unit_once():
     units = [f"a-document-with-quite-a-long-name-{number:05d}" for number in range(500)]
     shuffled = {
-        f"q{at}": Ranked(tuple(units[at:] + units[:at]), tuple(1 / (60 + n) for n in range(500))) for at in range(100)
+        f"q{at}": Ranking(tuple(units[at:] + units[:at]), tuple(1 / (60 + n) for n in range(500))) for at in range(100)
     }
-    assert len(packed(shuffled)) < 100 * 500 * 4
+    assert len(encode_rankings(shuffled)) < 100 * 500 * 4
 
 
 # -- whole -----------------------------------------------------------------------------------------------------------
@@ -117,7 +116,7 @@ def test_variant_depth_and_subject_tell_runs_apart_and_a_name_does_not(store, na
 
 def test_a_foreign_run_has_no_variant_and_is_otherwise_an_equal(store, name):
     kept = saved(store, name, "lucene", variant=None)
-    other = saved(store, name, "lucene", variant=None, rankings={"q1": Ranked(("z",), (1.0,))})
+    other = saved(store, name, "lucene", variant=None, rankings={"q1": Ranking(("z",), (1.0,))})
     assert kept.id != other.id
     assert ask(run_store.load(store, kept.id)) == kept
     assert [each.variant for each in ask(run_store.listed(store, collection=name))] == [None, None]
@@ -172,7 +171,7 @@ def test_estimates_that_were_kept_before_are_no_latencies(store, name):
 
     async def rewrite(latency):
         async with store.begin() as connection:
-            await connection.execute(update(StoredRun).where(StoredRun.id == kept.id).values(latency=latency))
+            await connection.execute(update(RunRow).where(RunRow.id == kept.id).values(latency=latency))
 
     for live, latency in ((True, Latency(1.0, 2.0, 3)), (False, None)):
         ask(rewrite({"p50": 1.0, "p95": 2.0, "queries": 3, "live": live}))
@@ -275,7 +274,9 @@ def test_a_run_that_is_not_over_what_was_named_is_told_with_what_it_is_over(stor
 
 
 def test_of_one_name_over_several_query_sets_the_one_that_is_named_is_meant(store, name):
-    both = [saved(store, name, subject=Subject(name, 3, each, b"\x01", "test", "abc")) for each in ("default", "pilot")]
+    both = [
+        saved(store, name, subject=RunSubject(name, 3, each, b"\x01", "test", "abc")) for each in ("default", "pilot")
+    ]
     with pytest.raises(InputError, match="stands for 2 runs"):
         ask(run_store.find(store, "hybrid", collection=name))
     for each in both:
@@ -284,7 +285,7 @@ def test_of_one_name_over_several_query_sets_the_one_that_is_named_is_meant(stor
 
 
 def test_a_name_over_several_splits_is_refused_with_all_of_them_unless_the_split_is_said(store, name):
-    subjects = [Subject(name, 3, "default", b"\x01\x02", split, "abc") for split in ("test", "train")]
+    subjects = [RunSubject(name, 3, "default", b"\x01\x02", split, "abc") for split in ("test", "train")]
     both = [saved(store, name, subject=each) for each in subjects]
     with pytest.raises(InputError, match="stands for 2 runs") as caught:
         ask(run_store.find(store, "hybrid", collection=name))
@@ -343,7 +344,7 @@ def test_pruning_keeps_the_newest_of_each_name_and_what_is_pinned(store, name):
         async with store.begin() as connection:
             for days, each in ((3, old), (2, middle), (1, newest)):
                 then = datetime.now(UTC) - timedelta(days=days)
-                await connection.execute(update(StoredRun).where(StoredRun.id == each.id).values(created_at=then))
+                await connection.execute(update(RunRow).where(RunRow.id == each.id).values(created_at=then))
 
     ask(aged())
     ask(run_store.pin(store, old.id, name))
@@ -376,11 +377,11 @@ def test_the_environment_names_code_machine_server_and_index_sizes(store, name):
 def test_a_run_that_cannot_be_read_says_how_to_be_rid_of_it(store, name, more):
     make(store, name)
     made = saved(store, name)
-    content = b"a bomb" if more is None else packed({}, **more)
+    content = b"a bomb" if more is None else encode_rankings({}, **more)
 
     async def damage():
         async with store.begin() as connection:
-            await connection.execute(update(StoredRun).where(StoredRun.id == made.id).values(rankings=content))
+            await connection.execute(update(RunRow).where(RunRow.id == made.id).values(rankings=content))
 
     ask(damage())
     with pytest.raises(StoreError, match=f"'hybrid' of {name!r} cannot be read.*rankbook runs delete {made.id}"):

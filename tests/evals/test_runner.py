@@ -14,32 +14,32 @@ import pytest
 from sqlalchemy import text
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import Cancelled, EmbeddingError, UnknownName
 from core.filters import filter_from
 from core.fusion import fusions
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs import legs
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.fuzzy import FuzzyLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
+from core.pipeline.retriever import search
 from core.rerank import ApiReranker, OverlapReranker
-from core.resources import Resources
-from core.retriever import RequestContext, search
 from core.routing import Routing
 from core.store import attached, collections
 from core.store.attached import mapped
 from core.store.engine import Store
 from core.types import Item, Query
 from core.variant import Rollup, Variant
-from evals.rankings import Ranked
-from evals.running import run_store, runner
-from evals.running.batches import Batches
-from evals.running.leg_runs import LegRuns
-from evals.running.plan import deepened, describe
-from evals.running.runner import Options
-from evals.splits import Split
+from evals.runs import run_store, runner
+from evals.runs.checkpoints import Batches
+from evals.runs.leg_runs import LegRunner
+from evals.runs.plan import deepened, describe
+from evals.runs.rankings import Ranking
+from evals.runs.runner import RunOptions
+from evals.types import QuerySplit
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
 
@@ -93,18 +93,18 @@ def context(store, view):
 
 
 @pytest.fixture
-def split() -> Split:
+def split() -> QuerySplit:
     """With a query of its own: what other tests kept is of no use here."""
     own = some_name()
     queries = {f"q{at}": Query(f"q{at}", asked) for at, asked in enumerate([*TEXTS[:-1], own])}
-    return Split("test", queries, digest=own.encode())
+    return QuerySplit("test", queries, digest=own.encode())
 
 
 def run(context, variants, split, **options):
-    return bridge.run(runner.run(context, variants, split, options=Options(**options)))
+    return bridge.run(runner.run(context, variants, split, options=RunOptions(**options)))
 
 
-def live(context, asked, split, *, lifted=False) -> dict[str, Ranked]:
+def live(context, asked, split, *, lifted=False) -> dict[str, Ranking]:
     async def work():
         return {
             query.id: await search(context, query.text, asked, excluded=split.excluded.get(query.id, frozenset()))
@@ -115,7 +115,7 @@ def live(context, asked, split, *, lifted=False) -> dict[str, Ranked]:
         query: (*bundle.hits, *bundle.beyond) if lifted else bundle.hits for query, bundle in bridge.run(work()).items()
     }
     return {
-        query: Ranked(tuple(hit.id for hit in hits), tuple(hit.score for hit in hits)) for query, hits in found.items()
+        query: Ranking(tuple(hit.id for hit in hits), tuple(hit.score for hit in hits)) for query, hits in found.items()
     }
 
 
@@ -132,7 +132,7 @@ def test_computed_rankings_are_those_of_live_searches_ids_and_scores(context, sp
     if excluding:
         shut = {"q0": frozenset(["loud0", "d00001"]), "q1": frozenset([f"d{at:05}" for at in range(9)])}
         split = replace(split, excluded=shut, digest=split.digest + b"-")
-    ready = bridge.run(runner.prepared(context, variants, split, options=Options(deep=deep)))
+    ready = bridge.run(runner.plan_runs(context, variants, split, options=RunOptions(deep=deep)))
     assert not ready.plan.searched
     for each, made in zip(variants, run(context, variants, split, deep=deep), strict=True):
         assert (made.name, made.variant, made.failures) == (each.name, each, {})
@@ -204,7 +204,7 @@ class CountedLegs:
 
 def counted(context, variants, split, **options):
     listener = CountedLegs()
-    made = runner.run(context, variants, split, progress=listener, options=Options(**options))
+    made = runner.run(context, variants, split, progress=listener, options=RunOptions(**options))
     return bridge.run(made), listener.asked
 
 
@@ -273,7 +273,7 @@ def test_another_pgvector_makes_vectors_stale_and_words_not_another_server_makes
     def left(**changed):
         server = replace(context.store.capabilities, **changed)
         elsewhere = replace(context, store=Store(context.store.engine, None, server))
-        ready = bridge.run(runner.prepared(elsewhere, [words, both], split, options=Options()))
+        ready = bridge.run(runner.plan_runs(elsewhere, [words, both], split, options=RunOptions()))
         return [each.variant.name for each in ready.asked if each.id not in ready.kept], len(ready.plan.legs)
 
     assert left() == ([], 0)
@@ -327,10 +327,10 @@ def test_variants_that_are_the_same_but_for_the_name_are_one_run_under_both(cont
 @pytest.mark.slow
 def test_the_plan_can_be_seen_before_and_tells_what_is_kept(context, split):
     variants = [variant("a"), variant("b", fusion=LinearFusion()), variant("c", rerank=OverlapReranker())]
-    plan = bridge.run(runner.prepared(context, variants, split)).plan
+    plan = bridge.run(runner.plan_runs(context, variants, split)).plan
     assert describe(plan) == "3 variants -> 3 leg runs, 1 searched query by query"
     run(context, variants[1:], split)
-    plan = bridge.run(runner.prepared(context, variants, split)).plan
+    plan = bridge.run(runner.plan_runs(context, variants, split)).plan
     assert describe(plan) == "3 variants -> 3 leg runs, 2 kept from before"
 
 
@@ -339,8 +339,8 @@ def test_a_leg_that_was_stopped_says_how_much_of_it_is_kept(context, split):
     told = []
     few = replace(split, queries={query: split.queries[query] for query in ("q0", "q1")})
     for part in (few, split):
-        legs_of = LegRuns(context, split, Batches(context.store, context.view, "kept so far"), listener=told.append)
-        (task, *_) = bridge.run(runner.prepared(context, [variant()], split, options=Options(deep=7))).plan.legs
+        legs_of = LegRunner(context, split, Batches(context.store, context.view, "kept so far"), listener=told.append)
+        (task, *_) = bridge.run(runner.plan_runs(context, [variant()], split, options=RunOptions(deep=7))).plan.legs
         bridge.run(legs_of.found(task, part.queries))
     names = list(dict.fromkeys(step.name for step in told))
     assert names == [task.title, f"{task.title}, 2 of {len(split.queries)} kept"]
@@ -361,8 +361,8 @@ def test_a_leg_that_says_so_gives_the_same_first_ones_however_deep_it_is_asked(c
                 assert not leg.deepens or shallow[query].ids == deepest.ids[:most]
 
 
-def deep_split() -> Split:
-    return Split("test", {each: Query(each, each) for each in TEXTS[:4]})
+def deep_split() -> QuerySplit:
+    return QuerySplit("test", {each: Query(each, each) for each in TEXTS[:4]})
 
 
 def test_somebodys_table_is_asked_anew_when_its_rows_moved(store, split):
@@ -383,7 +383,7 @@ def test_somebodys_table_is_asked_anew_when_its_rows_moved(store, split):
             f"CREATE TABLE public.{table} (id text, body text)",
             f"INSERT INTO public.{table} VALUES ('a', 'red button')",
         )
-        view = bridge.run(attached.attach(store, name, mapped(table=table, id="id", text="body")))
+        view = bridge.run(attached.attach_table(store, name, mapped(table=table, id="id", text="body")))
         context = RequestContext(store, view, Resources(environment={}))
         words = [variant("words", (FulltextLeg(),), chunks="items")]
         first, asked = counted(context, words, split)
@@ -423,7 +423,7 @@ def test_a_query_that_fails_is_recorded_the_others_go_on_and_it_alone_is_asked_a
     context = replace(context, resources=Resources(embedder=lambda _: refusing, environment={}))
     (made,), _ = counted(context, [variant(**options)], split)
     assert made.failures == {"q0": "The endpoint is tired."}
-    assert made.rankings["q0"] == Ranked()
+    assert made.rankings["q0"] == Ranking()
     assert list(made.rankings) == list(split.queries)
     (summary,) = [each for each in bridge.run(run_store.listed(context.store)) if each.id == made.id]
     assert (summary.queries, summary.failed) == (len(TEXTS), 1)
@@ -511,7 +511,7 @@ def test_what_was_searched_without_a_leg_is_searched_anew_after_a_stop(context, 
                 replace(context, store=poorer, cancellation=stopping),
                 [asked],
                 wide_split,
-                options=Options(),
+                options=RunOptions(),
                 progress=stop,
             )
         )
@@ -599,7 +599,9 @@ def test_a_stage_that_passed_results_through_is_told_of_the_run_also_after_an_in
 
     with pytest.raises(Cancelled):
         bridge.run(
-            runner.run(replace(context, cancellation=stopping), [asked], wide_split, options=Options(), progress=stop)
+            runner.run(
+                replace(context, cancellation=stopping), [asked], wide_split, options=RunOptions(), progress=stop
+            )
         )
     (made,) = run(context, [asked], wide_split)
     assert not made.failures

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError, RankbookError
 from core.types import Flaw, Row
-from evals.labels import check_labels
+from evals.labels.label_checks import check_labels
 from evals.sources import ArchiveLimits, BeirSource
 from tests.effort import examples
 
@@ -256,7 +256,7 @@ def test_damaged_archives_are_told_in_a_sentence(tmp_path):
 
 
 def test_an_endless_line_is_left_out_and_the_next_is_read(tmp_path, monkeypatch):
-    from evals.sources.lines import read_lines
+    from evals.sources.rows import read_lines
 
     (tmp_path / "long").write_bytes(b"x" * 5000 + b"\nshort\n")
     with (tmp_path / "long").open("rb") as stream:

@@ -19,9 +19,9 @@ from pyarrow import parquet
 from core.errors import InputError, RankbookError, SpecError
 from core.types import Flaw, Row
 from evals.sources import BeirSource, ItemColumns, TabularSource
-from evals.sources.lines import _ObjectScanner
-from evals.sources.options import source_of
-from evals.sources.tables import sniff
+from evals.sources.guess import source_of
+from evals.sources.rows import _ObjectScanner
+from evals.sources.table_files import sniff
 from tests.effort import examples
 
 

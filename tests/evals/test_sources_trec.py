@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.errors import InputError, RankbookError
 from core.types import Flaw, Row
 from evals.sources import TrecSource
-from evals.sources import sgml as sgml_module
+from evals.sources import trec as sgml_module
 from tests.effort import examples
 
 SGML = """junk before

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError, SpecError
-from evals import metrics, spans
-from evals.labels import Span
-from evals.rankings import Ranked
-from evals.spans import Passage
+from evals.metrics import scoring, spans
+from evals.metrics.spans import ReturnedPassage
+from evals.runs.rankings import Ranking
+from evals.types import Span
 from tests.effort import examples
 
 places = st.tuples(st.integers(0, 20), st.integers(1, 8)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -21,8 +21,8 @@ def answer(item: str, start: int, end: int, grade: int = 1) -> Span:
     return Span("q", item, start, end, "", grade=grade)
 
 
-def ranking(*passages: Passage) -> Ranked:
-    return Ranked(
+def ranking(*passages: ReturnedPassage) -> Ranking:
+    return Ranking(
         tuple(passage.id for passage in passages),
         tuple(range(len(passages), 0, -1)),
         tuple(passage.item_id for passage in passages),
@@ -37,7 +37,7 @@ def test_what_is_held_is_what_counting_single_characters_gives(answers, chunks):
     returned = [(item, at) for item, place in chunks for at in range(*place)]
     found = spans.held(
         [answer(item, *place) for item, place in answers],
-        [Passage(str(n), item, *place) for n, (item, place) in enumerate(chunks)],
+        [ReturnedPassage(str(n), item, *place) for n, (item, place) in enumerate(chunks)],
     )
     both = len(wanted & set(returned))
     assert (found.answers, found.found, found.returned) == (len(wanted), both, len(returned))
@@ -47,14 +47,14 @@ def test_what_is_held_is_what_counting_single_characters_gives(answers, chunks):
 
 
 def test_overlapping_chunks_count_once_in_recall_and_each_time_in_precision_and_iou():
-    ranked = {"q": ranking(Passage("one", "a", 0, 10), Passage("two", "a", 5, 15))}
-    found = spans.evaluate({"q": [answer("a", 5, 10)]}, ranked, ["span_recall", "span_precision", "span_iou"])
+    ranked = {"q": ranking(ReturnedPassage("one", "a", 0, 10), ReturnedPassage("two", "a", 5, 15))}
+    found = spans.score_spans({"q": [answer("a", 5, 10)]}, ranked, ["span_recall", "span_precision", "span_iou"])
     assert found.means() == {"span_recall": 1.0, "span_precision": 5 / 20, "span_iou": 5 / 20}
 
 
 def test_a_cut_off_counts_chunks_each_once():
-    first, second = Passage("one", "a", 0, 4), Passage("two", "a", 4, 8)
-    found = spans.evaluate(
+    first, second = ReturnedPassage("one", "a", 0, 4), ReturnedPassage("two", "a", 4, 8)
+    found = spans.score_spans(
         {"q": [answer("a", 0, 8)]}, {"q": ranking(first, first, second)}, ["span_recall@1", "span_recall@2"]
     )
     assert found.means() == {"span_recall@1": 0.5, "span_recall@2": 1.0}
@@ -62,37 +62,48 @@ def test_a_cut_off_counts_chunks_each_once():
 
 def test_a_least_grade_takes_the_better_answers_alone():
     answers = {"q": [answer("a", 0, 4), answer("a", 10, 14, grade=2)], "none": [answer("a", 0, 4)]}
-    found = spans.evaluate(answers, {"q": ranking(Passage("x", "a", 0, 5))}, ["span_recall", "span_recall:min2"])
+    found = spans.score_spans(
+        answers, {"q": ranking(ReturnedPassage("x", "a", 0, 5))}, ["span_recall", "span_recall:min2"]
+    )
     assert found.of("span_recall") == {"none": 0.0, "q": 0.5}
     assert found.of("span_recall:min2") == {"none": 0.0, "q": 0.0}
 
 
 def test_queries_without_hits_score_0_and_those_without_answers_are_passed_over():
     answers = {"missing": [answer("a", 0, 1)], "empty": [answer("a", 0, 1)], "worthless": [answer("a", 0, 1, grade=0)]}
-    found = spans.evaluate(answers, {"empty": Ranked()}, ["span_recall", "span_precision", "span_iou"])
+    found = spans.score_spans(answers, {"empty": Ranking()}, ["span_recall", "span_precision", "span_iou"])
     assert found.queries == ("empty", "missing")
     assert not found.values.any()
 
 
 def test_a_ranking_of_whole_items_is_refused():
     with pytest.raises(InputError, match="rank the chunks of a chunk set"):
-        spans.evaluate({"q": [answer("a", 0, 1)]}, {"q": Ranked(("a",), (1.0,))}, ["span_recall"])
+        spans.score_spans({"q": [answer("a", 0, 1)]}, {"q": Ranking(("a",), (1.0,))}, ["span_recall"])
 
 
 def test_a_metric_over_items_is_sent_where_items_are():
-    with pytest.raises(SpecError, match=r"evals\.metrics\.evaluate.*span_recall, span_precision, span_iou"):
-        spans.evaluate({}, {}, ["ndcg@10"])
+    with pytest.raises(
+        SpecError, match=r"evals\.metrics\.scoring\.score_rankings.*span_recall, span_precision, span_iou"
+    ):
+        spans.score_spans({}, {}, ["ndcg@10"])
 
 
 def test_precision_omega_is_precision_where_all_chunks_that_touch_an_answer_are_returned():
-    chunk_set = [Passage(f"a{at}", "a", at, at + 10) for at in range(0, 50, 10)] + [Passage("b", "b", 0, 10)]
+    chunk_set = [ReturnedPassage(f"a{at}", "a", at, at + 10) for at in range(0, 50, 10)] + [
+        ReturnedPassage("b", "b", 0, 10)
+    ]
     assert spans.precision_omega({"q": [answer("a", 8, 12)], "lost": [answer("c", 0, 5)]}, chunk_set) == {
         "lost": 0.0,
         "q": 4 / 20,
     }
 
 
-CHUNKS = [Passage("a1", "a", 0, 10), Passage("a2", "a", 10, 20), Passage("a3", "a", 20, 100), Passage("b1", "b", 0, 10)]
+CHUNKS = [
+    ReturnedPassage("a1", "a", 0, 10),
+    ReturnedPassage("a2", "a", 10, 20),
+    ReturnedPassage("a3", "a", 20, 100),
+    ReturnedPassage("b1", "b", 0, 10),
+]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +128,7 @@ def test_a_chunk_has_the_grade_of_its_best_answer():
 
 def test_labels_of_chunks_score_by_the_metrics_of_items_and_count_chunks_that_were_not_returned():
     grades = spans.chunk_grades({"q": [answer("a", 8, 12)]}, CHUNKS)
-    found = metrics.evaluate(grades, {"q": ranking(CHUNKS[3], CHUNKS[0])}, ["recall", "mrr"], level="units")
+    found = scoring.score_rankings(grades, {"q": ranking(CHUNKS[3], CHUNKS[0])}, ["recall", "mrr"], level="units")
     assert found.means() == {"recall": 0.5, "mrr": 0.5}
 
 

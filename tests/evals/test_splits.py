@@ -8,11 +8,9 @@ import pytest
 
 from core.errors import UnknownName
 from core.types import Query
-from evals.labels import Exclusion, Label, Span
-from evals.query_sets import Labelled
-from evals.splits import ALL, Split
+from evals.types import ALL, Exclusion, Label, LabelledQueries, QuerySplit, Span
 
-LABELLED = Labelled(
+LABELLED = LabelledQueries(
     (
         Query("b", "two", "long", ("x",)),
         Query("a", "one", "short", ("x", "y")),
@@ -26,37 +24,37 @@ LABELLED = Labelled(
 
 
 def test_a_split_has_the_queries_with_labels_or_spans_in_it_in_the_order_of_their_ids():
-    split = Split.of(LABELLED, "test")
+    split = QuerySplit.of(LABELLED, "test")
     assert list(split.queries) == ["a", "c"]
-    assert list(Split.of(LABELLED, "train").queries) == ["a", "b"]
+    assert list(QuerySplit.of(LABELLED, "train").queries) == ["a", "b"]
     assert split.spans["c"][0].text == "abc"
-    assert split.digest == Split.of(LABELLED, "train").digest == LABELLED.digest()
+    assert split.digest == QuerySplit.of(LABELLED, "train").digest == LABELLED.digest()
 
 
 def test_what_may_not_be_returned_is_not_missed_either():
-    split = Split.of(LABELLED, "test")
+    split = QuerySplit.of(LABELLED, "test")
     assert split.grades["a"] == {"i2": 1}
     assert split.excluded["a"] == {"i1"}
     shut = replace(LABELLED, exclusions=(Exclusion("c", "i1"),))
-    assert Split.of(shut, "test").spans == {"c": ()}
-    assert "c" in Split.of(shut, "test").queries  # asked all the same: its digest and its runs stay as they were
+    assert QuerySplit.of(shut, "test").spans == {"c": ()}
+    assert "c" in QuerySplit.of(shut, "test").queries  # asked all the same: its digest and its runs stay as they were
 
 
 def test_all_splits_together_keep_the_highest_grade():
-    assert Split.of(LABELLED, ALL).grades == {"a": {"i2": 3}, "b": {"i1": 1}}
+    assert QuerySplit.of(LABELLED, ALL).grades == {"a": {"i2": 3}, "b": {"i1": 1}}
 
 
 def test_a_set_without_labels_is_all_its_queries():
-    assert list(Split.of(Labelled((Query("q", "x"),)), ALL).queries) == ["q"]
+    assert list(QuerySplit.of(LabelledQueries((Query("q", "x"),)), ALL).queries) == ["q"]
 
 
 def test_a_split_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(UnknownName, match="'test'"):
-        Split.of(LABELLED, "tests")
+        QuerySplit.of(LABELLED, "tests")
 
 
 def test_queries_are_grouped_by_kind_and_tag():
-    split = Split.of(LABELLED, ALL)
+    split = QuerySplit.of(LABELLED, ALL)
     assert split.kinds == {"": ("c",), "long": ("b",), "short": ("a",)}
     assert split.tags == {"x": ("a", "b"), "y": ("a",)}
     assert list(split.only({"b", "nobody"}).queries) == ["b"]

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from core.errors import SpecError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.variant import Variant
-from evals.board import Board
-from evals.rankings import Ranked
-from evals.runs import Run
+from evals.evaluation.board import Board
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run
 from evals.suites.gate import Gate, checks, passed
 from tests.evals.boards import QUERIES, SPLIT, SUBJECT, board, run
 
@@ -150,7 +150,7 @@ def failing(name: str, queries: int, order: str = "poor", **options) -> Run:
     """A run that failed at the first so many queries, with nothing found for them."""
     made = run(order, **options)
     failed = dict.fromkeys(QUERIES[:queries], "the server was busy")
-    return replace(made, name=name, rankings={**made.rankings, **dict.fromkeys(failed, Ranked())}, failures=failed)
+    return replace(made, name=name, rankings={**made.rankings, **dict.fromkeys(failed, Ranking())}, failures=failed)
 
 
 def test_queries_that_the_baseline_failed_at_do_not_lower_the_bar():

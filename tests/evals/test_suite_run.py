@@ -11,24 +11,23 @@ from dataclasses import replace
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import Cancelled, InputError, SpecError, UnknownName
-from core.resources import Resources
 from core.types import Item, Query
 from core.variant import Variant
-from evals import exchange, query_sets
-from evals.evaluation import Wanted, evaluated, opened
-from evals.labels import Exclusion, Label
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.running.run_diff import differences
-from evals.running.run_pairs import Where, compared, pair
+from evals.evaluation.compare_runs import Where, compared, differences, pair
+from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.evaluate import evaluate
+from evals.labels import query_sets
+from evals.runs import exchange, run_store
+from evals.runs.rankings import Ranking
 from evals.suites.gate import passed
+from evals.suites.run_suite import planned, run_suite
 from evals.suites.suite import Suite
-from evals.suites.suite_run import planned, run_suite
-from evals.suites.suite_tuning import Looked, looked_for
-from evals.weights.summary import plain, summarised
-from evals.weights.tuned import Procedure
+from evals.tuning.summary import plain, summarised
+from evals.tuning.tuner import TuningProcedure
+from evals.tuning.workflow import TuningRequest, tune_weights
+from evals.types import Exclusion, Label, LabelledQueries
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
 
@@ -50,7 +49,7 @@ HEAD = 'metrics = ["ndcg@5", "recall@5"]\ntime_live = 0\n'
 RULES = "[rules]\nsamples = 200\n"
 
 
-def labelled(test_grade: int = 2, *, shared: bool = False) -> Labelled:
+def labelled(test_grade: int = 2, *, shared: bool = False) -> LabelledQueries:
     """Queries that name a document by the one word that only it has; every third asks for common words too."""
     queries, labels = [], []
     for number, item in enumerate(ITEMS):
@@ -60,7 +59,7 @@ def labelled(test_grade: int = 2, *, shared: bool = False) -> Labelled:
         labels.append(Label(f"q{number:02}", item.id, test_grade if split == "test" else 2, split))
     if shared:
         labels.append(Label("q01", ITEMS[1].id, 2, "train"))
-    return Labelled(tuple(queries), tuple(sorted(labels, key=lambda each: (each.split, each.query_id))))
+    return LabelledQueries(tuple(queries), tuple(sorted(labels, key=lambda each: (each.split, each.query_id))))
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +76,10 @@ def asked(store, loaded):
     """A query set that no other test has runs over."""
     name = some_name()
 
-    def keep(queries: Labelled, under: str = name) -> str:
+    def keep(queries: LabelledQueries, under: str = name) -> str:
         # The ids of a set of its own: legs that other tests asked are of no use here.
         mark = f"{name} "
-        queries = Labelled(
+        queries = LabelledQueries(
             tuple(replace(query, id=f"{mark}{query.id}") for query in queries.queries),
             tuple(replace(label, query_id=f"{mark}{label.query_id}") for label in queries.labels),
         )
@@ -148,10 +147,10 @@ def test_a_point_of_a_grid_that_is_its_base_is_told_and_leaves_the_base_its_name
 def test_a_suite_leaves_somebodys_own_run_its_name(store, loaded, asked):
     """Be it kept from before, asked again, or a deep one that a metric takes."""
     name = asked(labelled())
-    ground = bridge.run(opened(store, loaded, name, resources=RESOURCES))
+    ground = bridge.run(open_eval(store, loaded, name, resources=RESOURCES))
     mine = suite(loaded, name).all_variants()[0].but(name="mine")
-    for wanted in (Wanted(("ndcg@5",)), Wanted(("recall@90",)).deep):
-        bridge.run(evaluated(ground, [mine], ground.split("test"), replace(wanted, rename=True)))
+    for wanted in (EvalOptions(("ndcg@5",)), EvalOptions(("recall@90",)).deep):
+        bridge.run(evaluate(ground, [mine], ground.split("test"), replace(wanted, rename=True)))
     own = {each.id for each in bridge.run(run_store.listed(store, collection=loaded)) if each.name == "mine"}
     assert len(own) == 2
     given = suite(loaded, name).model_copy(update={"metrics": ("ndcg@5", "recall@90")})
@@ -176,10 +175,10 @@ def test_scores_are_kept_beside_the_runs_with_intervals_and_by_query(store, load
 def test_a_metric_s_value_does_not_hang_on_what_else_is_measured(store, loaded, asked):
     """Chunks are of fewer documents than there are chunks: asked no deeper than the metric, some would be missing."""
     name = asked(labelled())
-    ground = bridge.run(opened(store, loaded, name, resources=RESOURCES))
+    ground = bridge.run(open_eval(store, loaded, name, resources=RESOURCES))
     variants, split = suite(loaded, name).all_variants(), ground.split("test")
     few, many = (
-        bridge.run(evaluated(ground, variants, split, Wanted(each)))[0]
+        bridge.run(evaluate(ground, variants, split, EvalOptions(each)))[0]
         for each in (("recall@2",), ("recall@2", "recall@90"))
     )
     assert [run.id for run in few.runs] == [run.id for run in many.runs]
@@ -259,9 +258,9 @@ def test_a_tuned_variant_scores_what_its_surface_said(store, loaded, asked):
     """The legs' rankings that are swept are those that a search has."""
     result, _ = run(store, suite(loaded, asked(labelled()), HYBRID + TUNE))
     made = result.results[0].tuned[0]
-    ground = bridge.run(opened(store, loaded, result.suite.targets[0].query_set, resources=RESOURCES))
-    wanted = Wanted(("ndcg@10",), rules=result.suite.judged_by)
-    board, _ = bridge.run(evaluated(ground, [made.variant], ground.split("train"), wanted))
+    ground = bridge.run(open_eval(store, loaded, result.suite.targets[0].query_set, resources=RESOURCES))
+    wanted = EvalOptions(("ndcg@10",), rules=result.suite.judged_by)
+    board, _ = bridge.run(evaluate(ground, [made.variant], ground.split("train"), wanted))
     assert board.cells("ndcg@10")["tuned"].mean == pytest.approx(made.tuned.in_sample, abs=1e-12)
 
 
@@ -275,8 +274,8 @@ def loud(store):
     ingest(store, name, [loud, *others], [EMBEDDER])
     queries = tuple(Query(f"red {at}", f"red button {at}") for at in range(4))
     labels = tuple(Label(query.id, item.id, 2, "test") for query in queries for item in others)
-    bridge.run(query_sets.keep(store, name, Labelled(queries, labels)))
-    return bridge.run(opened(store, name, resources=RESOURCES))
+    bridge.run(query_sets.keep(store, name, LabelledQueries(queries, labels)))
+    return bridge.run(open_eval(store, name, resources=RESOURCES))
 
 
 def test_chunks_are_scored_by_the_documents_among_the_first_and_only_a_roll_up_fetches_until_there_are_enough(loud):
@@ -284,7 +283,7 @@ def test_chunks_are_scored_by_the_documents_among_the_first_and_only_a_roll_up_f
     plain = Variant.from_data({"name": "plain", **options})
     rolled = Variant.from_data({"name": "rolled", **options, "rollup": {}})
     split = loud.split("test")
-    board, _ = bridge.run(evaluated(loud, [plain, rolled], split, Wanted(("recall@3", "recall@10"))))
+    board, _ = bridge.run(evaluate(loud, [plain, rolled], split, EvalOptions(("recall@3", "recall@10"))))
     found = {run.name: [ranked.item_ids for ranked in run.rankings.values()] for run in board.runs}
     assert {ranked.length for ranked in board.run("plain").rankings.values()} == {3}
     assert max(len(items) for items in found["plain"]) < 3
@@ -303,11 +302,11 @@ def test_a_surface_asks_deeper_where_a_roll_up_does(loud, fused_depth):
         {"name": "rolled", "chunks": "small", "top_k": 3, "overfetch": 1, "rollup": {}, "leg": legs}
     ).but(fused_depth=fused_depth)
     split = ground.split("test")
-    looked = Looked(base, "recall@3", 4, (base.fusion,), False, Procedure())
-    tuned, _ = bridge.run(looked_for(ground, split, looked))
+    looked = TuningRequest(base, "recall@3", 4, (base.fusion,), False, TuningProcedure())
+    tuned, _ = bridge.run(tune_weights(ground, split, looked))
     surface = tuned.surfaces[0]
     mixes = [base.weighted(surface.leg_weights(at), name=f"at {at}") for at in range(1, 4)]
-    board, _ = bridge.run(evaluated(ground, mixes, split, Wanted(("recall@3",))))
+    board, _ = bridge.run(evaluate(ground, mixes, split, EvalOptions(("recall@3",))))
     told = [board.cells("recall@3")[each.name].mean for each in mixes]
     assert told == pytest.approx(surface.means[1:4].tolist(), abs=1e-12)
     assert max(told) > 0
@@ -448,7 +447,7 @@ def held(store, one, other, where=None, wanted=None):
 @pytest.mark.slow
 def test_two_kept_runs_are_scored_and_broken_down_in_one_way(store, loaded, asked):
     board = run(store, suite(loaded, asked(labelled())))[0].results[0].board
-    found = held(store, board.run("hybrid").id, board.run("words").id, wanted=Wanted(("ndcg@5",)))
+    found = held(store, board.run("hybrid").id, board.run("words").id, wanted=EvalOptions(("ndcg@5",)))
     made = compared(found.board, "ndcg@5", "kind")
     assert (made.system, made.baseline) == ("hybrid", "words")
     difference = board.cells("ndcg@5")["hybrid"].mean - board.cells("ndcg@5")["words"].mean
@@ -465,9 +464,9 @@ def test_runs_made_before_labels_changed_are_refused_and_their_overlap_is_not(st
     asked(labelled(test_grade=1), name)
     ids = board.run("hybrid").id, board.run("words").id
     with pytest.raises(SpecError, match="Evaluate both anew"):
-        held(store, *ids, wanted=Wanted(("ndcg@5",)))
+        held(store, *ids, wanted=EvalOptions(("ndcg@5",)))
     with pytest.raises(SpecError, match=r"The queries or labels of 'test' of .* have changed since 'hybrid'"):
-        held(store, *ids, wanted=Wanted(("ndcg@5",)))
+        held(store, *ids, wanted=EvalOptions(("ndcg@5",)))
     measures = held(store, *ids).overlap()
     assert set(measures) == {"rbo", "jaccard@10"}
     assert all(0 <= each <= 1 for values in measures.values() for each in values.values())
@@ -476,12 +475,12 @@ def test_runs_made_before_labels_changed_are_refused_and_their_overlap_is_not(st
 @pytest.mark.slow
 def test_runs_that_cannot_be_compared_are_refused_with_what_sets_them_apart(store, loaded, asked):
     name, pilot = asked(labelled()), asked(labelled(1), some_name())
-    ground, other = (bridge.run(opened(store, loaded, each, resources=RESOURCES)) for each in (name, pilot))
+    ground, other = (bridge.run(open_eval(store, loaded, each, resources=RESOURCES)) for each in (name, pilot))
     words = suite(loaded, name).all_variants()[1]
-    wanted = Wanted(("ndcg@5",))
+    wanted = EvalOptions(("ndcg@5",))
 
     def made(ground, split="test", wanted=wanted) -> str:
-        board, _ = bridge.run(evaluated(ground, [words], ground.split(split), wanted))
+        board, _ = bridge.run(evaluate(ground, [words], ground.split(split), wanted))
         return board.runs[0].id
 
     first, train, piloted, deep = made(ground), made(ground, "train"), made(other), made(ground, wanted=wanted.deep)
@@ -495,7 +494,7 @@ def test_runs_that_cannot_be_compared_are_refused_with_what_sets_them_apart(stor
         assert held(store, first, reference).overlap()["rbo"], "which asks for no common data"
     changed = replace(labelled(), queries=(*labelled().queries[:-1], Query("q23", "other words", "long")))
     asked(changed, name)
-    again = made(bridge.run(opened(store, loaded, name, resources=RESOURCES)))
+    again = made(bridge.run(open_eval(store, loaded, name, resources=RESOURCES)))
     with pytest.raises(SpecError, match=r"the queries or labels changed \(.*\)\. Evaluate both anew"):
         held(store, first, again, wanted=wanted)
 
@@ -513,8 +512,8 @@ def test_files_need_a_collection_and_one_run_is_not_held_against_itself(store, l
         exchange.write_run(board.run(each), tmp_path / f"{each}.trec")
     files = [str(tmp_path / f"{each}.trec") for each in ("hybrid", "words")]
     with pytest.raises(SpecError, match="--collection"):
-        held(store, *files, wanted=Wanted(("ndcg@5",)))
-    found = held(store, *files, Where(loaded, name, "test"), Wanted(("ndcg@5",)))
+        held(store, *files, wanted=EvalOptions(("ndcg@5",)))
+    found = held(store, *files, Where(loaded, name, "test"), EvalOptions(("ndcg@5",)))
     assert found.board.names == ("words", "hybrid")
     with pytest.raises(InputError, match="one and the same run"):
         held(store, board.run("words").id, board.run("words").id)
@@ -528,7 +527,7 @@ def test_what_differs_between_runs_is_told_option_by_option(store, loaded, asked
     other = replace(
         one,
         variant=one.variant.but(top_k=5),
-        rankings={**one.rankings, next(iter(one.rankings)): Ranked()},
+        rankings={**one.rankings, next(iter(one.rankings)): Ranking()},
     )
     found = differences(one, other)
     assert [(row.where, row.one, row.other) for row in found.rows] == [("variant.top_k", "10", "5")]
@@ -567,8 +566,8 @@ def test_a_slip_in_a_name_is_told_before_anything_is_asked(store, loaded, asked,
 @pytest.mark.parametrize(
     ("queries", "split", "error", "said"),
     [
-        (Labelled(), "all", InputError, "has no query"),
-        (Labelled((Query("a", "x"),)), "all", InputError, "nothing can be scored"),
+        (LabelledQueries(), "all", InputError, "has no query"),
+        (LabelledQueries((Query("a", "x"),)), "all", InputError, "nothing can be scored"),
         (labelled(), "tset", UnknownName, "Did you mean 'test'"),
     ],
 )

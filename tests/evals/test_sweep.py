@@ -16,13 +16,13 @@ from core.fusion import BordaFusion, CombSumFusion, Fusion, LinearFusion, RbcFus
 from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Rollup
-from evals import metrics
-from evals.rankings import LegRankings, Ranked
-from evals.splits import Split
-from evals.weights import simplex
-from evals.weights.fusing import Cut, fused
-from evals.weights.surface import Surface
-from evals.weights.sweep import QUERIES, sweep, swept
+from evals.metrics import scoring
+from evals.runs.batch_fusion import ResultCut, fused
+from evals.runs.rankings import LegRankings, Ranking
+from evals.tuning import surface as tuning_surface
+from evals.tuning.surface import Surface
+from evals.tuning.sweep import QUERIES, sweep, swept
+from evals.types import QuerySplit
 from tests.effort import examples
 
 METRICS = ("ndcg@3", "ndcg_exp@3", "mrr@3", "recall@3", "precision@3", "map@5", "hit_rate@2", "ndcg", "ndcg@3:min2")
@@ -34,41 +34,41 @@ LEG = VectorLeg(distance="cosine")
 
 @pytest.mark.parametrize(("legs", "steps"), [(2, 1), (2, 20), (3, 7), (3, 20), (4, 6)])
 def test_the_simplex_holds_every_way_to_share_out_the_steps_once(legs, steps):
-    grid = simplex.points(legs, steps)
+    grid = tuning_surface.points(legs, steps)
     wanted = [point for point in itertools.product(range(steps + 1), repeat=legs) if sum(point) == steps]
     assert list(map(tuple, grid.tolist())) == wanted
 
 
 def test_three_legs_in_twentieths_are_231_points():
-    assert simplex.points(3, 20).shape == (231, 3)
+    assert tuning_surface.points(3, 20).shape == (231, 3)
 
 
 def test_neighbours_are_one_step_away_and_know_one_another():
-    grid = simplex.points(3, 5)
-    near = simplex.neighbours(grid)
+    grid = tuning_surface.points(3, 5)
+    near = tuning_surface.neighbours(grid)
     for point, others in enumerate(near):
         assert others == tuple(np.flatnonzero(np.abs(grid - grid[point]).sum(axis=1) == 2))
         assert all(point in near[other] for other in others)
 
 
 def test_the_triangle_has_equal_sides_and_its_middle_in_the_middle():
-    corners = simplex.ternary(np.array([[3, 0, 0], [0, 3, 0], [0, 0, 3]]))
+    corners = tuning_surface.ternary(np.array([[3, 0, 0], [0, 3, 0], [0, 0, 3]]))
     sides = [math.dist(one, other) for one, other in itertools.combinations(corners, 2)]
     assert sides == pytest.approx([1, 1, 1])
-    assert simplex.ternary(np.array([[1, 1, 1]]))[0] == pytest.approx(corners.mean(axis=0))
+    assert tuning_surface.ternary(np.array([[1, 1, 1]]))[0] == pytest.approx(corners.mean(axis=0))
 
 
 @pytest.mark.parametrize(("legs", "steps"), [(1, 20), (5, 20), (3, 0), (4, 200)])
 def test_simplexes_that_make_no_sense_are_refused(legs, steps):
     with pytest.raises(SpecError):
-        simplex.points(legs, steps)
+        tuning_surface.points(legs, steps)
 
 
 # Every point as a search would score it
 
 
 @st.composite
-def collections(draw: st.DrawFn, *, chunked: bool) -> tuple[list[LegRankings], Split]:
+def collections(draw: st.DrawFn, *, chunked: bool) -> tuple[list[LegRankings], QuerySplit]:
     """Few units and few scores: ties abound."""
     scores = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1.0])
     units = [f"{item}{number}" if chunked else item for item in "abcdefg" for number in range(2 if chunked else 1)]
@@ -79,11 +79,11 @@ def collections(draw: st.DrawFn, *, chunked: bool) -> tuple[list[LegRankings], S
             ids = tuple(draw(st.lists(st.sampled_from(units), unique=True, max_size=9)))
             given_scores = sorted((draw(scores) for _ in ids), reverse=True)
             items = tuple(unit[0] for unit in ids) if chunked else ()
-            rankings[query] = Ranked(ids, tuple(given_scores), items)
+            rankings[query] = Ranking(ids, tuple(given_scores), items)
         legs.append(LegRankings(f"leg {number}", LEG, 9, rankings))
     grades = {query: draw(st.dictionaries(st.sampled_from("abcdefgz"), st.integers(0, 3))) for query in "pqr"}
     grades["p"]["a"] = 2
-    return legs, Split("test", {query: Query(query, query) for query in "pqr"}, grades)
+    return legs, QuerySplit("test", {query: Query(query, query) for query in "pqr"}, grades)
 
 
 fusion = st.sampled_from(
@@ -100,7 +100,7 @@ fusion = st.sampled_from(
     ]
 )
 cuts = st.builds(
-    Cut,
+    ResultCut,
     depth=st.sampled_from([None, 2, 4]),
     fused_depth=st.sampled_from([None, 3]),
     rollup=st.sampled_from([None, Rollup()]),
@@ -108,14 +108,16 @@ cuts = st.builds(
 )
 
 
-def _held_against_search(legs: list[LegRankings], split: Split, fusion: Fusion, cut: Cut, steps: int = 4) -> None:
+def _held_against_search(
+    legs: list[LegRankings], split: QuerySplit, fusion: Fusion, cut: ResultCut, steps: int = 4
+) -> None:
     places = swept(legs, split, fusion, steps=steps, cut=cut)
     surfaces = {metric: places.surface(metric) for metric in METRICS}
     grid = surfaces["ndcg"].grid
     weights = [*(grid / steps).tolist(), [1.0] * len(legs)]
     for point, given_weights in enumerate(weights):
         rankings = fused(legs, fusion, given_weights, cut)
-        wanted = metrics.evaluate(split.grades, rankings, METRICS)
+        wanted = scoring.score_rankings(split.grades, rankings, METRICS)
         for metric, surface in surfaces.items():
             values = surface.values[point] if point < len(grid) else surface.untuned
             assert surface.queries == wanted.queries
@@ -143,15 +145,15 @@ def planted(queries: int = 60, items: int = 300, depth: int = 100, noise: tuple[
     random = np.random.default_rng(0)
     ids = [f"q{number:03}" for number in range(queries)]
     grades = {q: {f"d{item}": 1 for item in random.choice(items, 4, replace=False)} for q in ids}
-    rankings: list[dict[str, Ranked]] = [{} for _ in noise]
+    rankings: list[dict[str, Ranking]] = [{} for _ in noise]
     for query in ids:
         worth = np.array([2.0 if f"d{item}" in grades[query] else 0.0 for item in range(items)])
         for leg, amount in enumerate(noise):
             scores = worth + amount * random.normal(size=items)
             best = np.argsort(-scores, kind="stable")[:depth]
-            rankings[leg][query] = Ranked(tuple(f"d{item}" for item in best), tuple(scores[best].tolist()))
+            rankings[leg][query] = Ranking(tuple(f"d{item}" for item in best), tuple(scores[best].tolist()))
     legs = [LegRankings(f"leg {leg}", LEG, depth, found) for leg, found in enumerate(rankings)]
-    return legs, Split("test", {query: Query(query, query) for query in ids}, grades)
+    return legs, QuerySplit("test", {query: Query(query, query) for query in ids}, grades)
 
 
 @pytest.mark.parametrize("fusion", [RrfFusion(), LinearFusion()])
@@ -161,7 +163,7 @@ def test_candidates_by_the_hundred_and_points_in_blocks_change_nothing(fusion):
     assert (swept(legs, split, fusion, steps=6, cells=1500).surface("ndcg@10").values == whole.values).all()
     for point in (0, 5, 13, 27):
         ranked = fused(legs, fusion, list(whole.leg_weights(point).values()))
-        wanted = metrics.scores(split.grades, ranked)
+        wanted = scoring.scores(split.grades, ranked)
         assert whole.values[point] == pytest.approx([wanted[query] for query in whole.queries], abs=1e-12)
 
 
@@ -198,12 +200,12 @@ def test_a_labelled_query_that_was_not_run_is_no_failure_but_a_mistake():
 @pytest.mark.parametrize(
     ("fusion", "metric", "cut", "words"),
     [
-        (BordaFusion(), "ndcg@10", Cut(), "linear, rbc, rrf"),
-        (CombSumFusion(), "ndcg@10", Cut(), "linear, rbc, rrf"),
-        (RrfFusion(weighted=False), "ndcg@10", Cut(), "told to ignore weights"),
-        (RrfFusion(), "bpref", Cut(), "metric of a weight surface"),
-        (RrfFusion(), "precision", Cut(), "needs a cut-off"),
-        (RrfFusion(), "ndcg@10", Cut(rollup=Rollup(method="sum")), "by their best one"),
+        (BordaFusion(), "ndcg@10", ResultCut(), "linear, rbc, rrf"),
+        (CombSumFusion(), "ndcg@10", ResultCut(), "linear, rbc, rrf"),
+        (RrfFusion(weighted=False), "ndcg@10", ResultCut(), "told to ignore weights"),
+        (RrfFusion(), "bpref", ResultCut(), "metric of a weight surface"),
+        (RrfFusion(), "precision", ResultCut(), "needs a cut-off"),
+        (RrfFusion(), "ndcg@10", ResultCut(rollup=Rollup(method="sum")), "by their best one"),
     ],
 )
 def test_what_has_no_surface_is_refused_in_words(fusion, metric, cut, words):
@@ -220,7 +222,7 @@ def test_a_metric_that_looks_deeper_than_the_sweep_went_is_refused():
 
 def test_a_split_without_a_relevant_item_is_refused():
     legs, split = planted(queries=2)
-    unlabelled = Split("test", split.queries, {"q000": {"d1": 0}})
+    unlabelled = QuerySplit("test", split.queries, {"q000": {"d1": 0}})
     with pytest.raises(InputError, match="no ranking can score"):
         sweep(legs, unlabelled, RrfFusion())
 
@@ -229,7 +231,7 @@ def test_a_split_without_a_relevant_item_is_refused():
 
 
 def surface_of(values: list[list[float]], weights: list[float] | None = None, steps: int = 2) -> Surface:
-    grid = simplex.points(2, steps)
+    grid = tuning_surface.points(2, steps)
     queries = len(values[0])
     names = tuple(f"q{number}" for number in range(queries))
     given_weights = np.array(weights or [1.0] * queries)

@@ -12,42 +12,43 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from core import bridge
+from core import bridge, doctor
+from core.context import RequestContext, Resources
 from core.errors import RankbookError, SpecError, StoreError, UnknownName
 from core.legs import legs
-from core.resources import Resources
-from core.retriever import RequestContext, search
-from core.store import collections, doctor
+from core.pipeline.retriever import search
+from core.store import collections
 from core.store import trash as core_trash
-from core.store.attached import AttachedTable, attach, build_aside
+from core.store.attached import AttachedTable, attach_table, build_side_tables
 from core.store.names import TRASH_MARK, trash_mark, trash_schema
 from core.store.trash_entries import day, retention
 from core.store.verify import verify
 from core.types import Query
 from core.variant import Variant
-from evals import backup, kept_variants, library, overview, query_sets, trash
+from evals import backup, trash, variants
+from evals.collections import load, overview
 from evals.judging import judgements
 from evals.judging.judgements import Judgement
-from evals.labels import Label
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.runs import Run, Subject
+from evals.labels import query_sets
+from evals.runs import run_store
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.types import Label, LabelledQueries
 from tests.fakes import HashingEmbedder
 from tests.store.making import contents, documents, fresh, ingest, make, query, some_name
 from workbench.behind.collections import theirs
 
 EMBEDDER = HashingEmbedder()
 RESOURCES = Resources(embedder=lambda _: EMBEDDER)
-LABELLED = Labelled((Query("q1", "word3 unique7"), Query("q2", "word9")), (Label("q1", "d00007", 2),))
+LABELLED = LabelledQueries((Query("q1", "word3 unique7"), Query("q2", "word9")), (Label("q1", "d00007", 2),))
 GIVEN = Judgement("q1", "d00003", "ada", 1, b"v", False, "a note")
 MINE = '# kept as it was written\nname = "mine"\n\n[[leg]]\nkind = "bm25"\n'
 VARIANTS = [Variant.of_leg(legs[kind](), chunks="small") for kind in ("bm25", "fulltext", "fuzzy", "trigram", "vector")]
 
 
 def a_run(collection: str, name: str = "kept", **changes) -> Run:
-    subject = Subject(collection, 1, "default", b"x", "test", "content")
-    return replace(Run(name, subject, {"q1": Ranked(("d00007",), (0.5,))}, depth=10), **changes)
+    subject = RunSubject(collection, 1, "default", b"x", "test", "content")
+    return replace(Run(name, subject, {"q1": Ranking(("d00007",), (0.5,))}, depth=10), **changes)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def made(store, name):
         await query_sets.keep(store, name, LABELLED)
         await query_sets.keep(store, name, LABELLED, name="pilot")
         await run_store.save(store, a_run(name))
-        await judgements.give(store, name, [GIVEN])
+        await judgements.save_judgements(store, name, [GIVEN])
 
     bridge.run(work())
     return name
@@ -90,7 +91,7 @@ async def _sets(store, name):
 
 
 def dropped(store, name, **options):
-    return bridge.run(library.drop(store, name, **options))
+    return bridge.run(load.drop(store, name, **options))
 
 
 def in_trash(store, name):
@@ -156,7 +157,7 @@ def test_nothing_that_looks_for_collections_finds_what_is_in_the_trash(store, ma
     assert f"Collection {made}" not in findings
     assert "to be brought back" in findings["Trash"]
     assert not [each for each in bridge.run(theirs.tables(store)) if trash_schema(entry.id) in each]
-    saved = bridge.run(backup.save(store, tmp_path / "all.tar"))
+    saved = bridge.run(backup.save_backup(store, tmp_path / "all.tar"))
     assert not [each for each in saved.rows if each.startswith(TRASH_MARK)]
     assert "labels" not in saved.rows[made]
     assert saved.rows[made]["judgements"] == saved.rows[made]["runs"] == 1
@@ -173,7 +174,7 @@ def test_a_name_is_free_at_once_and_where_it_is_taken_the_old_one_comes_back_bes
     make(store, made, [EMBEDDER])
     with pytest.raises(StoreError, match=rf"rankbook trash restore {entry.id} --as NEW"):
         bridge.run(trash.restore(store, entry.id))
-    bridge.run(judgements.give(store, made, [replace(GIVEN, judge="late")]))
+    bridge.run(judgements.save_judgements(store, made, [replace(GIVEN, judge="late")]))
     bridge.run(run_store.save(store, a_run(made, "late")))
     other = some_name()
     bridge.run(trash.restore(store, entry.id, name=other))
@@ -208,10 +209,10 @@ def test_a_name_that_cannot_be_a_collections_is_refused_and_the_entry_stays(stor
 
 def test_a_collection_that_is_being_loaded_is_not_dropped(store, made):
     async def work():
-        from core.store import writers
+        from core.store import locks
 
-        async with writers.alone(store, made):
-            await library.drop(store, made)
+        async with locks.writer_lock(store, made):
+            await load.drop(store, made)
 
     with pytest.raises(StoreError, match="Another process is loading"):
         bridge.run(work())
@@ -221,7 +222,7 @@ def test_a_collection_that_is_being_loaded_is_not_dropped(store, made):
 
 def test_one_that_never_held_anything_leaves_nothing_in_the_trash(store, name):
     make(store, name, chunks={})
-    bridge.run(library.drop_if_empty(store, name))
+    bridge.run(load.drop_if_empty(store, name))
     assert bridge.run(collections.find(store, name)) is None
     assert in_trash(store, name) == []
 
@@ -240,9 +241,9 @@ def their_table(store):
 
 def test_of_an_attached_collection_the_mapping_alone_is_kept_and_it_is_attached_anew(store, name, their_table):
     async def work():
-        view = await attach(store, name, AttachedTable(table=their_table, id="id", text="body"))
-        await build_aside(store, view)
-        return await library.drop(store, name)
+        view = await attach_table(store, name, AttachedTable(table=their_table, id="id", text="body"))
+        await build_side_tables(store, view)
+        return await load.drop(store, name)
 
     entry = bridge.run(work())
     aside = f"SELECT nspname FROM pg_namespace WHERE nspname IN ('c_{name}', '{trash_schema(entry.id)}')"
@@ -254,7 +255,7 @@ def test_of_an_attached_collection_the_mapping_alone_is_kept_and_it_is_attached_
 
 
 def test_an_attached_table_that_is_gone_meanwhile_is_refused_and_the_entry_stays(store, name, their_table):
-    bridge.run(attach(store, name, AttachedTable(table=their_table, id="id", text="body")))
+    bridge.run(attach_table(store, name, AttachedTable(table=their_table, id="id", text="body")))
     entry = dropped(store, name)
     statement(store, f"ALTER TABLE public.{their_table} RENAME TO {their_table}_b")
     try:
@@ -273,7 +274,7 @@ def test_a_query_set_comes_back_and_where_its_name_is_taken_under_another(store,
     entry = bridge.run(query_sets.drop(store, made, "pilot"))
     assert (entry.title, entry.details) == (f"query set pilot of {made}", {"queries": 2, "labels": 1})
     assert [each.name for each in bridge.run(_sets(store, made))] == ["default"]
-    bridge.run(query_sets.keep(store, made, Labelled((Query("q9", "new"),)), name="pilot"))
+    bridge.run(query_sets.keep(store, made, LabelledQueries((Query("q9", "new"),)), name="pilot"))
     with pytest.raises(StoreError, match="--as NEW"):
         bridge.run(trash.restore(store, entry.id))
     bridge.run(trash.restore(store, entry.id, name="pilot before"))
@@ -345,31 +346,31 @@ def own_home(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("own_home")
 def test_a_kept_variant_comes_back_as_it_was_written_and_under_another_name_with_its_comments():
-    kept = kept_variants.keep(MINE)
-    gone = kept_variants.drop("mine", by="grace").trash_entry
-    assert kept_variants.names() == []
-    (entry,) = kept_variants.in_trash()
+    kept = variants.keep(MINE)
+    gone = variants.drop("mine", by="grace").trash_entry
+    assert variants.names() == []
+    (entry,) = variants.in_trash()
     assert entry == gone
     assert (entry.deleted_by, entry.bytes) == ("grace", len(MINE))
-    kept_variants.keep(MINE.replace("bm25", "fuzzy"))
+    variants.keep(MINE.replace("bm25", "fuzzy"))
     with pytest.raises(StoreError, match="--as NEW"):
-        kept_variants.restore(entry)
-    assert kept_variants.restore(entry, name="before").text == MINE.replace('"mine"', '"before"')
-    assert kept_variants.in_trash() == []
-    again = kept_variants.drop("mine").trash_entry
-    kept_variants.restore(again)
-    assert kept_variants.get("mine").path == kept.path
+        variants.restore(entry)
+    assert variants.restore(entry, name="before").text == MINE.replace('"mine"', '"before"')
+    assert variants.in_trash() == []
+    again = variants.drop("mine").trash_entry
+    variants.restore(again)
+    assert variants.get("mine").path == kept.path
 
 
 @pytest.mark.usefixtures("own_home")
 def test_a_file_that_is_no_variant_can_be_deleted_and_comes_back_too():
-    kept_variants.keep(MINE)
-    broken = kept_variants.folder() / "broken.toml"
+    variants.keep(MINE)
+    broken = variants.folder() / "broken.toml"
     broken.write_bytes(b"\xff top_k = ")
-    entry = kept_variants.drop("broken").trash_entry
+    entry = variants.drop("broken").trash_entry
     with pytest.raises(RankbookError, match="cannot be given another name"):
-        kept_variants.restore(entry, name="other")
-    kept_variants.restore(entry)
+        variants.restore(entry, name="other")
+    variants.restore(entry)
     assert broken.read_bytes() == b"\xff top_k = "
 
 
@@ -377,26 +378,26 @@ def test_a_file_that_is_no_variant_can_be_deleted_and_comes_back_too():
 def test_of_a_variant_that_is_a_link_the_file_stays_and_the_text_comes_back(tmp_path):
     file = tmp_path / "elsewhere.toml"
     file.write_text(MINE, encoding="utf-8")
-    kept_variants.folder().mkdir()
-    (kept_variants.folder() / "mine.toml").symlink_to(file)
-    entry = kept_variants.drop("mine").trash_entry
+    variants.folder().mkdir()
+    (variants.folder() / "mine.toml").symlink_to(file)
+    entry = variants.drop("mine").trash_entry
     assert file.read_text(encoding="utf-8") == MINE
-    assert kept_variants.names() == []
-    assert kept_variants.restore(entry).text == MINE
+    assert variants.names() == []
+    assert variants.restore(entry).text == MINE
 
 
 @pytest.mark.usefixtures("own_home")
 def test_variants_whose_time_is_over_are_destroyed():
-    kept_variants.keep(MINE)
-    entry = kept_variants.drop("mine").trash_entry
-    notes = kept_variants.trash_folder() / f"{entry.id}.json"
+    variants.keep(MINE)
+    entry = variants.drop("mine").trash_entry
+    notes = variants.trash_folder() / f"{entry.id}.json"
     said = notes.read_text(encoding="utf-8")
-    assert kept_variants.expire() == []
+    assert variants.expire() == []
     notes.write_text(re.sub(r'"until": ?"[^"]+"', '"until": "2026-01-01T00:00:00Z"', said), encoding="utf-8")
-    assert [each.name for each in kept_variants.expire()] == ["mine"]
-    assert list(kept_variants.trash_folder().iterdir()) == []
+    assert [each.name for each in variants.expire()] == ["mine"]
+    assert list(variants.trash_folder().iterdir()) == []
     with pytest.raises(StoreError, match="not in the trash any more"):
-        kept_variants.restore(entry)
+        variants.restore(entry)
 
 
 @pytest.mark.usefixtures("own_home")
@@ -411,13 +412,13 @@ def test_variants_whose_time_is_over_are_destroyed():
     ],
 )
 def test_notes_that_lead_elsewhere_or_make_no_sense_are_no_entry(written, instead):
-    kept_variants.keep(MINE)
-    entry = kept_variants.drop("mine").trash_entry
-    notes = kept_variants.trash_folder() / f"{entry.id}.json"
+    variants.keep(MINE)
+    entry = variants.drop("mine").trash_entry
+    notes = variants.trash_folder() / f"{entry.id}.json"
     said = notes.read_text(encoding="utf-8")
     assert written in said
     notes.write_text(said.replace(written, instead), encoding="utf-8")
-    assert kept_variants.in_trash() == []
+    assert variants.in_trash() == []
 
 
 # -- judgements --------------------------------------------------------------------------------------------------------
@@ -436,10 +437,10 @@ def test_a_judgement_that_was_taken_back_is_given_again_with_its_note_and_time(s
 
 def test_a_pair_that_was_graded_again_since_keeps_the_later_grade(store, made):
     other = replace(GIVEN, item_id="d00004", grade=3)
-    bridge.run(judgements.give(store, made, [other]))
+    bridge.run(judgements.save_judgements(store, made, [other]))
     for _ in range(2):
         bridge.run(judgements.undo(store, made, "ada"))
-    bridge.run(judgements.give(store, made, [replace(GIVEN, grade=0)]))
+    bridge.run(judgements.save_judgements(store, made, [replace(GIVEN, grade=0)]))
     (entry,) = in_trash(store, made)
     assert "1 of the 2 were graded again" in bridge.run(trash.restore(store, entry.id)).note
     assert {each.item_id: each.grade for each in bridge.run(judgements.load(store, made))} == {
@@ -520,7 +521,7 @@ def test_of_bringing_back_and_destroying_at_once_one_happens_wholly_and_the_othe
 
     async def work():
         if kind == "collection":
-            entry = await library.drop(store, made)
+            entry = await load.drop(store, made)
         elif kind == "run":
             entry = await run_store.remove(store, before["runs"][0].id)
         else:

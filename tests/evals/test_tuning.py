@@ -15,15 +15,16 @@ from core.legs.vector import VectorLeg
 from core.routing import Routing
 from core.types import Query
 from core.variant import Variant
-from evals.rankings import LegRankings, Ranked
-from evals.splits import Split
-from evals.weights import crossfit, simplex
-from evals.weights.surface import Surface
-from evals.weights.sweep import sweep
-from evals.weights.tuning import Procedure, classified, tune
+from evals.runs.rankings import LegRankings, Ranking
+from evals.statistics import crossfit
+from evals.tuning import surface as tuning_surface
+from evals.tuning.surface import Surface
+from evals.tuning.sweep import sweep
+from evals.tuning.tuner import TuningProcedure, classified, tune
+from evals.types import QuerySplit
 
 NAMES = ("vector", "fulltext", "bm25")
-QUICK = Procedure(repeats=3)
+QUICK = TuningProcedure(repeats=3)
 BASE = Variant(name="hybrid", legs=(VectorLeg(), FulltextLeg(), Bm25Leg()))
 
 
@@ -31,7 +32,7 @@ def surface(
     values: np.ndarray, *, steps: int, kinds: tuple[str, ...] | None = None, fusion=None, weights=None
 ) -> Surface:
     """A made-up surface of three legs; untuned is the point nearest to the centre."""
-    grid = simplex.points(3, steps)
+    grid = tuning_surface.points(3, steps)
     queries = values.shape[1]
     return Surface(
         legs=NAMES,
@@ -43,14 +44,14 @@ def surface(
         kinds=kinds or ("",) * queries,
         metric="ndcg@10",
         values=values,
-        untuned=values[int(simplex.from_centre(grid).argmin())],
+        untuned=values[int(tuning_surface.from_centre(grid).argmin())],
     )
 
 
 def hill(top: tuple[int, int, int], queries: int, *, steps: int = 10, steep: float = 0.1, seed: int = 0) -> np.ndarray:
     """Scores that fall off from a point of the simplex, with noise that every query has at every point."""
     random = np.random.default_rng(seed)
-    grid = simplex.points(3, steps)
+    grid = tuning_surface.points(3, steps)
     away = np.abs(grid - np.array(top)).sum(axis=1) / 2
     hardness = random.normal(0, 0.2, queries)
     made: np.ndarray = 0.5 + hardness - steep * away[:, None] + random.normal(0, 0.05, (len(grid), queries))
@@ -64,14 +65,16 @@ def shuffled(seed: int, queries: int = 80) -> Surface:
     """Real rankings, and labels that belong to other queries."""
     random = np.random.default_rng(seed)
     ids = [f"q{number:03}" for number in range(queries)]
-    rankings: list[dict[str, Ranked]] = [{} for _ in NAMES]
+    rankings: list[dict[str, Ranking]] = [{} for _ in NAMES]
     for found in rankings:
         for query in ids:
             items = random.permutation(60)[:30]
-            found[query] = Ranked(tuple(f"d{item}" for item in items), tuple(np.sort(random.random(30))[::-1].tolist()))
+            found[query] = Ranking(
+                tuple(f"d{item}" for item in items), tuple(np.sort(random.random(30))[::-1].tolist())
+            )
     legs = [LegRankings(name, leg, 30, found) for name, leg, found in zip(NAMES, BASE.legs, rankings, strict=True)]
     grades = {query: {f"d{item}": 1 for item in random.permutation(60)[:3]} for query in ids}
-    split = Split("test", {query: Query(query, query) for query in ids}, grades)
+    split = QuerySplit("test", {query: Query(query, query) for query in ids}, grades)
     return sweep(legs, split, LinearFusion(), steps=8)
 
 
@@ -114,7 +117,7 @@ def test_a_planted_best_weight_is_found_and_its_gain_with_it():
 
 
 def test_where_nothing_is_to_be_gained_the_verdict_says_so_about_as_often_as_stated():
-    procedure = Procedure(repeats=3, samples=400)
+    procedure = TuningProcedure(repeats=3, samples=400)
     verdicts = []
     for seed in range(80):
         values = 0.4 + np.random.default_rng(seed).normal(0, 0.05, (21, 100))
@@ -164,7 +167,7 @@ def test_of_several_fusions_the_best_is_chosen():
 
 def test_the_same_seed_gives_the_same_result_and_another_deals_otherwise():
     given = surface(hill((4, 4, 2), 60, steep=0.002), steps=10)
-    one, two, other = tune(given), tune(given), tune(given, Procedure(seed=1))
+    one, two, other = tune(given), tune(given), tune(given, TuningProcedure(seed=1))
     assert (one.held_out == two.held_out).all()
     assert (one.folds, one.gain) == (two.folds, two.gain)
     assert not (one.held_out == other.held_out).all()
@@ -248,7 +251,7 @@ def test_a_rare_kind_is_pulled_towards_the_weights_for_all_as_told():
     values[:, 97:] = hill((0, 0, 10), 100)[:, 97:]
     given = surface(values, steps=10)
     by_id = dict(zip(given.queries, kinds, strict=True))
-    pulled, alone = (tune(given, Procedure(repeats=1, pull=pull), kinds=by_id).kinds for pull in (1000.0, 0.0))
+    pulled, alone = (tune(given, TuningProcedure(repeats=1, pull=pull), kinds=by_id).kinds for pull in (1000.0, 0.0))
     assert pulled is not None
     assert alone is not None
     assert given.leg_weights(pulled.points["keyword"])["vector"] == 0.7
@@ -260,7 +263,7 @@ def test_a_querys_score_with_weights_by_kind_never_comes_from_a_choice_it_had_a_
     values[65, 3] = 100.0
     given = surface(values, steps=10)
     kinds = {query: KINDS[at] for at, query in enumerate(given.queries)}
-    found = tune(given, Procedure(pull=0.0), kinds=kinds).kinds
+    found = tune(given, TuningProcedure(pull=0.0), kinds=kinds).kinds
     assert found is not None
     assert found.points["question"] == 65
     assert found.held_out[3] == pytest.approx(0.5)
@@ -271,7 +274,7 @@ def test_weights_by_kind_show_no_cross_fitted_gain_where_kinds_are_chance():
     for seed in range(30):
         given = surface(np.random.default_rng(seed).normal(0.4, 0.2, (21, 60)), steps=5)
         kinds = {query: KINDS[at] for at, query in enumerate(given.queries)}
-        found = tune(given, Procedure(repeats=3, pull=0.0), kinds=kinds).kinds
+        found = tune(given, TuningProcedure(repeats=3, pull=0.0), kinds=kinds).kinds
         assert found is not None
         gains.append(found.held_out.mean() - 0.4)
         promises.append(found.in_sample - 0.4)
@@ -338,7 +341,7 @@ def test_queries_without_a_kind_have_the_weights_for_all():
 
 
 def test_kinds_can_be_those_that_a_search_would_see():
-    split = Split("test", {"a": Query("a", "how do bees fly?"), "b": Query("b", "FL-4021")})
+    split = QuerySplit("test", {"a": Query("a", "how do bees fly?"), "b": Query("b", "FL-4021")})
     assert classified(split) == {"a": "question", "b": "identifier"}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from core import bridge
 from core.store.engine import Store
-from evals.store import chain as evals_chain
+from evals.schema import schema_chain as evals_chain
 from tests.store import standin
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 
 from core import bridge
-from core.resources import Resources
-from core.retriever import RequestContext, search
-from core.sql_export import Exported, export
-from core.store.collections import View
+from core.context import RequestContext, Resources
+from core.pipeline.retriever import search
+from core.sql_export import ExportedSql, export
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Hit
 from core.variant import Variant
@@ -31,7 +31,7 @@ def variant(*legs: dict[str, Any], **options: Any) -> Variant:
     return Variant.from_data({"chunks": "family", "leg": list(legs), **options})
 
 
-def exported(store: Store, view: View, chosen: Variant, **options: Any) -> Exported:
+def exported(store: Store, view: CollectionView, chosen: Variant, **options: Any) -> ExportedSql:
     return bridge.run(export(store, view, chosen, **options))
 
 
@@ -39,7 +39,7 @@ def vector_of(text: str) -> Any:
     return bridge.run(EMBEDDER.embed([text], "query"))[0]
 
 
-def rows(store: Store, made: Exported, text: str) -> list[dict[str, Any]]:
+def rows(store: Store, made: ExportedSql, text: str) -> list[dict[str, Any]]:
     """Its rows, on a connection that knows nothing of Rankbook."""
     with psycopg.connect(address(store)) as connection:
         for setting in made.setting_statements:
@@ -49,15 +49,15 @@ def rows(store: Store, made: Exported, text: str) -> list[dict[str, Any]]:
         return cursor.fetchall()
 
 
-def by_sql(store: Store, view: View, chosen: Variant, text: str, **options: Any) -> Ranking:
+def by_sql(store: Store, view: CollectionView, chosen: Variant, text: str, **options: Any) -> Ranking:
     found = rows(store, exported(store, view, chosen, **options), text)
     assert [row["rank"] for row in found] == list(range(1, len(found) + 1))
     return [(row["id"], row["score"], row["raw_score"]) for row in found]
 
 
-def hits(store: Store, view: View, chosen: Variant, text: str) -> tuple[Hit, ...]:
+def hits(store: Store, view: CollectionView, chosen: Variant, text: str) -> tuple[Hit, ...]:
     return bridge.run(search(RequestContext(store, view, RESOURCES), text, chosen)).hits
 
 
-def by_pipeline(store: Store, view: View, chosen: Variant, text: str) -> Ranking:
+def by_pipeline(store: Store, view: CollectionView, chosen: Variant, text: str) -> Ranking:
     return [(hit.id, hit.score, hit.raw_score) for hit in hits(store, view, chosen, text)]

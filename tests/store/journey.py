@@ -12,21 +12,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import ConnectionFailed
 from core.expansion import ExpansionContext, FeedbackExpansion
 from core.filters import filter_from
-from core.resources import Resources
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.sql_export import export
-from core.store import collections, fields
-from core.store.collections import View
+from core.store import collections
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.types import Item
 from core.variant import Variant
-from evals import library, overview, trash
-from evals.backup import restore, save
-from evals.running.contents import content_of
+from evals import trash
+from evals.backup import restore_backup, save_backup
+from evals.collections import load, overview
+from evals.runs.provenance import content_of
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, FIXED, complete, contents, documents, fresh, ingest, make, some_name, wrong
 
@@ -106,10 +107,10 @@ async def _more_sets(store: Store, name: str) -> None:
     view = await collections.get(store, name)
     view = await collections.add_chunk_set(store, view, "late", {"kind": "sentences", "max_tokens": 6})
     await collections.add_embedding_set(store, view, view.chunk_set("late"), EMBEDDER.model, EMBEDDER.dimension)
-    await fields.add(store, await collections.get(store, name), ["kind"])
+    await collections.add(store, await collections.get(store, name), ["kind"])
 
 
-async def _asked(store: Store, view: View) -> dict[str, Any]:
+async def _asked(store: Store, view: CollectionView) -> dict[str, Any]:
     """Each leg over items, and over chunks with a filter; then whole pipelines."""
     told: dict[str, Any] = {}
     for chunks, given in (("items", None), ("small", ODD)):
@@ -124,7 +125,7 @@ async def _asked(store: Store, view: View) -> dict[str, Any]:
     for strategy in ("late", "mixed"):
         late = {"strategy": strategy, "chunker": FIXED, "stored": "late"}
         told[f"evidence {strategy}"] = await _evidence(store, view, _variant(chunks="items", late=late))
-    context = ExpansionContext(store, view, level(store, view, "small").narrowed(filter_from(ODD)), RESOURCES)
+    context = ExpansionContext(store, view, search_target(store, view, "small").filtered(filter_from(ODD)), RESOURCES)
     told["feedback"] = sorted((await FeedbackExpansion().expand(context, "word3 common")).added)
     return told
 
@@ -133,18 +134,18 @@ def _variant(**options: Any) -> Variant:
     return Variant.model_validate({"name": "walk", "top_k": 8, "leg": [LEGS["bm25"], LEGS["vector"]], **options})
 
 
-async def hits(store: Store, view: View, variant: Variant, query: str = QUERY) -> list[tuple[str, float]]:
+async def hits(store: Store, view: CollectionView, variant: Variant, query: str = QUERY) -> list[tuple[str, float]]:
     bundle = await search(RequestContext(store, view, RESOURCES), query, variant)
     return [(hit.id, round(hit.score, 6)) for hit in bundle.hits]
 
 
-async def _evidence(store: Store, view: View, variant: Variant) -> list[tuple[str, float]]:
+async def _evidence(store: Store, view: CollectionView, variant: Variant) -> list[tuple[str, float]]:
     for _ in range(2):  # the second time out of the cache, where there is one
         bundle = await search(RequestContext(store, view, RESOURCES), QUERY, variant)
     return [(chunk.chunk_id, round(chunk.score, 5)) for chunk in bundle.evidence]
 
 
-async def _looked_at(store: Store, view: View) -> dict[str, Any]:
+async def _looked_at(store: Store, view: CollectionView) -> dict[str, Any]:
     """What pages, runs and the doctor ask of a collection."""
     await overview.summary(store, view)
     hybrid = _variant(chunks="small", leg=[LEGS["fulltext"], LEGS["bm25"], LEGS["vector"]])
@@ -154,7 +155,7 @@ async def _looked_at(store: Store, view: View) -> dict[str, Any]:
     }
 
 
-async def _exported(store: Store, view: View, variant: Variant, query: str) -> list[str]:
+async def _exported(store: Store, view: CollectionView, variant: Variant, query: str) -> list[str]:
     """The variant as one statement, run by itself."""
     made = await export(store, view, variant)
     vector = (await EMBEDDER.embed([query], "query"))[0]
@@ -173,18 +174,18 @@ def _numbered(statement: str, values: list[Any]) -> tuple[str, dict[str, Any]]:
 
 
 async def _kept(store: Store, name: str, other: str, path: Path) -> None:
-    await save(store, path, collection=name)
-    await restore(store, path, collection=name, name=other)
+    await save_backup(store, path, collection=name)
+    await restore_backup(store, path, collection=name, name=other)
 
 
 async def _dropped_and_brought_back(store: Store, name: str) -> None:
-    entry = await library.drop(store, name)
+    entry = await load.drop(store, name)
     assert await collections.find(store, name) is None
     await trash.restore(store, entry.id)
 
 
 async def _dropped_for_good(store: Store, name: str) -> None:
-    await trash.destroy(store, await library.drop(store, name))
+    await trash.destroy(store, await load.drop(store, name))
 
 
 def patiently(work: Callable[[], T]) -> T:

@@ -12,10 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from core import bridge
 from core.embedding import Embedder
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.ingest import Ingest, Report
-from core.store.plans import Explain, values_in_place
+from core.store.indexes import Explain, values_in_place
+from core.store.ingest import Ingest, IngestReport
+from core.store.names import written
 from core.store.schema import (
     ChunkSet,
     chunk_table,
@@ -24,10 +25,7 @@ from core.store.schema import (
     term_table,
     vector_table,
 )
-from core.store.schema import (
-    Item as StoredItem,
-)
-from core.store.statements import written
+from core.store.schema import ItemRow as StoredItem
 from core.store.verify import verify
 from core.types import Item
 from tests.conftest import OURS
@@ -49,10 +47,10 @@ def make(
     *,
     index: str = "vector",
     **options: Any,
-) -> View:
+) -> CollectionView:
     """A collection with chunk sets, every one of them and the items embedded with every model."""
 
-    async def work() -> View:
+    async def work() -> CollectionView:
         view = await collections.create(store, name, **options)
         for chunk_set, chunker in ({"small": FIXED} if chunks is None else chunks).items():
             view = await collections.add_chunk_set(store, view, chunk_set, chunker)
@@ -72,17 +70,17 @@ def is_superuser(store: Store) -> bool:
     return bridge.run(work())
 
 
-def fresh(store: Store, name: str) -> View:
+def fresh(store: Store, name: str) -> CollectionView:
     return bridge.run(collections.get(store, name))
 
 
 def ingest(
     store: Store, name: str, items: Sequence[Item], embedders: Sequence[Embedder] = (), *, prune: bool = False
-) -> Report:
+) -> IngestReport:
     return bridge.run(loader(store, name, embedders).run(rows(items), prune=prune))
 
 
-def complete(store: Store, name: str, embedders: Sequence[Embedder] = ()) -> Report:
+def complete(store: Store, name: str, embedders: Sequence[Embedder] = ()) -> IngestReport:
     return bridge.run(loader(store, name, embedders).complete())
 
 
@@ -96,7 +94,7 @@ def wrong(store: Store, name: str) -> dict[str, int]:
     return {found.check: found.wrong for found in bridge.run(verify(store, fresh(store, name))) if found.wrong}
 
 
-def tables(view: View, chunk_set: int = 0) -> dict[str, Table]:
+def tables(view: CollectionView, chunk_set: int = 0) -> dict[str, Table]:
     made = {
         "items": cast("Table", StoredItem.__table__),
         "chunk_sets": cast("Table", ChunkSet.__table__),
@@ -111,7 +109,9 @@ def tables(view: View, chunk_set: int = 0) -> dict[str, Table]:
     return made
 
 
-def query(store: Store, view: View, statement: str, chunk_set: int = 0, **values: Any) -> list[tuple[Any, ...]]:
+def query(
+    store: Store, view: CollectionView, statement: str, chunk_set: int = 0, **values: Any
+) -> list[tuple[Any, ...]]:
     """Run a statement with the collection's tables in braces; rows where it gives any."""
 
     async def work() -> list[tuple[Any, ...]]:

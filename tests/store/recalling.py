@@ -10,11 +10,12 @@ from sqlalchemy import TextClause
 
 from core import bridge
 from core.filters import filter_from
-from core.legs import Leg, PreparedQuery, Recalled, legs
-from core.store.collections import View
+from core.legs import Candidates, Leg, PreparedQuery, legs
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import Level, level
-from core.store.plans import Explain
+from core.store.indexes import Explain
+from core.store.resolve_target import search_target
+from core.store.search_target import SearchTarget
 from tests.fakes import HashingEmbedder
 from tests.store.making import explain, fresh
 
@@ -53,23 +54,27 @@ class Where:
     chunks: str = "items"
     where: Any = None
     settings: tuple[str, ...] = ()
-    change: Callable[[Level], Level] = replace
+    change: Callable[[SearchTarget], SearchTarget] = replace
 
 
-def asked(store: Store, view: View, leg: Leg, text: str, depth: int = 10, **options: Any) -> Recalled:
+def asked(store: Store, view: CollectionView, leg: Leg, text: str, depth: int = 10, **options: Any) -> Candidates:
     """What the leg brings up, at a level changed by the test, under settings of the server."""
     return _worked(store, view, leg, text, depth, Where(**options))[0]
 
 
-def plans(store: Store, view: View, leg: Leg, text: str, *settings: str, depth: int = 10, **options: Any) -> str:
+def plans(
+    store: Store, view: CollectionView, leg: Leg, text: str, *settings: str, depth: int = 10, **options: Any
+) -> str:
     """The plans of all its statements."""
     return "\n".join(_worked(store, view, leg, text, depth, Where(settings=settings, **options))[1])
 
 
-def _worked(store: Store, view: View, leg: Leg, text: str, depth: int, at: Where) -> tuple[Recalled, list[str]]:
-    async def work() -> tuple[Recalled, list[str]]:
-        where = at.change(level(store, view, at.chunks))
-        narrowed = where.narrowed(None if at.where is None else filter_from(at.where))
+def _worked(
+    store: Store, view: CollectionView, leg: Leg, text: str, depth: int, at: Where
+) -> tuple[Candidates, list[str]]:
+    async def work() -> tuple[Candidates, list[str]]:
+        where = at.change(search_target(store, view, at.chunks))
+        narrowed = where.filtered(None if at.where is None else filter_from(at.where))
         async with store.begin(view.namespace, read_only=True) as connection:
             for each in at.settings:
                 await connection.exec_driver_sql(f"SET LOCAL {each}")
@@ -83,9 +88,9 @@ def found_by_words(store: Store, name: str, text: str, chunks: str = "items") ->
     return ids(asked(store, fresh(store, name), legs["fulltext"](), text, chunks=chunks))
 
 
-def ids(found: Recalled) -> list[str]:
+def ids(found: Candidates) -> list[str]:
     return [each.id for each in found]
 
 
-def said(found: Recalled) -> str:
+def said(found: Candidates) -> str:
     return " ".join(found.notes)

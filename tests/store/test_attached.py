@@ -16,16 +16,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core import bridge
 from core.errors import MissingCapability, RankbookError, SpecError, StoreError, UnknownName
-from core.legs import Leg, PreparedQuery, Recalled
+from core.legs import Candidates, Leg, PreparedQuery
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
-from core.recall import Line
-from core.store import attached, collections, writers
+from core.pipeline.recall import LegConnection
+from core.store import attached, collections, locks
 from core.store.attached import AttachedTable, mapped
-from core.store.collections import View
+from core.store.attached import attach as attached_attach
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import Level, level
+from core.store.resolve_target import search_target
+from core.store.search_target import SearchTarget
 from tests.fakes import HashingEmbedder
 
 HOSTILE = 'we"ird; DROP TABLE x; --'
@@ -116,11 +118,11 @@ def full(docs: str, embedder: HashingEmbedder) -> AttachedTable:
 
 
 @pytest.fixture
-def attach(store: Store, name: str) -> Iterator[Callable[..., View]]:
+def attach(store: Store, name: str) -> Iterator[Callable[..., CollectionView]]:
     """Attaches under this test's name; the collection is dropped after it."""
 
-    def work(mapping: AttachedTable, **options: Any) -> View:
-        return bridge.run(attached.attach(store, name, mapping, **options))
+    def work(mapping: AttachedTable, **options: Any) -> CollectionView:
+        return bridge.run(attached.attach_table(store, name, mapping, **options))
 
     yield work
     if bridge.run(collections.find(store, name)):
@@ -135,8 +137,8 @@ def recall(store: Store, embedder: HashingEmbedder) -> Callable[..., list[str]]:
         assert model == embedder.model
         return (await embedder.embed([words], "query"))[0]
 
-    async def work(view: View, leg: Leg, words: str, role: str | None, depth: int) -> list[str]:
-        where = level(store, view, "items")
+    async def work(view: CollectionView, leg: Leg, words: str, role: str | None, depth: int) -> list[str]:
+        where = search_target(store, view, "items")
         async with store.begin(where.namespace, read_only=True) as connection:
             if role:
                 await connection.execute(text(f'SET LOCAL ROLE "{role}"'))
@@ -155,9 +157,9 @@ def take(server: Server, given: list[attached.Advice]) -> None:
         server.run(each.statement.replace("CONCURRENTLY ", "").replace("{", "{{").replace("}", "}}"))
 
 
-def described(store: Store, view: View, *ids: str) -> list[Any]:
+def described(store: Store, view: CollectionView, *ids: str) -> list[Any]:
     async def work() -> list[Any]:
-        where = level(store, view, "items")
+        where = search_target(store, view, "items")
         async with store.begin(where.namespace, read_only=True) as connection:
             return list(await connection.execute(where.described(list(ids))))
 
@@ -171,8 +173,8 @@ def used(store: Store, embedder: HashingEmbedder) -> Callable[..., set[str]]:
     async def embed(model: str, words: str) -> Any:
         return (await embedder.embed([words], "query"))[0]
 
-    async def work(view: View, what: Leg | list[str], off: Sequence[str]) -> set[str]:
-        where, table = level(store, view, "items"), attached.Attachment.of(view).table
+    async def work(view: CollectionView, what: Leg | list[str], off: Sequence[str]) -> set[str]:
+        where, table = search_target(store, view, "items"), attached.Attachment.of(view).table
         counted = text(
             "SELECT indexrelname FROM pg_stat_user_indexes"
             " WHERE idx_scan > 0 AND relname = :name AND schemaname = :schema"
@@ -345,7 +347,7 @@ def test_hostile_names_are_only_names(store, server, embedder, vector_of, attach
     assert bridge.run(attached.count(store, mapping, attached.Attachment.of(view).facts)) == 3
     take(server, bridge.run(attached.advice(store, view)))
     assert bridge.run(attached.advice(store, view)) == []
-    assert bridge.run(attached.build_aside(store, view)).chunk_sets[0].units == 3
+    assert bridge.run(attached.build_side_tables(store, view)).chunk_sets[0].units == 3
 
 
 def test_rows_that_came_without_an_id_are_no_units(server, docs, full, attach, recall):
@@ -488,11 +490,11 @@ def test_a_name_is_taken_once(full, attach):
 
 def test_an_accent_typed_apart_attaches_under_the_same_name(store, name, full):
     apart = f"{name} cafe\u0301"
-    view = bridge.run(attached.attach(store, apart, full))
+    view = bridge.run(attached.attach_table(store, apart, full))
     assert view.name == f"{name} caf\u00e9"
     assert not view.interrupted
     with pytest.raises(StoreError, match="already"):
-        bridge.run(attached.attach(store, apart, full))
+        bridge.run(attached.attach_table(store, apart, full))
     with pytest.raises(StoreError, match="attached table"):
         bridge.run(collections.add_chunk_set(store, view, "small", {"kind": "sentences"}))
     bridge.run(collections.drop(store, apart))
@@ -506,14 +508,14 @@ def test_a_schema_that_dropping_would_take_along_is_refused(server, store, name,
 
 
 def test_a_model_that_is_not_theirs_leaves_vectors_out(store, full, attach):
-    where = level(store, attach(full), "items", "another")
+    where = search_target(store, attach(full), "items", "another")
     assert where.model is None
     with pytest.raises(MissingCapability, match="made by the model 'hashing-16', not by 'another'"):
         where.column("vectors")
 
 
 def test_a_column_that_is_not_mapped_is_missing_with_its_reason(store, docs, attach):
-    where = level(store, attach(AttachedTable(table=docs, id="id", text="body")), "items")
+    where = search_target(store, attach(AttachedTable(table=docs, id="id", text="body")), "items")
     with pytest.raises(MissingCapability, match="No embedding column"):
         where.column("vectors")
     with pytest.raises(MissingCapability, match="rankbook data aside"):
@@ -568,7 +570,7 @@ def test_a_role_that_may_only_read_can_search_and_nothing_is_altered(store, serv
     for leg in LEGS:
         assert recall(view, leg, "lazy dog", role)
     bridge.run(attached.advice(store, view))
-    built = bridge.run(attached.build_aside(store, view))
+    built = bridge.run(attached.build_side_tables(store, view))
     assert recall(built, FulltextLeg(), "dog")
     bridge.run(attached.difference(store, built.namespace, attached.Attachment.of(built)))
     built, _ = bridge.run(attached.refresh_aside(store, built))
@@ -579,14 +581,14 @@ def test_a_role_that_may_only_read_can_search_and_nothing_is_altered(store, serv
 
 def test_a_leg_that_would_write_to_the_table_is_refused_by_the_server(store, server, docs, full, attach):
     class Writing(Leg):
-        async def recall(self, connection: AsyncConnection, _: Level, __: PreparedQuery, ___: int) -> Recalled:
+        async def recall(self, connection: AsyncConnection, _: SearchTarget, __: PreparedQuery, ___: int) -> Candidates:
             await connection.execute(text(f"DELETE FROM public.{docs}"))
-            return Recalled()
+            return Candidates()
 
-    before, where = state_of(server, docs), level(store, attach(full), "items")
+    before, where = state_of(server, docs), search_target(store, attach(full), "items")
 
     async def ask() -> None:
-        async with Line(store, where) as line:
+        async with LegConnection(store, where) as line:
             await line.ask(PreparedQuery("lazy dog"), "writing", Writing(), 10)
 
     with pytest.raises(DBAPIError, match="read-only transaction"):
@@ -602,16 +604,16 @@ def test_a_table_that_may_not_be_read_says_what_to_grant(store, server, docs, fu
     async def work() -> None:
         async with store.begin(read_only=True) as connection:
             await connection.execute(text(f'SET LOCAL ROLE "{role}"'))
-            found = await attached.inspection.relation(connection, "public", docs)
+            found = await attached_attach.relation(connection, "public", docs)
             assert found
-            await attached.inspection._check_columns(connection, full, found)
+            await attached_attach._check_columns(connection, full, found)
 
     with pytest.raises(MissingCapability, match=f"GRANT SELECT ON public.{docs} TO {role};"):
         bridge.run(work())
 
 
 def test_dropping_the_collection_leaves_the_table(store, server, docs, full, attach, name):
-    bridge.run(attached.build_aside(store, attach(full)))
+    bridge.run(attached.build_side_tables(store, attach(full)))
     bridge.run(collections.drop(store, name))
     assert server.run("SELECT count(*) FROM {}", docs) == [(6,)]
 
@@ -622,13 +624,13 @@ def test_dropping_the_collection_leaves_the_table(store, server, docs, full, att
 @pytest.mark.usefixtures("trigrams", "unaccented")
 def test_what_is_built_aside_is_what_a_collection_of_our_own_has(store, server, docs, full, attach, recall):
     steps: list[str] = []
-    view = bridge.run(attached.build_aside(store, attach(full), lambda step: steps.append(step.name)))
+    view = bridge.run(attached.build_side_tables(store, attach(full), lambda step: steps.append(step.name)))
     assert [each.name for each in view.chunk_sets] == ["items"]
     assert (view.chunk_sets[0].units, view.chunk_sets[0].last_key) == (6, 6)
     aside = attached.Attachment.of(view).aside
     assert aside
     assert aside.rows == 6
-    assert level(store, view, "items").missing == {}
+    assert search_target(store, view, "items").missing == {}
     assert sorted(recall(view, FulltextLeg(), "dog")) == ["1", "2", "5"]
     assert sorted(recall(view, FulltextLeg(), "title")) == ["1", "2", "3", "4"], "titles are searched too"
     schema = view.namespace
@@ -643,9 +645,9 @@ def test_what_is_built_aside_is_what_a_collection_of_our_own_has(store, server, 
 
 def test_a_collections_hostile_name_is_only_a_name(store, full, name):
     odd = f'{name} "; DROP SCHEMA x; -- {{y}}'
-    bridge.run(attached.attach(store, odd, full))
+    bridge.run(attached.attach_table(store, odd, full))
     try:
-        view = bridge.run(attached.build_aside(store, bridge.run(collections.get(store, odd))))
+        view = bridge.run(attached.build_side_tables(store, bridge.run(collections.get(store, odd))))
         assert view.chunk_sets[0].units == 6
     finally:
         bridge.run(collections.drop(store, odd))
@@ -653,18 +655,18 @@ def test_a_collections_hostile_name_is_only_a_name(store, full, name):
 
 @pytest.mark.slow
 def test_building_aside_again_takes_in_what_changed(store, server, docs, full, attach, recall):
-    view = bridge.run(attached.build_aside(store, attach(full)))
+    view = bridge.run(attached.build_side_tables(store, attach(full)))
     server.run("INSERT INTO {} (id, body) VALUES (7, 'another dog')", docs)
     server.run("DELETE FROM {} WHERE id = 2", docs)
     assert "7" not in recall_ids(store, view)
-    again = bridge.run(attached.build_aside(store, view))
+    again = bridge.run(attached.build_side_tables(store, view))
     assert sorted(recall(again, FulltextLeg(), "dog")) == ["1", "5", "7"]
     assert again.row.version > view.row.version
 
 
-def recall_ids(store: Store, view: View) -> list[str]:
+def recall_ids(store: Store, view: CollectionView) -> list[str]:
     async def work() -> list[str]:
-        where = level(store, view, "items")
+        where = search_target(store, view, "items")
         async with store.begin(where.namespace, read_only=True) as connection:
             return [each.id for each in await FulltextLeg().recall(connection, where, PreparedQuery("dog"), 10)]
 
@@ -672,10 +674,10 @@ def recall_ids(store: Store, view: View) -> list[str]:
 
 
 def test_dropping_the_aside_leaves_the_collection(store, full, attach, recall):
-    view = bridge.run(attached.build_aside(store, attach(full)))
+    view = bridge.run(attached.build_side_tables(store, attach(full)))
     without = bridge.run(attached.drop_aside(store, view))
     assert without.chunk_sets == ()
-    assert "postings" in level(store, without, "items").missing
+    assert "postings" in search_target(store, without, "items").missing
     assert sorted(recall(without, FulltextLeg(), "dog")) == ["1", "2", "5"]
 
 
@@ -683,7 +685,7 @@ def test_a_table_that_changed_its_shape_says_so_when_built(store, server, docs, 
     view = attach(full)
     server.run("ALTER TABLE {} RENAME COLUMN body TO bodytext", docs)
     with pytest.raises(UnknownName, match="Did you mean 'bodytext'"):
-        bridge.run(attached.build_aside(store, view))
+        bridge.run(attached.build_side_tables(store, view))
 
 
 @pytest.mark.slow
@@ -692,11 +694,11 @@ def test_only_one_builds_at_a_time(store, full, attach):
 
     async def beside_a_writer() -> None:
         async with store.connect(view.namespace) as writer:
-            assert await writers.take_lock(writer, view.name)
+            assert await locks.take_lock(writer, view.name)
             try:
-                await attached.build_aside(store, view)
+                await attached.build_side_tables(store, view)
             finally:
-                await writers.give_lock(writer)
+                await locks.give_lock(writer)
 
     with pytest.raises(RankbookError, match="Another process"):
         bridge.run(beside_a_writer())

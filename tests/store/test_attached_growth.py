@@ -14,18 +14,18 @@ import pytest
 from psycopg import sql
 from sqlalchemy import text
 
-from core import bridge
+from core import bridge, doctor
+from core.context import RequestContext, Resources
 from core.errors import StoreError
-from core.resources import Resources
-from core.retriever import RequestContext, RetrievalBundle, search
+from core.pipeline.retriever import RetrievalResult, search
 from core.sql_export import export
-from core.store import attached, collections, doctor
-from core.store.attached import AttachedTable, Attachment, aside, refresh_aside
-from core.store.collections import View
+from core.store import attached, collections
+from core.store.attached import AttachedTable, Attachment, refresh_aside, side_tables
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.verify import verify
 from core.variant import Variant
-from evals.running.contents import content_of
+from evals.runs.provenance import content_of
 from tests.fakes import HashingEmbedder
 from tests.store.making import fresh
 from tests.store.test_attached import Server, attach, server
@@ -63,33 +63,33 @@ def table(server: Server, write: Write) -> str:
 
 
 @pytest.fixture
-def built(store: Store, table: str, attach: Callable[..., View]) -> View:
+def built(store: Store, table: str, attach: Callable[..., CollectionView]) -> CollectionView:
     mapping = AttachedTable(table=table, id="id", text="body", title="heading")
-    return bridge.run(attached.build_aside(store, attach(mapping)))
+    return bridge.run(attached.build_side_tables(store, attach(mapping)))
 
 
 def variant(*kinds: str, **options: Any) -> Variant:
     return Variant.from_data({"chunks": "items", "leg": [{"kind": kind} for kind in kinds], **options})
 
 
-def found(store: Store, view: View, chosen: Variant, words: str = "dog") -> RetrievalBundle:
+def found(store: Store, view: CollectionView, chosen: Variant, words: str = "dog") -> RetrievalResult:
     return bridge.run(search(RequestContext(store, fresh(store, view.name), RESOURCES), words, chosen))
 
 
-def notes(store: Store, view: View, kind: str) -> tuple[str, ...]:
+def notes(store: Store, view: CollectionView, kind: str) -> tuple[str, ...]:
     (stage,) = (each for each in found(store, view, variant(kind)).trace.stages if each.name == f"leg {kind}")
     return tuple(note for note in stage.notes if "since its words" in note)
 
 
-def checked(store: Store, view: View) -> dict[str, int]:
+def checked(store: Store, view: CollectionView) -> dict[str, int]:
     return {each.check: each.wrong for each in bridge.run(verify(store, fresh(store, view.name))) if each.wrong}
 
 
-def examined(store: Store, view: View) -> doctor.Finding:
+def examined(store: Store, view: CollectionView) -> doctor.HealthCheck:
     return bridge.run(doctor._opened(store, view.name))
 
 
-def content(server: Server, view: View) -> list[Any]:
+def content(server: Server, view: CollectionView) -> list[Any]:
     """All that stands aside, told without its keys."""
     schema = view.namespace
     return [
@@ -168,11 +168,11 @@ def test_verify_tells_a_write_that_changed_nothing_we_hold_from_one_that_did(sto
     write(f"UPDATE public.{table} SET kind = 'z'")
     assert len(notes(store, built, "bm25")) == 1, "the counters cannot tell"
     assert checked(store, built) == {}
-    mark = fresh(store, built.name).mark
+    mark = fresh(store, built.name).version_key
     _, difference = bridge.run(refresh_aside(store, fresh(store, built.name)))
     assert not difference
     assert notes(store, built, "bm25") == ()
-    assert fresh(store, built.name).mark == mark, "whoever cached an answer need not ask again"
+    assert fresh(store, built.name).version_key == mark, "whoever cached an answer need not ask again"
 
 
 VIEWS = {
@@ -199,7 +199,7 @@ def test_writes_are_noticed_through_whatever_is_attached(server, store, write, t
     names = {"seen": seen, "table": table}
     write(*VIEWS[kind].format(**names).split("; "))
     server.drop_later(kind.replace("partitioned ", "").partition(" with")[0].upper(), "public", seen)
-    view = bridge.run(attached.build_aside(store, attach(AttachedTable(table=seen, id="id", text="body"))))
+    view = bridge.run(attached.build_side_tables(store, attach(AttachedTable(table=seen, id="id", text="body"))))
     assert notes(store, view, "bm25") == ()
     change, says = CHANGES[kind]
     write(change.format(**names))
@@ -260,14 +260,14 @@ def test_a_refresh_leaves_what_a_build_from_nothing_leaves(store, server, write,
         view, _ = bridge.run(refresh_aside(store, fresh(store, built.name)))
         assert checked(store, view) == {}
     refreshed = content(server, view)
-    again = bridge.run(attached.build_aside(store, view))
+    again = bridge.run(attached.build_side_tables(store, view))
     assert content(server, again) == refreshed
 
 
 def test_a_refresh_that_was_stopped_is_told_and_goes_on_where_it_was(store, server, write, table, built):
     write(f"INSERT INTO public.{table} VALUES (4, 'New', 'another dog', 'b')")
     view = fresh(store, built.name)
-    bridge.run(aside._exchange(store, view, Attachment.of(view)))  # and the process is killed
+    bridge.run(side_tables._exchange(store, view, Attachment.of(view)))  # and the process is killed
     stopped = fresh(store, built.name)
     assert stopped.interrupted
     assert f"Run `rankbook data aside '{built.name}' --refresh` again." in examined(store, built).way_out
@@ -327,7 +327,7 @@ def test_a_table_that_is_gone_is_told_where_nothing_stands_aside_too(server, sto
 @pytest.mark.slow
 def test_a_build_that_was_stopped_is_made_anew_by_a_refresh(store, table, attach):
     view = attach(AttachedTable(table=table, id="id", text="body"))
-    bridge.run(aside._copy(store, view, Attachment.of(view)))  # and the process is killed
+    bridge.run(side_tables._copy(store, view, Attachment.of(view)))  # and the process is killed
     assert fresh(store, view.name).interrupted
     done, difference = bridge.run(refresh_aside(store, fresh(store, view.name)))
     assert (difference.new, done.interrupted, checked(store, view)) == (3, False, {})
@@ -342,7 +342,7 @@ def test_nothing_is_refreshed_that_was_never_built(store, table, attach):
 
 def test_rows_of_another_collection_in_the_same_table_are_left_alone(store, write, table, attach):
     view = attach(AttachedTable(table=table, id="id", text="body", where={"kind": "a"}))
-    view = bridge.run(attached.build_aside(store, view))
+    view = bridge.run(attached.build_side_tables(store, view))
     write(f"INSERT INTO public.{table} VALUES (4, 'New', 'another dog', 'b')")
     (said,) = notes(store, view, "bm25")
     assert "in the whole table" in said

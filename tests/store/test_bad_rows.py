@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from core import bridge
+from core.store.change_detection import ITEMS_A_BATCH
 from core.store.ingest import FLAWS_KEPT
-from core.store.lexicon import CAPPED
-from core.store.reading import ITEMS_A_BATCH
+from core.store.text_index import CAPPED
 from core.types import Flaw, Item, Place, Row
 from tests.fakes import rows
 from tests.store.making import documents, fresh, ingest, loader, make, query, wrong

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import MissingCapability
 from core.legs.bm25 import Bm25Leg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import attached
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.types import Item
 from core.variant import Variant
 from tests.effort import examples
@@ -165,7 +166,7 @@ def test_the_term_index_is_used(store, collection):
 
 
 def test_it_says_which_engine_ranks(store, collection):
-    where = level(store, collection, "items")
+    where = search_target(store, collection, "items")
     assert Bm25Leg(b=0.5).explain(where) == "BM25 (k1 1.2, b 0.5) by plain SQL over Rankbook's own postings."
 
 
@@ -200,10 +201,10 @@ def theirs(store):
 
 def test_an_attached_table_has_bm25_once_its_lexicon_is_built_aside(store, theirs):
     mapping = attached.mapped(table=theirs, id="id", text="body", language="simple")
-    view = bridge.run(attached.attach(store, some_name(), mapping))
+    view = bridge.run(attached.attach_table(store, some_name(), mapping))
     with pytest.raises(MissingCapability, match="aside"):
         asked(store, view, Bm25Leg(), "wa")
-    built = bridge.run(attached.build_aside(store, view))
+    built = bridge.run(attached.build_side_tables(store, view))
     documents = {item.id: item.text.split() for item in corpus(30)}
     found = asked(store, built, Bm25Leg(), "wc wd", 100)
     assert [(each.id, each.score) for each in found] == in_python(documents, "wc wd")

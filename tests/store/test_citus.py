@@ -24,28 +24,30 @@ from psycopg import conninfo
 from sqlalchemy import text
 
 from core import bridge
+from core.context import RequestContext
+from core.doctor import examine_cluster
 from core.errors import ConnectionFailed, NotAllowed
 from core.legs import legs
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
-from core.retriever import RequestContext, search
-from core.store import attached, collections, granting, indexes, roles
-from core.store.doctor import examine_cluster
+from core.pipeline.retriever import search
+from core.store import attached, collections, grants, indexes, roles
 from core.store.engine import Store
 from core.store.names import trash_schema
 from core.store.roles import EDITOR, VIEWER
 from core.types import Query
 from core.variant import Variant
-from evals import library, trash
-from evals.backup import restore, save
-from evals.overview import overview
-from evals.running import runner
-from evals.splits import Split
-from evals.store import chain as evals_chain
+from evals import trash
+from evals.backup import restore_backup, save_backup
+from evals.collections import load
+from evals.collections.overview import overview
+from evals.runs import runner
+from evals.schema import schema_chain as evals_chain
+from evals.types import QuerySplit
 from tests.fakes import HashingEmbedder
 from tests.store import journey
 from tests.store.making import complete, contents, documents, ingest, make, some_name, wrong
-from workbench.access.rights import JUDGES
+from workbench.server.access import JUDGES
 
 DSN = os.environ.get("RANKBOOK_TEST_CITUS_DSN")
 STOP, START, FREEZE, THAW = (
@@ -190,7 +192,7 @@ def test_what_is_in_the_trash_keeps_its_shards_and_comes_back_under_another_name
     make(citus, name, [EMBEDDER])
     ingest(citus, name, documents(40), [EMBEDDER])
     before, best = contents(citus, name), found(citus, name, Bm25Leg())
-    entry = bridge.run(library.drop(citus, name))
+    entry = bridge.run(load.drop(citus, name))
     assert entry.bytes > 100_000  # of the shards, which are on the workers
     assert on_workers(citus, has_schema(trash_schema(entry.id))) == {"1"}
     bridge.run(trash.restore(citus, entry.id, name=other))
@@ -198,26 +200,26 @@ def test_what_is_in_the_trash_keeps_its_shards_and_comes_back_under_another_name
     assert found(citus, other, Bm25Leg()) == best
     assert ingest(citus, other, documents(45, words=5), [EMBEDDER], prune=True).added == 5
     assert wrong(citus, other) == {}
-    entry = bridge.run(library.drop(citus, other))
+    entry = bridge.run(load.drop(citus, other))
     assert bridge.run(trash.destroy(citus, entry))
     assert on_workers(citus, has_schema(trash_schema(entry.id))) == {"0"}
 
 
 def test_readers_search_what_an_editor_makes_and_brings_back_and_not_what_is_in_the_trash(citus):
-    bridge.run(granting.set_up(citus, JUDGES))
+    bridge.run(grants.set_up(citus, JUDGES))
     editor, viewer = (bridge.run(roles.opened(citus, role, [evals_chain])) for role in (EDITOR, VIEWER))
     name = some_name()
     make(editor, name, [EMBEDDER])
     ingest(editor, name, documents(40), [EMBEDDER])
     best = found(viewer, name, Bm25Leg())
     assert best == found(citus, name, Bm25Leg())
-    entry = bridge.run(library.drop(editor, name))
+    entry = bridge.run(load.drop(editor, name))
     schema, (user,) = trash_schema(entry.id), bridge.run(rows(viewer, "SELECT current_user"))[0]
     with pytest.raises(NotAllowed, match="permission denied for schema"):
         bridge.run(rows(viewer, f'SELECT id FROM "{schema}".items'))
     assert on_workers(citus, f"SELECT has_schema_privilege('{user}', '{schema}', 'USAGE')") == {"f"}
     bridge.run(trash.restore(editor, entry.id))
-    bridge.run(granting.refresh(citus))
+    bridge.run(grants.refresh(citus))
     assert found(viewer, name, Bm25Leg()) == best
     bridge.run(collections.drop(citus, name))
     for each in (editor, viewer):
@@ -230,8 +232,8 @@ def test_a_backup_brings_a_collection(store, citus, tmp_path, there):
     name, path = some_name(), tmp_path / "saved.zip"
     make(source, name, [EMBEDDER])
     ingest(source, name, documents(40), [EMBEDDER])
-    bridge.run(save(source, path, collection=name))
-    bridge.run(restore(target, path, collection=name))
+    bridge.run(save_backup(source, path, collection=name))
+    bridge.run(restore_backup(target, path, collection=name))
     assert contents(target, name) == contents(source, name)
     assert found(target, name, Bm25Leg()) == found(source, name, Bm25Leg())
     assert wrong(target, name) == {}
@@ -255,14 +257,14 @@ def test_what_is_written_to_an_attached_table_is_counted_unless_its_rows_are_in_
         f"INSERT INTO public.{table} VALUES (1, 'a dog')",
     )
     mapping = attached.AttachedTable(table=table, id="id", text="body")
-    view = bridge.run(attached.build_aside(citus, bridge.run(attached.attach(citus, name, mapping))))
+    view = bridge.run(attached.build_side_tables(citus, bridge.run(attached.attach_table(citus, name, mapping))))
     assert bridge.run(attached.behind(citus, view)) == ""
     run(f"INSERT INTO public.{table} VALUES (2, 'a fox')")
     view = bridge.run(collections.get(citus, name))
     assert "rows inserted 1, updated 0, deleted 0" in bridge.run(attached.behind(citus, view))
     run(f"SELECT create_distributed_table('public.{table}', 'id')")
     assert "cannot be told without comparing its rows" in bridge.run(attached.behind(citus, view))
-    view = bridge.run(attached.build_aside(citus, view))
+    view = bridge.run(attached.build_side_tables(citus, view))
     assert attached.Attachment.of(view).aside.writes is None
     assert [each.id for each in found_in(citus, view)] == ["2"]
     bridge.run(collections.drop(citus, name))
@@ -277,7 +279,7 @@ def found_in(citus, view):
 @loses
 def test_a_collection_is_dropped_and_brought_back_whole_or_not_at_all_while_a_worker_is_lost(citus, collection):
     before = contents(citus, collection)
-    steps = (lambda: library.drop(citus, collection), lambda: trash.restore(citus, collection))
+    steps = (lambda: load.drop(citus, collection), lambda: trash.restore(citus, collection))
     for step in steps:
         ordered(STOP)
         try:
@@ -320,7 +322,7 @@ def test_what_changes_tables_or_many_rows_works_at_once_after_a_worker_was_resta
         lambda: complete(citus, collection, [EMBEDDER]),
         lambda: ingest(citus, collection, documents(40, words=7), [EMBEDDER], prune=True),
         lambda: bridge.run(indexes.analyze(citus, view)),
-        lambda: bridge.run(save(citus, tmp_path / "saved.zip", collection=collection)),
+        lambda: bridge.run(save_backup(citus, tmp_path / "saved.zip", collection=collection)),
         lambda: bridge.run(collections.drop(citus, collection)),
     )
     for change in changes:
@@ -340,7 +342,7 @@ def test_an_evaluation_ends_with_the_nodes_name_and_goes_on_from_there(citus, co
     context = RequestContext(citus, bridge.run(collections.get(citus, collection)), journey.RESOURCES)
     variants = [Variant.of_leg(legs[kind](), chunks="small") for kind in journey.HYBRID]
     queries = {f"q{at}": Query(f"q{at}", f"word{at} unique{at % 40} common {collection}") for at in range(60)}
-    split = Split("test", queries, digest=collection.encode())
+    split = QuerySplit("test", queries, digest=collection.encode())
     steps = iter(range(1_000_000))
 
     def lose(_):

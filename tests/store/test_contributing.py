@@ -10,8 +10,9 @@ from types import ModuleType
 import pytest
 
 from core import bridge
+from core.context import RequestContext
 from core.legs import Leg, legs
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
 from core.store.engine import Store
 from core.store.ingest import Ingest

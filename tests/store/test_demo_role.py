@@ -14,18 +14,19 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import ConnectionFailed, MissingCapability, NotAllowed, StoreError
 from core.legs import legs
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
-from core.store.attached import AttachedTable, attach, let_read
-from core.store.collections import View
+from core.store.attached import AttachedTable, attach_table, let_read
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.variant import Variant
-from evals import library
+from evals.collections import load
 from evals.judging import votes
 from evals.judging.votes import BOTH, Contest, Vote
-from evals.store import chain as evals_chain
+from evals.schema import schema_chain as evals_chain
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, fresh, ingest, make, some_name
 from workbench.demo import role
@@ -34,7 +35,7 @@ WORDS, SPELLING = (Variant.of_leg(legs[kind](), chunks="small") for kind in ("bm
 REFUSED = psycopg.errors.InsufficientPrivilege  # for want of the right, and not because the transaction only reads
 
 
-def collection(store: Store) -> View:
+def collection(store: Store) -> CollectionView:
     made = some_name()
     embedder = HashingEmbedder()
     make(store, made, [embedder])
@@ -43,7 +44,7 @@ def collection(store: Store) -> View:
 
 
 @pytest.fixture(scope="module")
-def view(store) -> View:
+def view(store) -> CollectionView:
     return collection(store)
 
 
@@ -119,7 +120,7 @@ def test_it_votes_changes_a_vote_and_takes_it_back(demo, contest):
 # -- what it may not -------------------------------------------------------------------------------------------------
 
 
-def tables(store: Store, view: View) -> list[str]:
+def tables(store: Store, view: CollectionView) -> list[str]:
     """Every table of the catalogue and of the collection."""
     names = "string_agg(format('%I.%I', schemaname, tablename), ',')"
     where = f"schemaname IN ('rankbook', '{view.namespace}')"
@@ -222,7 +223,7 @@ def test_of_an_attached_table_it_reads_that_table_alone(store):
             async with store.begin() as connection:
                 await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
                 await connection.execute(text(f"INSERT INTO public.{table} VALUES (1, 'reset the hub')"))
-        view = await attach(store, some_name(), AttachedTable(table=tables[0], id="id", text="body"))
+        view = await attach_table(store, some_name(), AttachedTable(table=tables[0], id="id", text="body"))
         async with await role.opened(store, view) as opened:
             assert (await search(RequestContext(opened, view), "reset hub", variant)).hits
             async with opened.begin() as connection:
@@ -244,7 +245,7 @@ def test_a_table_that_only_the_catalogue_names_is_shown_to_no_stranger(store):
         for table in tables:
             async with store.begin() as connection:
                 await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
-        await attach(store, name, AttachedTable(table=tables[0], id="id", text="body"))
+        await attach_table(store, name, AttachedTable(table=tables[0], id="id", text="body"))
         async with store.begin() as connection:
             await connection.execute(text(rewrite), {"table": tables[1], "name": name})
         view = await collections.get(store, name)
@@ -264,11 +265,11 @@ def test_a_demo_of_an_attached_table_can_read_it_no_more_once_its_collection_is_
         async with store.begin() as connection:
             await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
         mapping = AttachedTable(table=table, id="id", text="body")
-        view, _other = await attach(store, some_name(), mapping), await attach(store, some_name(), mapping)
+        view, _other = await attach_table(store, some_name(), mapping), await attach_table(store, some_name(), mapping)
         async with await role.opened(store, view) as opened:
             may = f"SELECT has_table_privilege('public.{table}', 'SELECT')"
             before = await _scalar(opened, may)
-            await library.drop(store, view.name)
+            await load.drop(store, view.name)
             return before, await _scalar(opened, may)
 
     assert bridge.run(work()) == (True, False)

@@ -19,16 +19,17 @@ from psycopg import conninfo, sql
 from sqlalchemy import event, text
 
 from core import bridge
+from core.context import RequestContext, Resources
+from core.doctor import examine_cluster
 from core.errors import ConnectionFailed, MissingCapability
 from core.legs.vector import VectorLeg
-from core.resources import Resources
-from core.retriever import RequestContext, search
-from core.store import attached, collections, mishaps, nodes
-from core.store.doctor import examine_cluster
+from core.pipeline.retriever import search
+from core.store import attached, collections, db_errors
+from core.store.db_errors import lost
 from core.store.engine import Store
 from core.store.verify import verify
 from core.variant import Variant
-from evals.store import chain as evals_chain
+from evals.schema import schema_chain as evals_chain
 from tests.fakes import HashingEmbedder
 from tests.store import making, standin
 from tests.store.making import documents, fresh, ingest, make, some_name, wrong
@@ -194,12 +195,12 @@ def test_ids_that_no_unique_key_keeps_apart_are_still_kept_apart_and_verified(cl
 def test_what_is_written_to_an_attached_table_is_not_counted_once_its_rows_are_in_shards(cluster, coordinator, name):
     coordinator.run("CREATE TABLE public.their (id int PRIMARY KEY, body text)")
     mapping = attached.AttachedTable(table="their", id="id", text="body")
-    view = bridge.run(attached.build_aside(cluster, bridge.run(attached.attach(cluster, name, mapping))))
+    view = bridge.run(attached.build_side_tables(cluster, bridge.run(attached.attach_table(cluster, name, mapping))))
     assert attached.Attachment.of(view).aside.writes is not None
     assert bridge.run(attached.behind(cluster, view)) == ""
     coordinator.run("INSERT INTO standin.pg_dist_partition VALUES ('public.their', 'id', 'public.their', 4, 'their')")
     assert "cannot be told without comparing its rows" in bridge.run(attached.behind(cluster, view))
-    view = bridge.run(attached.build_aside(cluster, view))
+    view = bridge.run(attached.build_side_tables(cluster, view))
     assert attached.Attachment.of(view).aside.writes is None
     coordinator.run("DELETE FROM standin.pg_dist_partition WHERE name = 'their'")
     coordinator.run("DROP TABLE public.their")
@@ -330,8 +331,8 @@ def driver_error(message, state=None, context=None):
     ],
 )
 def test_an_error_that_is_about_a_node_names_it(error, node):
-    assert nodes.lost(error) == node
-    said = str(mishaps.in_words(error, "here"))
+    assert lost(error) == node
+    said = str(db_errors.translate_error(error, "here"))
     assert ("of the Citus cluster" in said) == (node is not None)
 
 
@@ -340,7 +341,7 @@ def test_a_node_that_does_not_let_a_role_in_is_not_taken_for_lost():
         "connection to the remote node viewer@two:5433 failed with the following error: FATAL: password authentication"
     )
     error = driver_error(f'{shut} failed for user "viewer"', "08006")
-    assert nodes.lost(error) is None
-    said = str(mishaps.in_words(error, "here"))
+    assert lost(error) is None
+    said = str(db_errors.translate_error(error, "here"))
     assert "two:5433" in said
     assert "pg_dist_authinfo" in said

@@ -24,13 +24,13 @@ from sqlalchemy import text
 from core import bridge
 from core.errors import ConnectionFailed, MissingCapability, StoreError
 from core.legs import PreparedQuery, legs
+from core.progress import spaced
 from core.store import collections
 from core.store.conninfo import conninfo_of, embedded_conninfo
 from core.store.engine import Store
-from core.store.levels import level
-from core.store.progress import spaced
+from core.store.resolve_target import search_target
 from core.store.verify import verify
-from evals.store import chain as evals_chain
+from evals.schema import schema_chain as evals_chain
 from tests.fakes import HashingEmbedder, rows
 from tests.store.making import documents, ingest, make
 
@@ -122,8 +122,8 @@ sys.modules["fcntl"] = sys.modules["pwd"] = None  # as on Windows, where neither
 from core import bridge
 from core.errors import ConnectionFailed
 from core.store.engine import Store
-assert "core.store.server" not in sys.modules
-import core.store.doctor, workbench.session, workbench.cli
+assert "core.store.server.embedded" not in sys.modules
+import core.doctor, workbench.session, workbench.cli
 try:
     bridge.run(Store.open())
 except ConnectionFailed as error:
@@ -396,7 +396,7 @@ def test_without_pgvector_the_other_legs_work_and_the_vector_leg_says_what_to_ru
         view = await collections.get(poorer, "c")
         assert not [found for found in await verify(poorer, view) if found.wrong]
         async with poorer.begin(view.namespace, read_only=True) as connection:
-            where = level(poorer, view, "items")
+            where = search_target(poorer, view, "items")
             for kind in ("fulltext", "trigram"):
                 assert await legs[kind]().recall(connection, where, PreparedQuery("unique3"), 5)
             with pytest.raises(MissingCapability, match=r"Vector search needs .*vector") as caught:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from core import bridge
-from core.embedding.cache import TEXTS_A_STEP, EmbeddingCache, forget
 from core.store import collections
+from core.store.change_detection import ITEMS_A_BATCH
+from core.store.chunk_and_embed import TEXTS_A_STEP, EmbeddingCache, forget
 from core.store.ingest import UNITS_A_BACKFILL
-from core.store.reading import ITEMS_A_BATCH
 from core.tasks import side_by_side
 from core.types import Item
 from tests.fakes import HashingEmbedder

@@ -7,9 +7,8 @@ from __future__ import annotations
 import pytest
 
 from core import bridge
-from core.estimating import asks, asks_more, is_here, more, planned
-from core.resources import Resources
-from core.retriever import RequestContext
+from core.context import RequestContext, Resources
+from core.pipeline.cost_estimate import asks, estimate_calls, is_here, more, sends_documents
 from core.types import Item
 from core.variant import Variant
 from tests.fakes import HashingEmbedder
@@ -36,7 +35,7 @@ def told(store, name, model, environment=None, **options):
     paid.texts.clear()
     context = RequestContext(store, view, Resources(embedder=lambda _: paid, environment=environment or {}))
     variant = Variant.from_data({"name": "v", "chunks": "small"} | options)
-    found = bridge.run(planned(context, "a query", variant))
+    found = bridge.run(estimate_calls(context, "a query", variant))
     assert asks(context, variant) == bool(found)
     assert paid.texts == []
     return [str(each) for each in found]
@@ -108,8 +107,8 @@ def test_more_than_the_query_is_told_from_the_query_alone(store, name, options, 
     view = make(store, name, [Paid("openai:m[embed.example]")], {"small": FIXED})
     context = RequestContext(store, view, Resources(environment={}))
     variant = Variant.from_data({"name": "v", "chunks": "items", "leg": VECTOR} | options)
-    assert asks_more(context, variant) == expected
-    assert bool(more(bridge.run(planned(context, "a query", variant)))) == expected
+    assert sends_documents(context, variant) == expected
+    assert bool(more(bridge.run(estimate_calls(context, "a query", variant)))) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ def test_a_stage_that_is_not_set_up_sends_nothing_and_hides_no_other(store, name
     url = {"url": LLM["RANKBOOK_LLM_URL"], "model": "small"}
     steps = {"expand": {"method": "llm", **url}, "rerank": {"method": rerank}}
     variant = Variant.from_data({"name": "v", "chunks": "small", "leg": VECTOR, **steps})
-    found = bridge.run(planned(context, "a query", variant))
+    found = bridge.run(estimate_calls(context, "a query", variant))
     assert [each.stage for each in found] == ["The expansion", "The embedding"]
     missing = Variant.from_data({"name": "v", "chunks": "no such", "leg": VECTOR, **steps})
-    assert [each.stage for each in bridge.run(planned(context, "a query", missing))] == ["The expansion"]
+    assert [each.stage for each in bridge.run(estimate_calls(context, "a query", missing))] == ["The expansion"]

@@ -9,16 +9,16 @@ import uuid
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import MissingCapability
 from core.expansion import ExpansionContext, FeedbackExpansion
-from core.expansion.feedback_sql import Fed, feedback_units, relevance_model, surface_forms
+from core.expansion.feedback import Fed, feedback_units, relevance_model, surface_forms
 from core.filters import filter_from
 from core.legs.base import PreparedQuery
 from core.legs.bm25 import Bm25Leg
-from core.resources import Resources
 from core.store import attached, collections
 from core.store.attached import AttachedTable
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.types import Item
 from tests.store.making import FIXED, fresh, ingest, make, query, some_name
 
@@ -43,7 +43,7 @@ def collection(store):
 
 
 def context(store, view, chunks="items", narrowed=None):
-    return ExpansionContext(store, view, level(store, view, chunks).narrowed(narrowed), Resources())
+    return ExpansionContext(store, view, search_target(store, view, chunks).filtered(narrowed), Resources())
 
 
 def expanded(store, view, text="freezer", chunks="items", narrowed=None, **options):
@@ -60,7 +60,7 @@ def test_words_that_the_best_units_share_are_added(store, collection):
 
 def test_a_unit_without_the_querys_words_is_found_by_them(store, collection):
     async def ids(text):
-        where = level(store, collection, "items")
+        where = search_target(store, collection, "items")
         async with store.begin(where.namespace, read_only=True) as connection:
             return [each.id for each in await Bm25Leg().recall(connection, where, PreparedQuery(text), 10)]
 
@@ -156,7 +156,7 @@ def test_the_weights_are_those_of_the_published_formula(store, collection):
     fed = [Fed(unit, item_key, key, shares[unit]) for unit, item_key, key, _ in rows]
 
     async def work():
-        where = level(store, collection, "items")
+        where = search_target(store, collection, "items")
         async with store.begin(where.namespace, read_only=True) as connection:
             return await relevance_model(connection, where.postings, fed, ["freezer"], 44, 100)
 
@@ -171,7 +171,7 @@ def test_the_mixture_is_rm3s():
 
 def test_the_best_units_share_their_scores(store, collection):
     async def work():
-        where = level(store, collection, "items")
+        where = search_target(store, collection, "items")
         async with store.begin(where.namespace, read_only=True) as connection:
             terms, known = await Bm25Leg().terms(connection, where, "freezer defrost")
             fed = await feedback_units(connection, where.postings, terms, known, 3)
@@ -204,7 +204,7 @@ def theirs(store):
     bridge.run(run(f"CREATE TABLE public.{table} (id text PRIMARY KEY, body text, words tsvector)"))
     rows = [(each.id, each.text, each.text) for each in [*FREEZERS, *OTHERS]]
     bridge.run(run(f"INSERT INTO public.{table} VALUES (%s, %s, to_tsvector('english', %s))", rows))
-    yield bridge.run(attached.attach(store, name, AttachedTable(table=table, id="id", text="body", tsv="words")))
+    yield bridge.run(attached.attach_table(store, name, AttachedTable(table=table, id="id", text="body", tsv="words")))
     bridge.run(collections.drop(store, name))
     bridge.run(run(f"DROP TABLE public.{table}"))
 
@@ -216,5 +216,5 @@ def test_an_attached_table_without_a_vocabulary_is_refused_with_what_to_run(stor
 
 @pytest.mark.slow
 def test_an_attached_table_with_one_built_aside_teaches_like_any_other(store, theirs, collection):
-    view = bridge.run(attached.build_aside(store, theirs))
+    view = bridge.run(attached.build_side_tables(store, theirs))
     assert expanded(store, view) == expanded(store, collection)

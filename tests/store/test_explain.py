@@ -16,11 +16,11 @@ from hypothesis import strategies as some
 from sqlalchemy import text as sql
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import Cancelled, InputError
 from core.explain import explain
 from core.packing import Packing
-from core.resources import Resources
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import attached, collections
 from core.store.attached import AttachedTable
 from core.types import Item
@@ -470,7 +470,7 @@ def theirs(store):
                 row = {"nr": number, "body": item.text, "kind": item.metadata["kind"]}
                 await connection.execute(sql(f"INSERT INTO public.{table} VALUES (:nr, :body, :kind)"), row)
         mapping = AttachedTable(table=table, id="nr", text="body", metadata=("kind",))
-        await attached.build_aside(store, await attached.attach(store, name, mapping))
+        await attached.build_side_tables(store, await attached.attach_table(store, name, mapping))
         return await collections.get(store, name)
 
     async def clean():

@@ -20,7 +20,8 @@ from core.errors import MissingCapability, SpecError, UnknownName
 from core.filters import And, Condition, Not, Or, compiled, filter_from
 from core.legs import PreparedQuery, legs
 from core.store import attached
-from core.store.levels import item_field, level
+from core.store.resolve_target import search_target
+from core.store.search_target import item_field
 from core.types import Item
 from tests.effort import examples
 from tests.fakes import HashingEmbedder
@@ -88,11 +89,11 @@ def collection(store):
 
 def kept(store, view, written: dict[str, Any]) -> set[str]:
     async def work():
-        from core.store.levels import _ITEMS
+        from core.store.search_target import ITEM_TABLE
 
         async with store.begin(view.namespace, read_only=True) as connection:
             condition = compiled(filter_from(written), item_field)
-            return set(await connection.scalars(select(_ITEMS.c.id).where(condition)))
+            return set(await connection.scalars(select(ITEM_TABLE.c.id).where(condition)))
 
     return bridge.run(work())
 
@@ -103,7 +104,7 @@ async def embed(model: str, text: str) -> Any:
 
 def found(store, view, leg, written: Any, chunks: str = "items") -> set[str]:
     async def work():
-        narrowed = level(store, view, chunks).narrowed(filter_from(written))
+        narrowed = search_target(store, view, chunks).filtered(filter_from(written))
         async with store.begin(view.namespace, read_only=True) as connection:
             recalled = await leg.recall(connection, narrowed, PreparedQuery("equal words", embed), 50)
             return {row.item_id for row in await connection.execute(narrowed.described([each.id for each in recalled]))}
@@ -186,9 +187,9 @@ def test_every_leg_obeys_a_filter_at_every_level(store, collection, kind, chunks
 
 
 def test_a_level_narrowed_twice_obeys_both(store, collection):
-    once = level(store, collection, "items").narrowed(Condition(field="n", gte=5))
-    twice = once.narrowed(Condition(field="type", eq="note"))
-    assert once.narrowed(None) is once
+    once = search_target(store, collection, "items").filtered(Condition(field="n", gte=5))
+    twice = once.filtered(Condition(field="type", eq="note"))
+    assert once.filtered(None) is once
     assert isinstance(twice.filter, And)
 
     async def work():
@@ -200,11 +201,11 @@ def test_a_level_narrowed_twice_obeys_both(store, collection):
 
 def test_a_filter_uses_the_index_of_its_field(store, collection):
     async def plan(written):
-        from core.store.levels import _ITEMS
+        from core.store.search_target import ITEM_TABLE
 
         async with store.begin(collection.namespace, read_only=True) as connection:
             await connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-            return await explain(connection, select(_ITEMS.c.id).where(compiled(filter_from(written), item_field)))
+            return await explain(connection, select(ITEM_TABLE.c.id).where(compiled(filter_from(written), item_field)))
 
     for written in ({"eq": 5}, {"gt": 5}, {"in": [5, 6]}):
         assert re.search("items_field_0", bridge.run(plan({"field": "n", **written})))
@@ -365,7 +366,7 @@ def _table(store, kind: str) -> str:
 
 def attach(store, table: str, metadata: Any):
     mapping = attached.mapped(table=table, id="id", text="body", metadata=metadata)
-    return bridge.run(attached.attach(store, some_name(), mapping))
+    return bridge.run(attached.attach_table(store, some_name(), mapping))
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +389,7 @@ def test_a_json_column_of_an_attached_table_is_filtered_as_our_own_is(store, the
 
 
 def test_what_was_built_aside_obeys_a_filter_too(store, columns):
-    built = bridge.run(attached.build_aside(store, columns))
+    built = bridge.run(attached.build_side_tables(store, columns))
     for kind in ("bm25", "fuzzy", "fulltext"):
         assert found(store, built, legs[kind](), {"field": "n", "gt": 5}) == {"b"}
         assert found(store, built, legs[kind](), {"field": "_id", "eq": "c"}) == {"c"}
@@ -405,10 +406,10 @@ def test_a_json_value_with_a_nul_is_as_good_as_missing(store, theirs):
 
 def test_a_field_that_is_no_mapped_column_is_refused_with_the_nearest(store, columns):
     with pytest.raises(UnknownName, match="Did you mean 'type'"):
-        level(store, columns, "items").narrowed(Condition(field="tpye", eq="guide"))
+        search_target(store, columns, "items").filtered(Condition(field="tpye", eq="guide"))
 
 
 def test_a_table_attached_without_metadata_cannot_be_filtered(store, theirs):
     view = attach(store, theirs("jsonb"), None)
     with pytest.raises(MissingCapability, match="--metadata"):
-        level(store, view, "items").narrowed(Condition(field="type", eq="guide"))
+        search_target(store, view, "items").filtered(Condition(field="type", eq="guide"))

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import MissingCapability
 from core.legs.bm25 import Bm25Leg
 from core.legs.fuzzy import FuzzyLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.types import Item
 from core.variant import Variant
 from tests.store.making import FIXED, fresh, ingest, make, query, some_name

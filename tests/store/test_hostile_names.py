@@ -12,10 +12,11 @@ from sqlalchemy import cast, inspect, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import SpecError, StoreError, UnknownName
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store import collections
 from core.types import Item
 from core.variant import Variant

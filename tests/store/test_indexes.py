@@ -15,9 +15,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from core import bridge
 from core.errors import ConnectionFailed, StoreError
 from core.legs import PreparedQuery, legs
-from core.store import collections, fields, indexes
+from core.store import collections, indexes
 from core.store.engine import Store
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.store.schema import Base
 from core.types import Item
 from tests.conftest import TEST_DSN
@@ -37,7 +37,7 @@ def plan_and_hits(store, view, chunks, leg, asked="common word3", *, embedder=No
             await connection.execute(text("SET LOCAL enable_seqscan = off"))
             await connection.execute(text("SET LOCAL enable_sort = off"))
             watched = Watched(connection)
-            found = await leg.recall(watched, level(store, view, chunks), PreparedQuery(asked, embed), depth)
+            found = await leg.recall(watched, search_target(store, view, chunks), PreparedQuery(asked, embed), depth)
             return "\n".join(watched.plans), found
 
     return bridge.run(work())
@@ -321,9 +321,9 @@ def test_a_field_that_comes_later_is_indexed_unless_values_there_are_too_long(st
     long = "".join(chr(code) for code in np.random.default_rng(7).integers(0x4E00, 0x9FFF, 3000))
     ingest(store, name, [*documents(5), Item("long", "text", metadata={"tag": long})])
     with pytest.raises(StoreError, match=r"'tag' of .* cannot be indexed: 1 documents, 'long' for one.*2,600"):
-        bridge.run(fields.add(store, fresh(store, name), ["number", "tag"]))
+        bridge.run(collections.add(store, fresh(store, name), ["number", "tag"]))
     assert fresh(store, name).row.fields == ["kind"]
-    view = bridge.run(fields.add(store, fresh(store, name), ["number", "kind"]))
+    view = bridge.run(collections.add(store, fresh(store, name), ["number", "kind"]))
     assert view.row.fields == ["kind", "number"]
     ingest(store, name, [])
     assert wrong(store, name) == {}
@@ -391,7 +391,7 @@ def test_a_long_value_in_an_indexed_field_costs_its_row_alone(store, name):
 
 
 def test_the_largest_value_that_is_let_in_fits_its_index(store, name):
-    from core.store import gate
+    from core.store import sanitize
 
     make(store, name, [], fields=["tag"])
     rng = np.random.default_rng(11)
@@ -406,7 +406,8 @@ def test_the_largest_value_that_is_let_in_fits_its_index(store, name):
         {letters(2): int(n) for n in rng.integers(0, 10**18, 50)},
     ]
     assert all(
-        gate.LARGEST_INDEXED_VALUE * 0.6 < gate._bytes_as_jsonb(value) <= gate.LARGEST_INDEXED_VALUE for value in values
+        sanitize.LARGEST_INDEXED_VALUE * 0.6 < sanitize._bytes_as_jsonb(value) <= sanitize.LARGEST_INDEXED_VALUE
+        for value in values
     )
     items = [Item(f"i{number}", "text", metadata={"tag": value}) for number, value in enumerate(values)]
     assert ingest(store, name, items).added == len(values)

@@ -11,15 +11,15 @@ import threading
 import pytest
 from sqlalchemy import func, select
 
-from core import bridge
+from core import bridge, doctor
 from core.errors import StoreError
 from core.legs import legs
 from core.legs.base import PreparedQuery
-from core.store import collections, doctor, writers
+from core.progress import Step
+from core.store import collections, locks
 from core.store.ingest import Ingest
-from core.store.levels import level
-from core.store.progress import Step
-from core.store.schema import Item as StoredItem
+from core.store.resolve_target import search_target
+from core.store.schema import ItemRow as StoredItem
 from core.types import Item
 from tests.fakes import HashingEmbedder, rows
 from tests.store.making import (
@@ -238,7 +238,7 @@ def test_readers_meet_whole_documents_only_while_an_ingest_goes_on(store, name, 
                 count = await connection.scalar(select(func.count()).select_from(StoredItem))
                 assert count == 200
                 for chunks in ("items", "small"):
-                    where = level(store, view, chunks)
+                    where = search_target(store, view, chunks)
                     asked = PreparedQuery("common word3 word11", lambda model, text: one(text))
                     for leg in (legs["vector"](), legs["fulltext"]()):
                         found = await leg.recall(connection, where, asked, 50)
@@ -323,7 +323,7 @@ def test_parents_are_stored_and_neither_embedded_nor_in_the_lexemes(store, name,
 
 
 async def recalled(store, view, leg, text):
-    where = level(store, view, "family")
+    where = search_target(store, view, "family")
     async with store.begin(view.namespace, read_only=True) as connection:
         return [each.id for each in await leg.recall(connection, where, PreparedQuery(text), 1000)]
 
@@ -344,7 +344,7 @@ def test_a_load_is_marked_as_begun_and_left_to_its_caller_to_end(store, name, em
     assert not fresh(store, name).interrupted
     ingest(store, name, documents(3), [embedder])
     assert fresh(store, name).interrupted
-    assert fresh(store, name).behind == []
+    assert fresh(store, name).incomplete_sets == []
 
 
 def mark(store, name):
@@ -357,8 +357,8 @@ def mark(store, name):
 
 @pytest.mark.slow
 def test_a_writer_at_work_is_seen_and_one_that_is_done_is_not(store, name, embedder, running):
-    assert bridge.run(writers.is_being_loaded(store, name))
-    assert not bridge.run(writers.is_being_loaded(store, some_name()))
+    assert bridge.run(locks.is_being_loaded(store, name))
+    assert not bridge.run(locks.is_being_loaded(store, some_name()))
     running.go.set()
 
 

@@ -16,8 +16,8 @@ from core.errors import MissingCapability
 from core.legs import PreparedQuery
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
-from core.recall import Line
-from core.store.levels import level
+from core.pipeline.recall import LegConnection
+from core.store.resolve_target import search_target
 from core.types import Item
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, fresh, ingest, make, some_name
@@ -59,12 +59,12 @@ def sent(store):
 @pytest.mark.slow
 def test_what_is_loaded_meanwhile_is_not_seen_on_a_line_and_is_on_the_next(store, view):
     async def counts():
-        where, found = level(store, view, "items"), []
-        async with Line(store, where) as line:
+        where, found = search_target(store, view, "items"), []
+        async with LegConnection(store, where) as line:
             found.append(await line.ask(query("common"), "bm25", BM25, 100))
             await asyncio.to_thread(ingest, store, view.name, [Item("new", "common as well")], [EMBEDDER])
             found.append(await line.ask(query("common"), "bm25", BM25, 100))
-            await line.rest()
+            await line.release()
             found.append(await line.ask(query("common"), "bm25", BM25, 100))
         return [len(each.found) for each in found]
 
@@ -76,14 +76,14 @@ def test_settings_are_sent_once_for_many_queries_and_rankings_are_those_of_a_lin
     asked = [query(f"word{at} common") for at in range(6)]
 
     async def together():
-        async with Line(store, level(store, view, "items")) as line:
+        async with LegConnection(store, search_target(store, view, "items")) as line:
             return [await line.ask(each, name, leg, 10) for each in asked for name, leg in LEGS]
 
     async def apart():
         found = []
         for each in asked:
             for name, leg in LEGS:
-                async with Line(store, level(store, view, "items")) as line:
+                async with LegConnection(store, search_target(store, view, "items")) as line:
                     found.append(await line.ask(each, name, leg, 10))
         return found
 
@@ -103,7 +103,7 @@ def test_a_query_that_the_server_refuses_leaves_the_line_as_good_as_new(store, v
             cursor.execute("SELECT 1 / 0")
 
     async def asked():
-        async with Line(store, level(store, view, "items")) as line:
+        async with LegConnection(store, search_target(store, view, "items")) as line:
             before = await line.ask(query(), "bm25", BM25, 10)
             with pytest.raises(DBAPIError):
                 await line.ask(query("unlucky"), "bm25", BM25, 10)
@@ -124,7 +124,7 @@ def test_a_query_that_is_cancelled_leaves_it_so_too_and_its_statement_ends(store
             cursor.execute("SELECT pg_sleep(60)")
 
     async def asked():
-        async with Line(store, level(store, view, "items")) as line:
+        async with LegConnection(store, search_target(store, view, "items")) as line:
             work = asyncio.ensure_future(line.ask(query("endless"), "bm25", BM25, 10))
             await asyncio.wait({work}, timeout=0.3)
             work.cancel()
@@ -147,7 +147,7 @@ def test_a_leg_that_is_not_there_is_told_and_the_line_serves_another(store):
     bare = fresh(store, name)
 
     async def asked():
-        async with Line(store, level(store, bare, "items")) as line:
+        async with LegConnection(store, search_target(store, bare, "items")) as line:
             return await line.ask(query(), "vector", VECTOR, 10), await line.ask(query(), "bm25", BM25, 10)
 
     vector, words = bridge.run(asked())

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from core import bridge
 from core.errors import ConnectionFailed
-from core.store.engine import Cluster, Store
+from core.store.engine import CitusConnections, Store
 from core.store.node_watch import NodeWatch
 
 SILENT = """UPDATE standin.answers SET success = false, result = 'could not establish connection after 8000 ms'
@@ -47,7 +47,7 @@ def opened(other, work):
         async with await Store.open(other.dsn) as store:
             looks = Looks(other.dsn)
             watch = NodeWatch(looks, patience=0.0, answer_within=5.0, between=0.01)
-            store.cluster = Cluster(watch, store.cluster.unpooled)
+            store.cluster = CitusConnections(watch, store.cluster.unpooled)
             return await work(store, looks)
 
     return bridge.run(run())

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from core import bridge
+from core.doctor import examine
 from core.errors import ServerError
-from core.store import clusters, keeper
-from core.store.doctor import examine
-from core.store.server import EmbeddedServer
+from core.store.server import installation, supervisor
+from core.store.server.embedded import EmbeddedServer
 from tests.conftest import TEST_DSN, make_home, remove_home
 
 pytestmark = pytest.mark.skipif(TEST_DSN is not None, reason="it is the embedded server that is looked at")
@@ -75,12 +75,12 @@ def test_older_files_beside_those_of_this_version_are_in_nobodys_way(home):
     files_of(home, "17", "17")
     server = EmbeddedServer(home)
     files_of(home, server.cluster.name, server.cluster.name)
-    clusters.refuse_other_major(server.cluster, server.cluster.name)
+    installation.refuse_other_major(server.cluster, server.cluster.name)
 
 
 def test_doctor_says_what_to_do(home, monkeypatch):
     files_of(home, "17", "17")
-    clusters.move_aside(home / "postgres")
+    installation.move_aside(home / "postgres")
     files_of(home, "16", "16")
     monkeypatch.setenv("RANKBOOK_HOME", str(home))
     found = {each.what: each for each in bridge.run(examine())}
@@ -92,27 +92,27 @@ def test_doctor_says_what_to_do(home, monkeypatch):
 def test_what_is_moved_aside_is_whole_and_no_server_looks_at_it_again(home):
     old = files_of(home, "17", "17")
     before = {name.split("/", 2)[2]: content for name, content in everything(home).items()}
-    (moved,) = clusters.move_aside(home / "postgres")
+    (moved,) = installation.move_aside(home / "postgres")
     assert not old.exists()
     assert {name: content for name, content in everything(moved).items() if not name.endswith(".lock")} == before
-    assert clusters.set_aside(home / "postgres") == [moved]
-    assert clusters.found(home / "postgres") == []
-    clusters.refuse_other_major(old.with_name("18"), "18")
+    assert installation.set_aside(home / "postgres") == [moved]
+    assert installation.found(home / "postgres") == []
+    installation.refuse_other_major(old.with_name("18"), "18")
 
 
-@pytest.mark.parametrize("lock", [keeper.SERVER, keeper.KEEPER, keeper.LEASE])
+@pytest.mark.parametrize("lock", [supervisor.SERVER, supervisor.KEEPER, supervisor.LEASE])
 def test_a_data_folder_that_is_in_use_is_not_moved(home, lock):
     old = files_of(home, "17", "17")
-    held = keeper.open_lock(old / lock)
-    keeper.lock(held)
+    held = supervisor.open_lock(old / lock)
+    supervisor.lock(held)
     try:
         with pytest.raises(ServerError, match=r"Close what of Rankbook|is starting"):
-            clusters.move_aside(home / "postgres")
+            installation.move_aside(home / "postgres")
         assert (old / "data" / "precious").read_text() == "rows"
     finally:
         os.close(held)
 
 
 def test_a_home_without_any_server_has_nothing_to_move(home):
-    assert clusters.move_aside(home / "postgres") == []
-    assert clusters.found(home / "nowhere") == []
+    assert installation.move_aside(home / "postgres") == []
+    assert installation.found(home / "nowhere") == []

@@ -14,8 +14,7 @@ from core import bridge
 from core.embedding import DEFAULT_MODEL, embedder
 from core.errors import SpecError
 from core.packing import Citation, Packing, pack, packing_from, token_counter
-from core.packing.citing import ranges_of
-from core.packing.spec import PREFIX
+from core.packing.types import PREFIX, ranges_of
 from core.store import passages
 from core.types import Hit, Item, LegScore
 from tests.fakes import HashingEmbedder, words

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core.packing import Packing, token_counter
-from core.packing.assembling import assembled, by_mark
-from core.packing.budget import ORDER_OF_GOING, fitted
-from core.packing.rendering import mark_for, passage, rendered
+from core.packing.pack import ORDER_OF_GOING, assembled, by_mark, fitted, mark_for, passage, rendered
 from core.store.passages import Around, StoredChunk
 from core.types import Hit
 from tests.fakes import HashingEmbedder

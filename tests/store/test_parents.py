@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core import bridge
-from core.parents import SECTION_CHARACTERS, annotated, replaced, with_parents
+from core.pipeline.postprocess import SECTION_CHARACTERS, annotated, replaced, with_parents
 from core.store import collections, passages
 from core.store.passages import StoredChunk
 from core.types import Hit, Item, LegScore

@@ -238,7 +238,7 @@ def test_an_attached_table_has_no_chunks_and_its_rows_are_items(store, name):
         async with store.begin() as connection:
             await connection.execute(text(f'CREATE TABLE public."{name}" (id text PRIMARY KEY, body text)'))
             await connection.execute(text(f"INSERT INTO public.\"{name}\" VALUES ('a', 'A text of theirs')"))
-        view = await attached.attach(store, name, AttachedTable(table=name, id="id", text="body"))
+        view = await attached.attach_table(store, name, AttachedTable(table=name, id="id", text="body"))
         try:
             chunk_set = ChunkSet(key=1, name="small")
             found = await passages.parents(store, view, chunk_set, ["a", "a#0000"])

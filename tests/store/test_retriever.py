@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from core import bridge
 from core.chunking import chunkers
-from core.cuts import capped
+from core.context import RequestContext, Resources
 from core.embedding import Vectors
 from core.embedding import embedder as embedder_of
 from core.errors import (
@@ -32,17 +32,16 @@ from core.errors import (
 from core.expansion import SynonymExpansion, expansions
 from core.filters import filter_from
 from core.fusion import fusions
-from core.legs import Leg, PreparedQuery, Recalled, legs
+from core.legs import Candidates, Leg, PreparedQuery, legs
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
+from core.pipeline.postprocess import capped
+from core.pipeline.retriever import search
 from core.presets import names, preset
 from core.rerank import LanguageModelReranker, OverlapReranker, rerankers
-from core.resources import Resources
-from core.retriever import RequestContext, search
-from core.trace import Trace
-from core.types import Hit, Item
+from core.types import Hit, Item, Trace
 from core.variant import Rollup, Variant
 from tests.fakes import HashingEmbedder
 from tests.store.making import fresh, ingest, make, some_name
@@ -223,7 +222,7 @@ class Sleeping(Leg):
 
     async def recall(self, connection, level, query, depth):
         await connection.execute(text(f"SELECT pg_sleep({self.seconds:f}), '{self.mark}'"))
-        return Recalled()
+        return Candidates()
 
 
 @pytest.fixture

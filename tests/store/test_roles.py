@@ -13,37 +13,36 @@ from psycopg import conninfo
 from sqlalchemy import text
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import MissingCapability, NotAllowed
 from core.legs import legs
-from core.retriever import RequestContext, search
-from core.store import collections, granting, roles
-from core.store.attached import AttachedTable, attach
-from core.store.collections import View
+from core.pipeline.retriever import search
+from core.store import collections, grants, roles
+from core.store.attached import AttachedTable, attach_table
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.logins import driver_of
-from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore
+from core.store.roles import EDITOR, JUDGE, VIEWER, RoleStore, driver_of
 from core.types import Query
 from core.variant import Variant
-from evals import corrections, query_sets
 from evals.judging import judgements, votes
 from evals.judging.judgements import Judgement
 from evals.judging.votes import BOTH, Contest, Vote
-from evals.labels import Label
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.runs import Run, Subject
-from evals.store import chain
+from evals.labels import corrections, query_sets
+from evals.runs import run_store
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.schema import schema_chain
+from evals.types import Label, LabelledQueries
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, fresh, ingest, make, some_name
-from workbench.access.rights import JUDGES
+from workbench.server.access import JUDGES
 
 WORDS = Variant.of_leg(legs["bm25"](), chunks="small")
 REFUSED = psycopg.errors.InsufficientPrivilege
 TRASH = '"rankbook"."trash"'  # what was deleted is nothing for readers
 
 
-def collection(store: Store, name: str = "") -> View:
+def collection(store: Store, name: str = "") -> CollectionView:
     made, embedder = name or some_name(), HashingEmbedder()
     make(store, made, [embedder])
     ingest(store, made, documents(6), [embedder])
@@ -51,9 +50,9 @@ def collection(store: Store, name: str = "") -> View:
 
 
 @pytest.fixture(scope="module")
-def view(store) -> View:
+def view(store) -> CollectionView:
     made = collection(store)
-    bridge.run(query_sets.keep(store, made.name, Labelled((Query("q1", "word1"),), (Label("q1", "d00001", 1),))))
+    bridge.run(query_sets.keep(store, made.name, LabelledQueries((Query("q1", "word1"),), (Label("q1", "d00001", 1),))))
     bridge.run(run_store.save(store, a_run(made)))
     return made
 
@@ -61,8 +60,8 @@ def view(store) -> View:
 @pytest.fixture(scope="module")
 def stores(store, view) -> Iterator[dict[str, RoleStore]]:
     """The store as each role sees it."""
-    bridge.run(granting.set_up(store, JUDGES))
-    opened = {role: bridge.run(roles.opened(store, role, [chain])) for role in roles.ROLES}
+    bridge.run(grants.set_up(store, JUDGES))
+    opened = {role: bridge.run(roles.opened(store, role, [schema_chain])) for role in roles.ROLES}
     yield opened
     for each in opened.values():
         bridge.run(each.close())
@@ -203,24 +202,24 @@ def test_on_our_own_server_readers_have_no_temporary_tables_and_no_large_objects
 # -- in sentences, by the functions that pages call --------------------------------------------------------------------
 
 
-def a_run(view: View) -> Run:
-    subject = Subject(view.name, view.row.version, "default", b"x", "test", "content")
-    return Run("theirs", subject, {"q1": Ranked(("d00001",), (0.5,))}, depth=10)
+def a_run(view: CollectionView) -> Run:
+    subject = RunSubject(view.name, view.row.version, "default", b"x", "test", "content")
+    return Run("theirs", subject, {"q1": Ranking(("d00001",), (0.5,))}, depth=10)
 
 
-async def _pin(store: Store, view: View) -> None:
+async def _pin(store: Store, view: CollectionView) -> None:
     found, *_ = await run_store.listed(store, collection=view.name)
     await run_store.pin(store, found.id, "best")
 
 
-def writes(view: View):
+def writes(view: CollectionView):
     judged = Judgement("q1", "d00001", "ada", 2, b"v", False, "")
     return {
-        "judgements": lambda store: judgements.give(store, view.name, [judged]),
+        "judgements": lambda store: judgements.save_judgements(store, view.name, [judged]),
         "runs": lambda store: run_store.save(store, replace(a_run(view), name="mine")),
         "pins": lambda store: _pin(store, view),
         "collections": lambda store: collections.drop(store, view.name),
-        "query_sets": lambda store: query_sets.keep(store, view.name, Labelled((Query("q9", "new"),))),
+        "query_sets": lambda store: query_sets.keep(store, view.name, LabelledQueries((Query("q9", "new"),))),
         "contests": lambda store: votes.announce(store, Contest.of(view.name, {"A": WORDS})),
     }
 
@@ -270,8 +269,10 @@ def test_a_judge_makes_changes_and_takes_no_label(stores, table):
 def test_a_judge_grades_changes_a_grade_takes_it_back_and_votes(store, stores, view):
     judge, contest = stores[JUDGE], Contest.of(view.name, {"Words": WORDS})
     first = Judgement("q1", "d00001", "grace", 1, b"v", False, "")
-    bridge.run(judgements.give(judge, view.name, [first]))
-    (before,) = bridge.run(judgements.give(judge, view.name, [Judgement("q1", "d00001", "grace", 2, b"v", False, "")]))
+    bridge.run(judgements.save_judgements(judge, view.name, [first]))
+    (before,) = bridge.run(
+        judgements.save_judgements(judge, view.name, [Judgement("q1", "d00001", "grace", 2, b"v", False, "")])
+    )
     assert before.grade == 1
     undone = bridge.run(judgements.undo(judge, view.name, "grace", before=[before]))
     assert undone
@@ -286,11 +287,11 @@ def test_a_judge_grades_changes_a_grade_takes_it_back_and_votes(store, stores, v
 
 
 def test_what_a_reader_evaluates_is_held_in_memory_and_nothing_of_it_is_kept(store, stores, view):
-    from evals.running import runner
-    from evals.splits import Split
+    from evals.runs import runner
+    from evals.types import QuerySplit
 
     labelled = bridge.run(query_sets.load(store, view.name))
-    split = Split.of(labelled, "test")
+    split = QuerySplit.of(labelled, "test")
 
     def rows() -> list[int]:
         return [scalar(store, f"SELECT count(*) FROM rankbook.{table}") for table in ("runs", "ranking_batches")]
@@ -323,7 +324,7 @@ def test_what_an_editor_makes_readers_can_read_at_once_and_the_owner_can_drop(st
 def test_what_the_owner_makes_readers_can_read_and_editors_change_after_the_next_look(store, stores):
     made = collection(store)
     assert said(stores[VIEWER], f'SELECT * FROM "{made.namespace}".items') is REFUSED
-    bridge.run(granting.refresh(store))
+    bridge.run(grants.refresh(store))
     assert bridge.run(search(RequestContext(stores[VIEWER], made), "unique3", WORDS)).hits
     changed = bridge.run(collections.add_chunk_set(stores[EDITOR], made, "more", {"kind": "none"}))
     assert said(stores[VIEWER], f'SELECT * FROM "{changed.namespace}".chunk_sets') is None
@@ -337,12 +338,12 @@ def test_a_collection_that_is_being_written_is_handed_over_later_and_read_at_onc
     async def work() -> None:
         async with store.begin(made.namespace) as connection:
             await connection.execute(text(f'LOCK TABLE "{made.namespace}".items IN ROW EXCLUSIVE MODE'))
-            await granting.refresh(store)
+            await grants.refresh(store)
             owner = text("SELECT tableowner FROM pg_tables WHERE schemaname = :schema AND tablename = 'items'")
             assert await connection.scalar(owner, {"schema": made.namespace}) == await connection.scalar(
                 text("SELECT current_user")
             )
-        await granting.refresh(store)
+        await grants.refresh(store)
 
     bridge.run(work())
     assert said(stores[VIEWER], f'SELECT * FROM "{made.namespace}".items') is None
@@ -365,8 +366,8 @@ def test_of_other_peoples_tables_only_the_attached_ones_can_be_read(store, store
         async with store.begin() as connection:
             for table in (mine, other):
                 await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
-        await attach(store, some_name(), AttachedTable(table=mine, id="id", text="body"))
-        await granting.refresh(store)
+        await attach_table(store, some_name(), AttachedTable(table=mine, id="id", text="body"))
+        await grants.refresh(store)
 
     bridge.run(work())
     for role in roles.ROLES:
@@ -388,7 +389,7 @@ def test_set_up_again_takes_away_what_somebody_added_by_hand(store, stores):
 
     bridge.run(work())
     assert said(stores[VIEWER], "DELETE FROM rankbook.judgements") is None
-    bridge.run(granting.set_up(store, JUDGES))
+    bridge.run(grants.set_up(store, JUDGES))
     assert said(stores[VIEWER], "DELETE FROM rankbook.judgements") is REFUSED
 
 
@@ -414,17 +415,17 @@ def test_an_owner_who_is_no_superuser_sets_all_up_and_keeps_all_rights(store, el
     user = conninfo.conninfo_to_dict(elsewhere)["user"]
     with psycopg.connect(store.server.conninfo(), autocommit=True) as admin:
         admin.execute(f"ALTER ROLE {user} CREATEROLE")
-    owner = bridge.run(Store.open(elsewhere, chains=[chain]))
+    owner = bridge.run(Store.open(elsewhere, chains=[schema_chain]))
     try:
         before = collection(owner)
         for _ in range(2):
-            bridge.run(granting.set_up(owner, JUDGES))
-        stores = {role: bridge.run(roles.opened(owner, role, [chain])) for role in roles.ROLES}
+            bridge.run(grants.set_up(owner, JUDGES))
+        stores = {role: bridge.run(roles.opened(owner, role, [schema_chain])) for role in roles.ROLES}
         try:
             assert said(stores[VIEWER], f'DELETE FROM "{before.namespace}".items') is REFUSED
             made = collection(stores[EDITOR])
             bridge.run(collections.add_chunk_set(owner, made, "more", {"kind": "none"}))
-            bridge.run(granting.refresh(owner))
+            bridge.run(grants.refresh(owner))
             assert said(stores[VIEWER], f'SELECT * FROM "{made.namespace}".chunk_sets') is None
             bridge.run(collections.drop(owner, made.name))
             bridge.run(collections.drop(stores[EDITOR], before.name))
@@ -436,10 +437,10 @@ def test_an_owner_who_is_no_superuser_sets_all_up_and_keeps_all_rights(store, el
 
 
 def test_where_no_role_may_be_made_it_says_what_to_run(elsewhere):
-    owner = bridge.run(Store.open(elsewhere, chains=[chain]))
+    owner = bridge.run(Store.open(elsewhere, chains=[schema_chain]))
     try:
         with pytest.raises(MissingCapability, match=r"may not set up.*CREATEROLE"):
-            bridge.run(granting.set_up(owner, JUDGES))
+            bridge.run(grants.set_up(owner, JUDGES))
     finally:
         bridge.run(owner.close())
 
@@ -454,7 +455,7 @@ def test_a_collection_whose_mapping_is_the_null_of_json_is_granted_like_any_othe
                 text("UPDATE rankbook.collections SET attached = CAST('null' AS jsonb) WHERE name = :name"),
                 {"name": made.name},
             )
-        await granting.refresh(store)
+        await grants.refresh(store)
 
     bridge.run(work())
     assert scalar(stores[VIEWER], f'SELECT count(*) FROM "{made.namespace}".items') == 6

@@ -22,7 +22,7 @@ from core.store.engine import Store
 from core.store.migrations import Chain, catalog, collection
 from core.store.schema import CATALOG, HERE, Base
 from core.types import Item
-from evals.store import chain as evals_chain
+from evals.schema import schema_chain as evals_chain
 from tests.store.making import fresh, ingest, make
 
 REPOSITORY = Path(__file__).parents[2]
@@ -301,10 +301,10 @@ sys.path.insert(0, {repository!r})
 from core import bridge
 from core.store.engine import Store
 from core.store import collections
-from evals.store import chain
+from evals.schema import schema_chain
 print("ready", flush=True)
 sys.stdin.readline()
-store = bridge.run(Store.open({dsn!r}, chains=[chain]))
+store = bridge.run(Store.open({dsn!r}, chains=[schema_chain]))
 view = bridge.run(collections.find(store, "shared"))
 print(sorted(store.capabilities.missing), store.capabilities.extensions.get("vector"), flush=True)
 bridge.run(store.close())

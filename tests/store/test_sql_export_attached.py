@@ -40,7 +40,7 @@ def theirs(store):
             metadata="meta",
             where={"kind": "it's"},
         )
-        yield bridge.run(attached.attach(store, name, mapped))
+        yield bridge.run(attached.attach_table(store, name, mapped))
         bridge.run(collections.drop(store, name))
         connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(table))
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from core import bridge
 from core.fusion import LegRanking
 from core.legs import PreparedQuery
-from core.sql_export.layout import laid_out
-from core.store.levels import level
+from core.sql_export.parameters import laid_out
+from core.store.resolve_target import search_target
 from core.types import Item
 from tests.effort import examples
 from tests.store.exporting import EMBEDDER, by_pipeline, by_sql, variant, vector_of
@@ -124,7 +124,9 @@ def test_two_queries_over_items_fused_in_python_are_the_one_statement(store, col
 
     async def recalled(leg):
         async with store.begin(collection.namespace, read_only=True) as connection:
-            return await leg.recall(connection, level(store, collection, "items"), PreparedQuery(query, embed), depth)
+            return await leg.recall(
+                connection, search_target(store, collection, "items"), PreparedQuery(query, embed), depth
+            )
 
     vector = vector_of(query)
     found = [bridge.run(recalled(leg)).candidates for leg in chosen.legs]

@@ -22,28 +22,28 @@ from psycopg import sql
 from sqlalchemy import text
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import InputError, RankbookError
 from core.filters import filter_from
 from core.legs import legs
 from core.legs.fulltext import FulltextLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.sql_export import export
 from core.store import collections
-from core.store.attached import AttachedTable, attach
-from core.store.collections import View
+from core.store.attached import AttachedTable, attach_table
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Item, Query
 from core.variant import Variant
-from evals import corrections, query_sets
 from evals.judging import judgements, votes
 from evals.judging.judgements import Judgement
 from evals.judging.votes import Contest, Vote
-from evals.label_revisions import Cause
-from evals.labels import Exclusion, Label, Span
-from evals.query_sets import Labelled
-from evals.rankings import Ranked
-from evals.running import run_store
-from evals.runs import Run, Subject
+from evals.labels import corrections, query_sets
+from evals.labels.revisions import Cause
+from evals.runs import run_store
+from evals.runs.rankings import Ranking
+from evals.runs.types import Run, RunSubject
+from evals.types import Exclusion, Label, LabelledQueries, Span
 from tests.effort import examples
 from tests.fakes import HashingEmbedder
 from tests.store.exporting import RESOURCES, rows
@@ -76,7 +76,7 @@ class Ground:
     """A collection with one document, and somewhere to try."""
 
     store: Store
-    view: View
+    view: CollectionView
 
     @property
     def name(self) -> str:
@@ -172,7 +172,7 @@ def the_chunk_set_or_the_model_that_is_searched(ground: Ground, hostile: str) ->
 @place
 def queries_labels_spans_and_their_splits(ground: Ground, hostile: str) -> str:
     short = hostile.replace("\n", " ")
-    labelled = Labelled(
+    labelled = LabelledQueries(
         (Query(hostile, hostile, hostile, (hostile,), 1.0, {hostile: hostile}),),
         (Label(hostile, hostile, 1, short),),
         (Span(hostile, hostile, 0, 1, hostile, short, 1),),
@@ -190,10 +190,10 @@ def queries_labels_spans_and_their_splits(ground: Ground, hostile: str) -> str:
 @place
 def a_change_of_a_query_set_with_its_author_and_reason(ground: Ground, hostile: str) -> str:
     short = hostile.replace("\n", " ")
-    before = Labelled((Query(hostile, hostile),), (Label(hostile, hostile, 1, short),))
+    before = LabelledQueries((Query(hostile, hostile),), (Label(hostile, hostile, 1, short),))
     cause = Cause(judgements.signed(short), hostile)
     try:
-        for labelled in (before, Labelled()):
+        for labelled in (before, LabelledQueries()):
             bridge.run(query_sets.keep(ground.store, ground.name, labelled, name=short[:40], cause=cause))
         done = bridge.run(corrections.undo(ground.store, ground.name, name=short[:40], author=cause.author))
         assert bridge.run(query_sets.load(ground.store, ground.name, name=short[:40])) == before
@@ -205,16 +205,16 @@ def a_change_of_a_query_set_with_its_author_and_reason(ground: Ground, hostile: 
 @place
 def a_judgement_with_its_judge_and_note(ground: Ground, hostile: str) -> str:
     made = Judgement(hostile, hostile, judgements.signed(hostile.replace("\n", " ")), 1, b"\x01", False, hostile, NOON)
-    bridge.run(judgements.give(ground.store, ground.name, [made]))
+    bridge.run(judgements.save_judgements(ground.store, ground.name, [made]))
     found = bridge.run(judgements.load(ground.store, ground.name))
     return next(each.note for each in found if each.query_id == hostile)
 
 
 @place
 def a_run_its_variant_and_its_pin(ground: Ground, hostile: str) -> str:
-    subject = Subject(ground.name, 1, hostile, b"", hostile, hostile)
+    subject = RunSubject(ground.name, 1, hostile, b"", hostile, hostile)
     variant = Variant.of_leg(legs["bm25"]()).but(name=hostile, description=hostile)
-    made = Run(hostile, subject, {hostile: Ranked((hostile,), (1.0,))}, depth=10, variant=variant)
+    made = Run(hostile, subject, {hostile: Ranking((hostile,), (1.0,))}, depth=10, variant=variant)
     saved = bridge.run(run_store.save(ground.store, made))
     try:
         bridge.run(run_store.pin(ground.store, saved.id, hostile.replace("\n", " ")))
@@ -269,7 +269,7 @@ def the_table_and_the_columns_of_an_attached_collection(ground: Ground, hostile:
         mapping = AttachedTable(
             namespace="public", table=table, id=key, text=body, metadata=(field,), where={field: hostile}
         )
-        bridge.run(attach(ground.store, name, mapping))
+        bridge.run(attach_table(ground.store, name, mapping))
         attached = Ground(ground.store, fresh(ground.store, name))
         where = filter_from({"field": field, "eq": hostile})
         return (

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import text
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import DeadlineExceeded
-from core.retriever import RequestContext
 from core.sql_export import explained
 from core.store import indexes
 from tests.app.test_command_line import mistake, rankbook

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from core import bridge
 from core.legs import PreparedQuery
 from core.legs.vector import VectorLeg
-from core.store.levels import level
+from core.store.resolve_target import search_target
 from core.types import Item
 from tests.store.making import fresh, ingest, make, some_name
 from tests.store.recalling import ids, said
@@ -80,7 +80,7 @@ def near(store, view, leg, query, depth=10, **options):
         where = options.get("where")
         from core.filters import filter_from
 
-        narrowed = level(store, view, "items").narrowed(None if where is None else filter_from(where))
+        narrowed = search_target(store, view, "items").filtered(None if where is None else filter_from(where))
         async with store.begin(view.namespace, read_only=True) as connection:
             for each in options.get("settings", ()):
                 await connection.exec_driver_sql(f"SET LOCAL {each}")
@@ -94,7 +94,7 @@ def plan_of(store, view, leg, *settings, where=None, depth=10):
     from tests.store.recalling import Watched
 
     async def work():
-        narrowed = level(store, view, "items").narrowed(None if where is None else filter_from(where))
+        narrowed = search_target(store, view, "items").filtered(None if where is None else filter_from(where))
         async with store.begin(view.namespace, read_only=True) as connection:
             for each in settings:
                 await connection.exec_driver_sql(f"SET LOCAL {each}")
@@ -131,7 +131,7 @@ def test_the_index_of_each_kind_is_used(store, indexed):
 @pytest.mark.slow
 def test_measured_recall_at_the_defaults_is_high(store, indexed):
     async def work():
-        where = level(store, indexed[1], "items")
+        where = search_target(store, indexed[1], "items")
         async with store.begin(indexed[1].namespace, read_only=True) as connection:
             await connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
             return [
@@ -170,7 +170,7 @@ def test_an_index_of_that_distance_is_used_where_there_is_one(store):
     view = collection_of(store, "vector")
 
     async def work():
-        from core.store.statements import written
+        from core.store.names import written
 
         async with store.begin(view.namespace) as connection:
             made = "CREATE INDEX ON {vectors} USING hnsw (embedding vector_l2_ops)"
@@ -190,7 +190,7 @@ def test_ef_search_reaches_the_server(store, collection, ef_search):
     async def work():
         async with store.begin(collection.namespace, read_only=True) as connection:
             leg = VectorLeg(ef_search=ef_search)
-            await leg.recall(connection, level(store, collection, "items"), PreparedQuery("1", prepared), 10)
+            await leg.recall(connection, search_target(store, collection, "items"), PreparedQuery("1", prepared), 10)
             return await connection.scalar(text("SELECT current_setting('hnsw.ef_search')"))
 
     assert bridge.run(work()) == str(ef_search)

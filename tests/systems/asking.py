@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from core import bridge
-from core.resources import Resources
-from core.retriever import RequestContext
+from core.context import RequestContext, Resources
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Item
 from tests.fakes import HashingEmbedder
@@ -66,7 +65,9 @@ QUERY = "hold the reset button"
 
 
 @contextmanager
-def collection(store: Store, items: Sequence[Item] = ITEMS, chunks: Mapping[str, Any] = CHUNKS) -> Iterator[View]:
+def collection(
+    store: Store, items: Sequence[Item] = ITEMS, chunks: Mapping[str, Any] = CHUNKS
+) -> Iterator[CollectionView]:
     name = f"test {uuid.uuid4().hex[:12]}"
     make(store, name, [EMBEDDER], chunks)
     ingest(store, name, items, [EMBEDDER])
@@ -80,7 +81,7 @@ def resources(endpoint: Endpoint | None = None, **environment: str) -> Resources
     return replace(language_model(endpoint, environment=environment), embedder=lambda _: EMBEDDER)
 
 
-def context(store: Store, view: View, endpoint: Endpoint | None = None, **options: Any) -> RequestContext:
+def context(store: Store, view: CollectionView, endpoint: Endpoint | None = None, **options: Any) -> RequestContext:
     return RequestContext(store, view, **{"resources": resources(endpoint), **options})
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.embedding.openai_backend import OpenAIEmbedder
 from core.errors import Cancelled, EmbeddingError, SpecError
 from core.llm import Session, using
-from core.resources import Resources
 from core.systems.context_pack import Config, ContextPack, ContextPackRetriever, _Batched
 from core.types import Item
 from tests.fakes import HashingEmbedder, words

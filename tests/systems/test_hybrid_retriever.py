@@ -125,7 +125,7 @@ def test_without_keyword_capability_vectors_alone_count_without_error_or_configu
             row = {"n": number, "t": words, "e": str(list(map(float, bridge.run(EMBEDDER.embed([words]))[0])))}
             bridge.run(run(f"INSERT INTO public.{table} VALUES (:n, :t, CAST(:e AS vector))", row))
         mapping = AttachedTable(table=table, id="id", text="body", embedding="emb", model=EMBEDDER.model)
-        theirs = bridge.run(attached.attach(store, name, mapping))
+        theirs = bridge.run(attached.attach_table(store, name, mapping))
         base = preset("hybrid-retriever")
         retriever = HybridRetriever(base=base.but(legs=(base.legs[0], Bm25Leg(weight=0.3))))
         found = bridge.run(retriever.search(context(store, theirs), QUERY, 2))

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import Cancelled, SpecError, UnknownName
 from core.presets import preset
-from core.resources import Resources
 from core.snippets import Snippets
 from core.systems.late_chunking import (
     CachePrefs,

@@ -10,8 +10,8 @@ from core import bridge
 from core.embedding import DEFAULT_MODEL, embedder
 from core.errors import SpecError
 from core.explain import explain
+from core.legs.query_terms import keywords_of
 from core.legs.trigram import TrigramLeg
-from core.legs.words import keywords_of
 from core.systems.local_rag import Config, LocalRag
 from core.types import Item
 from tests.fakes import HashingEmbedder

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import Cancelled, DeadlineExceeded, SpecError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.rerank import ApiReranker
-from core.resources import Resources
 from core.systems.rag_module import Config, RagModule, Rerank
 from core.types import Item
 from tests.systems.asking import EMBEDDER, QUERY, collection

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from core import home as homes
 from core.errors import InputError
-from core.store import home as homes
-from workbench.access import people, sign_in
-from workbench.access.people import EXAMPLE, Access
+from workbench.server import roles_file, sign_in
+from workbench.server.roles_file import EXAMPLE, RoleFile
 from workbench.ui.sign_in import grader
 
 SECRET = "planted-client-secret"
@@ -31,10 +31,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def access(text: str, folder: Path) -> Access:
+def access(text: str, folder: Path) -> RoleFile:
     path = folder / "access.toml"
     path.write_text(text, encoding="utf-8")
-    return people.read(path)
+    return roles_file.read(path)
 
 
 def secrets(home: Path, text: str = AUTH, mode: int = 0o600) -> Path:
@@ -126,7 +126,7 @@ def test_what_is_no_toml_is_told_with_its_line_and_a_missing_file_teaches(tmp_pa
         access('default = "viewer"\nx =', tmp_path)
     assert caught.value.line == 2
     with pytest.raises(InputError, match="Nobody is let in yet") as caught:
-        people.read(tmp_path / "none.toml")
+        roles_file.read(tmp_path / "none.toml")
     assert EXAMPLE in str(caught.value)
 
 
@@ -220,7 +220,7 @@ def test_many_processes_at_once_agree_on_one_cookies_secret(home):
 
 def test_nobody_has_an_address_that_only_folds_to_theirs(tmp_path):
     access('[people]\n"kate@example.org" = "editor"', tmp_path)
-    found = people.read(tmp_path / "access.toml")
+    found = roles_file.read(tmp_path / "access.toml")
     assert found.role_of({"email": "KATE@example.org", "email_verified": True}) == "editor"
     assert found.role_of({"email": "\N{KELVIN SIGN}ate@example.org", "email_verified": True}) is None
 
@@ -230,7 +230,7 @@ def test_a_file_of_another_account_lets_nobody_in(home):
     access('default = "viewer"', home)
     os.chown(home / "access.toml", 65534, -1)
     with pytest.raises(InputError, match=r"another account's.*sudo chown 0 "):
-        people.read(home / "access.toml")
+        roles_file.read(home / "access.toml")
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
@@ -238,7 +238,7 @@ def test_a_file_that_others_can_write_lets_nobody_in(home, mode):
     access('default = "viewer"', home)
     (home / "access.toml").chmod(mode)
     with pytest.raises(InputError, match="chmod go-w"):
-        people.read(home / "access.toml")
+        roles_file.read(home / "access.toml")
 
 
 def test_where_modes_and_owners_tell_nothing_nothing_is_refused_for_them(home, monkeypatch):
@@ -246,6 +246,6 @@ def test_where_modes_and_owners_tell_nothing_nothing_is_refused_for_them(home, m
     monkeypatch.setattr(homes, "POSIX", False)
     assert access('default = "viewer"', home).default == "viewer"
     (home / "access.toml").chmod(0o666)
-    assert people.read(home / "access.toml").default == "viewer"
+    assert roles_file.read(home / "access.toml").default == "viewer"
     secrets(home, mode=0o666)
     assert sign_in.configured()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.app.test_serving import gate
-from workbench.access import watch
-from workbench.access.gate import Gate
+from workbench.server import follow_roles
+from workbench.server.access import AccessControl
 
 ADA = {"is_logged_in": True, "sub": "1", "email": "ada@example.org", "email_verified": True}
 PEOPLE = '[people]\n"ada@example.org" = "editor"\n'
@@ -24,11 +24,11 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Gate:
+def made(tmp_path: Path) -> AccessControl:
     return gate(tmp_path, PEOPLE)
 
 
-def write(made: Gate, text: str) -> None:
+def write(made: AccessControl, text: str) -> None:
     """As another file, whatever the clock of the disk says."""
     other = made.file.with_suffix(".new")
     other.write_text(text)
@@ -80,7 +80,7 @@ def test_a_file_that_becomes_another_accounts_while_pages_are_served_lets_nobody
 
 @pytest.mark.slow
 def test_a_mistake_is_told_when_it_is_made_and_not_at_somebodys_next_click(made, caplog: Any):
-    with watch.watched(made):
+    with follow_roles.watched(made):
         until = time.monotonic() + 20
         while not told(caplog) and time.monotonic() < until:
             write(made, "people = 3")  # again: what stood there when the watch began is no change

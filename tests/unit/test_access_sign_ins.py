@@ -19,9 +19,9 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 
 from core import bridge
 from tests.app.test_serving import gate
-from workbench.access.cookies import CookieGuard
-from workbench.access.gate import Gate
-from workbench.access.sign_ins import LASTS, MOST_OF_ONE, SignIns
+from workbench.server.access import AccessControl
+from workbench.server.cookies import CookieGuard
+from workbench.server.sign_ins import LASTS, MOST_OF_ONE, SignIns
 
 SECRET = "what signs the cookies of this test and no others"
 SAID = {"iss": "https://accounts.example.org", "sub": "1", "email": "ada@example.org", "email_verified": True}
@@ -113,7 +113,7 @@ def token(algorithm: object = "RS256") -> str:
 class Site:
     """Streamlit as far as it signs in, behind the guard; and a browser's cookies."""
 
-    def __init__(self, made: Gate) -> None:
+    def __init__(self, made: AccessControl) -> None:
         self.says: dict[str, Any] = ADA
         self.tokens: dict[str, Any] = {"id_token": token()}
         routes = [
@@ -146,12 +146,12 @@ class Site:
 
 
 @pytest.fixture
-def made(tmp_path: Path, kept: SignIns) -> Gate:
+def made(tmp_path: Path, kept: SignIns) -> AccessControl:
     return gate(tmp_path, '[people]\n"ada@example.org" = "viewer"\n', kept)
 
 
 @pytest.fixture
-def site(made: Gate) -> Site:
+def site(made: AccessControl) -> Site:
     return Site(made)
 
 

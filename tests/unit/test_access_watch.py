@@ -10,7 +10,7 @@ import pytest
 from streamlit.runtime.fragment import MemoryFragmentStorage
 from streamlit.runtime.state import SessionState
 
-from workbench.access.watch import draw_anew
+from workbench.server.follow_roles import draw_anew
 
 
 @dataclass

@@ -14,10 +14,10 @@ import pytest
 
 from core.atomic_files import create_whole, locked, replacing, write_whole
 from core.errors import InputError
-from evals import kept_variants
-from evals.suites import junit
-from workbench.book import files
-from workbench.book.document import Notebook
+from evals import variants
+from evals.suites import gate
+from workbench.notebooks import files
+from workbench.notebooks.document import Notebook
 
 LARGEST = 4096  # bytes that a file may have while the disk is "full"
 TOO_LONG = "x" * (3 * LARGEST)
@@ -40,7 +40,7 @@ def saved_notebook(folder: Path) -> None:
 
 
 def kept_variant(folder: Path) -> None:
-    kept_variants.put_back(kept_variants.Kept("a", folder / "new.toml", TOO_LONG, None))
+    variants.put_back(variants.SavedVariant("a", folder / "new.toml", TOO_LONG, None))
 
 
 def written_run(folder: Path) -> None:
@@ -55,7 +55,7 @@ WRITERS: list[Callable[[Path], Any]] = [
     lambda folder: files.created(folder / "new.md", Notebook.parse(TOO_LONG)),
     saved_notebook,
     kept_variant,
-    lambda folder: junit.write(folder / "new.xml", TOO_LONG),
+    lambda folder: gate.write(folder / "new.xml", TOO_LONG),
     written_run,
 ]
 

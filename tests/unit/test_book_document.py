@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from core.errors import InputError, UnknownName
 from tests.effort import examples
-from workbench.book import markdown
-from workbench.book.document import Notebook
-from workbench.book.parts import Cell
+from workbench.notebooks import markdown
+from workbench.notebooks.document import Cell, Notebook
 
 PIECES = (
     "```search\n", "```search a\n", "~~~~evaluate\r\n", "```notebook\n", "```python\n", "```", "````", "~~~", "q = 1\n",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
-from workbench.book.document import Notebook
-from workbench.book.files import ChangedOnDisk, created, meant, opened, saved, shipped
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.files import ChangedOnDisk, created, meant, opened, saved, shipped
 
 REPOSITORY = Path(__file__).parents[2]
 PROCESSES, SAVES = 3, 40
@@ -19,8 +19,8 @@ WRITERS = """
 import os
 import sys
 from pathlib import Path
-from workbench.book.document import Notebook
-from workbench.book.files import ChangedOnDisk, opened, saved
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.files import ChangedOnDisk, opened, saved
 
 path, writers, saves = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 children = []

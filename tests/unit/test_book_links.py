@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.book import markdown
+from workbench.notebooks import markdown
 
 
 @pytest.mark.parametrize("address", ["other.md", "./other.md"])

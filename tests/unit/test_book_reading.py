@@ -11,13 +11,13 @@ from pydantic import BaseModel
 
 from core import bridge
 from core.store.engine import Store
-from workbench.book.cells import CellSpec, kinds
-from workbench.book.cells.evaluate import outside
-from workbench.book.context import CellContext
-from workbench.book.document import Notebook
-from workbench.book.files import shipped, shipped_names
-from workbench.book.reading import Meaning, meaning
-from workbench.book.shared import HEADER, Shared
+from workbench.notebooks.cells import CellSpec, kinds
+from workbench.notebooks.cells.base import CellContext
+from workbench.notebooks.cells.evaluate import outside
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.files import shipped, shipped_names
+from workbench.notebooks.parsing import Meaning, meaning
+from workbench.notebooks.shared import HEADER, Shared
 
 PATH = Path("book.md")
 

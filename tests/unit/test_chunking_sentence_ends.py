@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.chunking.sentence_ends import sentences
+from core.chunking.text_scan import sentences
 
 
 def parted(text: str, *, lower_case: bool = False) -> list[str]:

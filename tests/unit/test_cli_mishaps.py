@@ -18,8 +18,8 @@ from core.errors import InputError
 from core.legs import legs
 from workbench import cli
 from workbench.behind.mishaps import sentence
-from workbench.commands import telling
-from workbench.serve import check_port
+from workbench.commands import output
+from workbench.server.serve import check_port
 
 ROOT = Path(__file__).parents[2]
 SECRET = "s3cr3t-p4ss"
@@ -159,7 +159,7 @@ def test_every_command_about_collections_speaks_json() -> None:
 
 def test_a_table_in_a_pipe_has_a_row_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     long = "word " * 60 + "end"
-    telling.table("Title", ("a", "b"), [("1", long), ("2", "short")])
+    output.table("Title", ("a", "b"), [("1", long), ("2", "short")])
     shown = capsys.readouterr().out
     assert long in shown
     assert len(shown.splitlines()) == 7

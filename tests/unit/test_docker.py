@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typer.testing import CliRunner
 
 from core.store.engine import OLDEST_PGVECTOR
-from core.store.server import EmbeddedServer
+from core.store.server.embedded import EmbeddedServer
 from tests.conftest import make_home, remove_home
 from workbench.cli import app
 

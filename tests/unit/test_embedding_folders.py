@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core import bridge
-from core.embedding import embedder, local
+from core.embedding import embedder, model_files
 from core.embedding.sentence_transformers_backend import SentenceTransformersEmbedder
 from core.errors import EmbeddingError
 
@@ -31,7 +31,7 @@ def test_a_folders_id_is_its_whole_path_and_its_state_wherever_it_is_named_from(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = id_of(folder)
-    assert made == f"{folder.resolve()}#{local.state(folder)}@fp32"
+    assert made == f"{folder.resolve()}#{model_files.state(folder)}@fp32"
     monkeypatch.chdir(folder.parent)
     assert id_of("some@model") == id_of("./some@model") == id_of("../" + folder.parent.name + "/some@model") == made
     monkeypatch.setenv("HOME", str(folder.parent))
@@ -82,12 +82,12 @@ def test_a_folder_that_is_gone_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_model_in_a_folder_embeds_as_it_does_by_name(tmp_path: Path) -> None:
-    from core.embedding import DEFAULT_MODEL, minilm
+    from core.embedding import DEFAULT_MODEL, model_files
 
     copy = tmp_path / "copy"
-    copy.symlink_to(minilm.folder())
+    copy.symlink_to(model_files.folder())
     by_folder, by_name = embedder(f"{copy}@fp32"), embedder(f"{DEFAULT_MODEL}@fp32")
-    assert by_folder.model.startswith(f"{minilm.folder().resolve()}#")
+    assert by_folder.model.startswith(f"{model_files.folder().resolve()}#")
     texts = ["a cat", "a dog"]
     assert (bridge.run(by_folder.embed(texts)) == bridge.run(by_name.embed(texts))).all()
 

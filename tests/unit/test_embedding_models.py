@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from core import bridge
-from core.embedding import DEFAULT_MODEL, backends, embedder, minilm, precision, tokens
+from core.embedding import DEFAULT_MODEL, backends, embedder, model_files, sentence_transformers_backend
 from core.embedding.sentence_transformers_backend import TOKENS_A_BATCH, SentenceTransformersEmbedder
 from core.errors import EmbeddingError
 
 
 def test_the_default_model_is_known_by_name_precision_and_dimension_without_loading_it() -> None:
     made = embedder()
-    assert made.model == f"{DEFAULT_MODEL}@{precision.best()}"
+    assert made.model == f"{DEFAULT_MODEL}@{sentence_transformers_backend.best()}"
     assert made.dimension == 384
     assert embedder(DEFAULT_MODEL) is embedder(DEFAULT_MODEL)
     assert embedder(f"{DEFAULT_MODEL}@fp32").model == "all-MiniLM-L6-v2@fp32"
@@ -35,7 +35,7 @@ def test_an_unknown_precision_is_refused_with_the_choices(wrong: str) -> None:
 
 
 def test_the_weights_are_the_official_ones() -> None:
-    assert (minilm.checked_folder() / "model.safetensors").is_file()
+    assert (model_files.checked_folder() / "model.safetensors").is_file()
 
 
 @pytest.mark.slow
@@ -60,9 +60,9 @@ def test_a_tokenizer_that_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path
     for content in (b"{}", b"\xff", b"not json"):
         file.write_bytes(content)
         with pytest.raises(EmbeddingError, match="tokenizer"):
-            tokens.from_file(file)
+            sentence_transformers_backend.from_file(file)
     with pytest.raises(EmbeddingError, match="cannot be read"):
-        tokens.from_file(tmp_path / "none.json")
+        sentence_transformers_backend.from_file(tmp_path / "none.json")
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import BudgetError, LanguageModelError, SpecError
-from core.expansion import Expanded, ExpansionContext, LanguageModelExpansion
+from core.expansion import ExpandedQuery, ExpansionContext, LanguageModelExpansion
 from core.llm import RecentAnswers, Session, using
-from core.resources import Resources
 from tests.unit.misbehaving import Endpoint, Pauses, Reply, completion, language_model, serving
 
 NOWHERE: Any = None  # the collection is not looked at
@@ -21,7 +21,7 @@ REWRITES = completion({"rewrites": THREE})
 ANSWER = completion({"answer": "Band steering moves the hub between bands. Switch it off."})
 
 
-def expanded(endpoint: Endpoint, query: str = QUERY, session: Session | None = None, **options: Any) -> Expanded:
+def expanded(endpoint: Endpoint, query: str = QUERY, session: Session | None = None, **options: Any) -> ExpandedQuery:
     context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, language_model(endpoint))
     with using(session or Session()):
         return bridge.run(LanguageModelExpansion(**options).expand(context, query))
@@ -186,5 +186,5 @@ def test_the_estimate_grows_with_what_is_asked_and_sends_nothing():
 
 def test_a_query_of_function_words_is_not_sent():
     with serving(REWRITES) as endpoint:
-        assert expanded(endpoint, "what is it") == Expanded.unchanged("what is it")
+        assert expanded(endpoint, "what is it") == ExpandedQuery.unchanged("what is it")
         assert endpoint.asked == []

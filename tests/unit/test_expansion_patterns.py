@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from core import bridge
-from core.expansion import Expanded, ExpansionContext, PatternExpansion, Rule
-from core.expansion.patterns import ENGLISH
-from core.expansion.templates import problem_of
+from core.expansion import ExpandedQuery, ExpansionContext, PatternExpansion, Rule
+from core.expansion.patterns import ENGLISH, problem_of
 from tests.effort import examples, quickly
 
 NOWHERE: Any = None  # patterns look at nothing but the query
 
 
-def expanded(query: str, **options: Any) -> Expanded:
+def expanded(query: str, **options: Any) -> ExpandedQuery:
     context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     return bridge.run(PatternExpansion(**options).expand(context, query))
 
@@ -62,7 +61,7 @@ def test_a_question_is_said_as_its_answer_begins(question, answer):
 )
 def test_what_is_no_question_or_asks_for_nothing_is_left_as_it_is(query):
     assert PatternExpansion().rewrite(query) is None
-    assert expanded(query) == Expanded.unchanged(query)
+    assert expanded(query) == ExpandedQuery.unchanged(query)
 
 
 def test_only_a_participle_ends_what_was_done():

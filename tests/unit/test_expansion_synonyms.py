@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from core import bridge
 from core.errors import InputError
-from core.expansion import Expanded, ExpansionContext, SynonymExpansion
-from core.expansion.synonym_files import LARGEST_FILE
+from core.expansion import ExpandedQuery, ExpansionContext, SynonymExpansion
+from core.expansion.synonyms import LARGEST_FILE
 from core.legs.base import LONGEST_QUERY
 from tests.effort import examples
 
 NOWHERE: Any = None  # synonyms look at nothing but the query and their file
 
 
-def expanded(query: str, *lines: str, **options: Any) -> Expanded:
+def expanded(query: str, *lines: str, **options: Any) -> ExpandedQuery:
     context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     return bridge.run(SynonymExpansion(lines=lines, **options).expand(context, query))
 
@@ -30,7 +30,7 @@ def test_two_way_synonyms_call_for_each_other():
 
 def test_one_way_synonyms_do_not():
     assert expanded("fridge", "fridge, freezer => cold unit").added == ("cold unit",)
-    assert expanded("cold unit", "fridge, freezer => cold unit") == Expanded.unchanged("cold unit")
+    assert expanded("cold unit", "fridge, freezer => cold unit") == ExpandedQuery.unchanged("cold unit")
 
 
 def test_whole_words_match_in_capitals_or_not():

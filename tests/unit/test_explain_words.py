@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from core.explain import words
+from core.explain import explanation
 from core.legs import legs
 from core.variant import Variant
 
 
 def test_every_leg_has_words_of_its_own():
-    assert set(words.HOW) == set(legs)
-    assert len(set(words.HOW.values())) == len(words.HOW)
+    assert set(explanation.HOW) == set(legs)
+    assert len(set(explanation.HOW.values())) == len(explanation.HOW)
 
 
 def test_where_something_was_found_is_one_sentence():
-    places = [(words.how("vector"), 1), (words.how("fulltext"), 3)]
-    assert words.found(places) == "Found by its meaning at rank 1 and by its words at rank 3."
-    assert words.found([]) == ""
+    places = [(explanation.how("vector"), 1), (explanation.how("fulltext"), 3)]
+    assert explanation.found(places) == "Found by its meaning at rank 1 and by its words at rank 3."
+    assert explanation.found([]) == ""
 
 
 def test_two_ways_that_find_alike_are_told_apart_by_their_names():
     variant = Variant.from_data({"leg": [{"kind": "bm25", "label": "near"}, {"kind": "bm25", "label": "far"}]})
-    assert words.ways(variant) == {"near": "by its rare words (near)", "far": "by its rare words (far)"}
+    assert explanation.leg_phrases(variant) == {"near": "by its rare words (near)", "far": "by its rare words (far)"}
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_two_ways_that_find_alike_are_told_apart_by_their_names():
     ],
 )
 def test_a_reason_loses_its_names_of_options_and_keeps_its_numbers(stage, reason, said):
-    assert words.why_left(stage, reason) == said
+    assert explanation.why_left(stage, reason) == said
 
 
 def test_a_step_is_named_plainly_and_an_unknown_one_as_it_is():
-    assert [words.step(each) for each in ("leg bm25", "rerank", "new")] == [
+    assert [explanation.step(each) for each in ("leg bm25", "rerank", "new")] == [
         "found by its rare words",
         "second look",
         "new",

@@ -14,7 +14,7 @@ from core.fusion import (
     CombMnzFusion,
     CombSumFusion,
     CondorcetFusion,
-    Fused,
+    FusedHit,
     Fusion,
     IsrFusion,
     LegRanking,
@@ -24,8 +24,7 @@ from core.fusion import (
     fusion_from,
     fusions,
 )
-from core.legs.base import Candidate
-from core.types import LegScore
+from core.types import Candidate, LegScore
 
 
 def leg(name: str, ids: str, weight: float = 1.0, **kwargs) -> LegRanking:
@@ -38,11 +37,11 @@ def scored(name: str, scores: dict[str, float], weight: float = 1.0, **kwargs) -
     return LegRanking(name, weight, [Candidate(unit, score) for unit, score in scores.items()], **kwargs)
 
 
-def scores(fused: list[Fused]) -> dict[str, float]:
+def scores(fused: list[FusedHit]) -> dict[str, float]:
     return {hit.id: hit.score for hit in fused}
 
 
-def order(fused: list[Fused]) -> str:
+def order(fused: list[FusedHit]) -> str:
     return "".join(hit.id for hit in fused)
 
 

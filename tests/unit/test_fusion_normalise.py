@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.fusion import LegRanking
 from core.fusion.normalise import BOUNDED, Normalisation, normalised
-from core.legs.base import Candidate
+from core.types import Candidate
 
 WAYS: tuple[Normalisation, ...] = get_args(Normalisation)
 BOUNDS = (-1.7e308, 1.7e308)

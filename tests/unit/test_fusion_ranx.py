@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from core.fusion import LegRanking, fusion_from
-from core.legs.base import Candidate
+from core.types import Candidate
 
 Fuse = Callable[..., dict[str, float]]
 WEIGHTS = [0.45, 0.2, 0.35]  # no two of which make up the third

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.store import gate
+from core.store import sanitize
 from core.types import Item, Place
 
 HERE = Place("file", 1)
@@ -27,7 +27,7 @@ values = st.recursive(
 def test_whatever_comes_in_is_turned_away_or_can_be_stored(
     identifier: str, title: str, text: str, metadata: dict[str, Any]
 ) -> None:
-    item, flaws = gate.admit(Item(identifier, text, title, metadata), HERE)
+    item, flaws = sanitize.sanitize_item(Item(identifier, text, title, metadata), HERE)
     for flaw in flaws:
         flaw.subject.encode()
         flaw.message.encode()
@@ -38,13 +38,13 @@ def test_whatever_comes_in_is_turned_away_or_can_be_stored(
     assert "\x00" not in item.id + item.title + item.text
     assert "\\u0000" not in whole.replace("\\\\", "")
     whole.encode()
-    assert gate.admit(item, HERE)[0] == item
-    assert len(gate.digest(item)) == 16
+    assert sanitize.sanitize_item(item, HERE)[0] == item
+    assert len(sanitize.digest(item)) == 16
 
 
 @given(values)
 def test_the_size_of_a_value_is_never_underrated(value: Any) -> None:
-    item, _ = gate.admit(Item("a", "b", metadata={"v": value}), HERE)
+    item, _ = sanitize.sanitize_item(Item("a", "b", metadata={"v": value}), HERE)
     if item is not None:
         stored = item.metadata["v"]
         least = (
@@ -52,7 +52,7 @@ def test_the_size_of_a_value_is_never_underrated(value: Any) -> None:
             if isinstance(stored, str)
             else 0
         )
-        assert gate._bytes_as_jsonb(stored) >= least
+        assert sanitize._bytes_as_jsonb(stored) >= least
 
 
 def test_a_digest_sees_every_part_and_where_it_stands() -> None:
@@ -65,8 +65,8 @@ def test_a_digest_sees_every_part_and_where_it_stands() -> None:
         Item("a", "b", "c", {"d": [1]}),
         Item("a", "b", "c", {"e": 1}),
     ]
-    assert len({gate.digest(item) for item in items}) == len(items)
-    assert gate.digest(Item("a", "b", metadata={"x": 1, "y": 2})) == gate.digest(
+    assert len({sanitize.digest(item) for item in items}) == len(items)
+    assert sanitize.digest(Item("a", "b", metadata={"x": 1, "y": 2})) == sanitize.digest(
         Item("a", "b", metadata={"y": 2, "x": 1})
     )
 
@@ -75,8 +75,8 @@ def test_a_digest_is_the_same_in_every_process() -> None:
     """Sets come in another order under another hash seed; the item has not changed for that."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from core.store import gate\nfrom core.types import Item, Place\n"
-        "item, _ = gate.admit(Item('a', 'b', metadata={'s': {'x', 'y', 'z', 'w', 1, (2, 3)}}), Place('f'))\n"
+        "from core.store import sanitize as gate\nfrom core.types import Item, Place\n"
+        "item, _ = gate.sanitize_item(Item('a', 'b', metadata={'s': {'x', 'y', 'z', 'w', 1, (2, 3)}}), Place('f'))\n"
         "print(gate.digest(item).hex())"
     )
     seen = {
@@ -89,6 +89,6 @@ def test_a_digest_is_the_same_in_every_process() -> None:
 
 
 def test_an_endless_text_is_turned_away_with_its_length() -> None:
-    item, flaws = gate.admit(Item("a", "x" * (gate.LONGEST_TEXT + 1)), HERE)
+    item, flaws = sanitize.sanitize_item(Item("a", "x" * (sanitize.LONGEST_TEXT + 1)), HERE)
     assert item is None
     assert "67,108,865 characters" in flaws[0].message

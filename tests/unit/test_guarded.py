@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from core import bridge
-from core.retriever import RequestContext, guarded
+from core.context import RequestContext
+from core.tasks import run_cancellable
 
 
 def test_a_failure_that_comes_with_the_stop_is_not_logged_as_forgotten() -> None:
@@ -25,7 +26,7 @@ def test_a_failure_that_comes_with_the_stop_is_not_logged_as_forgotten() -> None
             caller.cancel()  # before what waits for this task is told of its end
             raise ConnectionError
 
-        caller = asyncio.ensure_future(guarded(context, fail()))
+        caller = asyncio.ensure_future(run_cancellable(context, fail()))
         await asyncio.sleep(0)
         stopped.set()
         with pytest.raises(asyncio.CancelledError):

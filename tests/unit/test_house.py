@@ -24,8 +24,8 @@ def loaded_by(statement: str) -> set[str]:
     "statement",
     [
         "import core",
-        "import core.retriever, core.store.ingest, core.embedding, core.chunking",
-        "import evals.library, evals.sources",
+        "import core.pipeline.retriever, core.store.ingest, core.embedding, core.chunking",
+        "import evals.collections.load, evals.sources",
         "import workbench.cli",
     ],
 )

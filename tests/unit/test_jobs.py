@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.errors import Cancelled, SpecError
-from core.store.progress import Step
+from core.progress import Step
 from workbench.behind import jobs
 
 KEY = ("test", "job")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
-from core.toml_text import LARGEST_FILE
-from evals import kept_variants
-from workbench.book import files
+from core.toml_io import LARGEST_FILE
+from evals import variants
+from workbench.notebooks import files
 
 VALID = 'name = "mine"\ntop_k = 5\n[[leg]]\nkind = "vector"\n'
 
@@ -19,9 +19,9 @@ VALID = 'name = "mine"\ntop_k = 5\n[[leg]]\nkind = "vector"\n'
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RANKBOOK_HOME", str(tmp_path))
-    kept_variants.folder().mkdir()
-    (kept_variants.folder() / "mine.toml").write_text(VALID)
-    return kept_variants.folder()
+    variants.folder().mkdir()
+    (variants.folder() / "mine.toml").write_text(VALID)
+    return variants.folder()
 
 
 def problems() -> dict[str, str]:
@@ -29,7 +29,7 @@ def problems() -> dict[str, str]:
     found: dict[str, str] = {}
 
     def look() -> None:
-        found.update({each.name: each.problem for each in kept_variants.listed()})
+        found.update({each.name: each.problem for each in variants.listed()})
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -44,13 +44,13 @@ def test_what_is_no_plain_file_is_neither_copied_nor_waited_for_by_the_trash(fol
     (folder / "endless.toml").symlink_to("/dev/zero")
     for name in ("pipe", "endless"):
         with pytest.raises(InputError, match="not a plain file"):
-            kept_variants.drop(name)
-    entry = kept_variants.drop("mine").trash_entry
+            variants.drop(name)
+    entry = variants.drop("mine").trash_entry
     assert entry is not None
-    os.mkfifo(kept_variants.trash_folder() / f"{'0' * 16}.json")
-    (kept_variants.trash_folder() / f"{'0' * 16}.toml").write_text("")
-    assert kept_variants.in_trash() == [entry]
-    assert kept_variants.restore(entry).name == "mine"
+    os.mkfifo(variants.trash_folder() / f"{'0' * 16}.json")
+    (variants.trash_folder() / f"{'0' * 16}.toml").write_text("")
+    assert variants.in_trash() == [entry]
+    assert variants.restore(entry).name == "mine"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
@@ -76,15 +76,15 @@ def test_a_look_up_parses_only_what_changed(folder):
     other.write_text(VALID.replace("mine", "other"))
     for each in folder.iterdir():
         old(each)
-    before = {each.name: each.variant for each in kept_variants.listed()}
-    assert all(each.variant is before[each.name] for each in kept_variants.listed())
+    before = {each.name: each.variant for each in variants.listed()}
+    assert all(each.variant is before[each.name] for each in variants.listed())
     other.write_text(VALID.replace("mine", "other").replace("5", "6"))  # as long as before
-    after = {each.name: each.variant for each in kept_variants.listed()}
+    after = {each.name: each.variant for each in variants.listed()}
     assert after["mine"] is before["mine"]
     assert after["other"] is not None
     assert after["other"].top_k == 6
     other.unlink()
-    assert kept_variants.names() == ["mine"]
+    assert variants.names() == ["mine"]
 
 
 def test_a_file_that_changed_a_moment_ago_is_read_again_whatever_the_disks_clock_says(folder):
@@ -93,7 +93,7 @@ def test_a_file_that_changed_a_moment_ago_is_read_again_whatever_the_disks_clock
         found = file.stat()
         file.write_text(VALID.replace("5", str(top_k)))
         os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-        assert kept_variants.get("mine").valid().top_k == top_k
+        assert variants.get("mine").valid().top_k == top_k
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")

@@ -13,33 +13,34 @@ import httpx
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import BudgetError, LanguageModelError
-from core.llm import NoAnswer, Patience, Question, Session, ask, endpoint_from, using
-from core.resources import Resources
+from core.http import EndpointFailure, RetryPolicy
+from core.llm import Prompt, Session, ask_model, endpoint_from, using
 from tests.unit.misbehaving import Endpoint, Pauses, Reply, completion, language_model, serving
 
-QUESTION = Question("colour", "Answer with a colour.", "the sky", {"type": "object"}, answer_tokens=10)
+QUESTION = Prompt("colour", "Answer with a colour.", "the sky", {"type": "object"}, answer_tokens=10)
 BLUE = completion({"colour": "blue"})
 
 
 def colour(answer: Any) -> str:
     if not isinstance(answer, dict) or "colour" not in answer:
-        raise NoAnswer("it names no colour", passes=True)
+        raise EndpointFailure("it names no colour", passes=True)
     return str(answer["colour"])
 
 
 def asked(
     endpoint: Endpoint,
     *,
-    question: Question = QUESTION,
-    patience: Patience | None = None,
+    question: Prompt = QUESTION,
+    patience: RetryPolicy | None = None,
     pauses: Pauses | None = None,
     session: Session | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
     resources = language_model(endpoint, pauses, environment)
     with using(session or Session()):
-        return bridge.run(ask(resources, endpoint_from(resources.environment), question, colour, patience))
+        return bridge.run(ask_model(resources, endpoint_from(resources.environment), question, colour, patience))
 
 
 def test_it_sends_instructions_and_material_apart_and_asks_for_the_schema():
@@ -133,7 +134,7 @@ def test_a_bad_answer_is_asked_for_again_and_then_given_up_with_a_sentence(reply
         assert asked(endpoint, pauses=pauses) == "blue"
     assert len(pauses) == 1
     with serving(reply) as endpoint, pytest.raises(LanguageModelError, match=said):
-        asked(endpoint, patience=Patience(attempts=3))
+        asked(endpoint, patience=RetryPolicy(attempts=3))
     assert len(endpoint.asked) == 3
 
 
@@ -165,7 +166,7 @@ def asked_with_room(endpoint: Endpoint) -> int:
     """Attempts that a larger cap leads to: the text is read then, and is no JSON."""
     before = len(endpoint.asked)
     with pytest.raises(LanguageModelError, match="not JSON alone"):
-        asked(endpoint, patience=Patience(attempts=1, largest_answer=10_000_000))
+        asked(endpoint, patience=RetryPolicy(attempts=1, largest_answer=10_000_000))
     return len(endpoint.asked) - before
 
 
@@ -176,7 +177,7 @@ def test_a_huge_refusal_is_a_refusal():
 
 def test_an_endpoint_that_is_silent_is_left_after_the_time_out():
     with serving(Reply(silent=True)) as endpoint, pytest.raises(LanguageModelError, match=r"within 0\.3 s"):
-        asked(endpoint, patience=Patience(timeout=0.3, attempts=2))
+        asked(endpoint, patience=RetryPolicy(timeout=0.3, attempts=2))
     assert len(endpoint.asked) == 2
 
 
@@ -184,13 +185,13 @@ def test_nobody_at_the_address_is_a_sentence():
     with serving(BLUE) as endpoint:
         pass
     with pytest.raises(LanguageModelError, match="connection failed"):
-        asked(endpoint, patience=Patience(attempts=2))
+        asked(endpoint, patience=RetryPolicy(attempts=2))
 
 
 def test_pauses_double_with_jitter_up_to_the_longest():
     pauses = Pauses()
     with serving(Reply(b"", 503)) as endpoint, pytest.raises(LanguageModelError):
-        asked(endpoint, pauses=pauses, patience=Patience(attempts=6, longest_wait=5))
+        asked(endpoint, pauses=pauses, patience=RetryPolicy(attempts=6, longest_wait=5))
     bounds = [1, 2, 4, 5, 5]
     assert len(pauses) == len(bounds)
     assert all(bound / 2 <= pause <= bound for pause, bound in zip(pauses, bounds, strict=True))
@@ -222,14 +223,14 @@ def test_a_retry_after_beyond_our_patience_is_not_waited_for():
 
 
 def test_without_strictness_json_is_found_in_the_text_and_no_form_is_asked_for():
-    loose = Question("colour", "", "", {}, answer_tokens=10, strict=False)
+    loose = Prompt("colour", "", "", {}, answer_tokens=10, strict=False)
     with serving(completion('Of course {sure}:\n```json\n{"colour": "blue"}\n``` Anything else?')) as endpoint:
         assert asked(endpoint, question=loose) == "blue"
     assert "response_format" not in endpoint.asked[0]
 
 
 def test_text_without_an_object_is_no_answer_even_without_strictness():
-    loose = Question("colour", "", "", {}, answer_tokens=10, strict=False)
+    loose = Prompt("colour", "", "", {}, answer_tokens=10, strict=False)
     with serving(completion("{ " * 1000)) as endpoint, pytest.raises(LanguageModelError, match="no JSON object"):
         asked(endpoint, question=loose)
 
@@ -257,7 +258,7 @@ def test_a_refusal_costs_nothing_and_a_time_out_counts():
     with serving(Reply(b"", 401), Reply(silent=True)) as endpoint:
         for _ in range(2):
             with pytest.raises(LanguageModelError):
-                asked(endpoint, session=session, patience=Patience(attempts=1, timeout=0.3))
+                asked(endpoint, session=session, patience=RetryPolicy(attempts=1, timeout=0.3))
             spent = session.spending.tokens
             assert (spent == 0) == (len(endpoint.asked) == 1)
 
@@ -291,7 +292,7 @@ def test_above_the_cost_cap_nothing_is_sent():
 
 def test_cancelling_the_task_ends_the_exchange():
     async def cancelled(resources: Resources) -> bool:
-        task = asyncio.create_task(ask(resources, endpoint_from(resources.environment), QUESTION, colour))
+        task = asyncio.create_task(ask_model(resources, endpoint_from(resources.environment), QUESTION, colour))
         await asyncio.to_thread(endpoint.began.wait, 10)
         task.cancel()
         try:
@@ -311,4 +312,4 @@ def test_the_exchange_goes_through_the_resources_transport():
     environment = {"RANKBOOK_LLM_URL": "https://models.test/v1", "RANKBOOK_LLM_MODEL": "small"}
     resources = Resources(transport=httpx.MockTransport(answer), environment=environment)
     with using(Session()):
-        assert bridge.run(ask(resources, endpoint_from(environment), QUESTION, colour)) == "blue"
+        assert bridge.run(ask_model(resources, endpoint_from(environment), QUESTION, colour)) == "blue"

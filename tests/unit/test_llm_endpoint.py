@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from core import bridge
 from core.errors import BudgetError, SpecError
-from core.llm import Cap, Estimate, Prices, RecentAnswers, Session, Spending, endpoint_from, session, using
-from core.llm.spending import estimate
+from core.llm import Cap, CostEstimate, Prices, RecentAnswers, Session, Spending, endpoint_from, session, using
+from core.llm.session import estimate
 
 SET = {"RANKBOOK_LLM_URL": "http://localhost:11434/v1/", "RANKBOOK_LLM_MODEL": "small", "RANKBOOK_LLM_KEY": "k"}
 
@@ -88,11 +88,11 @@ def test_more_text_never_costs_less(text, more):
 
 def test_two_calls_cannot_both_take_what_is_left():
     spending, cap = Spending(), Cap(100)
-    spending.reserve(Estimate(50, 10), cap)
+    spending.reserve(CostEstimate(50, 10), cap)
     with pytest.raises(BudgetError, match="60 of 100 are spent"):
-        spending.reserve(Estimate(50, 10), cap)
-    spending.settle(Estimate(50, 10), Estimate(20, 10))
-    spending.reserve(Estimate(50, 10), cap)
+        spending.reserve(CostEstimate(50, 10), cap)
+    spending.settle(CostEstimate(50, 10), CostEstimate(20, 10))
+    spending.reserve(CostEstimate(50, 10), cap)
     assert (spending.tokens, spending.calls) == (90, 2)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from core.errors import InputError
-from workbench import logs
-from workbench.logs import Lines, Objects, Redaction, secrets_of
+from workbench.server import logs
+from workbench.server.logs import Lines, Objects, Redaction, secrets_of
 
 PLANTED = "pl4nted-s3cret"
 

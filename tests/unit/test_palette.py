@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as some
 
-from evals.report import palette
-from evals.report.figures import digest_of, restyled
+from evals.reports import palette
+from evals.reports.charts import digest_of, restyled
 from tests.effort import examples
-from workbench.book import html, named
-from workbench.book.output import HitColumn, Hits, Output
+from workbench.notebooks import export_html, named
+from workbench.notebooks.output import HitColumn, Hits, Output
 
 NAMES = ["bm25", "mine", "theirs", "hybrid"]
 
@@ -57,7 +57,7 @@ def test_a_variant_has_the_same_colour_in_every_cell_of_a_notebook():
     styles = named.styles([Output(blocks=(first,)), None, Output(blocks=(then,)), scored])
     assert set(styles) == {"bm25", "hybrid", "mine", "theirs"}
     classes = [
-        [section.get("class") for section in html.hits(block, styles).iter("section")] for block in (first, then)
+        [section.get("class") for section in export_html.hits(block, styles).iter("section")] for block in (first, then)
     ]
     assert classes[0][0] == classes[1][0] == f"ranked {palette.colour(styles['mine'])}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from core.store.progress import unless_told
+from core.progress import unless_told
 
 
 def test_a_silence_is_broken_once_by_saying_what_is_waited_for() -> None:

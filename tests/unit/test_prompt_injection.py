@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from core import bridge
-from core.expansion import Expanded, ExpansionContext, LanguageModelExpansion
+from core.expansion import ExpandedQuery, ExpansionContext, LanguageModelExpansion
 from core.llm import Session, using
 from core.rerank import LanguageModelReranker, Reranked
+from core.store.passages import ItemText
 from core.types import Hit, Query
-from evals.judging.judgements import Judgement, ShownItem, Task, resolved
-from evals.judging.language_model import ModelJudge
+from evals.judging.judgements import Judgement, Task
+from evals.judging.llm_judge import ModelJudge
+from evals.judging.merging import resolved
 from tests.unit.misbehaving import Answer, Reply, completion, language_model, serving
 
 KEY = "sk-secret-of-the-owner"
@@ -137,7 +139,7 @@ def test_a_text_cannot_know_the_handle_that_it_will_go_by() -> None:
 
 # -- judging -----------------------------------------------------------------------------------------------------------
 
-TASKS = [Task(Query("q1", "capital of France?"), ShownItem(f"i{n}", "", text)) for n, text in enumerate(TEXTS, start=1)]
+TASKS = [Task(Query("q1", "capital of France?"), ItemText(f"i{n}", "", text)) for n, text in enumerate(TEXTS, start=1)]
 
 
 def judged(answer: Answer) -> list[Judgement]:
@@ -174,7 +176,7 @@ def test_a_grade_that_was_talked_out_of_a_model_never_outweighs_a_persons_nor_co
 NOWHERE: Any = None  # the collection is not looked at
 
 
-def expanded(answer: Answer, **options: Any) -> tuple[Expanded, Mapping[str, Any]]:
+def expanded(answer: Answer, **options: Any) -> tuple[ExpandedQuery, Mapping[str, Any]]:
     with serving(answer) as endpoint, using(Session()):
         context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, language_model(endpoint, environment=SECRETS))
         found = bridge.run(LanguageModelExpansion(attempts=1, **options).expand(context, f"capital {INJECTED}"))

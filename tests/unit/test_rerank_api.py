@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import RerankError, SpecError
 from core.rerank import ApiReranker, Reranked
-from core.resources import Resources
 from core.types import Hit
 from tests.unit.misbehaving import Endpoint, Pauses, Reply, serving
 

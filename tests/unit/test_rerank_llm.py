@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import BudgetError, LanguageModelError, SpecError
 from core.llm import Session, using
-from core.rerank import LanguageModelReranker, Mark, Reranked, reranker_from
-from core.resources import Resources
+from core.llm.rating import RelevanceRating
+from core.rerank import LanguageModelReranker, Reranked, reranker_from
 from core.types import Hit
 from tests.unit.misbehaving import Answer, Endpoint, Pauses, Reply, completion, language_model, serving
 
@@ -75,7 +76,7 @@ def test_marks_to_a_hundred_order_the_hits_and_become_their_scores():
         ("d1", 2, 0.7, 0.7),
         ("d2", 3, 0.0, 0.0),
     ]
-    assert result.marks[0] == Mark("d3", 100, True, "so")
+    assert result.marks[0] == RelevanceRating("d3", 100, True, "so")
     assert result.notes == ()
 
 
@@ -83,7 +84,7 @@ def test_marks_to_ten_are_normalised():
     with serving(marking(4, 0, 10, row=lambda handle, score: {"chunk_id": handle, "relevance_score": score})) as model:
         result = reranked(model, rubric="ten")
     assert [(hit.id, hit.score) for hit in result.hits] == [("d3", 1.0), ("d1", 0.4), ("d2", 0.0)]
-    assert result.marks[0] == Mark("d3", 10)
+    assert result.marks[0] == RelevanceRating("d3", 10)
 
 
 def test_the_rubric_changes_what_the_model_is_told_and_the_answers_shape():

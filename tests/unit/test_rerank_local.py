@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.errors import SpecError, UnknownName
 from core.rerank import OverlapReranker, Reranked, Reranker, ScoreReranker, reranker_from, spec_of
-from core.resources import Resources
 from core.types import Hit
 
 

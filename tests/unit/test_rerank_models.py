@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from core import bridge
+from core.context import Resources
 from core.embedding import Embedder, Vectors, embedder
 from core.errors import EmbeddingError, RerankError
 from core.rerank import CrossEncoderReranker, LateInteractionReranker, Reranked, Reranker, TokenEmbedder
-from core.rerank.late_interaction import max_sim
-from core.resources import Resources
+from core.rerank.local_models import max_sim
 from core.types import Hit
 from tests.fakes import HashingEmbedder
 from tests.unit.tiny_models import tiny_cross_encoder

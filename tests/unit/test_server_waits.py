@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import Cancelled, ServerError
-from core.store import keeper
-from core.store.keeper import Process, Watch
-from core.store.waiting import Wait
-from workbench import server_waits
+from core.store.server import supervisor
+from core.store.server.supervisor import Process, Watch
+from core.store.server.waiting import Wait
+from workbench.server import waits
 
 IDLE = Process(10, "checkpointer", 0, 0, waits_for_disk=False)
 POSTMASTER = Process(9, "postmaster", 0, 0, waits_for_disk=False)
@@ -43,7 +43,7 @@ class Nothing(Watch):
 def cluster(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "postmaster.pid").write_text("9\n")
-    (tmp_path / keeper.LOG).write_text("")
+    (tmp_path / supervisor.LOG).write_text("")
     return tmp_path
 
 
@@ -59,8 +59,8 @@ def test_work_disk_titles_and_coming_and_going_are_movement(cluster):
     watch = Staged(cluster, IDLE)
     watch.still()
     assert not moves(watch, IDLE)
-    assert moves(watch, IDLE._replace(worked=keeper.WORKED))
-    assert moves(watch, IDLE._replace(worked=keeper.WORKED, stored=1))
+    assert moves(watch, IDLE._replace(worked=supervisor.WORKED))
+    assert moves(watch, IDLE._replace(worked=supervisor.WORKED, stored=1))
     assert moves(watch, IDLE._replace(title="checkpointer performing shutdown checkpoint"))
     assert moves(watch)
     assert moves(watch, IDLE)
@@ -70,7 +70,7 @@ def test_work_disk_titles_and_coming_and_going_are_movement(cluster):
 def test_waking_up_now_and_then_is_none(cluster):
     watch = Staged(cluster, IDLE)
     watch.still()
-    assert not any(moves(watch, IDLE._replace(worked=worked)) for worked in range(keeper.WORKED))
+    assert not any(moves(watch, IDLE._replace(worked=worked)) for worked in range(supervisor.WORKED))
 
 
 def test_those_who_come_too_early_and_the_postmaster_who_answers_them_are_none(cluster):
@@ -80,9 +80,9 @@ def test_those_who_come_too_early_and_the_postmaster_who_answers_them_are_none(c
     assert not moves(watch, IDLE, early)
     early_bird = "2026 UTC [11] FATAL:  the database system is starting up\n"
     progress = "2026 UTC [11] LOG:  redo in progress, elapsed time: 3.00 s, current LSN: 0/2\n"
-    (cluster / keeper.LOG).write_text(early_bird)
+    (cluster / supervisor.LOG).write_text(early_bird)
     assert not moves(watch, IDLE)
-    (cluster / keeper.LOG).write_text(early_bird + progress)
+    (cluster / supervisor.LOG).write_text(early_bird + progress)
     assert moves(watch, IDLE)
     assert watch.words == "redo in progress, elapsed time: 3.00 s, current LSN: 0/2"
 
@@ -110,7 +110,7 @@ def test_nothing_that_moves_ends_in_a_sentence_that_names_the_process_and_the_wa
     assert "process 12 (startup recovering 0000A)" in sentence
     assert "`kill -QUIT 9`" in sentence
     assert "run the same command again" in sentence
-    assert str(cluster / keeper.LOG) in sentence
+    assert str(cluster / supervisor.LOG) in sentence
 
 
 def test_who_holds_what_is_waited_for_is_named_where_the_server_has_no_process(cluster):
@@ -151,23 +151,23 @@ def test_nobody_waits_on_once_told_that_nobody_waits_for_it(cluster):
 
 def test_only_who_listens_hears_and_each_hears_it_once():
     heard: list[str] = []
-    with server_waits.heard_by(heard.append):
-        with server_waits.heard_by(heard.append):
-            server_waits.tell("one")
-        server_waits.tell("two", but=heard.append)
-    server_waits.tell("three")
+    with waits.heard_by(heard.append):
+        with waits.heard_by(heard.append):
+            waits.tell("one")
+        waits.tell("two", but=heard.append)
+    waits.tell("three")
     assert heard == ["one"]
 
 
 def test_a_process_that_is_ours_is_not_taken_for_one_of_the_servers(cluster):
-    held = keeper.open_lock(cluster / keeper.SERVER)
+    held = supervisor.open_lock(cluster / supervisor.SERVER)
     try:
-        assert os.getpid() not in {each.pid for each in keeper.processes(cluster)}
+        assert os.getpid() not in {each.pid for each in supervisor.processes(cluster)}
     finally:
         os.close(held)
 
 
-class Recording(keeper.Keeper):
+class Recording(supervisor.Keeper):
     """Writes down what it would send."""
 
     def __init__(self, cluster: Path, patience: float) -> None:
@@ -181,12 +181,12 @@ class Recording(keeper.Keeper):
 
 
 def test_a_server_that_is_told_to_stop_is_told_more_firmly_only_when_it_does_not_move(cluster):
-    os.close(keeper.open_lock(cluster / keeper.SERVER))
+    os.close(supervisor.open_lock(cluster / supervisor.SERVER))
     made = Recording(cluster, patience=0.3)
     made.watch = watch = Staged(cluster, IDLE)
     made.sent = signal.SIGINT
     begun = time.monotonic()
-    while time.monotonic() - begun < 6 * made.patience * keeper.FIRMLY:  # it writes its checkpoint
+    while time.monotonic() - begun < 6 * made.patience * supervisor.FIRMLY:  # it writes its checkpoint
         watch.there = (watch.there[0]._replace(stored=watch.there[0].stored + 8192),)
         made.look()
     assert made.signals == []
@@ -196,12 +196,12 @@ def test_a_server_that_is_told_to_stop_is_told_more_firmly_only_when_it_does_not
 
 
 def test_a_server_that_is_not_ready_is_not_stopped_and_others_may_come_in_meanwhile(cluster):
-    os.close(keeper.open_lock(cluster / keeper.SERVER))
+    os.close(supervisor.open_lock(cluster / supervisor.SERVER))
     (cluster / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n")
     made = Recording(cluster, patience=60)
     fields = b"SFATAL\0C57P03\0Mthe database system is starting up\0\0"
     answer = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
-    lease = keeper.open_lock(cluster / keeper.LEASE)
+    lease = supervisor.open_lock(cluster / supervisor.LEASE)
     try:
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(made.address)
@@ -211,18 +211,18 @@ def test_a_server_that_is_not_ready_is_not_stopped_and_others_may_come_in_meanwh
                 answering.start()
                 made.look()
                 answering.join()
-                assert keeper.try_lock(lease, shared=True)
-                keeper.unlock(lease)
+                assert supervisor.try_lock(lease, shared=True)
+                supervisor.unlock(lease)
     finally:
         os.close(lease)
     assert made.signals == []
 
 
 def test_a_server_that_is_ready_is_stopped_and_nobody_comes_in_meanwhile(cluster):
-    os.close(keeper.open_lock(cluster / keeper.SERVER))
+    os.close(supervisor.open_lock(cluster / supervisor.SERVER))
     (cluster / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n")
     made = Recording(cluster, patience=60)
-    lease = keeper.open_lock(cluster / keeper.LEASE)
+    lease = supervisor.open_lock(cluster / supervisor.LEASE)
     try:
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(made.address)
@@ -233,7 +233,7 @@ def test_a_server_that_is_ready_is_stopped_and_nobody_comes_in_meanwhile(cluster
                 answering.start()
                 made.look()
                 answering.join()
-        assert not keeper.try_lock(lease, shared=True)
+        assert not supervisor.try_lock(lease, shared=True)
     finally:
         os.close(lease)
     assert made.signals == [signal.SIGINT]

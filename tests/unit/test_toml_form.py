@@ -18,7 +18,7 @@ from core.variant import Variant
 from workbench.behind import form_fields, toml_edit
 from workbench.behind.toml_edit import line_of, put
 from workbench.behind.variants import text as variant_text
-from workbench.book.cells import kinds
+from workbench.notebooks.cells import kinds
 
 pytestmark = pytest.mark.usefixtures("one_scan")
 
@@ -195,7 +195,7 @@ def draw(model: str, source: str) -> None:
     import streamlit as st
 
     from core.variant import Variant
-    from workbench.book.cells import kinds
+    from workbench.notebooks.cells import kinds
     from workbench.ui import form
 
     st.session_state.setdefault("source", source)

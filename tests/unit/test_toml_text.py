@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
-from core.toml_text import LARGEST_FILE, file_text, read_toml
+from core.toml_io import LARGEST_FILE, file_text, read_toml
 from core.variant import Variant
 from evals.suites.suite import Suite
 

@@ -17,19 +17,17 @@ from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Rollup, Variant
-from evals.evaluation import tuning_split
-from evals.query_sets import Labelled
-from evals.rankings import LegRankings, Ranked
-from evals.running.leg_rankings import Legs
-from evals.splits import Split
-from evals.weights.arrays import Arrays
-from evals.weights.fusing import Cut, fused
-from evals.weights.sweep import sweep
-from evals.weights.tuning import Procedure, tune
+from evals.evaluation.context import tuning_split
+from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
+from evals.runs.rankings import LegRankings, Ranking
+from evals.tuning.sweep import sweep
+from evals.tuning.tuner import TuningProcedure, tune
+from evals.tuning.workflow import Legs
+from evals.types import LabelledQueries, QuerySplit
 from tests.effort import examples
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import weighing
-from workbench.behind.weights.asked import Asked, Weighed
+from workbench.behind.weights.asked import Weighed, WeightsState
 
 STEPS = 4
 QUERIES = ("p", "q", "r")
@@ -37,23 +35,25 @@ FUSIONS = [RrfFusion(), RrfFusion(k=0, absent="bottom_rank"), RrfFusion(absent="
            LinearFusion(normalize="zscore", absent="least")]  # fmt: skip
 
 
-def made(rankings: list[dict[str, Ranked]], fusion: Fusion, cut: Cut, grades: dict[str, dict[str, int]]) -> Weighed:
+def made(
+    rankings: list[dict[str, Ranking]], fusion: Fusion, cut: ResultCut, grades: dict[str, dict[str, int]]
+) -> Weighed:
     own = (VectorLeg(weight=0.6), Bm25Leg(weight=0.3), VectorLeg(label="<b>other</b>", weight=0.1))
     base = Variant(name="<i>base</i>", legs=own[: len(rankings)], fusion=fusion)
     found = tuple(
         LegRankings(name, leg, 9, ranked) for name, leg, ranked in zip(base.leg_names, base.legs, rankings, strict=True)
     )
-    split = Split("test", {query: Query(query, f"{query}?", "kind") for query in QUERIES}, grades)
+    split = QuerySplit("test", {query: Query(query, f"{query}?", "kind") for query in QUERIES}, grades)
     surface = sweep(found, split, fusion, steps=STEPS, cut=cut)
-    tuned = tune(surface, Procedure(folds=2, repeats=2, samples=100))
-    return Weighed(base, split, Legs(found, cut), Arrays.of(found), tuned)
+    tuned = tune(surface, TuningProcedure(folds=2, repeats=2, samples=100))
+    return Weighed(base, split, Legs(found, cut), FusionArrays.of(found), tuned)
 
 
 def few(fusion: Fusion = FUSIONS[0]) -> Weighed:
     """Two legs of which one knows `a` and the other `b`."""
-    one = {query: Ranked(("b", "c", "a"), (3.0, 2.0, 1.0)) for query in QUERIES}
-    other = {query: Ranked(("a", "c"), (9.0, 1.0)) for query in QUERIES}
-    return made([one, other], fusion, Cut(), {"p": {"a": 2}, "q": {"b": 1, "c": 1}, "r": {"c": 3}})
+    one = {query: Ranking(("b", "c", "a"), (3.0, 2.0, 1.0)) for query in QUERIES}
+    other = {query: Ranking(("a", "c"), (9.0, 1.0)) for query in QUERIES}
+    return made([one, other], fusion, ResultCut(), {"p": {"a": 2}, "q": {"b": 1, "c": 1}, "r": {"c": 3}})
 
 
 @st.composite
@@ -66,9 +66,9 @@ def weighed(draw: st.DrawFn) -> Weighed:
         for query in QUERIES:
             ids = tuple(draw(st.lists(st.sampled_from(units), unique=True, max_size=8)))
             scores = tuple(sorted((draw(st.sampled_from([-1.0, 0.0, 0.5, 1.0])) for _ in ids), reverse=True))
-            ranked[query] = Ranked(ids, scores, tuple(unit[0] for unit in ids))
+            ranked[query] = Ranking(ids, scores, tuple(unit[0] for unit in ids))
         rankings.append(ranked)
-    cut = Cut(
+    cut = ResultCut(
         draw(st.sampled_from([None, 3])),
         draw(st.sampled_from([None, 4])),
         draw(st.sampled_from([None, Rollup()])),
@@ -177,25 +177,25 @@ def test_a_point_becomes_a_variant_with_its_weights_and_reads_back():
     assert Variant.from_toml(variant.to_toml()) == variant
 
 
-@given(st.builds(Asked, *[st.text(max_size=8).map(str.strip)] * 12))
+@given(st.builds(WeightsState, *[st.text(max_size=8).map(str.strip)] * 12))
 def test_a_selection_survives_the_address_bar(asked):
-    assert Asked.of(asked.parameters()) == asked
+    assert WeightsState.of(asked.parameters()) == asked
 
 
 def test_other_legs_leave_the_point_behind_and_a_query_does_not():
-    asked = Asked(legs="vector,bm25", weights="3-1", against="2-2", query="q1")
-    assert asked.but(legs="vector,fuzzy") == Asked(legs="vector,fuzzy", query="q1")
+    asked = WeightsState(legs="vector,bm25", weights="3-1", against="2-2", query="q1")
+    assert asked.but(legs="vector,fuzzy") == WeightsState(legs="vector,fuzzy", query="q1")
     assert asked.but(query="q2").weights == "3-1"
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Asked(legs="vector,nobody"), "nobody"),
-        (Asked(legs="vector"), "two to four"),
-        (Asked(variant="/etc/passwd"), "hybrid-retriever"),
-        (Asked(legs="vector,bm25", fusion="rrf", k="many"), "k"),
-        (Asked(legs="vector,bm25", fusion="nobody"), "nobody"),
+        (WeightsState(legs="vector,nobody"), "nobody"),
+        (WeightsState(legs="vector"), "two to four"),
+        (WeightsState(variant="/etc/passwd"), "hybrid-retriever"),
+        (WeightsState(legs="vector,bm25", fusion="rrf", k="many"), "k"),
+        (WeightsState(legs="vector,bm25", fusion="nobody"), "nobody"),
     ],
 )
 def test_an_address_that_asks_for_nonsense_is_answered_with_a_sentence(asked, said):
@@ -205,8 +205,10 @@ def test_an_address_that_asks_for_nonsense_is_answered_with_a_sentence(asked, sa
 
 def test_k_and_normalisation_belong_to_the_fusions_that_know_them():
     both = {"legs": "vector,bm25", "k": "10", "normalize": "zscore"}
-    assert weights_asked.base_of(Asked(fusion="rrf", **both), "default").fusion == RrfFusion(k=10)
-    assert weights_asked.base_of(Asked(fusion="linear", **both), "default").fusion == LinearFusion(normalize="zscore")
+    assert weights_asked.base_of(WeightsState(fusion="rrf", **both), "default").fusion == RrfFusion(k=10)
+    assert weights_asked.base_of(WeightsState(fusion="linear", **both), "default").fusion == LinearFusion(
+        normalize="zscore"
+    )
 
 
 def test_weights_are_looked_for_in_train_where_there_is_enough_of_it():
@@ -214,8 +216,8 @@ def test_weights_are_looked_for_in_train_where_there_is_enough_of_it():
     assert tuning_split(_labelled(train=1, test=5)) == "test"
 
 
-def _labelled(**splits: int) -> Labelled:
-    from evals.labels import Label
+def _labelled(**splits: int) -> LabelledQueries:
+    from evals.types import Label
 
     labels = [Label(f"{split}{number}", "a", 1, split) for split, count in splits.items() for number in range(count)]
-    return Labelled(tuple(Query(label.query_id, "?") for label in labels), tuple(labels))
+    return LabelledQueries(tuple(Query(label.query_id, "?") for label in labels), tuple(labels))

@@ -14,7 +14,7 @@ LONGEST_NUMBER = 8  # digits of a page
 
 
 @dataclass(frozen=True)
-class Addressed:
+class UrlState:
     """What is selected on a page."""
 
     @classmethod

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from core.specs import Tagged
+from core.registry import Tagged
 from workbench.behind.summaries import summary
 
 Kind = Literal["switch", "whole", "number", "text", "choice", "texts", "table", "tagged", "list of tagged", "other"]

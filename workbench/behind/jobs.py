@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from core import bridge
 from core.errors import Cancelled
-from core.store.progress import Listener, Step
+from core.progress import Listener, Step
 
 T = TypeVar("T")
 Key = tuple[str, ...]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LegDescription:
     """A leg as people see it: what it looks for, what that is good and bad at, why a result may be empty."""
 
     label: str
@@ -22,7 +22,7 @@ class Look:
 
 
 LEGS = {
-    "vector": Look(
+    "vector": LegDescription(
         "Vector",
         "#0072B2",
         "#56B4E9",
@@ -30,7 +30,7 @@ LEGS = {
         "Good with questions and paraphrases. Weak with codes and names that its model has never met.",
         "There are no embedded passages to compare with.",
     ),
-    "fulltext": Look(
+    "fulltext": LegDescription(
         "Full text",
         "#B4500A",
         "#F0A45C",
@@ -38,7 +38,7 @@ LEGS = {
         "Good with exact terms. Blind to synonyms and typing errors, and a common word counts as much as a rare one.",
         "No passage holds any of the query's words.",
     ),
-    "trigram": Look(
+    "trigram": LegDescription(
         "Trigram",
         "#00805D",
         "#3CC9A0",
@@ -46,10 +46,10 @@ LEGS = {
         "Good with misspelled words and half-remembered codes. Knows nothing of meaning, and likes long passages.",
         "Nothing is spelled like the query's words.",
     ),
-    "bm25": Look(
+    "bm25": LegDescription(
         "BM25", "#A3487F", "#E79AC6", "Passages that hold the query's rare words.", "", "No passage holds them."
     ),
-    "fuzzy": Look(
+    "fuzzy": LegDescription(
         "Fuzzy", "#7A6A00", "#E5D44A", "Words of the collection spelled alike.", "", "No word is spelled alike."
     ),
 }

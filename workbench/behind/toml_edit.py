@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final
 
 from core.errors import InputError, SpecError
-from core.toml_text import read_toml
+from core.toml_io import read_toml
 
 Place = tuple[str | int, ...]
 _NOWHERE: Final = "\N{REPLACEMENT CHARACTER} nowhere else"

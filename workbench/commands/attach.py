@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from workbench.commands import labels as labelling
-from workbench.commands import telling
+from workbench.commands import output
 
 Name = Annotated[str, typer.Argument(help="The name the collection will have here.")]
 
@@ -36,7 +36,7 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
         bool, typer.Option("--aside", help="Build lexemes, postings and vocabulary in Rankbook's own schema.")
     ] = (False),
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Search a table or view that exists on the server of RANKBOOK_DSN. It is read, and never altered.
 
@@ -65,20 +65,20 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
         "where": attaching.conditions(where or []),
         "language": language,
     }
-    wanted = attaching.Wanted(name, table, like or "", given, aside, labels or "")
-    opened = store(telling.say)
-    with telling.progress(quiet=as_json) as listener:
+    wanted = attaching.AttachRequest(name, table, like or "", given, aside, labels or "")
+    opened = store(output.notice)
+    with output.progress(quiet=as_json) as listener:
         made = bridge.run(attaching.attach(opened, wanted, listener))
     if as_json:
-        telling.as_json({"name": name, "table": made.table, "advice": made.advice, "labels": made.labels})
+        output.as_json({"name": name, "table": made.table, "advice": made.advice, "labels": made.labels})
         return
     if made.labels:
         labelling.tell(made.labels)
-    telling.say(f"{name} is attached to {made.table}.")
+    output.notice(f"{name} is attached to {made.table}.")
     for each in made.advice:
-        telling.say(f"\n{each.subject}: {each.why}")
+        output.notice(f"\n{each.subject}: {each.why}")
         if each.statement:
-            telling.say(f"    {each.statement}")
+            output.notice(f"    {each.statement}")
 
 
 def aside(
@@ -88,7 +88,7 @@ def aside(
         bool, typer.Option("--refresh", help="Do only what differs: rows that are new, have changed, or are gone.")
     ] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Build lexemes, postings and vocabulary of an attached table in Rankbook's own schema.
 
@@ -106,19 +106,19 @@ def aside(
 
     if drop and refresh:
         raise InputError("--drop removes what stands aside, and --refresh brings it up to date. Give one of them.")
-    opened = store(telling.say)
+    opened = store(output.notice)
     if drop:
         bridge.run(attached.drop_aside(opened, bridge.run(collections.get(opened, name))))
-        telling.done({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
+        output.done({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
         return
     if refresh:
-        with telling.progress(quiet=as_json) as listener:
+        with output.progress(quiet=as_json) as listener:
             view, found = bridge.run(attaching.refreshed(opened, name, listener))
         counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
         sentence = f"{name}: {attaching.told_difference(view, found)}"
-        telling.done({"name": name, "aside": True, **counts}, sentence, json=as_json)
+        output.done({"name": name, "aside": True, **counts}, sentence, json=as_json)
         return
-    with telling.progress(quiet=as_json) as listener:
+    with output.progress(quiet=as_json) as listener:
         bridge.run(attaching.aside(opened, name, listener))
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
-    telling.done({"name": name, "aside": True}, sentence, json=as_json)
+    output.done({"name": name, "aside": True}, sentence, json=as_json)

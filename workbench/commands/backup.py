@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from workbench.commands import telling
+from workbench.commands import output
 
 if TYPE_CHECKING:
+    from core.progress import Listener
     from core.store.engine import Store
-    from core.store.progress import Listener
-    from evals.backup import Merged, Restored, Saved
-    from evals.backup.home_files import Folders
+    from evals.backup import RestoredLabels, RestoreReport, Saved
+    from evals.backup.file_format import Folders
 
 T = TypeVar("T")
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, such as monday.tar.")]
@@ -37,7 +37,7 @@ def backup(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of that name.")] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Save everything that cannot be made again, as it is at this moment, in one file. Others can go on working.
 
@@ -49,12 +49,12 @@ def backup(
     rankbook backup monday.tar
     rankbook backup scifact.tar --collection scifact
     """
-    from evals.backup import save
+    from evals.backup import save_backup
 
     path, folders = file.expanduser(), _folders() if collection is None else None
 
     def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, Saved]:
-        return save(
+        return save_backup(
             store,
             path,
             collection=collection,
@@ -67,13 +67,13 @@ def backup(
 
     saved = _watched(work, "No backup was written.", quiet=as_json)
     if as_json:
-        telling.as_json(saved)
+        output.as_json(saved)
         return
     for name, rows in saved.rows.items():
-        telling.say(f"{name}: {_counted(rows)}")
+        output.notice(f"{name}: {_counted(rows)}")
     if saved.files:
-        telling.say(f"Notebooks and kept variants: {saved.files}")
-    telling.say(
+        output.notice(f"Notebooks and kept variants: {saved.files}")
+    output.notice(
         f"Written and read back: {saved.path}, {saved.size / 2**20:,.1f} MiB. It holds your documents: keep it safe."
     )
 
@@ -100,7 +100,7 @@ def restore(
         typer.Option("--fresh", help="First move the embedded server's data folder aside, of whatever version it is."),
     ] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Bring back what `rankbook backup` saved. Nothing that is here is written over.
 
@@ -117,10 +117,10 @@ def restore(
     rankbook restore --fresh monday.tar        after an upgrade to a new major version of PostgreSQL
     """
     from core.errors import SpecError
-    from evals.backup import look
+    from evals.backup import read_manifest
 
     path = file.expanduser()
-    look(path)  # before a server is started for it
+    read_manifest(path)  # before a server is started for it
     if fresh:
         _make_room(path, collection, name, labels_only=labels_only, quiet=as_json)
     tables = tables_by_collection(attach or [])
@@ -129,11 +129,11 @@ def restore(
             raise SpecError("--labels-only attaches no table: leave --attach out.")
         _merge(path, collection, name, as_json=as_json)
         return
-    from evals.backup import restore as restored
+    from evals.backup import restore_backup as restored
 
     folders = _folders()
 
-    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, Restored]:
+    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, RestoreReport]:
         return restored(
             store,
             path,
@@ -147,7 +147,7 @@ def restore(
 
     done = _watched(work, "Nothing is half restored; run it again for the rest.", quiet=as_json)
     if as_json:
-        telling.as_json(done)
+        output.as_json(done)
     else:
         _tell(done)
 
@@ -170,12 +170,12 @@ def tables_by_collection(given: Sequence[str]) -> dict[str, str]:
 def _merge(path: Path, collection: str | None, name: str | None, *, as_json: bool) -> None:
     from evals.backup import restore_labels
 
-    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, list[Merged]]:
+    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, list[RestoredLabels]]:
         return restore_labels(store, path, collection=collection, name=name, listener=listener, cancellation=token)
 
     done = _watched(work, "Each collection has all of its labels from the file, or none yet.", quiet=as_json)
     if as_json:
-        telling.as_json(done)
+        output.as_json(done)
         return
     for each in done:
         _tell_merged(each)
@@ -186,8 +186,8 @@ def _make_room(path: Path, collection: str | None, name: str | None, *, labels_o
     import os
 
     from core.errors import SpecError
-    from core.store import clusters
-    from core.store.home import home
+    from core.home import home
+    from core.store.server import installation
     from evals.backup import check
 
     if collection or name or labels_only:
@@ -196,13 +196,13 @@ def _make_room(path: Path, collection: str | None, name: str | None, *, labels_o
         raise SpecError(
             "--fresh is for the embedded server, and RANKBOOK_DSN names another. Unset it, or leave --fresh out."
         )
-    with telling.progress(quiet=quiet) as listener:
+    with output.progress(quiet=quiet) as listener:
         manifest = check(path, listener)
     if not manifest.whole:
         kept = ", ".join(each.name for each in manifest.collections)
         raise SpecError(f"This backup holds {kept} alone, and --fresh would put everything else aside. Leave it out.")
-    for folder in clusters.move_aside(home() / "postgres"):
-        telling.say(f"The old data folder is {folder} now. Delete it once nothing is missing.")
+    for folder in installation.move_aside(home() / "postgres"):
+        output.notice(f"The old data folder is {folder} now. Delete it once nothing is missing.")
 
 
 def _watched(
@@ -210,11 +210,11 @@ def _watched(
 ) -> T:
     """The result, with progress. Stopped, the work has undone what was not whole, and this is said."""
     from core.errors import Cancelled
-    from workbench.commands.stopping import STOPPED, stoppable
+    from workbench.commands.runtime import STOPPED, stoppable
     from workbench.session import store
 
-    opened = store(telling.say)
-    with telling.progress(quiet=quiet) as listener:
+    opened = store(output.notice)
+    with output.progress(quiet=quiet) as listener:
 
         async def tried(token: asyncio.Event) -> T | None:
             try:
@@ -226,44 +226,44 @@ def _watched(
 
         done = stoppable(tried)
     if done is None:
-        telling.say(f"Stopped. {stopped}")
+        output.notice(f"Stopped. {stopped}")
         raise typer.Exit(STOPPED)
     return done
 
 
 def _folders() -> Folders:
-    from evals.kept_variants import folder
-    from workbench.book.shelf import shelf
+    from evals.variants import folder
+    from workbench.notebooks.files import shelf
 
     return {"notebooks": shelf().folder, "variants": folder()}
 
 
-def _tell(done: Restored) -> None:
+def _tell(done: RestoreReport) -> None:
     for back in done.collections:
-        telling.say(
+        output.notice(
             f"{back.name}: {_counted({**back.rows, **back.merged.added, **back.results}) or 'nothing but its name'}"
         )
         for what, count in back.left.items():
             if count:
-                telling.say(f"  {count:,} {CALLED.get(what, what)} are here already, and were left as they are")
+                output.notice(f"  {count:,} {CALLED.get(what, what)} are here already, and were left as they are")
         if back.note:
-            telling.say(f"  {back.note}")
+            output.notice(f"  {back.note}")
     for name in done.there:
-        telling.say(f"{name}: is here already, and was left as it is")
+        output.notice(f"{name}: is here already, and was left as it is")
     if done.there:
-        telling.say("--labels-only brings back their labels and judgements.")
+        output.notice("--labels-only brings back their labels and judgements.")
     for path in done.files:
-        telling.say(f"Put back: {path}")
-    telling.say("Restored." if done.collections or done.files else "There was nothing to restore.")
+        output.notice(f"Put back: {path}")
+    output.notice("Restored." if done.collections or done.files else "There was nothing to restore.")
 
 
-def _tell_merged(merged: Merged) -> None:
-    telling.say(f"{merged.name}: {_counted(merged.added) or 'nothing was new'}")
+def _tell_merged(merged: RestoredLabels) -> None:
+    output.notice(f"{merged.name}: {_counted(merged.added) or 'nothing was new'}")
     for why, count in merged.left.items():
         if count:
-            telling.say(f"  left out: {count:,} {why}")
+            output.notice(f"  left out: {count:,} {why}")
     if merged.note:
-        telling.say(f"  {merged.note}")
+        output.notice(f"  {merged.note}")
 
 
 def _counted(rows: Mapping[str, int]) -> str:

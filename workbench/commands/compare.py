@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import meant, scores, telling
+from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from evals.board import Board
-    from evals.running.run_pairs import Pair
+    from evals.evaluation.board import Board
+    from evals.evaluation.compare_runs import RunPair
 
 TOP = 10
 
@@ -19,19 +19,19 @@ TOP = 10
 def compare(  # noqa: PLR0913, PLR0917 - a flag each
     one: Annotated[str, typer.Argument(metavar="A", help="A kept run (its name, pin, or id), or a file of one.")],
     other: Annotated[str, typer.Argument(metavar="B", help="The run to compare A with.")],
-    metric: meant.Metrics = None,
+    metric: runtime.Metrics = None,
     collection: Annotated[
         str | None, typer.Option("--collection", "-c", help="Over which collection; needed for files.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="Over which split; for files by default test.")] = None,
-    queries: meant.Queries = "default",
+    queries: runtime.Queries = "default",
     overlap: Annotated[
         bool, typer.Option("--overlap", help="How alike they are (RBO, Jaccard), which needs no labels.")
     ] = False,
     by: Annotated[str, typer.Option(help="Break the difference down by: kind, or tag.")] = "kind",
-    seed: meant.Seed = 0,
+    seed: runtime.Seed = 0,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Say whether A is better than B, by how much and on which queries. Only runs over the same data are scored.
 
@@ -42,44 +42,44 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook compare before after --overlap
     """
     from core import bridge
-    from evals.evaluation import Wanted
-    from evals.running.run_pairs import Where, pair
+    from evals.evaluation.compare_runs import Where, pair
+    from evals.evaluation.context import EvalOptions
     from evals.statistics.verdicts import Rules
     from workbench.session import store
 
-    wanted = None if overlap else Wanted(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
-    with telling.waiting(f"Opening {one} and {other} ...", quiet=as_json):
-        found = bridge.run(pair(store(telling.say), (one, other), Where(collection, queries, split), wanted))
+    wanted = None if overlap else EvalOptions(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
+    with output.waiting(f"Opening {one} and {other} ...", quiet=as_json):
+        found = bridge.run(pair(store(output.notice), (one, other), Where(collection, queries, split), wanted))
     if as_json:
-        telling.as_document(_plain_pair(found, by))
+        output.as_document(_plain_pair(found, by))
         return
-    scores.show_foreign(found.foreign)
+    output.show_foreign(found.foreign)
     if found.board is None:
         for note in (note for each in found.foreign for note in each.run.notes):
-            telling.say(f"Note: {note}")
+            output.notice(f"Note: {note}")
         _show_overlap(found)
         return
     for name in found.board.metrics:
         _show_comparison(found.board, name, by)
     for warned in found.board.warnings:
-        telling.say(f"Note: {warned.message}")
+        output.notice(f"Note: {warned.message}")
 
 
 def _show_comparison(board: Board, metric: str, by: str) -> None:
-    from evals.running.run_pairs import compared
+    from evals.evaluation.compare_runs import compared
 
     other, one = board.names  # B is the baseline, and stands first
     made = compared(board, metric, by)
-    telling.say(f"{metric}: {made.finding.sentence}")
+    output.notice(f"{metric}: {made.finding.sentence}")
     cells = board.cells(metric)
-    rows = [(name, scores.figure(cells[name])) for name in (one, other) if name in cells]
+    rows = [(name, output.figure(cells[name])) for name in (one, other) if name in cells]
     rows += [("won, equal, lost", f"{made.wins}, {made.ties}, {made.losses}")]
-    telling.table(f"{one} against {other}", ("", metric), rows)
+    output.table(f"{one} against {other}", ("", metric), rows)
     groups = [
-        (each.group or "(none)", each.finding.difference.queries, scores.verdict(each.finding)) for each in made.groups
+        (each.group or "(none)", each.finding.difference.queries, output.verdict(each.finding)) for each in made.groups
     ]
     if groups:
-        telling.table(f"By {by} of query", (by, "queries", f"{one} is"), groups, right=("queries",))
+        output.table(f"By {by} of query", (by, "queries", f"{one} is"), groups, right=("queries",))
     mine, theirs = board.of(one, metric), board.of(other, metric)
     deciding = [
         (
@@ -92,26 +92,26 @@ def _show_comparison(board: Board, metric: str, by: str) -> None:
         for each in made.deciding
     ]
     if deciding:
-        telling.table("The queries that decide", ("id", "query", one, other, "difference"), deciding)
+        output.table("The queries that decide", ("id", "query", one, other, "difference"), deciding)
 
 
-def _show_overlap(found: Pair) -> None:
-    from evals.runs import unlike
+def _show_overlap(found: RunPair) -> None:
+    from evals.runs.types import unlike
 
     one, other = found.runs
     if differs := unlike(one.subject, other.subject):
-        telling.say(f"They are not over the same data: {differs}.")
+        output.notice(f"They are not over the same data: {differs}.")
     measures = found.overlap()
     rows = [(name, f"{_mean(values):.3f}", _alike(values)) for name, values in measures.items()]
-    telling.table(
+    output.table(
         f"{one.name} and {other.name}, {len(measures['rbo'])} queries", ("", "mean", "queries that are equal"), rows
     )
     apart = sorted(measures["rbo"].items(), key=lambda pair: (pair[1], pair[0]))[:TOP]
     texts = {query: found.split.queries[query].text if query in found.split.queries else "" for query, _ in apart}
     shown = [(query, texts[query], f"{value:.3f}") for query, value in apart if value < 1]
     if shown:
-        telling.table("The queries that differ most", ("id", "query", "rbo"), shown, right=("rbo",))
-    telling.say("1 is the same ranking, 0 nothing in common. Which of the two is better, only labels tell.")
+        output.table("The queries that differ most", ("id", "query", "rbo"), shown, right=("rbo",))
+    output.notice("1 is the same ranking, 0 nothing in common. Which of the two is better, only labels tell.")
 
 
 def _mean(values: Mapping[str, float]) -> float:
@@ -122,7 +122,7 @@ def _alike(values: Mapping[str, float]) -> int:
     return sum(value >= 1 - 1e-12 for value in values.values())
 
 
-def _plain_pair(found: Pair, by: str) -> dict[str, Any]:
+def _plain_pair(found: RunPair, by: str) -> dict[str, Any]:
     one, other = found.runs
     told: dict[str, Any] = {"runs": [{"name": run.name, "id": run.id} for run in (one, other)]}
     if found.board is None:
@@ -134,7 +134,7 @@ def _plain_pair(found: Pair, by: str) -> dict[str, Any]:
 
 
 def _plain_comparison(board: Board, metric: str, by: str) -> dict[str, Any]:
-    from evals.running.run_pairs import compared
+    from evals.evaluation.compare_runs import compared
 
     made = compared(board, metric, by)
     texts = board.split.queries

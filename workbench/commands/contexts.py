@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import meant, telling
+from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from core.store.progress import Listener
+    from core.progress import Listener
     from core.variant import Variant
-    from evals.context_runs import ContextRow, ContextRun, Estimate
-    from evals.evaluation import Opened
-    from evals.splits import Split
+    from evals.evaluation.context import EvalContext
+    from evals.evaluation.packed_contexts import ContextEstimate, ContextRow, ContextRun
+    from evals.types import QuerySplit
 
     Scored = tuple[ContextRun, Sequence[ContextRow]]
 
@@ -22,7 +22,7 @@ COLUMNS = ("tokens", "gain", "gain share", "span recall", "span precision")
 
 
 def context(  # noqa: PLR0913, PLR0917 - a flag each
-    collection: meant.Collection,
+    collection: runtime.Collection,
     variants: Annotated[
         list[str], typer.Argument(metavar="VARIANT...", help="Presets, TOML files, or legs (bm25, vector ...).")
     ],
@@ -33,12 +33,12 @@ def context(  # noqa: PLR0913, PLR0917 - a flag each
         "256,512,1024,2048"
     ),
     pack: Annotated[bool, typer.Option("--pack", help="Pack variants that do not say how, as is usual.")] = False,
-    queries: meant.Queries = "default",
-    chunks: meant.Chunks = None,
-    model: meant.Model = None,
-    seed: meant.Seed = 0,
+    queries: runtime.Queries = "default",
+    chunks: runtime.Chunks = None,
+    model: runtime.Model = None,
+    seed: runtime.Seed = 0,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Score the contexts that variants pack, per token budget: labelled gain, and how much of the answers they hold.
 
@@ -49,27 +49,27 @@ def context(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook context handbook mine.toml --split all --budgets 500,1000 --json
     """
     from core import bridge
-    from evals.evaluation import every, opened
+    from evals.evaluation.context import default_split, open_eval
     from workbench.session import store
 
     sizes = _sizes(budgets)
-    ground = bridge.run(opened(store(telling.say), collection, queries))
-    part = ground.split(split or every(ground.labelled))
-    made = [_packing(meant.variant(ground.view, name, chunks, model), pack=pack) for name in variants]
-    with telling.progress(quiet=as_json) as listener:
+    ground = bridge.run(open_eval(store(output.notice), collection, queries))
+    part = ground.split(split or default_split(ground.labelled))
+    made = [_packing(runtime.variant(ground.view, name, chunks, model), pack=pack) for name in variants]
+    with output.progress(quiet=as_json) as listener:
         # Nothing of it is kept, so that Ctrl-C may end it at once.
         found = bridge.run(_runs(ground, made, part, sizes, listener))
     scored = [(run, run.rows(seed=seed)) for run in found]
     if as_json:
-        telling.as_json([_plain(collection, run, rows) for run, rows in scored])
+        output.as_json([_plain(collection, run, rows) for run, rows in scored])
     else:
         _show(collection, scored)
 
 
 async def _runs(
-    ground: Opened, variants: Sequence[Variant], split: Split, budgets: Sequence[int], listener: Listener
+    ground: EvalContext, variants: Sequence[Variant], split: QuerySplit, budgets: Sequence[int], listener: Listener
 ) -> list[ContextRun]:
-    from evals.context_runs import context_run
+    from evals.evaluation.packed_contexts import context_run
 
     return [await context_run(ground.context, each, split, budgets, progress=listener) for each in variants]
 
@@ -108,12 +108,12 @@ def _show(collection: str, scored: Sequence[Scored]) -> None:
     ]
     first = scored[0][0]
     title = f"{collection}, contexts of {len(first.curves)} queries of {first.split}"
-    telling.table(title, columns, cells, right=("budget", "over budget", "failed"))
+    output.table(title, columns, cells, right=("budget", "over budget", "failed"))
     if any(row.over for _, rows in scored for row in rows):
-        telling.say("Over budget: contexts whose first hits take more, as min_primary_hits_to_keep keeps them.")
+        output.notice("Over budget: contexts whose first hits take more, as min_primary_hits_to_keep keeps them.")
     for run, _ in scored:
         if run.failures:
-            telling.say(
+            output.notice(
                 f"Note: {run.variant.name}: {len(run.failures)} of {len(run.curves)} queries failed and count as "
                 f"empty contexts; the first: {next(iter(run.failures.values()))}"
             )
@@ -126,7 +126,7 @@ def _figure(row: ContextRow, column: str) -> str:
     return _rounded(found, 0 if column == "tokens" else 3)
 
 
-def _rounded(found: Estimate, digits: int) -> str:
+def _rounded(found: ContextEstimate, digits: int) -> str:
     ends = max(digits - 1, 0)
     if found.low is None or found.high is None:
         return f"{found.mean:.{digits}f}"

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import starting, telling
+from workbench.commands import output, serve
 
 if TYPE_CHECKING:
     from core.store.engine import Store
     from evals.judging.votes import Contest, Tally
-    from workbench.demo.opening import Wanted
-    from workbench.demo.show import Show
+    from workbench.demo.show import Demo, DemoOptions
 
 APP = Path(__file__).parents[1] / "demo_app.py"
 DEMO = "handbook"
@@ -40,11 +39,11 @@ def demo(  # noqa: PLR0913, PLR0917 - a flag each
     ] = 6,
     title: Annotated[str, typer.Option(help="The page's heading; by default the collection's name.")] = "",
     seed: Annotated[int, typer.Option(help="Of the blind order; another seed shuffles otherwise.")] = 0,
-    port: starting.Port = None,
+    port: serve.Port = None,
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets others in your network visit.")] = (
         "127.0.0.1"
     ),
-    browser: starting.Browser = True,
+    browser: serve.Browser = True,
     tally: Annotated[bool, typer.Option("--tally", help="Open nothing: print what was voted, with intervals.")] = False,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="With --tally: print JSON.")] = False,
@@ -65,59 +64,59 @@ def demo(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core import bridge
     from core.store import collections
-    from workbench.demo.opening import Wanted
-    from workbench.serve import check_port
+    from workbench.demo.show import DemoOptions
+    from workbench.server.serve import check_port
     from workbench.session import store
 
     check_port(port)
-    owner = store(telling.say)
+    owner = store(output.notice)
     view = bridge.run(collections.get(owner, collection))
     if tally:
         _tell_tallies(owner, view.name, as_json=as_json)
         return
-    wanted = Wanted(tuple(variant or ()), tuple(name or ()), tuple(query or ()), examples, title, blind, seed)
+    wanted = DemoOptions(tuple(variant or ()), tuple(name or ()), tuple(query or ()), examples, title, blind, seed)
     code = _run(owner, view.name, wanted, port, host, browser=browser)
     sys.stdout.flush()
     os._exit(code)  # a model still loading in the background would make the interpreter wait, and then complain
 
 
-def _run(owner: Store, collection: str, wanted: Wanted, port: int | None, host: str, *, browser: bool) -> int:
+def _run(owner: Store, collection: str, wanted: DemoOptions, port: int | None, host: str, *, browser: bool) -> int:
     from core import bridge
     from workbench import session
-    from workbench.demo import opening, show
-    from workbench.serve import serve
+    from workbench.demo import show
+    from workbench.server.serve import serve
 
     made = _ready(owner, collection, wanted)
     session.close()  # from here on nobody holds more than the demo's own role may do
-    show.put_on(made)
+    show.set_current(made)
     try:
         return serve(port=port, host=host, open_browser=browser, app=APP, store=lambda: made.store)
     finally:
-        if job := opening.find_answering():
+        if job := show.find_answering():
             job.stop()
         show.take_off()
         bridge.run(made.store.close())
 
 
-def _ready(owner: Store, collection: str, wanted: Wanted) -> Show:
+def _ready(owner: Store, collection: str, wanted: DemoOptions) -> Demo:
     """Everything that a first visitor would otherwise wait for, but for the examples, which go on meanwhile."""
     from core import bridge
     from core.store import collections
-    from workbench.demo import opening
+    from workbench.demo import show
 
-    made = bridge.run(opening.opened(owner, bridge.run(collections.get(owner, collection)), wanted))
+    made = bridge.run(show.opened(owner, bridge.run(collections.get(owner, collection)), wanted))
     try:
-        for asked in bridge.run(opening.planned(made)):
-            telling.say(asked)
-        with telling.waiting("Loading what the first visitor will need ..."):
-            bridge.run(opening.tried(made))
+        for asked in bridge.run(show.planned(made)):
+            output.notice(asked)
+        with output.waiting("Loading what the first visitor will need ..."):
+            bridge.run(show.tried(made))
     except BaseException:
         bridge.run(made.store.close())
         raise
-    opening.begin_answering(made)
-    telling.say(f"Side by side: {opening.told(made.entrants)}.")
+    show.begin_answering(made)
+    output.notice(f"Side by side: {show.told(made.entrants)}.")
     if wanted.blind:
-        telling.say(f"What is voted: rankbook demo {quote(collection)} --tally")
+        output.notice(f"What is voted: rankbook demo {quote(collection)} --tally")
     return made
 
 
@@ -127,10 +126,10 @@ def _tell_tallies(owner: Store, collection: str, *, as_json: bool) -> None:
 
     told = [(contest, votes.tally(contest, given)) for contest, given in bridge.run(votes.contests(owner, collection))]
     if as_json:
-        telling.as_json([{"tally": tally, "says": tally.sentences()} for _, tally in told])
+        output.as_json([{"tally": tally, "says": tally.sentences()} for _, tally in told])
         return
     if not told:
-        telling.say(
+        output.notice(
             f"Nobody was asked yet. Begin with: rankbook demo {quote(collection)} --blind -v bm25 -v hybrid-retriever"
         )
     for contest, tally in told:
@@ -144,18 +143,18 @@ def _tell(contest: Contest, tally: Tally) -> None:
         for each in tally.shares
     ]
     rows += [("both", tally.both, "", ""), ("neither", tally.neither, "", "")]
-    telling.table(title, ("liked better", "votes", "of decided", "95% interval"), rows, right=("votes", "of decided"))
+    output.table(title, ("liked better", "votes", "of decided", "95% interval"), rows, right=("votes", "of decided"))
     names = [*(each.name for each in tally.shares), "both", "neither"]
     by_query = [(each.query, *(each.votes.get(name, 0) for name in names)) for each in tally.queries]
     if by_query:
-        telling.table("By query", ("query", *names), by_query, right=names)
+        output.table("By query", ("query", *names), by_query, right=names)
     if tally.votes:
-        telling.say(
+        output.notice(
             f"{_some(tally.votes, 'vote', 'votes')} by {_some(tally.visitors, 'visitor', 'visitors')} on "
             f"{_some(len(tally.queries), 'query', 'queries')}."
         )
     for sentence in tally.sentences():
-        telling.say(sentence)
+        output.notice(sentence)
 
 
 def _some(count: int, one: str, more: str) -> str:

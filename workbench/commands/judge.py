@@ -1,19 +1,102 @@
-"""`rankbook judge`: what to judge next, judging in the terminal or by a language model, agreement, labels out."""
+"""`rankbook judge`: what to judge next, judged at the terminal, from a file or by a model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import judged, telling
-from workbench.commands.judged import Collection, Queries, opened_collection
+from workbench.commands import judgements, output
+from workbench.commands.judgements import Collection, Queries
+from workbench.commands.runtime import opened_collection
 
 if TYPE_CHECKING:
-    from core.store.collections import View
+    from core.store.collections import CollectionView
     from core.store.engine import Store
+    from evals.judging.judgements import Judgement, Task
     from evals.judging.queue import Queue, QueueSpec
+
+SHOWN = 1500  # characters of a document, before m shows all of it
+KEYS = "0-3, then a note if you like; s skip, m more, u undo, q quit"
+
+
+@dataclass
+class TerminalJudge:
+    """`given` remembers, for undoing, which task each judgement was of and what it took the place of."""
+
+    store: Store
+    collection: str
+    judge: str
+    tasks: Sequence[Task]
+    at: int = 0
+    given: list[tuple[int, list[Judgement]]] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Until the queue's end, q, or the end of what is typed. All that was given is kept by then."""
+        whole = False
+        while self.at < len(self.tasks):
+            self._show(self.tasks[self.at], whole=whole)
+            answer = self._answer()
+            whole = answer == "m"
+            if answer == "q":
+                break
+            self._take(answer)
+        left = len(self.tasks) - self.at
+        output.notice(f"{len(self.given)} graded by {self.judge}; {left} left." if self.tasks else "Nothing to judge.")
+
+    def _show(self, task: Task, *, whole: bool) -> None:
+        text = task.item.text if whole else task.item.text[:SHOWN]
+        more = len(task.item.text) - len(text)
+        lines = [f"--- {self.at + 1} of {len(self.tasks)}", f"Query: {task.query.text}", ""]
+        lines += [task.item.title, ""] if task.item.title else []
+        lines += [text, *([f"... {more:,} more characters: m shows them"] if more else [])]
+        typer.echo(output.printable("\n".join(lines)))
+
+    def _answer(self) -> str:
+        try:
+            return str(typer.prompt(f"Grade ({KEYS})", prompt_suffix=": ", default="", show_default=False)).strip()
+        except typer.Abort:  # the end of what is typed, or Ctrl-C: both mean enough
+            return "q"
+
+    def _take(self, answer: str) -> None:
+        key, _, note = answer.partition(" ")
+        if key in {"0", "1", "2", "3"}:
+            self._grade(int(key), note.strip())
+        elif key == "s":
+            self.at += 1
+        elif key == "u":
+            self._undo()
+        elif key != "m":
+            output.notice(f"{answer!r:.40} is no grade: {KEYS}.")
+
+    def _grade(self, grade: int, note: str) -> None:
+        from core import bridge
+        from evals.judging import judgements as judging
+
+        task = self.tasks[self.at]
+        made = judging.Judgement(task.query.id, task.item.id, self.judge, grade, task.item.version, note=note)
+        self.given.append((self.at, bridge.run(judging.save_judgements(self.store, self.collection, [made]))))
+        self.at += 1
+
+    def _undo(self) -> None:
+        """The last grade of this sitting, or of the one before."""
+        from core import bridge
+        from core.store.trash_entries import day, retention
+        from evals.judging import judgements as judging
+
+        place, before = self.given.pop() if self.given else (self.at, [])
+        undone = bridge.run(judging.undo(self.store, self.collection, self.judge, before=before))
+        self.at = place
+        if undone is None:
+            output.notice("There is nothing to take back.")
+        else:
+            sentence = f"Taken back: {undone.grade} for {undone.item_id!r} under {undone.query_id!r}."
+            output.notice(f"{sentence} It is in the trash until {day(datetime.now(UTC) + retention())}: rankbook trash")
+
 
 app = typer.Typer(no_args_is_help=True, help="Judgements: queue, grade, agreement, into labels, out as qrels.")
 
@@ -55,20 +138,24 @@ def _judge(name: str | None) -> str:
         raise InputError("This machine does not know who you are. Say who judges with --judge NAME.") from error
 
 
-async def _queue(store: Store, view: View, runs: list[str], split: str | None, spec: QueueSpec, judge: str) -> Queue:
-    from evals.judging.queue import queue
-    from evals.running import run_store
+async def _queue(
+    store: Store, view: CollectionView, runs: list[str], split: str | None, spec: QueueSpec, judge: str
+) -> Queue:
+    from evals.judging.queue import build_queue
+    from evals.runs import run_store
 
     found = [await run_store.load(store, name, collection=view.name, split=split) for name in runs]
-    return await queue(store, view, found, spec, judge)
+    return await build_queue(store, view, found, spec, judge)
 
 
 def _tell(found: Queue) -> None:
-    telling.say(found.sentence)
+    output.notice(found.sentence)
     if found.stale:
-        telling.say(f"{found.stale} judgements are stale, their documents having changed: those pairs are asked anew.")
+        output.notice(
+            f"{found.stale} judgements are stale, their documents having changed: those pairs are asked anew."
+        )
     if found.gone:
-        telling.say(f"{found.gone} documents of the queue are no longer in the collection and were left out.")
+        output.notice(f"{found.gone} documents of the queue are no longer in the collection and were left out.")
 
 
 @app.command()
@@ -84,7 +171,7 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     seed: Seed = 0,
     again: Again = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """List what to judge next: what would settle two runs soonest, or of more runs the top of each, round by round.
 
@@ -104,11 +191,11 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     pairs = [described(task) for task in found.tasks]
     if as_json:
         counts = {"stale": found.stale, "gone": found.gone}
-        telling.as_document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
+        output.as_document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
         return
     if pairs:
         rows = [(each["query"], each["item_id"], each["title"]) for each in pairs]
-        telling.table("To judge", ("query", "document", "title"), rows)
+        output.table("To judge", ("query", "document", "title"), rows)
     _tell(found)
 
 
@@ -141,7 +228,6 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
     """
     from core import bridge
     from core.errors import InputError
-    from workbench.commands.sitting import Sitting
 
     if (file is None) == (not runs):
         raise InputError("Name the runs whose queue you want to judge, or a file of grades with --file.")
@@ -153,18 +239,18 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
     spec = _spec(order, metric, depth, limit, seed, again)
     found = bridge.run(_queue(opened, view, runs or [], split, spec, name))
     _tell(found)
-    Sitting(opened, view.name, name, found.tasks).run()
+    TerminalJudge(opened, view.name, name, found.tasks).run()
 
 
-def _from_file(store: Store, view: View, file: Path, judge: str, queries: str) -> None:
+def _from_file(store: Store, view: CollectionView, file: Path, judge: str, queries: str) -> None:
     from core import bridge
     from evals.judging import judgements as judging
     from evals.judging.queue import from_file
 
     read = bridge.run(from_file(store, view, file, judge, name=queries))
-    replaced = bridge.run(judging.give(store, view.name, read.judgements))
-    telling.flaws(read.flaws, len(read.flaws))
-    telling.say(f"{len(read.judgements)} judgements of {judge} kept; {len(replaced)} took the place of earlier ones.")
+    replaced = bridge.run(judging.save_judgements(store, view.name, read.judgements))
+    output.flaws(read.flaws, len(read.flaws))
+    output.notice(f"{len(read.judgements)} judgements of {judge} kept; {len(replaced)} took the place of earlier ones.")
     if not read.judgements:
         raise typer.Exit(1)
 
@@ -182,7 +268,7 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
     again: Again = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without asking.")] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Have a language model judge the queue. What it may cost is said before anything leaves this machine.
 
@@ -194,9 +280,9 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook judge model handbook bm25 local-rag --again -n 100 --yes
     """
     from core import bridge
-    from core.resources import Resources
-    from evals.judging.language_model import ModelJudge
-    from evals.judging.language_model import grade as let_judge
+    from core.context import Resources
+    from evals.judging.llm_judge import ModelJudge
+    from evals.judging.llm_judge import grade as let_judge
 
     opened, view = opened_collection(collection)
     resources, judge = Resources(), ModelJudge()
@@ -204,12 +290,12 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
     found = bridge.run(_queue(opened, view, runs, split, spec, judge.signature(resources)))
     _announce(judge.signature(resources), found, judge.estimate(resources, found.tasks))
     if found.tasks and not yes and not typer.confirm("Send it?", err=True):
-        telling.say("Nothing was sent.")
+        output.notice("Nothing was sent.")
         return
-    with telling.progress(quiet=as_json) as listener:
+    with output.progress(quiet=as_json) as listener:
         outcome = bridge.run(let_judge(opened, view.name, judge, resources, found.tasks, listener))
     failed = f" {len(outcome.failures)} prompts failed: {outcome.failures[0]}" if outcome.failures else ""
-    telling.done(
+    output.done(
         outcome, f"{outcome.kept} judgements of {outcome.judge} kept, marked as a model's.{failed}", json=as_json
     )
     if outcome.failures:
@@ -218,12 +304,12 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
 
 def _announce(signature: str, found: Queue, estimate: Any) -> None:
     cost = f", {estimate.cost:.4f} at your prices" if estimate.cost is not None else ""
-    telling.say(
+    output.notice(
         f"{len(found.tasks)} pairs for {signature}: up to {estimate.tokens:,} tokens ({estimate.sent:,} sent, "
         f"{estimate.answered:,} answered){cost}, more where a prompt has to be sent again."
     )
 
 
-app.command()(judged.agreement)
-app.command()(judged.merge)
-app.command()(judged.export)
+app.command()(judgements.agreement)
+app.command()(judgements.merge)
+app.command()(judgements.export)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from workbench.commands import telling
+from workbench.commands import output
 
 if TYPE_CHECKING:
-    from evals.corrections import HistoryStep
-    from evals.library import Added
+    from evals.collections.load import LoadReport
+    from evals.labels.corrections import HistoryStep
 
 T = TypeVar("T")
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
@@ -36,7 +36,7 @@ def label(  # noqa: PLR0913 - a flag each
     undo: Annotated[bool, typer.Option("--undo", help="Take back the last change of the query set.")] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Make again the change that was undone last.")] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Replace a collection's queries and labels with those from files. What changes is said before it does.
 
@@ -57,12 +57,12 @@ def label(  # noqa: PLR0913 - a flag each
 
     if (origin is not None) + undo + redo != 1:
         raise SpecError("Say one thing: where the labels come from (FROM), or --undo, or --redo.")
-    opened = store(telling.say)
+    opened = store(output.notice)
     if origin is None:
         _move(name, queries, back=undo, as_json=as_json)
         return
 
-    def replace(even_so: bool, all_grades: bool) -> Added:
+    def replace(even_so: bool, all_grades: bool) -> LoadReport:
         return bridge.run(
             attaching.label(
                 opened,
@@ -72,50 +72,50 @@ def label(  # noqa: PLR0913 - a flag each
                 query_set=queries,
                 even_so=even_so,
                 all_grades=all_grades,
-                announce=lambda change: None if as_json else telling.say(f"{queries}: {change.sentence}."),
+                announce=lambda change: None if as_json else output.notice(f"{queries}: {change.sentence}."),
             )
         )
 
     added = _insisting(replace, even_so=even_so, all_grades=all_grades, may_ask=not as_json)
-    telling.as_json(added) if as_json else tell(added)
+    output.as_json(added) if as_json else tell(added)
 
 
 def _insisting(work: Callable[[bool, bool], T], *, even_so: bool, all_grades: bool, may_ask: bool) -> T:
     """The work; what it is refused for, a person on a terminal may answer in place of an option."""
-    from evals.label_revisions import FewerLabels
-    from evals.labels import UnusualGrades
+    from evals.labels.label_checks import UnusualGrades
+    from evals.labels.revisions import FewerLabels
 
     try:
         return work(even_so, all_grades)
     except FewerLabels as refused:
         if may_ask:
-            telling.flaws(refused.flaws, len(refused.flaws))
-        if not may_ask or not telling.confirmed(f"{refused.change.sentence}. Replace them all the same?"):
+            output.flaws(refused.flaws, len(refused.flaws))
+        if not may_ask or not output.confirmed(f"{refused.change.sentence}. Replace them all the same?"):
             raise
         return _insisting(work, even_so=True, all_grades=all_grades, may_ask=may_ask)
     except UnusualGrades as refused:
-        if not may_ask or not telling.confirmed(f"{str(refused).partition(' Nothing was changed')[0]} Take them so?"):
+        if not may_ask or not output.confirmed(f"{str(refused).partition(' Nothing was changed')[0]} Take them so?"):
             raise
         return _insisting(work, even_so=even_so, all_grades=True, may_ask=may_ask)
 
 
-def tell(added: Added) -> None:
-    telling.flaws(added.flaws, len(added.flaws))
-    telling.say(f"{added.name}: {added.queries:,} queries, {added.labels:,} labels.")
+def tell(added: LoadReport) -> None:
+    output.flaws(added.flaws, len(added.flaws))
+    output.notice(f"{added.name}: {added.queries:,} queries, {added.labels:,} labels.")
 
 
 def _move(name: str, queries: str, *, back: bool, as_json: bool) -> None:
     from core import bridge
     from core.store import collections
-    from evals import corrections
+    from evals.labels import corrections
     from workbench.session import store
 
-    opened = store(telling.say)
+    opened = store(output.notice)
     view = bridge.run(collections.get(opened, name))
     step = bridge.run((corrections.undo if back else corrections.redo)(opened, view.name, name=queries))
     plain = {"name": view.name, "query_set": queries, "change": step.change, "revision": step.revision}
     left = {"undoable": step.undoable, "redoable": step.redoable}
-    telling.done({**plain, **left}, f"{queries}: {step.sentence} {_left(step)}", json=as_json)
+    output.done({**plain, **left}, f"{queries}: {step.sentence} {_left(step)}", json=as_json)
 
 
 def _left(step: HistoryStep) -> str:
@@ -135,7 +135,7 @@ def relabel(  # noqa: PLR0913, PLR0917 - a flag each
     why: Annotated[str, typer.Option(help="Why, for whoever reads the list of changes.")] = "",
     all_grades: AllGrades = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Correct one label: give a document another grade for a query, or a first one, or take its label away.
 
@@ -149,14 +149,14 @@ def relabel(  # noqa: PLR0913, PLR0917 - a flag each
     from core import bridge
     from core.errors import SpecError
     from core.store import collections
-    from evals import corrections
-    from evals.corrections import Correction
-    from evals.label_revisions import Cause
+    from evals.labels import corrections
+    from evals.labels.corrections import Correction
+    from evals.labels.revisions import Cause
     from workbench.session import store
 
     if (grade is None) != remove:
         raise SpecError("Say one thing: the grade that the label should have, or --remove.")
-    opened = store(telling.say)
+    opened = store(output.notice)
     view = bridge.run(collections.get(opened, name))
 
     def correct(_: bool, all_grades: bool) -> Correction:
@@ -175,4 +175,4 @@ def relabel(  # noqa: PLR0913, PLR0917 - a flag each
         )
 
     made = _insisting(correct, even_so=False, all_grades=all_grades, may_ask=not as_json)
-    telling.done(made, made.sentence, json=as_json)
+    output.done(made, made.sentence, json=as_json)

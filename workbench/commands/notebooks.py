@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import starting, telling
-from workbench.commands.notebook_output import show
+from workbench.commands import output, serve
+from workbench.commands.output import show_notebook
 
 if TYPE_CHECKING:
-    from workbench.book.document import Notebook
-    from workbench.book.files import NotebookFile
-    from workbench.book.running import CellResult, Runner
+    from workbench.notebooks.document import Notebook
+    from workbench.notebooks.files import NotebookFile
+    from workbench.notebooks.runner import CellResult, Runner
 
 app = typer.Typer(
     no_args_is_help=True, help="Notebooks: Markdown whose cells search, score and compare. New, run, export, check."
@@ -26,20 +26,20 @@ Collection = Annotated[
 
 
 @app.command("list")
-def list_notebooks(*, as_json: telling.AsJson = False) -> None:
+def list_notebooks(*, as_json: output.AsJson = False) -> None:
     """List the finished notebooks that come with Rankbook.
 
     Example: rankbook notebook list
     """
-    from workbench.book.files import opened, shipped, shipped_names
+    from workbench.notebooks.files import opened, shipped, shipped_names
 
     rows = [(name, opened(shipped(name)).notebook) for name in shipped_names()]
     if as_json:
-        telling.as_json([{"name": name, "title": book.title, "file": str(shipped(name))} for name, book in rows])
+        output.as_json([{"name": name, "title": book.title, "file": str(shipped(name))} for name, book in rows])
         return
     told = [(name, book.title, len(book.cells)) for name, book in rows]
-    telling.table("Notebooks that ship", ("name", "title", "cells"), told, right=("cells",))
-    telling.say(
+    output.table("Notebooks that ship", ("name", "title", "cells"), told, right=("cells",))
+    output.notice(
         "Run one with `rankbook notebook run tour`, or make it yours: `rankbook notebook new mine --like tour`."
     )
 
@@ -49,7 +49,7 @@ def new(
     name: Annotated[str, typer.Argument(help="The file to be written; .md is added where it is missing.")],
     like: Annotated[str | None, typer.Option(help="Begin with a notebook that ships, or a file.")] = None,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Write a notebook to begin with, every line explained. An existing file is never overwritten.
 
@@ -57,12 +57,12 @@ def new(
     rankbook notebook new mine
     rankbook notebook new weights.md --like fusion-weights
     """
-    from workbench.book.files import ENDING, STARTER, created, meant, opened
+    from workbench.notebooks.files import ENDING, STARTER, created, meant, opened
 
     path = Path(name).expanduser()
     path = path if path.suffix == ENDING else path.with_name(f"{path.name}{ENDING}")
     made = created(path, opened(meant(like) if like else STARTER).notebook)
-    telling.done(
+    output.done(
         {"file": str(made.path), "cells": len(made.notebook.cells)},
         f"{made.path} is written. Run it with: rankbook notebook run {made.path}",
         json=as_json,
@@ -72,10 +72,10 @@ def new(
 @app.command("open")
 def open_in_browser(
     notebook: Which,
-    port: starting.Port = None,
-    host: starting.Host = "127.0.0.1",
-    open_to_all: starting.OpenToAll = False,
-    browser: starting.Browser = True,
+    port: serve.Port = None,
+    host: serve.Host = "127.0.0.1",
+    open_to_all: serve.OpenToAll = False,
+    browser: serve.Browser = True,
 ) -> None:
     """Open the workbench on a notebook. Other notebooks in its folder can be opened too; those that ship are read-only.
 
@@ -85,20 +85,20 @@ def open_in_browser(
     """
     import os
 
-    from workbench.book.shelf import FOLDER, address_of, shelf_of
+    from workbench.notebooks.files import FOLDER, address_of, shelf_of
 
     path = _opened(notebook).path
     folder = shelf_of(path)
     if folder is not None:
         os.environ[FOLDER] = str(folder)
-    starting.start(port, host, browser=browser, page=address_of(path), open_to_all=open_to_all)
+    serve.start(port, host, browser=browser, page=address_of(path), open_to_all=open_to_all)
 
 
 @app.command()
 def check(
     notebooks: Annotated[list[str], typer.Argument(metavar="NOTEBOOK...", help="Files, or notebooks that ship.")],
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Check that every cell is valid, without a database. Exit code 1 where one is not.
 
@@ -106,20 +106,20 @@ def check(
     """
     checked = [_checked(each) for each in notebooks]
     if as_json:
-        telling.as_json(checked)
+        output.as_json(checked)
     for each in [] if as_json else checked:
         for problem in each["problems"]:
-            telling.complain(problem)
+            output.error(problem)
         for doubt in each["doubts"]:
-            telling.say(f"Note: {doubt}")
+            output.notice(f"Note: {doubt}")
         if not each["problems"]:
-            telling.say(f"{each['notebook']}: {each['cells']} cells, all valid.")
+            output.notice(f"{each['notebook']}: {each['cells']} cells, all valid.")
     raise typer.Exit(1 if any(each["problems"] for each in checked) else 0)
 
 
 def _checked(reference: str) -> dict[str, Any]:
     from core.errors import RankbookError
-    from workbench.book.reading import meaning
+    from workbench.notebooks.parsing import meaning
 
     try:
         file = _opened(reference)
@@ -148,7 +148,7 @@ def run(
     ] = False,
     collection: Collection = None,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Run a notebook's cells in order and show their results. Exit code 1 where one fails.
 
@@ -159,20 +159,20 @@ def run(
     rankbook notebook run mine.md --html report.html
     rankbook notebook run mine.md --only 2 --again
     """
-    from workbench.commands.stopping import stoppable
+    from workbench.commands.runtime import stoppable
 
     file = _opened(notebook)
     book = file.notebook
     chosen = {book.cell(each).id for each in only} if only else None
     for doubt in _doubts(file):
-        telling.say(f"Note: {doubt}")
+        output.notice(f"Note: {doubt}")
     if not as_json:
         _announce(file, collection, chosen, again=again)
-    with telling.progress(quiet=as_json) as listener:
+    with output.progress(quiet=as_json) as listener:
 
         def done(result: CellResult) -> None:
             if not as_json:
-                telling.say(f"{result.number} of {len(book.cells)}: {result.title}, {_outcome(result)}")
+                output.notice(f"{result.number} of {len(book.cells)}: {result.title}, {_outcome(result)}")
 
         results = stoppable(
             lambda token: _runner(file, collection, cancellation=token, listener=listener).run(
@@ -180,10 +180,10 @@ def run(
             )
         )
     if as_json:
-        telling.as_json([_plain(result) for result in results])
+        output.as_json([_plain(result) for result in results])
     else:
         for result in results:
-            show(result)
+            show_notebook(result)
     if html is not None:
         _write_html(html, book, results)
     raise typer.Exit(1 if any(result.problem for result in results) else 0)
@@ -209,8 +209,8 @@ def export(
     """
     from core import bridge
     from core.errors import SpecError
-    from workbench.book import ipynb as jupyter
-    from workbench.book.reading import meaning
+    from workbench.notebooks import export_jupyter as jupyter
+    from workbench.notebooks.parsing import meaning
 
     if ipynb is None and html is None:
         raise SpecError("Say what to write: --ipynb out.ipynb, or --html report.html, or both.")
@@ -228,16 +228,16 @@ def export(
 
 
 def _opened(reference: str) -> NotebookFile:
-    from workbench.book.files import meant, opened
+    from workbench.notebooks.files import meant, opened
 
     return opened(meant(reference))
 
 
 def _runner(file: NotebookFile, collection: str | None, **options: Any) -> Runner:
-    from workbench.book.running import Runner
+    from workbench.notebooks.runner import Runner
     from workbench.session import store
 
-    return Runner(store(telling.say), file.notebook, path=file.path, collection=collection, **options)
+    return Runner(store(output.notice), file.notebook, path=file.path, collection=collection, **options)
 
 
 def _announce(file: NotebookFile, collection: str | None, only: set[str] | None, *, again: bool) -> None:
@@ -245,7 +245,7 @@ def _announce(file: NotebookFile, collection: str | None, only: set[str] | None,
     from core import bridge
 
     for sentence in bridge.run(_runner(file, collection).announced(only, again=again)):
-        telling.say(sentence)
+        output.notice(sentence)
 
 
 def _doubts(file: NotebookFile) -> list[str]:
@@ -253,7 +253,7 @@ def _doubts(file: NotebookFile) -> list[str]:
 
 
 def _write_html(path: Path, book: Notebook, results: list[CellResult]) -> None:
-    from workbench.book.html import render
+    from workbench.notebooks.export_html import render
 
     _write(path, render(book, results))
 
@@ -266,7 +266,7 @@ def _write(path: Path, text: str) -> None:
         atomic_files.write_whole(path.expanduser(), text)
     except OSError as error:
         raise InputError(f"This cannot be written ({error.strerror}).", path=path) from error
-    telling.say(f"Written: {path}")
+    output.notice(f"Written: {path}")
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands import telling, trash
+from workbench.commands import output, trash
 
 app = typer.Typer(no_args_is_help=True, help="Query sets: list, add your own, generate some, see their changes, drop.")
 
@@ -16,25 +16,25 @@ Collection = Annotated[str, typer.Argument(help="The collection's name.")]
 
 
 @app.command("list")
-def list_sets(collection: Collection, *, as_json: telling.AsJson = False) -> None:
+def list_sets(collection: Collection, *, as_json: output.AsJson = False) -> None:
     """List the query sets of a collection, with how many queries and labels each holds.
 
     Example: rankbook queries list handbook
     """
     from core import bridge
     from core.store import collections
-    from evals import query_sets
+    from evals.labels import query_sets
     from workbench.session import store
 
     opened = store()
     view = bridge.run(collections.get(opened, collection))
     rows = bridge.run(query_sets.listed(opened, view.name))
     if as_json:
-        telling.as_json(rows)
+        output.as_json(rows)
         return
     cells = [(row.name, row.queries, row.labelled, row.labels, f"{row.changed:%Y-%m-%d %H:%M}") for row in rows]
     columns = ("name", "queries", "labelled", "labels", "changed")
-    telling.table("Query sets", columns, cells, right=columns[1:4])
+    output.table("Query sets", columns, cells, right=columns[1:4])
 
 
 @app.command()
@@ -42,7 +42,7 @@ def changes(
     collection: Collection,
     queries: Annotated[str, typer.Option("--queries", help="The query set.")] = "default",
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """List the last changes of a query set and its labels: who made them, when, why, and whether they were undone.
 
@@ -52,20 +52,20 @@ def changes(
     """
     from core import bridge
     from core.store import collections
-    from evals import corrections
+    from evals.labels import corrections
     from workbench.session import store
 
     opened = store()
     view = bridge.run(collections.get(opened, collection))
     rows = bridge.run(corrections.changes(opened, view.name, name=queries))
     if as_json:
-        telling.as_json(rows)
+        output.as_json(rows)
         return
     if not rows:
-        telling.say(f"No change of {queries} is kept: it is as it came in.")
+        output.notice(f"No change of {queries} is kept: it is as it came in.")
         return
     cells = [(f"{row.made_at:%Y-%m-%d %H:%M}", row.author, row.change.sentence, row.reason, row.state) for row in rows]
-    telling.table(f"Changes of {queries}", ("when", "who", "what", "why", "state"), cells)
+    output.table(f"Changes of {queries}", ("when", "who", "what", "why", "state"), cells)
 
 
 @app.command()
@@ -74,7 +74,7 @@ def drop(
     queries: Annotated[str, typer.Argument(metavar="SET", help="The query set.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Remove a query set with its labels: into the trash. Asks first. Documents, judgements and kept runs stay.
 
@@ -84,13 +84,13 @@ def drop(
     """
     from core import bridge
     from core.store import collections
-    from evals import query_sets
+    from evals.labels import query_sets
     from workbench.session import person, store
 
     opened = store()
     view = bridge.run(collections.get(opened, collection))
     if not yes:
-        typer.confirm(f"Drop the query set {telling.printable(queries)!r} with its labels?", abort=True, err=True)
+        typer.confirm(f"Drop the query set {output.printable(queries)!r} with its labels?", abort=True, err=True)
     entry = bridge.run(query_sets.drop(opened, view.name, queries, by=person()))
     trash.say_deleted({"query_set": queries, "dropped": True}, f"{queries} is gone.", [entry], json=as_json)
 
@@ -105,7 +105,7 @@ def add(
         "default"
     ),
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Add queries that somebody wrote. They have no labels yet: judge what runs find for them.
 
@@ -120,19 +120,21 @@ def add(
     """
     from core import bridge
     from core.store import collections
-    from evals import authoring
+    from evals.labels import query_generation
     from workbench.session import store
 
-    opened = store(telling.say)
+    opened = store(output.notice)
     view = bridge.run(collections.get(opened, collection))
     typed = str(file) == "-"
-    rows = authoring.typed_queries(sys.stdin.read()) if typed else authoring.read_queries(file.expanduser())
-    written = bridge.run(authoring.add(opened, view.name, rows, name=queries))
+    rows = (
+        query_generation.typed_queries(sys.stdin.read()) if typed else query_generation.read_queries(file.expanduser())
+    )
+    written = bridge.run(query_generation.add(opened, view.name, rows, name=queries))
     if as_json:
-        telling.as_json(written)
+        output.as_json(written)
         return
-    telling.flaws(written.flaws, len(written.flaws))
-    telling.say(f"{written.added} queries added; {written.queries} in {written.name!r}.")
+    output.flaws(written.flaws, len(written.flaws))
+    output.notice(f"{written.added} queries added; {written.queries} in {written.name!r}.")
 
 
 @app.command()
@@ -147,7 +149,7 @@ def generate(
         "known-items"
     ),
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Generate known-item queries: each is made of a document's own words, and that document is the right answer.
 
@@ -157,19 +159,21 @@ def generate(
     """
     from core import bridge
     from core.store import collections
-    from evals import authoring
+    from evals.labels import query_generation
     from workbench.session import store
 
-    opened = store(telling.say)
+    opened = store(output.notice)
     view = bridge.run(collections.get(opened, collection))
-    wanted = authoring.known_items({"style": style, "count": count, "seed": seed, "terms": terms, "split": split})
-    bridge.run(authoring.refuse_written(opened, view.name, queries))
-    with telling.progress(quiet=as_json) as listener:
-        made = bridge.run(authoring.generated(opened, view, wanted, listener))
-    bridge.run(authoring.save(opened, view.name, made, name=queries))
+    wanted = query_generation.known_items(
+        {"style": style, "count": count, "seed": seed, "terms": terms, "split": split}
+    )
+    bridge.run(query_generation.refuse_written(opened, view.name, queries))
+    with output.progress(quiet=as_json) as listener:
+        made = bridge.run(query_generation.generated(opened, view, wanted, listener))
+    bridge.run(query_generation.save(opened, view.name, made, name=queries))
     if as_json:
-        telling.as_json({"query_set": queries, "queries": made.labelled.queries, "note": made.note})
+        output.as_json({"query_set": queries, "queries": made.labelled.queries, "note": made.note})
         return
-    telling.table("Queries", ("id", "text"), [(query.id, query.text) for query in made.labelled.queries[:10]])
+    output.table("Queries", ("id", "text"), [(query.id, query.text) for query in made.labelled.queries[:10]])
     unfit = f" {made.unfit} documents had not the words for one." if made.unfit else ""
-    telling.say(f"{len(made.labelled.queries)} queries in {queries!r}.{unfit} {made.note}")
+    output.notice(f"{len(made.labelled.queries)} queries in {queries!r}.{unfit} {made.note}")

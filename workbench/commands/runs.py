@@ -1,28 +1,219 @@
-"""`rankbook runs`: what was evaluated and is kept, listed, shown and told apart."""
+"""`rankbook runs`: stored runs listed, shown, compared, pinned, exported and deleted."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import keeping, telling
-from workbench.commands.keeping import SHOWN, Collection, Reference
+from workbench.commands import output, runtime, trash
 
 if TYPE_CHECKING:
     from core.store.engine import Store
-    from evals.running.run_store import Summary
-    from evals.runs import Run
+    from evals.runs.run_store import RunSummary
+    from evals.runs.types import Run
 
 app = typer.Typer(no_args_is_help=True, help="Kept runs: list, show, diff, export, report, pin, aside, prune, delete.")
 
-app.command()(keeping.export)
-app.command()(keeping.report)
-app.command()(keeping.pin)
-app.command()(keeping.unpin)
-app.command()(keeping.aside)
-app.command()(keeping.prune)
-app.command()(keeping.delete)
+Reference = Annotated[str, typer.Argument(metavar="RUN", help="Its name, a pin, or the beginning of its id.")]
+Collection = Annotated[
+    str | None, typer.Option("--collection", "-c", help="Only of this collection; tells equal names apart.")
+]
+
+
+def export(
+    run: Reference,
+    file: Annotated[
+        Path, typer.Argument(help="By its ending: .csv, .tsv, .jsonl, .parquet; TREC's: .trec, .run, .txt.")
+    ],
+    collection: Collection = None,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Write a run's rankings to a file, for trec_eval, ranx, or another engine's notebook.
+
+    \b
+    rankbook runs export main main.trec
+    rankbook runs export hybrid-retriever ranked.parquet --collection handbook
+    """
+    from core import bridge
+    from evals.runs import exchange, run_store
+    from workbench.session import store
+
+    found = bridge.run(run_store.load(store(output.notice), run, collection=collection))
+    exchange.write_run(found, file.expanduser())
+    plain = {"run": found.id, "file": str(file), "queries": len(found.rankings)}
+    output.done(plain, f"{found.name}, {len(found.rankings)} queries, is in {file}.", json=as_json)
+
+
+app.command()(export)
+
+
+def report(
+    run: Reference,
+    file: Annotated[Path, typer.Argument(help="The .html file; it opens offline.")],
+    against: Annotated[str | None, typer.Option(help="Another kept run to compare it with.")] = None,
+    metric: runtime.Metrics = None,
+    collection: Collection = None,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Write a report of a kept run, or of one against another: scores, kinds of query, what each query found.
+
+    \b
+    rankbook runs report main main.html
+    rankbook runs report hybrid-retriever better.html --against main --metric mrr@10
+    """
+    from core import atomic_files, bridge
+    from evals.evaluation.board import METRICS
+    from evals.runs import run_store
+    from workbench.behind.runs.shown import page_of
+    from workbench.commands.evaluate import check_endings
+    from workbench.session import store
+
+    check_endings(file)
+    opened = store(output.notice)
+    found = bridge.run(run_store.find(opened, run, collection=collection))
+    other = bridge.run(run_store.find(opened, against, collection=collection)).id if against else None
+    page = bridge.run(page_of(opened, found.id, metric or METRICS, other))
+    atomic_files.write_whole(file.expanduser(), page)
+    output.done({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
+
+
+app.command()(report)
+SHOWN = 12  # characters of an id
+
+
+def pin(
+    run: Reference,
+    name: Annotated[str, typer.Argument(help="The baseline's name, such as main.")],
+    collection: Collection = None,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Pin a run as a baseline under a name: it is never pruned, and gates and comparisons find it by that name.
+
+    For a suite of several collections pin one run of each, as NAME@COLLECTION.
+
+    \b
+    rankbook runs pin hybrid-retriever main --collection handbook
+    rankbook runs pin 3f9a1c2b main@scifact
+    """
+    from core import bridge
+    from evals.runs import run_store
+    from workbench.session import store
+
+    opened = store(output.notice)
+    found = bridge.run(run_store.find(opened, run, collection=collection))
+    bridge.run(run_store.pin(opened, found.id, name))
+    output.done({"run": found.id, "pin": name}, f"{found.name} ({found.id[:SHOWN]}) is now {name!r}.", json=as_json)
+
+
+app.command()(pin)
+
+
+def unpin(name: Annotated[str, typer.Argument(help="The baseline's name.")], *, as_json: output.AsJson = False) -> None:
+    """Remove a baseline's name. The run stays.
+
+    Example: rankbook runs unpin main
+    """
+    from core import bridge
+    from evals.runs import run_store
+    from workbench.session import store
+
+    bridge.run(run_store.unpin(store(output.notice), name))
+    output.done({"pin": name, "gone": True}, f"{name!r} is no baseline any more.", json=as_json)
+
+
+app.command()(unpin)
+
+
+def aside(
+    run: Reference,
+    collection: Collection = None,
+    back: Annotated[bool, typer.Option("--back", help="Make it a candidate again.")] = False,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Set a run's set-up aside: verdicts over these queries look at it no more, and say how many were set aside.
+
+    \b
+    rankbook runs aside bm25 --collection handbook
+    rankbook runs aside bm25 --collection handbook --back
+    """
+    from core import bridge
+    from evals.runs import candidates, run_store
+    from workbench.session import store
+
+    opened = store(output.notice)
+    found = bridge.run(run_store.load(opened, run, collection=collection))
+    bridge.run(candidates.set_aside(opened, found, back=back))
+    of = f"{found.name} over {found.subject.split!r} of {found.subject.collection!r}"
+    said = f"{of} is a candidate again." if back else f"{of} is set aside."
+    output.done({"run": found.id, "set_aside": not back}, said, json=as_json)
+
+
+app.command()(aside)
+
+
+def prune(
+    keep: Annotated[int, typer.Option(min=0, help="How many of the newest of each name to keep, per split.")] = 1,
+    older_than: Annotated[int | None, typer.Option(min=0, help="Only runs that are older than this many days.")] = None,
+    collection: Collection = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Delete old runs, except the newest of each name: into the trash. Asks first. Pinned runs stay.
+
+    \b
+    rankbook runs prune --keep 3
+    rankbook runs prune --older-than 30 --collection handbook --yes
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from core import bridge
+    from evals.runs import run_store
+    from workbench.session import person, store
+
+    opened = store(output.notice)
+    if not yes:
+        typer.confirm(f"Delete all but the newest {keep} of each name?", abort=True, err=True)
+    before = datetime.now(UTC) - timedelta(days=older_than) if older_than is not None else None
+    entries = bridge.run(run_store.prune(opened, keep=keep, before=before, collection=collection, by=person()))
+    count = sum(each.count for each in entries)
+    trash.say_deleted({"deleted": count}, f"{count} runs deleted.", entries, json=as_json)
+
+
+app.command()(prune)
+
+
+def delete(
+    run: Reference,
+    collection: Collection = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Delete one run: into the trash. Asks first. A pinned run is refused: unpin it first.
+
+    Example: rankbook runs delete 3f9a1c2b --yes
+    """
+    from core import bridge
+    from evals.runs import run_store
+    from workbench.session import person, store
+
+    opened = store(output.notice)
+    found = bridge.run(run_store.find(opened, run, collection=collection))
+    if not yes:
+        typer.confirm(f"Delete {output.printable(found.name)!r} ({found.id[:SHOWN]})?", abort=True, err=True)
+    entry = bridge.run(run_store.remove(opened, found.id, by=person()))
+    sentence = f"{found.name} ({found.id[:SHOWN]}) is gone."
+    trash.say_deleted({"run": found.id, "deleted": True}, sentence, [entry], json=as_json)
+
+
+app.command()(delete)
 
 TOP = 10
 NEAR = 5
@@ -34,7 +225,7 @@ def list_runs(
     split: Annotated[str | None, typer.Option(help="Only over this split.")] = None,
     most: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 50,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """List the kept runs, newest first, with their scores.
 
@@ -43,22 +234,22 @@ def list_runs(
     rankbook runs list --collection handbook --split test -n 10 --json
     """
     from core import bridge
-    from evals.running import run_store
+    from evals.runs import run_store
     from workbench.session import store
 
-    found = bridge.run(run_store.listed(store(telling.say), collection=collection, split=split, most=most))
+    found = bridge.run(run_store.listed(store(output.notice), collection=collection, split=split, most=most))
     if as_json:
-        telling.as_json([_plain(each) for each in found])
+        output.as_json([_plain(each) for each in found])
         return
     if not found:
-        telling.say("There is no run yet. Make some with: rankbook eval handbook bm25 vector")
+        output.notice("There is no run yet. Make some with: rankbook eval handbook bm25 vector")
         return
     columns = ("id", "name", "over", "scores", "p95 ms", "queries", "failed", "made", "pinned as")
     spare = ("queries", "p95 ms", "failed", "made", "pinned as")
-    telling.table("Runs", columns, [_row(each) for each in found], right=spare[:3], spare=spare)
+    output.table("Runs", columns, [_row(each) for each in found], right=spare[:3], spare=spare)
 
 
-def _row(run: Summary) -> tuple[object, ...]:
+def _row(run: RunSummary) -> tuple[object, ...]:
     from workbench.behind.runs.shown import badge, means
 
     return (
@@ -74,7 +265,7 @@ def _row(run: Summary) -> tuple[object, ...]:
     )
 
 
-def _plain(run: Summary) -> dict[str, Any]:
+def _plain(run: RunSummary) -> dict[str, Any]:
     from workbench.behind.runs.shown import means, subject
 
     return {
@@ -106,7 +297,7 @@ def show(
     ] = 0,
     metric: Annotated[str, typer.Option("--metric", "-m", help="For --worst: by which metric.")] = "ndcg@10",
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Show everything about a run: its variant, what it was made over and with, scores, times by stage, failures.
 
@@ -116,18 +307,18 @@ def show(
     rankbook runs show main --worst 10
     """
     from core import bridge
-    from evals.running import run_store
+    from evals.runs import run_store
     from workbench.behind.runs.shown import badge, means, subject
     from workbench.session import store
 
-    opened = store(telling.say)
+    opened = store(output.notice)
     summary = bridge.run(run_store.find(opened, run, collection=collection))
     whole = bridge.run(run_store.load(opened, summary.id))
     found = _found(whole, query) if query is not None else []
     broken = _broken_down(opened, summary, metric, worst) if worst else {}
     if as_json:
         more = {**broken, "environment": whole.environment, "stages": whole.stage_latencies, "failures": whole.failures}
-        telling.as_document({**_plain(summary), **more, "notes": whole.notes, "found": found})
+        output.as_document({**_plain(summary), **more, "notes": whole.notes, "found": found})
         return
     facts = {
         **subject(summary.subject),
@@ -137,31 +328,31 @@ def show(
         "evaluated also as": summary.other_names,
         **{each: f"{score:.4f} {badge(summary, each)}".strip() for each, score in means(summary).items()},
     }
-    telling.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))
+    output.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))
     _show_whole(whole)
     _show_broken_down(broken, metric)
     if found:
         rows = [(each["rank"], f"{each['score']:.4f}", each["id"]) for each in found[:TOP]]
-        telling.table(f"Found for {query}", ("", "score", "id"), rows, right=("", "score"))
+        output.table(f"Found for {query}", ("", "score", "id"), rows, right=("", "score"))
 
 
 def _show_whole(run: Run) -> None:
-    from evals.running.run_diff import flat
+    from evals.evaluation.compare_runs import flat
     from workbench.behind.runs.shown import stages
 
     if rows := stages(run):
-        telling.table("Milliseconds", ("stage", "p50", "p95", "queries"), rows, right=("p50", "p95", "queries"))
+        output.table("Milliseconds", ("stage", "p50", "p95", "queries"), rows, right=("p50", "p95", "queries"))
     if run.failures:
-        telling.table("Queries that failed", ("query", "why"), list(run.failures.items())[:TOP])
+        output.table("Queries that failed", ("query", "why"), list(run.failures.items())[:TOP])
     made_with = {key: value for key, value in run.environment.items() if "indexes" not in key}
-    telling.table("Made with", ("", ""), list(flat(made_with)))
+    output.table("Made with", ("", ""), list(flat(made_with)))
     for note in run.notes:
-        telling.say(f"Note: {note}")
+        output.notice(f"Note: {note}")
     if run.variant is not None:
-        typer.echo(telling.printable(run.variant.to_toml()), nl=False)
+        typer.echo(output.printable(run.variant.to_toml()), nl=False)
 
 
-def _broken_down(store: Store, run: Summary, metric: str, most: int) -> dict[str, Any]:
+def _broken_down(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, Any]:
     from core import bridge
     from workbench.behind.runs import shown as runs_shown
 
@@ -182,9 +373,9 @@ def _show_broken_down(broken: dict[str, Any], metric: str) -> None:
         (each["kind"] or "(none)", each["queries"], f"{each['score'].mean:.3f}", interval(each["score"]))
         for each in broken["by kind"]
     ]
-    telling.table("By kind of query", ("kind", "queries", metric, "interval"), rows, right=("queries", metric))
+    output.table("By kind of query", ("kind", "queries", metric, "interval"), rows, right=("queries", metric))
     columns = ("id", "query", "kind", metric, "first relevant at")
-    telling.table(
+    output.table(
         "The queries it does worst on", columns, worst_rows(broken["worst"]), right=(metric, "first relevant at")
     )
 
@@ -214,7 +405,7 @@ def diff(
     other: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with.")],
     collection: Collection = None,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Show how two runs differ: what they were made over, the variant's options, code, machine, scores, rankings.
 
@@ -224,27 +415,27 @@ def diff(
     rankbook runs diff main hybrid-retriever
     """
     from core import bridge
-    from evals.running import run_store
-    from evals.running.run_diff import differences
+    from evals.evaluation.compare_runs import differences
+    from evals.runs import run_store
     from workbench.behind.runs.shown import means
     from workbench.session import store
 
-    opened = store(telling.say)
+    opened = store(output.notice)
     summaries = [bridge.run(run_store.find(opened, each, collection=collection)) for each in (one, other)]
     first, second = (bridge.run(run_store.load(opened, each.id)) for each in summaries)
     found = differences(first, second)
     scored = [means(each) for each in summaries]
     if as_json:
         runs = [_plain(each) for each in summaries]
-        telling.as_document({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
+        output.as_document({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
         return
     names = tuple(f"{each.name} {each.id[:SHOWN]}" for each in summaries)
     rows: list[tuple[str, ...]] = [(row.where, row.one, row.other) for row in found.rows]
     for metric in dict.fromkeys(key for each in scored for key in each):
         values = [f"{each[metric]:.4f}" if metric in each else "-" for each in scored]
         rows += [(metric, *values)] if values[0] != values[1] else []
-    telling.table("What differs", ("", *names), rows)
-    telling.say(
+    output.table("What differs", ("", *names), rows)
+    output.notice(
         f"{len(found.changed)} of {found.queries} queries have other first {TOP} results."
         if found.changed
         else f"All {found.queries} queries have the same first {TOP} results, in the same order."

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import reports, scores, spreading, telling
+from workbench.commands import evaluate, output, runtime
 
 if TYPE_CHECKING:
+    from evals.suites.run_suite import SuiteResult
     from evals.suites.suite import Suite
-    from evals.suites.suite_run import SuiteResult
 
 app = typer.Typer(no_args_is_help=True, help="Suites: collections x variants x metrics, and a gate. Run, show, check.")
 
@@ -25,12 +25,12 @@ def run(
     file: File,
     again: Again = False,
     junit: Junit = None,
-    _dask: spreading.Dask = None,
-    html: reports.Html = None,
-    markdown: reports.Markdown = None,
-    latex: reports.Latex = None,
+    _dask: runtime.Dask = None,
+    html: evaluate.Html = None,
+    markdown: evaluate.Markdown = None,
+    latex: evaluate.Latex = None,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Run a suite: plan, tune, run, score. Exit code 1 where it has a gate and the gate fails.
 
@@ -40,15 +40,15 @@ def run(
     rankbook suite run suite.toml
     rankbook suite run suite.toml --html report.html --json > scores.json
     """
-    reports.check_endings(html, markdown, latex)
+    evaluate.check_endings(html, markdown, latex)
     result = _carried_out(file, again=again, junit=junit, quiet=as_json)
     if as_json:
-        telling.as_document(_plain(result))
+        output.as_document(_plain(result))
     else:
         for each in result.results:
-            scores.show_result(each)
+            output.show_result(each)
         if result.suite.gate:
-            scores.show_gate(result)
+            output.show_gate(result)
     _report(file, result, html, markdown, latex)
     raise typer.Exit(0 if result.passed else 1)
 
@@ -57,9 +57,9 @@ def gate(
     file: File,
     again: Again = False,
     junit: Junit = None,
-    _dask: spreading.Dask = None,
+    _dask: runtime.Dask = None,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Run a suite and say whether its gate holds: exit code 0, or 1 where something fails or cannot be told.
 
@@ -81,14 +81,14 @@ def gate(
     result = _carried_out(file, again=again, junit=junit, quiet=as_json)
     if as_json:
         checks = [check for each in result.results for check in each.checks]
-        telling.as_document({"suite": suite.name, "passed": result.passed, "checks": checks})
+        output.as_document({"suite": suite.name, "passed": result.passed, "checks": checks})
     else:
-        scores.show_gate(result)
+        output.show_gate(result)
     raise typer.Exit(0 if result.passed else 1)
 
 
 @app.command()
-def show(file: File, *, as_json: telling.AsJson = False) -> None:
+def show(file: File, *, as_json: output.AsJson = False) -> None:
     """Show what a suite holds: its collections, and every variant that its presets, files and grids expand to.
 
     Example: rankbook suite show suite.toml
@@ -97,23 +97,23 @@ def show(file: File, *, as_json: telling.AsJson = False) -> None:
     variants = suite.all_variants()
     if as_json:
         known = [{"name": each.name, "id": each.id} for each in variants]
-        telling.as_document({**suite.model_dump(mode="json", by_alias=True), "variants": known})
+        output.as_document({**suite.model_dump(mode="json", by_alias=True), "variants": known})
         return
     if suite.description:
-        telling.say(suite.description)
+        output.notice(suite.description)
     targets = [(each.name, each.query_set, each.split) for each in suite.targets]
-    telling.table(f"Collections of {suite.name}", ("collection", "query set", "split"), targets)
+    output.table(f"Collections of {suite.name}", ("collection", "query set", "split"), targets)
     rows = [(each.name, ", ".join(each.leg_names), each.chunks, each.id[:12]) for each in variants]
     rows += [(tune.name, ", ".join(suite.base_of(tune).leg_names), "", f"tuned on {tune.split}") for tune in suite.tune]
-    telling.table("Variants", ("name", "legs", "searches", "id"), rows)
-    telling.say(f"Metrics: {', '.join(suite.metrics)}. {'With a gate.' if suite.gate else 'Without a gate.'}")
+    output.table("Variants", ("name", "legs", "searches", "id"), rows)
+    output.notice(f"Metrics: {', '.join(suite.metrics)}. {'With a gate.' if suite.gate else 'Without a gate.'}")
 
 
 @app.command()
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="SUITE.toml...", help="Suites.")],
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Check that suites are valid and what they name exists, and show the plan. Exit code 1 where one is not.
 
@@ -121,24 +121,24 @@ def check(
     """
     checked = [_checked(file) for file in files]
     if as_json:
-        telling.as_json(checked)
+        output.as_json(checked)
     for each in [] if as_json else checked:
         if each["problem"]:
             said = each["problem"].removeprefix(f"{each['file']}: ")  # what was read may have named it already
-            telling.complain(f"{each['file']}: {said}")
+            output.error(f"{each['file']}: {said}")
         for line in each["plan"]:
-            telling.say(f"{each['file']}: {line}")
+            output.notice(f"{each['file']}: {line}")
     raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)
 
 
 def _checked(file: Path) -> dict[str, Any]:
     from core import bridge
     from core.errors import RankbookError
-    from evals.suites.suite_run import planned
+    from evals.suites.run_suite import planned
     from workbench.session import store
 
     try:
-        plans = bridge.run(planned(store(telling.say), _read(file)))
+        plans = bridge.run(planned(store(output.notice), _read(file)))
     except RankbookError as error:
         return {"file": str(file), "plan": [], "problem": str(error)}
     return {"file": str(file), "plan": [line for each in plans for line in each.sentences()], "problem": None}
@@ -153,7 +153,7 @@ def _read(file: Path) -> Suite:
 def _carried_out(file: Path, *, again: bool, junit: Path | None, quiet: bool) -> SuiteResult:
     """The suite's result; for a CI server also what kept it from being run."""
     from core.errors import RankbookError
-    from evals.suites import junit as xml
+    from evals.suites import gate as xml
 
     try:
         result = _run(_read(file), again=again, quiet=quiet)
@@ -168,17 +168,17 @@ def _carried_out(file: Path, *, again: bool, junit: Path | None, quiet: bool) ->
 
 def _run(suite: Suite, *, again: bool, quiet: bool) -> SuiteResult:
     from core import bridge
-    from evals.suites.suite_run import planned, run_suite
-    from workbench.commands.stopping import stoppable
+    from evals.suites.run_suite import planned, run_suite
+    from workbench.commands.runtime import stoppable
     from workbench.session import store
 
-    with telling.waiting(f"Opening the collections of {suite.name} ...", quiet=quiet):
-        opened = store(telling.say)
+    with output.waiting(f"Opening the collections of {suite.name} ...", quiet=quiet):
+        opened = store(output.notice)
         plans = bridge.run(planned(opened, suite, again=again))
     for each in plans:
         for line in [] if quiet else each.sentences():
-            telling.say(line)
-    with telling.progress(quiet=quiet) as listener:
+            output.notice(line)
+    with output.progress(quiet=quiet) as listener:
         return stoppable(lambda token: run_suite(opened, suite, progress=listener, cancellation=token, again=again))
 
 
@@ -186,18 +186,18 @@ def _report(file: Path, result: SuiteResult, *paths: Path | None) -> None:
     from workbench.session import store
 
     told = [
-        reports.Told(each.board, {made.name: made.tuned for made in each.tuned}, each.notes, each.plan)
+        evaluate.WrittenPart(each.board, {made.name: made.tuned for made in each.tuned}, each.notes, each.plan)
         for each in result.results
     ]
     suite = result.suite
     text = {file.name: file.expanduser().read_text(encoding="utf-8")}
-    heading = reports.Heading(suite.name, suite.description, result.checks, text)
-    reports.write(store(), told, heading, *paths)
+    heading = evaluate.Heading(suite.name, suite.description, result.checks, text)
+    evaluate.write(store(), told, heading, *paths)
 
 
 def _plain(result: SuiteResult) -> dict[str, Any]:
     return {
         "suite": result.suite.name,
         "passed": result.passed,
-        "results": [scores.plain_result(each) for each in result.results],
+        "results": [output.plain_result(each) for each in result.results],
     }

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import telling, trash
+from workbench.commands import output, trash
 
 if TYPE_CHECKING:
     from core.variant import Variant
-    from evals.kept_variants import Kept
+    from evals.variants import SavedVariant
 
 app = typer.Typer(no_args_is_help=True, help="Variants: whole pipelines as TOML. List, show, check, keep, diff.")
 
@@ -22,36 +22,36 @@ def _told(variant: Variant) -> dict[str, Any]:
 
 
 @app.command("list")
-def list_variants(*, as_json: telling.AsJson = False) -> None:
+def list_variants(*, as_json: output.AsJson = False) -> None:
     """List the presets, modelled on five published retrieval systems, and the variants you keep.
 
     Example: rankbook variant list
     """
     from core.presets import names, preset
-    from evals import kept_variants
+    from evals import variants as evals_variants
     from workbench.behind.variants.stages import in_words
 
-    variants, own = [preset(name) for name in names()], kept_variants.listed()
+    variants, own = [preset(name) for name in names()], evals_variants.listed()
     if as_json:
-        telling.as_json([*map(_told, variants), *map(_told_kept, own)])
+        output.as_json([*map(_told, variants), *map(_told_kept, own)])
         return
     columns = ("name", "pipeline", "searches", "what it is for")
-    telling.table("Presets", columns, [_row(each.name, each, in_words(each)) for each in variants])
+    output.table("Presets", columns, [_row(each.name, each, in_words(each)) for each in variants])
     rows = [
         _row(each.name, each.variant, in_words(each.variant)) if each.variant else (each.name, "", "", each.problem)
         for each in own
     ]
     if rows:
-        telling.table("Your own", columns, rows)
+        output.table("Your own", columns, rows)
     else:
-        telling.say("You keep none of your own yet. Keep one: rankbook variant keep mine.toml")
+        output.notice("You keep none of your own yet. Keep one: rankbook variant keep mine.toml")
 
 
 def _row(name: str, variant: Variant, pipeline: str) -> tuple[str, ...]:
     return name, pipeline, variant.chunks, variant.description
 
 
-def _told_kept(kept: Kept) -> dict[str, Any]:
+def _told_kept(kept: SavedVariant) -> dict[str, Any]:
     about = {"name": kept.name, "file": str(kept.path), "problem": kept.problem or None}
     return {**(_told(kept.variant) if kept.variant else {}), **about}
 
@@ -61,7 +61,7 @@ def show(
     name: Annotated[str, typer.Argument(help="A preset, a kept variant, or a TOML file.")],
     every: Annotated[bool, typer.Option("--all", help="Every option, with its description.")] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Print a variant as TOML, to begin your own with.
 
@@ -69,29 +69,29 @@ def show(
     rankbook variant show local-rag > mine.toml
     rankbook variant show local-rag --all
     """
-    from evals.references import variant_of
+    from evals.variants import resolve_variant
 
-    variant = variant_of(name)
+    variant = resolve_variant(name)
     if as_json:
-        telling.as_json(_told(variant))
+        output.as_json(_told(variant))
         return
     if not every:
-        typer.echo(telling.printable(_text(name, variant)), nl=False)
+        typer.echo(output.printable(_text(name, variant)), nl=False)
         return
     rows = [(field.alias or key, field.description or "") for key, field in type(variant).model_fields.items()]
-    telling.table("Options of a variant", ("option", "what it says"), rows)
+    output.table("Options of a variant", ("option", "what it says"), rows)
     for leg, leg_name in zip(variant.legs, variant.leg_names, strict=True):
         options = type(leg).model_fields.items()
         described = [(key, str(getattr(leg, key)), field.description or "") for key, field in options]
-        telling.table(f"Leg {leg_name}", ("option", "here", "what it says"), described)
+        output.table(f"Leg {leg_name}", ("option", "here", "what it says"), described)
 
 
 def _text(name: str, variant: Variant) -> str:
     """Of a kept one what its file says, comments and all."""
     from core.presets import names
-    from evals import kept_variants
+    from evals import variants as evals_variants
 
-    kept = None if name in names() else kept_variants.find(name)
+    kept = None if name in names() else evals_variants.find(name)
     return kept.text if kept else variant.to_toml()
 
 
@@ -99,7 +99,7 @@ def _text(name: str, variant: Variant) -> str:
 def check(
     names: Annotated[list[str], typer.Argument(metavar="FILE...", help="TOML files, kept variants, or presets.")],
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Check that variants are valid, and print their ids. Exit code 1 where one is not.
 
@@ -107,22 +107,22 @@ def check(
     """
     checked = [_checked(name) for name in names]
     if as_json:
-        telling.as_json(checked)
+        output.as_json(checked)
     for each in [] if as_json else checked:
         if each["problem"]:
             named = each["problem"].startswith(each["file"])
-            telling.complain(each["problem"] if named else f"{each['file']}: {each['problem']}")
+            output.error(each["problem"] if named else f"{each['file']}: {each['problem']}")
         else:
-            telling.say(f"{each['file']}: {each['name']}, {each['id'][:12]}")
+            output.notice(f"{each['file']}: {each['name']}, {each['id'][:12]}")
     raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)
 
 
 def _checked(name: str) -> dict[str, Any]:
     from core.errors import RankbookError
-    from evals.references import variant_of
+    from evals.variants import resolve_variant
 
     try:
-        variant = variant_of(name)
+        variant = resolve_variant(name)
     except RankbookError as error:
         return {"file": name, "problem": str(error)}
     return {"file": name, "name": variant.name, "id": variant.id, "problem": None}
@@ -134,7 +134,7 @@ def keep(
     name: Annotated[str | None, typer.Option(help="Keep it under this name, instead of the one in the file.")] = None,
     over: Annotated[str | None, typer.Option(help="Replace the kept variant of this name.")] = None,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Keep a variant among your own: every command, notebook and page finds it by its name.
 
@@ -143,7 +143,7 @@ def keep(
     rankbook variant show local-rag | rankbook variant keep - --name my-rag
     rankbook variant keep mine.toml --over my-rag
     """
-    from evals import kept_variants
+    from evals import variants as evals_variants
     from workbench.behind import toml_edit
     from workbench.behind.variants import text as variant_text
 
@@ -151,15 +151,15 @@ def keep(
     variant_text.read(text)  # says the line of a mistake
     if name is not None:
         text = toml_edit.put(text, {("name",): name})
-    kept = kept_variants.keep(text, over=over)
-    telling.done(_told_kept(kept), f"{kept.name} is kept in {kept.path}.", json=as_json)
+    kept = evals_variants.keep(text, over=over)
+    output.done(_told_kept(kept), f"{kept.name} is kept in {kept.path}.", json=as_json)
 
 
 def _given(file: Path) -> str:
     """The text of a file, or what is piped in."""
     import sys
 
-    from core.toml_text import file_text
+    from core.toml_io import file_text
 
     return sys.stdin.read() if str(file) == "-" else file_text(file.expanduser(), "The variant")
 
@@ -169,7 +169,7 @@ def drop(
     name: Annotated[str, typer.Argument(help="A kept variant.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Delete a variant that you keep: into the trash. Asks first. Its runs stay.
 
@@ -177,13 +177,13 @@ def drop(
 
     Example: rankbook variant drop my-rag --yes
     """
-    from evals import kept_variants
+    from evals import variants as evals_variants
     from workbench.session import person
 
-    found = kept_variants.get(name)
+    found = evals_variants.get(name)
     if not yes:
-        typer.confirm(f"Delete {telling.printable(name)!r} ({found.path})?", abort=True, err=True)
-    dropped = kept_variants.drop(name, by=person())
+        typer.confirm(f"Delete {output.printable(name)!r} ({found.path})?", abort=True, err=True)
+    dropped = evals_variants.drop(name, by=person())
     value = {"name": name, "file": str(found.path), "deleted": True}
     trash.say_deleted(value, f"{name} is gone.", [dropped.trash_entry] if dropped.trash_entry else [], json=as_json)
 
@@ -193,7 +193,7 @@ def diff(
     one: Annotated[str, typer.Argument(help="A preset, a kept variant, or a TOML file.")],
     other: Annotated[str, typer.Argument(help="What to compare it with.")],
     *,
-    as_json: telling.AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Show in which options two variants differ, including those left at their defaults.
 
@@ -201,15 +201,15 @@ def diff(
     """
     from dataclasses import asdict
 
-    from evals.references import variant_of
+    from evals.variants import resolve_variant
     from workbench.behind.variants.text import differing
 
-    first, second = variant_of(one), variant_of(other)
+    first, second = resolve_variant(one), resolve_variant(other)
     rows = differing(first, second)
     if as_json:
-        telling.as_json({"variants": [first.name, second.name], "differences": [asdict(each) for each in rows]})
+        output.as_json({"variants": [first.name, second.name], "differences": [asdict(each) for each in rows]})
         return
     if not rows:
-        telling.say(f"{one} and {other} are the same in every option.")
+        output.notice(f"{one} and {other} are the same in every option.")
         return
-    telling.table("What differs", ("option", one, other), [(row.where, row.one, row.other) for row in rows])
+    output.table("What differs", ("option", one, other), [(row.where, row.one, row.other) for row in rows])

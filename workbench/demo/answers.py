@@ -1,8 +1,4 @@
-"""Answers to visitors' queries: every column of one, bounded in time and in number, kept for whoever asks the same.
-
-Owns what is asked, how many at once and how long; not what it looks like. A column that fails leaves the others alone.
-Examples are answered before anybody asks and stay; other answers make room for newer ones.
-"""
+"""Answers that visitors of the demo see, with one plain reason each."""
 
 from __future__ import annotations
 
@@ -10,25 +6,108 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from typing import Final
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import Cancelled, DeadlineExceeded
-from core.legs.words import keywords_of
-from core.retriever import RequestContext, RetrievalBundle, search
-from core.store.collections import View
+from core.explain.explanation import ordinal
+from core.legs import legs
+from core.legs.query_terms import keywords_of
+from core.pipeline.retriever import RetrievalResult, search
+from core.progress import Listener, Step
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import level
-from core.store.progress import Listener, Step
+from core.store.resolve_target import search_target
 from core.tasks import side_by_side
-from core.types import Hit
+from core.types import Hit, LegScore, Stage
 from core.variant import Variant
 from workbench.behind.search.finding import warm
-from workbench.behind.search.marking import WORD
-from workbench.demo.explaining import why
+from workbench.behind.search.marking import WORD, matches
+
+WORDS_NAMED: Final = 4
+READ: Final = 20_000  # characters of a text in which words are looked for
+Reason = Callable[[Sequence[str]], str]
+
+
+def _means(_: Sequence[str]) -> str:
+    return "means something similar"
+
+
+def _holds(words: Sequence[str]) -> str:
+    named = ", ".join(f"“{word}”" for word in words[:WORDS_NAMED])
+    return f"holds the word{'s' * (len(words) > 1)} {named}" if words else "holds words of the question"
+
+
+def _spelled(words: Sequence[str]) -> str:
+    named = ", ".join(f"“{word}”" for word in words[:WORDS_NAMED])
+    return f"is spelled like {named}" if words else "is spelled like the question"
+
+
+REASONS: Final[Mapping[str, Reason]] = {
+    "vector": _means,
+    "fulltext": _holds,
+    "bm25": _holds,
+    "trigram": _spelled,
+    "fuzzy": _spelled,
+}
+
+
+def why(bundle: RetrievalResult, hit: Hit, keywords: Sequence[str]) -> str:
+    """The sentence of one hit."""
+    words = named_words(hit, keywords)
+    told = [_with_place(hit, each, reason(words)) for each, reason in _reasons(bundle.variant, hit)]
+    found = f"Found because it {_joined(told)}." if told else "Found because it matches the question."
+    return f"{found} {_second_look(bundle, hit)}".strip()
+
+
+def named_words(hit: Hit, keywords: Sequence[str]) -> list[str]:
+    """The words of the query that stand in the hit, in the query's order."""
+    there = {found.lower() for found in WORD.findall(f"{hit.title}\n{hit.text[:READ]}")}
+    return [word for word in keywords if any(matches(each, word) for each in there)]
+
+
+def _reasons(variant: Variant, hit: Hit) -> list[tuple[LegScore, Reason]]:
+    """Those that had a say, in the order of the variant's legs; two of one kind are said once, by the better."""
+    kinds = {name: legs.name_of(type(leg)) for name, leg in zip(variant.leg_names, variant.legs, strict=True)}
+    heard = [each for each in hit.legs if each.contribution] or list(hit.legs)
+    best: dict[Reason, LegScore] = {}
+    for each in sorted(heard, key=lambda score: score.rank):
+        if reason := REASONS.get(kinds.get(each.leg, "")):
+            best.setdefault(reason, each)
+    order = list(kinds)
+    return sorted(((each, reason) for reason, each in best.items()), key=lambda pair: order.index(pair[0].leg))
+
+
+def _with_place(hit: Hit, score: LegScore, reason: str) -> str:
+    """The place by that reason alone, where there is another."""
+    return f"{reason} ({ordinal(score.rank)})" if len(hit.legs) > 1 else reason
+
+
+def _joined(told: Sequence[str]) -> str:
+    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+
+
+def _second_look(bundle: RetrievalResult, hit: Hit) -> str:
+    """What the reranking did to it, told by its place before."""
+    stages = bundle.trace.stages
+    at = next((at for at, stage in enumerate(stages) if stage.name == "rerank"), None)
+    if at is None or hit.rerank_score is None:
+        return ""
+    before = _place(stages[:at], hit)
+    if before is None or before == hit.rank:
+        return "A second, closer look agreed."
+    return f"A second, closer look moved it {'up' if before > hit.rank else 'down'} from the {ordinal(before)} place."
+
+
+def _place(stages: Sequence[Stage], hit: Hit) -> int | None:
+    """Where the last stage before had it; a parent that took its child's place is not found there."""
+    ranking = next((stage.ranking for stage in reversed(stages) if stage.ranking), ())
+    return next((at for at, (unit, _) in enumerate(ranking, start=1) if unit == hit.id), None)
+
 
 SHOWN: Final = 5
 AT_ONCE: Final = 4  # queries; each takes a connection a leg
@@ -70,7 +149,9 @@ class Answer:
 class Answers:
     """Asks once, however many wait for the same query."""
 
-    def __init__(self, store: Store, view: View, variants: Sequence[Variant], *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, store: Store, view: CollectionView, variants: Sequence[Variant], *, patience: float = PATIENCE
+    ) -> None:
         self.store, self.view, self.patience = store, view, patience
         # What would be thrown away here is not made: it changes no ranking, and late chunks are kept by writing.
         self.variants = tuple(variant.but(late=None, pack=None) for variant in variants)
@@ -112,7 +193,7 @@ class Answers:
 
     async def warm(self) -> None:
         """Have every embedding model in memory."""
-        models = {level(self.store, self.view, each.chunks, each.model).model for each in self.variants}
+        models = {search_target(self.store, self.view, each.chunks, each.model).model for each in self.variants}
         for model in sorted(filter(None, models)):
             await asyncio.shield(asyncio.wrap_future(warm(model)))
 
@@ -140,7 +221,7 @@ class Answers:
         return tuple(dict.fromkeys(WORD.findall(words)))
 
 
-def _distinct(bundle: RetrievalBundle, keywords: Sequence[str]) -> list[Found]:
+def _distinct(bundle: RetrievalResult, keywords: Sequence[str]) -> list[Found]:
     """The first few documents, each by its best passage."""
     best: dict[str, Hit] = {}
     for hit in bundle.hits:

@@ -11,7 +11,7 @@ from psycopg import sql
 from sqlalchemy import text
 
 from core.store.attached.mapping import Attachment
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.schema import CATALOG
 
 READ: Final = ("collections", "contests", "revision_catalog", "votes")
@@ -65,7 +65,7 @@ EXCESS: Final = text(
 )
 
 
-def grants(role: str, view: View) -> list[sql.Composed]:
+def grants(role: str, view: CollectionView) -> list[sql.Composed]:
     """All that the role may do."""
     name, catalog = sql.Identifier(role), sql.Identifier(CATALOG)
     read = sql.SQL(", ").join(sql.Identifier(CATALOG, table) for table in READ)

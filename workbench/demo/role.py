@@ -19,10 +19,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from core.errors import ConnectionFailed, MissingCapability, NotAllowed, StoreError
 from core.store import collections, readable_tables
 from core.store.attached import Attachment
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.granting import can_read, not_allowed, record_missing
-from core.store.logins import OURS_ALONE, Driver, driver_of, lease, login, make
+from core.store.grants import can_read, not_allowed, record_missing
+from core.store.roles import OURS_ALONE, Driver, driver_of, lease, login, make
 from core.store.schema import CATALOG
 from workbench.demo.privileges import EXCESS, LACKING, READ, SETTINGS, grants
 
@@ -32,7 +32,7 @@ CONNECTIONS: Final = 60  # of all demos of a collection together, so that others
 LOCK: Final = 0x64656D6F  # one demo at a time sets up its role: grants on one table from two sides collide
 
 
-async def opened(owner: Store, view: View) -> Store:
+async def opened(owner: Store, view: CollectionView) -> Store:
     """The store as the demo's own role sees it; by RANKBOOK_DEMO_DSN where somebody else made the role."""
     given = os.environ.get(DSN, "").strip()
     string = await _allowed(owner, view, given) if given else await _made(owner, view)
@@ -67,7 +67,7 @@ def _begin_read_only(engine: AsyncEngine) -> None:
 # -- made ------------------------------------------------------------------------------------------------------------
 
 
-async def _made(owner: Store, view: View) -> str:
+async def _made(owner: Store, view: CollectionView) -> str:
     """The role, made or found, with its privileges; and how to connect as it."""
     async with owner.begin() as connection:
         driver = await driver_of(connection)
@@ -79,12 +79,12 @@ async def _made(owner: Store, view: View) -> str:
         return login(owner, driver, role)
 
 
-def role_of(database: str, view: View) -> str:
+def role_of(database: str, view: CollectionView) -> str:
     """One a collection, so that a demo of one reads nothing of another. All databases of a server share its roles."""
     return PREFIX + hashlib.sha256(f"{database}\0{view.namespace}".encode()).hexdigest()[:10]
 
 
-async def _set_up(connection: AsyncConnection, role: str, view: View, *, ours: bool) -> None:
+async def _set_up(connection: AsyncConnection, role: str, view: CollectionView, *, ours: bool) -> None:
     name, driver = sql.Identifier(role), await driver_of(connection)
     await driver.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
     await make(driver, role, f"rankbook demo {view.name}", CONNECTIONS)
@@ -97,7 +97,7 @@ async def _set_up(connection: AsyncConnection, role: str, view: View, *, ours: b
         await driver.execute(statement)
 
 
-async def _refuse_unreadable(connection: AsyncConnection, role: str, view: View) -> None:
+async def _refuse_unreadable(connection: AsyncConnection, role: str, view: CollectionView) -> None:
     """Strangers read somebody's table where its owner let it be read, or gave it to the role already."""
     if view.row.attached is None:
         return
@@ -108,7 +108,7 @@ async def _refuse_unreadable(connection: AsyncConnection, role: str, view: View)
         raise NotAllowed(not_allowed(view.name, table))
 
 
-def _refused(driver: Driver, role: str, view: View, error: psycopg.Error) -> str:
+def _refused(driver: Driver, role: str, view: CollectionView, error: psycopg.Error) -> str:
     create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD '...'").format(sql.Identifier(role))
     told = "; ".join(each.as_string(None) for each in (create, *grants(role, view)))
     reason = error.diag.message_primary or type(error).__name__
@@ -121,7 +121,7 @@ def _refused(driver: Driver, role: str, view: View, error: psycopg.Error) -> str
 # -- given and checked -----------------------------------------------------------------------------------------------
 
 
-async def _allowed(owner: Store, view: View, string: str) -> str:
+async def _allowed(owner: Store, view: CollectionView, string: str) -> str:
     """A role that somebody else made, given what it lacks, if we may give it."""
     try:
         role = str(conninfo.conninfo_to_dict(string).get("user") or "")
@@ -147,7 +147,7 @@ async def _allowed(owner: Store, view: View, string: str) -> str:
     return string
 
 
-async def _lacks(driver: Driver, role: str, view: View) -> bool:
+async def _lacks(driver: Driver, role: str, view: CollectionView) -> bool:
     """Whether the role cannot do yet what it has to."""
     schemas = [CATALOG, view.namespace]
     tables = [sql.Identifier(CATALOG, table).as_string(None) for table in READ]

@@ -12,10 +12,10 @@ from xml.etree.ElementTree import Element
 
 import streamlit as st
 
-from evals.report import palette
-from evals.report.elements import el, written
-from workbench.book import html
-from workbench.book.output import Block, Code, Figure, Hits, Said, Table
+from evals.display import el, written
+from evals.reports import palette
+from workbench.notebooks import export_html
+from workbench.notebooks.output import Block, Code, Figure, Hits, Said, Table
 from workbench.ui.theme import read
 
 CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
@@ -36,11 +36,11 @@ def draw(block: Block, key: str) -> None:
         case Said():
             html_of(el("p", block.text, class_=f"rb-said {block.tone}"))
         case Table():
-            html_of(html.table(block))
+            html_of(export_html.table(block))
         case Figure():
             figure(block, key)
         case Hits():
-            html_of(html.hits(block))
+            html_of(export_html.hits(block))
         case Code():
             heading(block.title)
             many = block.text.count("\n") >= LONG

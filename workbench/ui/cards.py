@@ -11,12 +11,12 @@ from typing import Any
 
 import streamlit as st
 
-from core.explain import words
+from core.explain import explanation
 from core.types import Hit, Query
 from workbench.behind.headings import passage_of
 from workbench.behind.legs import LEGS
 from workbench.behind.search.finding import Found
-from workbench.behind.search.labelling import Judged
+from workbench.behind.search.labelling import QueryLabels
 from workbench.behind.search.marking import marked, plain, snippet
 from workbench.ui.theme import read
 
@@ -69,13 +69,13 @@ def _mount(component: Any, key: str, event: str, values: dict[str, Any], told: C
     component(key=key, data=values, **{f"on_{event}_change": heard})
 
 
-def cards_of(found: Found, kind: str, judged: Judged, fields: Sequence[str]) -> list[Card]:
+def cards_of(found: Found, kind: str, judged: QueryLabels, fields: Sequence[str]) -> list[Card]:
     """A column's hits as the plain values that the page shows."""
     hits = found.columns[kind].hits
     return [_card(hit, rank, found, judged, fields) for rank, hit in enumerate(hits, start=1)]
 
 
-def _card(hit: Hit, rank: int, found: Found, judged: Judged, fields: Sequence[str]) -> Card:
+def _card(hit: Hit, rank: int, found: Found, judged: QueryLabels, fields: Sequence[str]) -> Card:
     ranks = found.ranks(hit.item_id)
     return {
         "id": hit.id,
@@ -90,7 +90,7 @@ def _card(hit: Hit, rank: int, found: Found, judged: Judged, fields: Sequence[st
         "facts": facts_of(hit.metadata, fields),
         "badge": badge_of(judged, hit.item_id),
         "dots": [
-            {"leg": leg, "label": LEGS[leg].label, "how": words.how(leg), "rank": ranks.get(leg)}
+            {"leg": leg, "label": LEGS[leg].label, "how": explanation.how(leg), "rank": ranks.get(leg)}
             for leg in found.columns
         ],
     }
@@ -127,7 +127,7 @@ def shortened(text: str, most: int = LONGEST_FACT) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def badge_of(judged: Judged, item_id: str) -> dict[str, str] | None:
+def badge_of(judged: QueryLabels, item_id: str) -> dict[str, str] | None:
     """What the labels say of a hit; None where the query has no labels at all."""
     if not judged.grades:
         return None

@@ -9,8 +9,8 @@ import streamlit as st
 
 from workbench.behind.legs import LEGS
 from workbench.behind.search import finding
-from workbench.behind.search.finding import Column, Found, Search
-from workbench.behind.search.labelling import Judged
+from workbench.behind.search.finding import Column, Found, LegSearch
+from workbench.behind.search.labelling import QueryLabels
 from workbench.ui import cards, errors, state
 
 IN_WORDS = {3: "three", 4: "four", 5: "five"}
@@ -22,7 +22,7 @@ COUNTED = "Time to recall the candidates while the other columns were asked too,
 class Columns:
     """A line of summary, and a column for each leg."""
 
-    def __init__(self, kinds: Sequence[str], judged: Judged, fields: Sequence[str]) -> None:
+    def __init__(self, kinds: Sequence[str], judged: QueryLabels, fields: Sequence[str]) -> None:
         self.judged, self.fields = judged, fields
         self.summary = st.empty()
         columns = st.columns(len(kinds), gap="medium")
@@ -35,7 +35,7 @@ class Columns:
             self._head(kind)
             body.html(f'<div class="rb-nothing">{LEGS[kind].strength}</div>')
 
-    def wait(self, search: Search, found: Found) -> None:
+    def wait(self, search: LegSearch, found: Found) -> None:
         """Show that work goes on, and what is there. Each line drawn also lets a newer query end this run."""
         for kind, (_, body) in self.slots.items():
             self._head(kind)
@@ -85,7 +85,7 @@ def _open(unit: str) -> None:
     state.go(opened=unit)
 
 
-def _recall(column: Column, judged: Judged) -> str:
+def _recall(column: Column, judged: QueryLabels) -> str:
     """For a labelled query, how much of what is relevant the leg brought up."""
     if not judged.relevant:
         return ""
@@ -107,7 +107,7 @@ def _overlap(found: Found) -> str:
     return f"Documents found {', '.join(parts)}."
 
 
-def _labels(judged: Judged) -> str:
+def _labels(judged: QueryLabels) -> str:
     if not judged.grades:
         return ""
     kind = f" ({html.escape(judged.kind)})" if judged.kind else ""

@@ -10,7 +10,7 @@ import streamlit as st
 from core import bridge
 from core.errors import InputError, RankbookError
 from core.store.engine import Store
-from core.store.trash_entries import Entry, day
+from core.store.trash_entries import TrashEntry, day
 from evals import trash
 from workbench import session
 from workbench.ui import errors, sign_in
@@ -23,13 +23,13 @@ def person() -> str:
     return ""
 
 
-def note(store: Store, page: str, sentence: str, entries: Sequence[Entry]) -> None:
+def note(store: Store, page: str, sentence: str, entries: Sequence[TrashEntry]) -> None:
     """In a callback, after the deletion. What has lain in the trash for its time goes, which is said too."""
     expired = bridge.run(trash.expire(store))
     st.session_state[_key(page)] = (f"{sentence} {expiry_notice(expired)}".strip(), list(entries))
 
 
-def expiry_notice(expired: Sequence[Entry]) -> str:
+def expiry_notice(expired: Sequence[TrashEntry]) -> str:
     """What was destroyed because its time in the trash is over."""
     if not expired:
         return ""

@@ -11,11 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core import bridge
 from core.errors import InputError
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import documents, level
 from core.store.names import ITEMS
 from core.store.passages import whole_items
+from core.store.resolve_target import documents, search_target
 from core.store.schema import chunk_table
 from core.types import Metadata
 from workbench.ui import cards, errors
@@ -55,9 +55,9 @@ class Document:
         return [(self.text[:start], False), (self.text[start:end], True), (self.text[end:], False)]
 
 
-async def read(store: Store, view: View, chunks: str, unit_id: str) -> Document:
+async def read(store: Store, view: CollectionView, chunks: str, unit_id: str) -> Document:
     """The document of a unit of that level."""
-    unit = level(store, view, chunks).described([unit_id])
+    unit = search_target(store, view, chunks).described([unit_id])
     async with store.begin(view.namespace, read_only=True) as connection:
         found = (await connection.execute(unit)).first()
         if found is None:
@@ -70,7 +70,7 @@ async def read(store: Store, view: View, chunks: str, unit_id: str) -> Document:
     return Document(item.item_id, item.title, item.text, item.metadata, parts, unit_id)
 
 
-async def _parts(connection: AsyncConnection, view: View, chunks: str, unit_id: str) -> tuple[Part, ...]:
+async def _parts(connection: AsyncConnection, view: CollectionView, chunks: str, unit_id: str) -> tuple[Part, ...]:
     """All passages of the item that has this one, in the order of its text."""
     if view.row.attached is not None or chunks == ITEMS:
         return ()
@@ -81,7 +81,7 @@ async def _parts(connection: AsyncConnection, view: View, chunks: str, unit_id: 
     return tuple(Part(row.id, row.start_at, row.end_at) for row in rows)
 
 
-def show(store: Store, view: View, chunks: str, unit_id: str, closed: Callable[[], None]) -> None:
+def show(store: Store, view: CollectionView, chunks: str, unit_id: str, closed: Callable[[], None]) -> None:
     """Open the dialog."""
 
     @st.dialog("Document", width="medium", on_dismiss=closed)

@@ -16,8 +16,7 @@ import streamlit as st
 from pydantic import BaseModel
 
 from core.errors import RankbookError
-from core.registry import Registry
-from core.specs import Tagged
+from core.registry import Registry, Tagged
 from workbench.behind import form_fields, toml_edit
 from workbench.behind.form_fields import Entry
 from workbench.behind.toml_edit import Place

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from workbench.behind.addressed import Addressed
+from workbench.behind.addressed import UrlState
 from workbench.ui import address
 
 
 @dataclass(frozen=True)
-class Place(Addressed):
+class NotebookState(UrlState):
     """All of it text; empty is none. All but the first two belong to the cell and go with it."""
 
     notebook: str = ""
@@ -26,17 +26,17 @@ class Place(Addressed):
     kind: str = ""
     order: str = ""
 
-    def within(self, cell: str) -> Place:
+    def within(self, cell: str) -> NotebookState:
         """As that cell sees it: another's selection is none of its own."""
-        return self if self.cell == cell else Place(self.notebook, cell)
+        return self if self.cell == cell else NotebookState(self.notebook, cell)
 
 
-def current() -> Place:
+def current() -> NotebookState:
     """What the address says."""
-    return Place.of(address.said())
+    return NotebookState.of(address.said())
 
 
-def go(place: Place) -> None:
+def go(place: NotebookState) -> None:
     """Move there. In a callback, so that the run that follows sees it from its first line."""
     address.move_to(place.parameters())
 

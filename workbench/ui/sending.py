@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeVar
 
 import streamlit as st
 
-from core.store.progress import Listener
+from core.progress import Listener
 from workbench.behind import jobs
 from workbench.behind.jobs import Job, Key
-from workbench.behind.sending import Sends
+from workbench.behind.sending import ConsentNeeded
 from workbench.ui import errors
 from workbench.ui.outputs import waiting
 
@@ -29,10 +29,10 @@ class Sending(Protocol[T_co]):
 
     def __call__(
         self, listener: Listener, token: asyncio.Event, /, *, allowed: bool
-    ) -> Coroutine[Any, Any, T_co | Sends]: ...
+    ) -> Coroutine[Any, Any, T_co | ConsentNeeded]: ...
 
 
-def begun(key: Key, title: str, work: Sending[T], *, allowed: bool = False) -> Job[T | Sends]:
+def begun(key: Key, title: str, work: Sending[T], *, allowed: bool = False) -> Job[T | ConsentNeeded]:
     """The job of that key, begun at the first call."""
     return jobs.find(key) or jobs.begin(key, title, partial(work, allowed=allowed))
 
@@ -43,9 +43,9 @@ def answered(slot: str, key: Key, title: str, work: Sending[T], *, shared: bool 
     One that is `shared` is every window's, as a sitting is; so is a question, which is answered once.
     """
     found = waiting.answered(
-        slot, key, title, partial(work, allowed=False), stays=lambda found: shared or isinstance(found, Sends)
+        slot, key, title, partial(work, allowed=False), stays=lambda found: shared or isinstance(found, ConsentNeeded)
     )
-    if not isinstance(found, Sends):
+    if not isinstance(found, ConsentNeeded):
         return found
 
     def send() -> None:

@@ -12,10 +12,9 @@ import streamlit as st
 from core.errors import InputError
 from core.store.names import composed
 from evals.judging.judgements import LONGEST_NAME, signed
-from workbench.access import gate as access
-from workbench.access import people
-from workbench.access.gate import Gate
-from workbench.access.people import Access
+from workbench.server import access, roles_file
+from workbench.server.access import AccessControl
+from workbench.server.roles_file import RoleFile
 from workbench.ui.theme import read
 
 OUT = "Sign out"
@@ -36,8 +35,8 @@ def grader(of: Mapping[str, Any]) -> str:
 
     The mark is told apart from addresses: with some providers people choose it.
     """
-    address = people.plain(str(of.get("email") or ""))
-    if address and people.vouched_for(of):
+    address = roles_file.plain(str(of.get("email") or ""))
+    if address and roles_file.vouched_for(of):
         return _signed(address)
     if not (mark := str(of.get("sub") or "").strip()):
         raise InputError(
@@ -53,7 +52,7 @@ def _signed(name: str) -> str:
     return signed(name) if len(whole) <= LONGEST_NAME else f"sha256:{hashlib.sha256(whole).hexdigest()}"
 
 
-def draw(gate: Gate, of: Mapping[str, Any]) -> None:
+def draw(gate: AccessControl, of: Mapping[str, Any]) -> None:
     """All that a stranger sees, or somebody without a role."""
     st.html(f"<style>{read('sign_in.css')}</style>")
     with st.container(key="sign-in"):
@@ -65,20 +64,20 @@ def draw(gate: Gate, of: Mapping[str, Any]) -> None:
             _stranger(gate, "Sign in to search, compare and judge.")
 
 
-def _stranger(gate: Gate, says: str) -> None:
+def _stranger(gate: AccessControl, says: str) -> None:
     st.html(f"<h1>Rankbook</h1><p>{says}</p>")
     st.button("Sign in", key="sign-in.in", type="primary", icon=":material/login:", on_click=st.login)
     st.html(f"<small>With your account at {html.escape(gate.provider.provider)}.</small>")
 
 
-def _no_role(gate: Gate, of: Mapping[str, Any]) -> None:
+def _no_role(gate: AccessControl, of: Mapping[str, Any]) -> None:
     st.html(
         f"<h1>Rankbook</h1><p>You are signed in as <b>{html.escape(name(of))}</b>, {_why_not(gate.readable(), of)}</p>"
     )
     st.button(OUT, key="sign-in.out", icon=":material/logout:", on_click=st.logout)
 
 
-def _why_not(access: Access | None, of: Mapping[str, Any]) -> str:
+def _why_not(access: RoleFile | None, of: Mapping[str, Any]) -> str:
     """Why they do not come in, and the way out. Nothing of what the file says, nor whether it names their address."""
     if access is None:
         return (

@@ -10,7 +10,7 @@ from typing import Self
 
 import streamlit as st
 
-from workbench.behind.addressed import Addressed
+from workbench.behind.addressed import UrlState
 from workbench.ui import address
 from workbench.ui.address import put
 
@@ -18,7 +18,7 @@ LONGEST_QUERY = 1000
 
 
 @dataclass(frozen=True)
-class Selection(Addressed):
+class SearchState(UrlState):
     """A view of the search page. `opened` is the unit whose document is shown in full."""
 
     collection: str = ""
@@ -38,9 +38,9 @@ def default(**values: str) -> None:
     st.session_state["selection.default"] = {**st.session_state.get("selection.default", {}), **values}
 
 
-def current() -> Selection:
+def current() -> SearchState:
     """What the address says, and what holds where it says nothing."""
-    said = Selection.of(address.said())
+    said = SearchState.of(address.said())
     defaults: dict[str, str] = st.session_state.get("selection.default", {})
     return replace(said, **{name: value for name, value in defaults.items() if not getattr(said, name)})
 

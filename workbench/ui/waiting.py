@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
 
-from workbench import server_waits
+from workbench.server import waits
 from workbench.ui import errors
 
 
@@ -34,7 +34,7 @@ def drawn(as_html: Callable[[str], str] = note) -> Iterator[DeltaGenerator]:
         drawing.start()
         drawing.join()
 
-    with server_waits.heard_by(tell):
+    with waits.heard_by(tell):
         yield place
     if said:
         place.empty()

@@ -9,7 +9,7 @@ import streamlit as st
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from workbench.behind.collections.shown import Shelved
+from workbench.behind.collections.shown import CollectionSummary
 from workbench.ui import deleted, errors, may, theme
 from workbench.ui.collections import about as collections_about
 from workbench.ui.collections import add as collections_add
@@ -66,7 +66,7 @@ def render(store: Store) -> None:
             collections_trash.draw(store)
 
 
-def _one(store: Store, shelf: Sequence[Shelved], name: str) -> None:
+def _one(store: Store, shelf: Sequence[CollectionSummary], name: str) -> None:
     view = bridge.run(collections.get(store, name))  # says what there is instead
     row = next((each for each in shelf if each.name == view.name), None)
     if row is None:

@@ -16,7 +16,7 @@ import streamlit as st
 from core.errors import DeadlineExceeded, InputError
 from workbench.demo import show as shows
 from workbench.demo.answers import Answer
-from workbench.demo.show import Show, asked
+from workbench.demo.show import Demo, asked
 from workbench.ui.demo import answers as demo
 from workbench.ui.demo import ballot
 
@@ -47,7 +47,7 @@ def mishaps_hidden() -> Iterator[None]:
         demo.say("That did not work", "It is not your fault. Try again in a moment, or ask something else.")
 
 
-def render(show: Show) -> None:
+def render(show: Demo) -> None:
     visitor = ballot.visitor()
     query = asked(st.query_params.get("query", ""))
     demo.head(show.title, _about(show))
@@ -66,13 +66,13 @@ def render(show: Show) -> None:
         ballot.draw(show, visitor, query, order)
 
 
-def _about(show: Show) -> str:
+def _about(show: Demo) -> str:
     """What there is to find, in a line."""
     documents = next((each.units for each in show.view.chunk_sets if each.key == 0), 0)
     return f"{documents:,} documents. Ask in your own words." if documents else "Ask in your own words."
 
 
-def _answered(show: Show, query: str, place: st.delta_generator.DeltaGenerator) -> Answer:
+def _answered(show: Demo, query: str, place: st.delta_generator.DeltaGenerator) -> Answer:
     """The answer: at once where it is there, else after a while in which the page says so."""
     search = show.answers.ask(query)
     if futures.wait([search], AT_ONCE).not_done:

@@ -9,10 +9,10 @@ import streamlit as st
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from evals import evaluation
-from evals.query_sets import DEFAULT
+from evals.evaluation.context import default_split
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.judging import asked as judging_asked
-from workbench.behind.judging.asked import Asked
+from workbench.behind.judging.asked import JudgeState
 from workbench.ui import address, sign_in
 from workbench.ui.judging import desk as judging_desk
 from workbench.ui.judging import setup as judging_setup
@@ -33,12 +33,12 @@ def render(store: Store) -> None:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
     signs = sign_in.signs()
-    asked = _filled(Asked.of(address.said()), names, signs)
+    asked = _filled(JudgeState.of(address.said()), names, signs)
     begun = bool(asked.begun) and not asked.missing
     with st.expander("What is judged, and by whom", expanded=not begun, icon=":material/tune:"):
         places = judging_setup.where(store, asked, names)
         ground, mark = opened(store, asked.collection, asked.query_set)
-        asked = replace(asked, split=asked.split or evaluation.every(ground.labelled))
+        asked = replace(asked, split=asked.split or default_split(ground.labelled))
         judging_setup.how(store, asked, ground, places, signs)
     if judging_setup.refused(asked):
         return
@@ -48,12 +48,12 @@ def render(store: Store) -> None:
         st.html(f'<div class="rb-nothing">{INVITATION}</div>')
 
 
-def _filled(asked: Asked, names: list[str], signs: str | None) -> Asked:
+def _filled(asked: JudgeState, names: list[str], signs: str | None) -> JudgeState:
     """With what holds where the address says nothing; whoever signed in judges, whatever it says."""
     return replace(
         asked,
         collection=asked.collection or (DEMO if DEMO in names else names[0]),
-        query_set=asked.query_set or DEFAULT,
+        query_set=asked.query_set or DEFAULT_QUERY_SET,
         judge=asked.judge if signs is None else signs,
         depth=asked.depth or judging_asked.DEPTH,
         metric=asked.metric or judging_asked.METRICS[0],

@@ -7,9 +7,9 @@ import streamlit as st
 from core.errors import RankbookError
 from core.store.engine import Store
 from workbench.behind.search import finding
-from workbench.book import desks, files, named
-from workbench.book.desk import Desk
-from workbench.book.shelf import shelf
+from workbench.notebooks import files, named, session
+from workbench.notebooks.files import shelf
+from workbench.notebooks.session import NotebookSession
 from workbench.ui import errors, may, place
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook import add as notebook_add
@@ -53,11 +53,11 @@ def render(store: Store) -> None:
         finding.warm(model)  # while one reads what there is to run
 
 
-def _desk(store: Store) -> Desk | None:
+def _desk(store: Store) -> NotebookSession | None:
     """The notebook that the address names."""
     wanted = place.current().notebook or FIRST
     try:
-        return desks.at(store, shelf().find(wanted))
+        return session.at(store, shelf().find(wanted))
     except RankbookError as error:
         errors.draw(error)
         names = [*shelf().own(), *files.shipped_names()]
@@ -67,7 +67,7 @@ def _desk(store: Store) -> Desk | None:
             index=None,
             key="book.other",
             placeholder="Choose another",
-            on_change=lambda: place.go(place.Place(st.session_state["book.other"] or "")),
+            on_change=lambda: place.go(place.NotebookState(st.session_state["book.other"] or "")),
         )
         return None
 
@@ -78,7 +78,7 @@ def _at() -> None:
     st.html(f"<style>.st-key-part-{name} {{ --rb-at: light-dark(#33475f, #a9bdd6); }}</style>")
 
 
-def _where(desk: Desk) -> None:
+def _where(desk: NotebookSession) -> None:
     if not may.edit(desk.store):
         said = (
             "You may run all of this. What it comes to is shared with the others who only look, and is not kept. "

@@ -6,15 +6,15 @@ import streamlit as st
 
 from core import bridge
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import level
 from core.store.names import ITEMS
-from evals import query_sets
-from evals.query_sets import Labelled
+from core.store.resolve_target import search_target
+from evals.labels import query_sets
+from evals.types import LabelledQueries
 from workbench.behind.search import finding, labelling
-from workbench.behind.search.finding import Found, Search
-from workbench.behind.search.labelling import Judged
+from workbench.behind.search.finding import Found, LegSearch
+from workbench.behind.search.labelling import QueryLabels
 from workbench.ui import cards, document, state
 from workbench.ui.columns import Columns
 
@@ -49,7 +49,7 @@ def render(store: Store) -> None:
     _results(store, view, chunks, labelling.judged(labelled, state.current().query))
     if opened := state.current().opened:
         document.show(store, view, chunks, opened, lambda: state.go(opened=""))
-    if model := level(store, view, chunks).model:
+    if model := search_target(store, view, chunks).model:
         finding.warm(model)  # while the query is being typed
 
 
@@ -63,11 +63,11 @@ def _welcome() -> None:
     st.html("<p>Your own come in the same way: <code>rankbook data add --help</code> shows how.</p>")
 
 
-def _level(view: View) -> str | None:
+def _level(view: CollectionView) -> str | None:
     """The chooser of what is searched; the address names none at first."""
     units = {each.name: each.units for each in view.chunk_sets} or {ITEMS: 0}
     if view.in_parts:  # which are searched whether they stand aside or not
-        units = {view.finest: units.get(ITEMS, 0)}
+        units = {view.default_chunk_set: units.get(ITEMS, 0)}
     state.default(level=next((name for name in units if name != ITEMS), ITEMS))
     several = len(units) > 2
 
@@ -79,11 +79,11 @@ def _level(view: View) -> str | None:
 
 
 @st.cache_data(ttl=LABELS_KEPT, max_entries=20, show_spinner=False)
-def _labelled(where: str, _store: Store, collection: str, version: int) -> Labelled:  # noqa: ARG001 - the cache's key
+def _labelled(where: str, _store: Store, collection: str, version: int) -> LabelledQueries:  # noqa: ARG001 - the cache's key
     return bridge.run(query_sets.load(_store, collection))
 
 
-def _results(store: Store, view: View, chunks: str, judged: Judged) -> None:
+def _results(store: Store, view: CollectionView, chunks: str, judged: QueryLabels) -> None:
     """Kept until the query, the level or the collection changes, so that opening a document searches nothing again."""
     query = state.current().query
     columns = Columns(SIDE_BY_SIDE, judged, view.row.fields)
@@ -97,8 +97,8 @@ def _results(store: Store, view: View, chunks: str, judged: Judged) -> None:
     columns.draw(kept)
 
 
-def _search(store: Store, view: View, chunks: str, wanted: Found, columns: Columns) -> Found:
-    search = Search(store, view, wanted.key[-1], chunks, SIDE_BY_SIDE)
+def _search(store: Store, view: CollectionView, chunks: str, wanted: Found, columns: Columns) -> Found:
+    search = LegSearch(store, view, wanted.key[-1], chunks, SIDE_BY_SIDE)
     try:
         if not search.wait(AT_ONCE):
             columns.wait(search, wanted)

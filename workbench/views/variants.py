@@ -8,10 +8,10 @@ from core import bridge
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
-from evals import kept_variants
-from evals.kept_variants import Kept
+from evals import variants
+from evals.variants import SavedVariant
 from workbench.behind.variants import asked as variants_asked
-from workbench.behind.variants.asked import Asked, Entry
+from workbench.behind.variants.asked import Entry, VariantsState
 from workbench.ui import address, may
 from workbench.ui.theme import read
 from workbench.ui.variants import beside as variant_beside
@@ -28,8 +28,8 @@ TABS = {"form": "Form", "toml": "TOML", "difference": "Difference", "sql": "SQL"
 def render(store: Store) -> None:
     st.html(f"<style>{read('variants/page.css')}</style>")
     st.html('<p class="rb-tagline">A variant is a whole pipeline as data: published systems, and your own.</p>')
-    own = kept_variants.listed()
-    asked = Asked.of(address.said())
+    own = variants.listed()
+    asked = VariantsState.of(address.said())
     name = asked.variant or (own[0].name if own else variants_asked.FIRST)
     there, opened = st.columns([2, 5], gap="large")
     with there:
@@ -42,7 +42,7 @@ def render(store: Store) -> None:
         _opened(store, variant_draft.of(variants_asked.entry(name, own)), asked, own)
 
 
-def _opened(store: Store, draft: Draft, asked: Asked, own: list[Kept]) -> None:
+def _opened(store: Store, draft: Draft, asked: VariantsState, own: list[SavedVariant]) -> None:
     meant = variant_edit.read(draft)
     variant = meant if isinstance(meant, Variant) else None
     variant_edit.head(draft, variant)
@@ -62,7 +62,7 @@ def _opened(store: Store, draft: Draft, asked: Asked, own: list[Kept]) -> None:
         _sql(store, variant, asked)
 
 
-def _difference(draft: Draft, variant: Variant, asked: Asked, own: list[Kept]) -> None:
+def _difference(draft: Draft, variant: Variant, asked: VariantsState, own: list[SavedVariant]) -> None:
     others = [each for each in variants_asked.names(own) if each != draft.entry.name]
     saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
     against = asked.beside or next(iter(saved), "")  # what one changed is what one wants to see first
@@ -73,7 +73,7 @@ def _difference(draft: Draft, variant: Variant, asked: Asked, own: list[Kept]) -
     variant_beside.difference(Entry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
 
 
-def _sql(store: Store, variant: Variant, asked: Asked) -> None:
+def _sql(store: Store, variant: Variant, asked: VariantsState) -> None:
     names = [row.name for row in bridge.run(collections.listed(store))]
     first = "handbook" if "handbook" in names else next(iter(names), "")
     variant_beside.sql(store, variant, asked.but(collection=asked.collection or first), names)

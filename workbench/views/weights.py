@@ -14,18 +14,17 @@ from core.fusion.normalise import Normalisation
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
-from evals import evaluation
-from evals.evaluation import Opened
-from evals.query_sets import DEFAULT
+from evals.evaluation.context import EvalContext, tuning_split
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
-from workbench.behind.weights.asked import Asked, Weighed
+from workbench.behind.weights.asked import Weighed, WeightsState
 from workbench.ui import address, sending
 from workbench.ui.outputs import waiting
 from workbench.ui.outputs.grounds import opened
 from workbench.ui.weights import bench as weights_bench
 from workbench.ui.weights import use as weights_use
-from workbench.ui.weights.bench import Bench
+from workbench.ui.weights.bench import WeightExplorer
 from workbench.ui.weights.instrument import Controls, Stand
 
 DEMO, FIRST_LEGS = "handbook", "vector,bm25"
@@ -47,8 +46,8 @@ def render(store: Store) -> None:
     with st.container(key="where"):
         _what(store, asked, names)
         ground, mark = opened(store, asked.collection, asked.query_set)
-        asked = replace(asked, split=asked.split or evaluation.tuning_split(ground.labelled))
-        base = weights_asked.base_of(asked, ground.view.finest)
+        asked = replace(asked, split=asked.split or tuning_split(ground.labelled))
+        base = weights_asked.base_of(asked, ground.view.default_chunk_set)
         _how(asked, ground, base)
         deeper = st.empty()
     key = ("weights", mark, base.id, *asked.surface)
@@ -57,12 +56,12 @@ def render(store: Store) -> None:
         if found.tuned.deeper is not None:
             deeper.html(f'<p class="rb-summary">{html.escape(found.tuned.deeper.sentence)}</p>')
         use = partial(weights_use.draw, NAME, store, asked)
-        weights_bench.draw(Bench(NAME, key, ground, found, _stand, go, use))
+        weights_bench.draw(WeightExplorer(NAME, key, ground, found, _stand, go, use))
 
 
-def current() -> Asked:
+def current() -> WeightsState:
     """What the address says."""
-    return Asked.of(address.said())
+    return WeightsState.of(address.said())
 
 
 def go(**changes: str) -> None:
@@ -78,20 +77,20 @@ def _stand() -> Stand:
 controls = Controls(NAME, go)
 
 
-def _filled(asked: Asked, names: list[str]) -> Asked:
+def _filled(asked: WeightsState, names: list[str]) -> WeightsState:
     """With what holds where the address says nothing."""
     return replace(
         asked,
         collection=asked.collection or (DEMO if DEMO in names else names[0]),
-        query_set=asked.query_set or DEFAULT,
+        query_set=asked.query_set or DEFAULT_QUERY_SET,
         legs="" if asked.variant else asked.legs or FIRST_LEGS,
         metric=asked.metric or weights_asked.METRICS[0],
     )
 
 
-def _what(store: Store, asked: Asked, names: list[str]) -> None:
+def _what(store: Store, asked: WeightsState, names: list[str]) -> None:
     sets = bridge.run(weights_asked.query_sets_of(store, asked.collection))
-    several = len(sets) > 1 or asked.query_set not in (*sets, DEFAULT)
+    several = len(sets) > 1 or asked.query_set not in (*sets, DEFAULT_QUERY_SET)
     where = iter(
         st.columns([2, *([2] if several else []), 2, *([] if asked.variant else [4])], vertical_alignment="bottom")
     )
@@ -108,7 +107,7 @@ def _what(store: Store, asked: Asked, names: list[str]) -> None:
             controls.several("Legs", "legs", OFFERED_LEGS, asked.legs.split(","), 4)
 
 
-def _how(asked: Asked, ground: Opened, base: Variant) -> None:
+def _how(asked: WeightsState, ground: EvalContext, base: Variant) -> None:
     row = st.columns(5, vertical_alignment="bottom")
     with row[0]:
         metrics = list(dict.fromkeys([*weights_asked.METRICS, asked.metric]))
@@ -128,7 +127,7 @@ def _how(asked: Asked, ground: Opened, base: Variant) -> None:
         controls.chooser("Labelled queries", "split", [*ground.labelled.splits, "all"], asked.split)
 
 
-def _waited(key: Key, ground: Opened, asked: Asked) -> Weighed | None:
+def _waited(key: Key, ground: EvalContext, asked: WeightsState) -> Weighed | None:
     """The surface; None where somebody stopped it. It goes on where the page is left, and is found again."""
     what = (key, "Weight surface", partial(weights_asked.weighed, ground, asked))
     work = sending.begun(*what)

@@ -3,43 +3,41 @@
 What we build for one stands aside, in the schema that a collection of our own would have.
 """
 
-from core.store.attached.advice import Advice, advice
-from core.store.attached.aside import build_aside, drop_aside, refresh_aside
-from core.store.attached.attaching import attach, let_read, let_read_within
-from core.store.attached.inspection import count, inspect, need_readable
-from core.store.attached.likes import Like, like, likes, made_by
+from core.store.attached.attach import attach_table, count, inspect_table, let_read, let_read_within, need_readable
+from core.store.attached.columns import BETWEEN_ROWS
+from core.store.attached.index_advice import Advice, advice
 from core.store.attached.mapping import (
-    Aside,
     AttachedTable,
     Attachment,
-    Facts,
+    SideTables,
+    TableFacts,
     mapped,
     parent_of,
     relation_name,
     written_name,
 )
-from core.store.attached.reading import BETWEEN_ROWS
-from core.store.attached.searching import documents, level, parts_of
-from core.store.attached.staleness import Difference, behind, difference, stale
+from core.store.attached.side_tables import build_side_tables, documents, drop_aside, level, parts_of, refresh_aside
+from core.store.attached.staleness import TableDifference, behind, difference, stale
+from core.store.attached.templates import TableTemplate, like, likes, made_by
 
 __all__ = [
     "BETWEEN_ROWS",
     "Advice",
-    "Aside",
     "AttachedTable",
     "Attachment",
-    "Difference",
-    "Facts",
-    "Like",
+    "SideTables",
+    "TableDifference",
+    "TableFacts",
+    "TableTemplate",
     "advice",
-    "attach",
+    "attach_table",
     "behind",
-    "build_aside",
+    "build_side_tables",
     "count",
     "difference",
     "documents",
     "drop_aside",
-    "inspect",
+    "inspect_table",
     "let_read",
     "let_read_within",
     "level",

@@ -11,12 +11,12 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from core.errors import SpecError
-from core.store.collections import View
+from core.store.collections import CollectionView
 
 MOST_METADATA_COLUMNS = 50  # jsonb_build_object takes 100 arguments, two a column
 
 
-class _Frozen(BaseModel):
+class _FrozenMapping(BaseModel):
     """Kept as JSON, which digests of collections cover: a field of `later` is written only where it says something."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,7 +28,7 @@ class _Frozen(BaseModel):
         return {name: value for name, value in fields.items() if value is not None or name not in self.later}
 
 
-class AttachedTable(_Frozen):
+class AttachedTable(_FrozenMapping):
     """A table or view that exists, mapped column by column. Names are taken as they stand, never folded or parsed."""
 
     later = ("parent",)
@@ -91,7 +91,7 @@ class AttachedTable(_Frozen):
         return f"{self.namespace}.{self.table}"
 
 
-class Facts(_Frozen):
+class TableFacts(_FrozenMapping):
     """What the server's catalogue said when the table was attached. Types are spelled and quoted by the server."""
 
     kind: Literal["table", "partitioned table", "view", "materialized view", "foreign table"]
@@ -100,7 +100,7 @@ class Facts(_Frozen):
     fixed: bool = Field(False, description="Whether the column's type fixes the dimension.")
 
 
-class Writes(_Frozen):
+class Writes(_FrozenMapping):
     """The server's own counters of rows written to a table since its statistics began, and the files that it is in."""
 
     inserted: int
@@ -109,7 +109,7 @@ class Writes(_Frozen):
     files: str = Field(description="Which they are: others after TRUNCATE, REFRESH, or a rewrite of the table.")
 
 
-class Aside(_Frozen):
+class SideTables(_FrozenMapping):
     """What was built in our own schema from their rows: of how many, when, and how often the table was written to then.
 
     Without `writes` (an earlier version kept none, a foreign table has none) only comparing the rows tells a change.
@@ -122,15 +122,15 @@ class Aside(_Frozen):
     writes: Writes | None = None
 
 
-class Attachment(_Frozen):
+class Attachment(_FrozenMapping):
     """All that `Collection.attached` holds."""
 
     table: AttachedTable
-    facts: Facts
-    aside: Aside | None = None
+    facts: TableFacts
+    aside: SideTables | None = None
 
     @classmethod
-    def of(cls, view: View) -> Attachment:
+    def of(cls, view: CollectionView) -> Attachment:
         """The attachment of an attached collection."""
         if view.row.attached is None:
             raise SpecError(f"{view.name!r} is a collection of Rankbook's own, not an attached table.")

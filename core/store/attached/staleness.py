@@ -14,12 +14,12 @@ from sqlalchemy import Select, and_, func, or_, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.store.attached.inspection import count, unreadable
-from core.store.attached.mapping import Aside, AttachedTable, Attachment, Writes
-from core.store.attached.reading import Theirs
-from core.store.collections import View
+from core.store.attached.attach import count, unreadable
+from core.store.attached.columns import AttachedColumns
+from core.store.attached.mapping import AttachedTable, Attachment, SideTables, Writes
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.schema import Item
+from core.store.schema import ItemRow
 
 # A table by itself: at half the cost of looking for what lies below, and searches ask it each time.
 OF_TABLE = text("""
@@ -69,7 +69,7 @@ OF_ALL_ON_THE_COORDINATOR = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TableDifference:
     """Rows of theirs that do not stand aside, that stand there with another text, and that stand there alone.
 
     `unknown` are rows of which an earlier version kept nothing to compare the texts by.
@@ -110,7 +110,7 @@ async def stale(
     return (f"{_told(attachment.table, aside, now)} {way_out(name)}",)
 
 
-async def behind(store: Store, view: View) -> str:
+async def behind(store: Store, view: CollectionView) -> str:
     """The same of a collection; by the number of rows, where there are no counters. Nothing where nothing is aside."""
     attachment = Attachment.of(view)
     aside, table = attachment.aside, attachment.table
@@ -133,7 +133,7 @@ def way_out(name: str) -> str:
     )
 
 
-def _told(table: AttachedTable, aside: Aside, now: Writes | None) -> str:
+def _told(table: AttachedTable, aside: SideTables, now: Writes | None) -> str:
     then, since = aside.writes, f"since its words were taken aside on {aside.built_at:%Y-%m-%d at %H:%M} UTC"
     if then is None or now is None:
         return f"Whether {table.full_name} changed {since} cannot be told without comparing its rows."
@@ -152,18 +152,18 @@ def compared(attachment: Attachment) -> Select[Any]:
 
     Theirs is read first, into a table of its own, so that on a cluster too it can be joined with ours.
     """
-    rows = Theirs(attachment.table, attachment.facts).digested().subquery("found")
+    rows = AttachedColumns(attachment.table, attachment.facts).digested().subquery("found")
     now = select(rows.c.id, rows.c.digest).cte("now").prefix_with("MATERIALIZED")
-    new, gone = Item.key.is_(None), now.c.id.is_(None)
-    unknown = and_(Item.digest == b"", ~new, ~gone)
-    changed = and_(Item.digest != now.c.digest, Item.digest != b"", ~new, ~gone)
+    new, gone = ItemRow.key.is_(None), now.c.id.is_(None)
+    unknown = and_(ItemRow.digest == b"", ~new, ~gone)
+    changed = and_(ItemRow.digest != now.c.digest, ItemRow.digest != b"", ~new, ~gone)
     kinds = {"new": new, "changed": changed, "gone": gone, "unknown": unknown}
-    wanted: list[Any] = [func.coalesce(now.c.id, Item.id).label("id"), Item.key.label("key")]
+    wanted: list[Any] = [func.coalesce(now.c.id, ItemRow.id).label("id"), ItemRow.key.label("key")]
     wanted += [each.label(name) for name, each in kinds.items()]
-    return select(*wanted).select_from(now.join(Item, Item.id == now.c.id, full=True)).where(or_(*kinds.values()))
+    return select(*wanted).select_from(now.join(ItemRow, ItemRow.id == now.c.id, full=True)).where(or_(*kinds.values()))
 
 
-async def difference(store: Store, namespace: str, attachment: Attachment) -> Difference:
+async def difference(store: Store, namespace: str, attachment: Attachment) -> TableDifference:
     """How many rows differ. Reads every row of theirs, and changes nothing."""
     rows = compared(attachment).subquery("differs")
     counted = (func.count().filter(rows.c[name]).label(name) for name in ("new", "changed", "gone", "unknown"))
@@ -172,4 +172,4 @@ async def difference(store: Store, namespace: str, attachment: Attachment) -> Di
             found = (await connection.execute(select(*counted).select_from(rows))).one()
     except DBAPIError as error:
         raise unreadable(attachment.table, error) from error
-    return Difference(**found._mapping)
+    return TableDifference(**found._mapping)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from evals.sources.readers.asciidoc import AsciiDocReader
-from evals.sources.readers.base import Document, Reader, readers
+from evals.sources.readers.base import ReadDocument, Reader, readers
 from evals.sources.readers.first import SUFFIXES as FIRST_SUFFIXES
 from evals.sources.readers.first import read_first
 from evals.sources.readers.html import HtmlReader
@@ -21,11 +21,11 @@ __all__ = [
     "FIRST_SUFFIXES",
     "NEWEST",
     "AsciiDocReader",
-    "Document",
     "HtmlReader",
     "MarkdownReader",
     "NotebookReader",
     "PdfReader",
+    "ReadDocument",
     "Reader",
     "RestructuredTextReader",
     "WordReader",

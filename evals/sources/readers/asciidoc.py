@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from evals.sources.front_matter import split_front_matter
-from evals.sources.readers.base import Document, Reader, decoded, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decoded, readers, titled
 
 LONGEST_LINE = 100_000  # characters; a longer one is taken as it stands
 MOST_ATTRIBUTES = 1000
@@ -50,23 +50,23 @@ class AsciiDocReader(Reader):
 
     suffixes = (".adoc", ".asciidoc")
 
-    def read(self, raw: bytes) -> Document:
+    def read(self, raw: bytes) -> ReadDocument:
         source, notes = decoded(raw)
         metadata, body, problem = split_front_matter(source)
         if problem:
             notes = (*notes, f"The front matter is not valid YAML and was left out: {problem}.")
-        page = _Page()
+        page = _AsciiDocPage()
         text = "\n".join(page.lines(body.splitlines()))
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
         if page.includes:
             named = ", ".join(dict.fromkeys(page.includes))
             notes = (*notes, f"Not followed: include {named[:300]}. The files that it names are read by themselves.")
         title, metadata = titled(metadata, page.title)
-        return Document(text, title, metadata, notes)
+        return ReadDocument(text, title, metadata, notes)
 
 
 @dataclass
-class _Page:
+class _AsciiDocPage:
     """What has been read of a page so far."""
 
     title: str = ""

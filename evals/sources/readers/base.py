@@ -21,7 +21,7 @@ LONGEST_HEADING = 1000  # characters of a line that may be one
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReadDocument:
     """What one file holds. `title` is None where only the file's name is left; `notes` say what was not taken over."""
 
     text: str
@@ -38,7 +38,7 @@ class Reader(ABC):
     isolated: ClassVar[bool] = False
 
     @abstractmethod
-    def read(self, raw: bytes) -> Document:
+    def read(self, raw: bytes) -> ReadDocument:
         """The document in the file's bytes, or InputError."""
 
     @classmethod

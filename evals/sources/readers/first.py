@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 
 from evals.sources.front_matter import split_front_matter
-from evals.sources.html_text import html_to_text
-from evals.sources.readers.base import Document, without_closing
+from evals.sources.readers.base import ReadDocument, without_closing
+from evals.sources.readers.html_text import html_to_text
 
 SUFFIXES = (".md", ".markdown", ".txt", ".html", ".htm")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*)$")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)")
 
 
-def read_first(name: str, raw: bytes) -> Document:
+def read_first(name: str, raw: bytes) -> ReadDocument:
     source, problem = _decoded(raw)
     notes = (problem,) if problem else ()
     metadata, body, problem = split_front_matter(source)
@@ -27,7 +27,7 @@ def read_first(name: str, raw: bytes) -> Document:
         trouble = trouble or (f"The HTML is malformed; its tags were stripped: {problem}." if problem else "")
     named = metadata.pop("title", None)
     chosen = str(named) if named is not None else title or _first_heading(body) or None
-    return Document(body, chosen, metadata, (*notes, *([trouble] if trouble else ())))
+    return ReadDocument(body, chosen, metadata, (*notes, *([trouble] if trouble else ())))
 
 
 def _decoded(raw: bytes) -> tuple[str, str]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from evals.sources.front_matter import split_front_matter
-from evals.sources.html_text import html_to_text
-from evals.sources.readers.base import Document, Reader, decoded, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decoded, readers, titled
+from evals.sources.readers.html_text import html_to_text
 
 MOST_LINKS = 0.6  # share of a block's characters that stand in links, above which it is a menu
 FEWEST_LINKS = 3
@@ -55,7 +55,7 @@ class HtmlReader(Reader):
 
     suffixes = (".html", ".htm", ".xhtml")
 
-    def read(self, raw: bytes) -> Document:
+    def read(self, raw: bytes) -> ReadDocument:
         source, notes = decoded(raw)
         metadata, body, problem = split_front_matter(source)
         if problem:
@@ -66,7 +66,7 @@ class HtmlReader(Reader):
         part = _main_part(body)
         heading, text = part if part and part[1] else ("", whole)
         title, metadata = titled(metadata, heading or head)
-        return Document(text, title, metadata, notes)
+        return ReadDocument(text, title, metadata, notes)
 
 
 def _main_part(source: str) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evals.sources.front_matter import split_front_matter
-from evals.sources.readers.base import Document, Reader, decoded, first_title, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decoded, first_title, readers, titled
 
 
 @readers.register("markdown")
@@ -12,10 +12,10 @@ class MarkdownReader(Reader):
 
     suffixes = (".md", ".markdown", ".txt")
 
-    def read(self, raw: bytes) -> Document:
+    def read(self, raw: bytes) -> ReadDocument:
         text, notes = decoded(raw)
         metadata, body, problem = split_front_matter(text)
         title, metadata = titled(metadata, first_title(body))
         if problem:
             notes = (*notes, f"The front matter is not valid YAML and was left out: {problem}.")
-        return Document(body, title, metadata, notes)
+        return ReadDocument(body, title, metadata, notes)

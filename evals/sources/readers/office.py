@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from core.errors import InputError
-from evals.sources.readers.base import Document, Reader, first_title, readers, titled
-from evals.sources.trees import ArchiveLimits, checked_entries
+from evals.sources.files import ArchiveLimits, checked_entries
+from evals.sources.readers.base import ReadDocument, Reader, first_title, readers, titled
 
 EXTRA = "documents"
 _LIMITS = ArchiveLimits(entries=5000, total_bytes=256 * 2**20)  # of what is packed in a Word file
@@ -31,7 +31,7 @@ class _MarkItDown(Reader):
     def available(cls) -> bool:
         return all(find_spec(name) is not None for name in cls.needs)
 
-    def read(self, raw: bytes) -> Document:
+    def read(self, raw: bytes) -> ReadDocument:
         self.look_over(raw)
         from markitdown import StreamInfo
 
@@ -46,7 +46,7 @@ class _MarkItDown(Reader):
         text = self.tidied(made.markdown or "")
         title, _ = titled({"title": made.title or ""}, first_title(text))
         empty = () if text.strip() else (f"The {self.what} holds no text. {self.hint}".strip(),)
-        return Document(text, title, {}, empty)
+        return ReadDocument(text, title, {}, empty)
 
     def look_over(self, raw: bytes) -> None:
         """Refuse what is not of the kind, before the converter sees it."""

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, ClassVar
 
 from evals.sources.front_matter import split_front_matter
-from evals.sources.readers.base import Document, Reader, decoded, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decoded, readers, titled
 
 MOST_NAMES = 500  # of directives that one file may bring along
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]{1,100}\|[ \t]+)?([A-Za-z][\w.+:-]{0,80}?)[ \t]?::(?=\s|$)")
@@ -49,7 +49,7 @@ class RestructuredTextReader(Reader):
     suffixes = (".rst", ".rest")
     isolated = True
 
-    def read(self, raw: bytes) -> Document:
+    def read(self, raw: bytes) -> ReadDocument:
         source, notes = decoded(raw)
         metadata, body, problem = split_front_matter(source)
         if problem:
@@ -60,9 +60,11 @@ class RestructuredTextReader(Reader):
             text, heading = "\n\n".join(_blocks(tree, 0)), _heading(tree)
         except Exception as error:  # docutils and its directives raise whatever their parsing runs into
             reason = type(error).__name__
-            return Document(body, None, metadata, (*notes, f"docutils could not read it ({reason}); kept as written."))
+            return ReadDocument(
+                body, None, metadata, (*notes, f"docutils could not read it ({reason}); kept as written.")
+            )
         title, metadata = titled({**fields, **metadata}, heading)
-        return Document(text.strip(), title, metadata, (*notes, *left_out))
+        return ReadDocument(text.strip(), title, metadata, (*notes, *left_out))
 
 
 def _parsed(source: str) -> tuple[Any, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from core.errors import InputError
-from evals.sources.readers.base import Document
+from evals.sources.readers.base import ReadDocument
 
 SECONDS = 60.0  # for one file
 MEMORY = 3 * 2**30  # bytes of addresses, what the libraries themselves take included
@@ -41,7 +41,7 @@ class IsolatedReaders:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end()
 
-    def read(self, reader: str, raw: bytes) -> Document:
+    def read(self, reader: str, raw: bytes) -> ReadDocument:
         """As that reader does it, or InputError."""
         process = self._process = self._process or self._begin()
         expired: list[bool] = []
@@ -63,7 +63,7 @@ class IsolatedReaders:
             raise InputError("The library that reads it broke down over it. It was left out.")
         if "refused" in answer:
             raise InputError(str(answer["refused"]))
-        return Document(
+        return ReadDocument(
             str(answer.get("text", "")),
             None if answer.get("title") is None else str(answer["title"]),
             dict(answer.get("metadata") or {}),
@@ -158,7 +158,7 @@ def _refuse(event: str, _: tuple[Any, ...]) -> None:
 def _answer(reader: str, raw: bytes) -> dict[str, Any]:
     from evals.sources.readers import readers
 
-    read: Callable[[bytes], Document] = readers[reader]().read
+    read: Callable[[bytes], ReadDocument] = readers[reader]().read
     try:
         document = read(raw)
     except InputError as error:

@@ -19,47 +19,44 @@ from distributed import Client
 from sqlalchemy import func, select
 from typer.testing import CliRunner
 
-from core import bridge
+from core import bridge, doctor
+from core.context import RequestContext, Resources
 from core.embedding import embedder
-from core.embedding.cache import TEXTS_A_STEP, EmbeddingCache
 from core.errors import Cancelled, ClusterFailed, EmbeddingError, UnknownName
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.vector import VectorLeg
 from core.rerank import OverlapReranker
-from core.resources import Resources
-from core.retriever import RequestContext
-from core.spread import ADDRESS, Cluster, Patience, doctor
-from core.spread.answers import Refused, answering
+from core.spread import ADDRESS, Cluster, Patience
+from core.spread.cluster import WorkerError, returns_errors
 from core.spread.embedding import TOLERANCE, SpreadEmbedder
+from core.store.chunk_and_embed import TEXTS_A_STEP, EmbeddingCache
 from core.types import Item, Query
 from core.variant import Variant
-from evals.running import runner
-from evals.running.runner import Options
-from evals.running.spread_legs import A_SLICE
-from evals.running.spread_queries import SpreadQueries
-from evals.running.workers import WorkerGround, context_on_worker
-from evals.splits import Split
-from evals.store import RankingBatch
+from evals.runs import runner
+from evals.runs.dask_runs import A_SLICE, SpreadQueries, WorkerGround, context_on_worker
+from evals.runs.runner import RunOptions
+from evals.schema import RankingBatch
+from evals.types import QuerySplit
 from tests.conftest import TEST_DSN
 from tests.dask_clusters import machine
 from tests.fakes import HashingEmbedder, rows
 from tests.store.making import FIXED, contents, documents, fresh, ingest, loader, make, wrong
 from tests.unit.tiny_models import tiny_embedder
-from workbench.commands.spreading import Dask
+from workbench.commands.runtime import Dask
 
 ENVIRONMENT = {"RANKBOOK_DSN": TEST_DSN} if TEST_DSN else {}
 DOCUMENTS = 3 * TEXTS_A_STEP
 QUERIES = 3 * A_SLICE + 5
-SPLIT = Split("test", {f"q{at:03d}": Query(f"q{at:03d}", f"word{at} unique{at} common") for at in range(QUERIES)})
+SPLIT = QuerySplit("test", {f"q{at:03d}": Query(f"q{at:03d}", f"word{at} unique{at} common") for at in range(QUERIES)})
 LEGS = (FulltextLeg(label="words", weight=0.5), VectorLeg(exact=True), Bm25Leg())
 FUSED = [
     Variant(name="rrf", legs=LEGS, chunks="small"),
     Variant(name="linear", legs=LEGS, chunks="small", fusion=LinearFusion()),
 ]
 RERANKED = Variant(name="reranked", legs=LEGS[1:], chunks="small", rerank=OverlapReranker())
-ANEW = Options(deep=20, again=True)
+ANEW = RunOptions(deep=20, again=True)
 SOON = Patience(without_workers=0.5, looks=0.1)
 PARTS = {"parts": {"kind": "fixed", "max_tokens": 60, "overlap": 0}}
 
@@ -147,7 +144,7 @@ def test_an_ingest_over_two_workers_stores_what_one_without_them_does(store, nam
 
 
 async def forgotten(store, model) -> int:
-    from core.embedding.cache import forget
+    from core.store.chunk_and_embed import forget
 
     return await forget(store, model.model)
 
@@ -327,13 +324,13 @@ def test_a_suite_that_is_stopped_keeps_what_workers_answered_and_goes_on_from_th
                 token.set()
 
         given = replace(far(context, workers), cancellation=token)
-        await runner.run(given, FUSED, SPLIT, options=Options(deep=20), progress=listener)
+        await runner.run(given, FUSED, SPLIT, options=RunOptions(deep=20), progress=listener)
 
     with pytest.raises(Cancelled):
         bridge.run(stopped())
     kept = bridge.run(kept_queries(store, context))
     assert A_SLICE <= kept <= QUERIES
-    run(far(context, workers), FUSED, Options(deep=20))
+    run(far(context, workers), FUSED, RunOptions(deep=20))
     assert bridge.run(kept_queries(store, context)) == len(LEGS) * QUERIES, "none was asked twice"
 
 
@@ -471,12 +468,12 @@ def test_cancelled_work_that_has_not_begun_is_not_begun(workers, tmp_path):
     ("error", "kind"), [(EmbeddingError("so"), EmbeddingError), (UnknownName("leg", "x", ["y"]), "RankbookError")]
 )
 def test_a_refusal_comes_back_as_what_it_was_or_as_the_plainest_kind(error, kind):
-    @answering
+    @returns_errors
     def refuse():
         raise error
 
     refused = refuse()
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, WorkerError)
     assert str(refused.error()) == str(error)
     assert type(refused.error()).__name__ == (kind if isinstance(kind, str) else kind.__name__)
 
@@ -485,11 +482,11 @@ def test_a_refusal_comes_back_as_what_it_was_or_as_the_plainest_kind(error, kind
 
 
 def test_the_doctor_tells_of_the_cluster_that_is_named_and_of_no_other(spread, monkeypatch):
-    (found,) = bridge.run(doctor.examine())
+    (found,) = bridge.run(doctor.examine_workers())
     assert (found.ok, found.found) == (True, f"{spread.address}, {len(spread.living)} workers")
     monkeypatch.setenv(ADDRESS, "tcp://127.0.0.1:1")
-    (found,) = bridge.run(doctor.examine(Patience(connecting=0.3)))
+    (found,) = bridge.run(doctor.examine_workers(Patience(connecting=0.3)))
     assert not found.ok
     assert "No Dask scheduler answers at tcp://127.0.0.1:1" in found.way_out
     monkeypatch.delenv(ADDRESS)
-    assert bridge.run(doctor.examine()) == []
+    assert bridge.run(doctor.examine_workers()) == []

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from core import bridge
+from core.context import RequestContext
 from core.legs import legs
-from core.retriever import RequestContext
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Rollup, Variant
-from evals import library, query_sets
-from evals.board import Board
-from evals.running import runner
+from evals.collections import load
+from evals.evaluation.board import Board
+from evals.labels import query_sets
+from evals.runs import runner
 from evals.sources import guess
-from evals.splits import ALL, Split
+from evals.types import ALL, QuerySplit
 
 METRIC, DEPTH = "ndcg@10", 10
 MARGIN = 0.05
@@ -71,12 +72,12 @@ def board(store) -> Board:
 
 async def _board(store: Store) -> Board:
     source, name = guess("handbook"), "the handbook, for its table"
-    chunks = {"default": library.plan_for(source).chunks["default"]}  # no leg is asked for the parents' children
-    await library.add(store, name, source, library.plan_for(source, chunks=chunks, check=False))
+    chunks = {"default": load.plan_for(source).chunks["default"]}  # no leg is asked for the parents' children
+    await load.load_collection(store, name, source, load.plan_for(source, chunks=chunks, check=False))
     context = RequestContext(store, await collections.get(store, name))
-    split = Split.of(await query_sets.load(store, name), ALL)
-    runs = await runner.run(context, [*_variants()], split, options=runner.Options())
-    await library.drop(store, name)
+    split = QuerySplit.of(await query_sets.load(store, name), ALL)
+    runs = await runner.run(context, [*_variants()], split, options=runner.RunOptions())
+    await load.drop(store, name)
     return Board(split, runs, [METRIC])
 
 

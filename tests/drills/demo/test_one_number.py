@@ -14,16 +14,18 @@ from core import bridge
 from core.fusion import fusions
 from core.sql_export import export, vector_of
 from core.store.engine import Store
-from core.store.server import DATABASE, SUPERUSER
+from core.store.server.embedded import DATABASE, SUPERUSER
 from core.variant import Variant
-from evals import evaluation, kept_variants, library, metrics
-from evals.evaluation import Opened
+from evals import variants
+from evals.collections import load
+from evals.evaluation.context import EvalContext, open_eval
 from evals.lab import Lab
-from evals.lab import steps as lab_steps
+from evals.metrics import scoring
 from evals.sources import guess
-from evals.splits import Split
-from evals.suites.suite_tuning import Looked, looked_for
-from evals.weights.tuned import Procedure
+from evals.tuning.tuner import TuningProcedure
+from evals.tuning.workflow import TuningRequest, tune_weights
+from evals.types import QuerySplit
+from evals.variants import hybrid_of
 from tests.app.test_command_line import data
 from tests.conftest import TEST_DSN
 from workbench.behind.weights.asked import methods
@@ -39,33 +41,33 @@ pytestmark = pytest.mark.skipif(TEST_DSN is not None, reason="the psql that come
 
 
 @pytest.fixture(scope="module")
-def ground(store: Store) -> Iterator[Opened]:
+def ground(store: Store) -> Iterator[EvalContext]:
     """The demo collection as it is loaded."""
     source, name = guess("handbook"), f"handbook {uuid.uuid4().hex[:6]}"
-    bridge.run(library.add(store, name, source, library.plan_for(source, models=(MODEL,), check=False)))
-    yield bridge.run(evaluation.opened(store, name))
-    bridge.run(library.drop(store, name))
+    bridge.run(load.load_collection(store, name, source, load.plan_for(source, models=(MODEL,), check=False)))
+    yield bridge.run(open_eval(store, name))
+    bridge.run(load.drop(store, name))
 
 
 @pytest.fixture(scope="module")
-def split(ground: Opened) -> Split:
+def split(ground: EvalContext) -> QuerySplit:
     return ground.split("test")
 
 
 @pytest.fixture(params=methods())
-def promised(request: pytest.FixtureRequest, ground: Opened, split: Split) -> tuple[Variant, float]:
+def promised(request: pytest.FixtureRequest, ground: EvalContext, split: QuerySplit) -> tuple[Variant, float]:
     """The best mix of three legs under a fusion, and the score that the surface has there."""
-    base = lab_steps.hybrid(list(LEGS), "default").but(fusion=fusions[request.param]())
-    looked = Looked(base, METRIC, STEPS, (base.fusion,), False, Procedure())
-    tuned, _ = bridge.run(looked_for(ground, split, looked))
+    base = hybrid_of(list(LEGS), "default").but(fusion=fusions[request.param]())
+    looked = TuningRequest(base, METRIC, STEPS, (base.fusion,), False, TuningProcedure())
+    tuned, _ = bridge.run(tune_weights(ground, split, looked))
     return base.weighted(tuned.chosen.weights, name=f"best by {request.param}"), tuned.in_sample
 
 
 def test_the_best_point_has_one_score_by_eval_the_lab_sql_and_the_demo(
-    ground: Opened, split: Split, promised: tuple[Variant, float]
+    ground: EvalContext, split: QuerySplit, promised: tuple[Variant, float]
 ) -> None:
     variant, score = promised
-    kept = kept_variants.keep(variant.to_toml())
+    kept = variants.keep(variant.to_toml())
     try:
         name = ground.view.name
         (told,) = data("eval", name, variant.name, "--metric", METRIC, "--split", "test", "--time-live", "0")["runs"]
@@ -81,7 +83,7 @@ def test_the_best_point_has_one_score_by_eval_the_lab_sql_and_the_demo(
     found = {query: list(ranked.item_ids) for query, ranked in board.run(variant.name).rankings.items()}
     if fusions.name_of(type(variant.fusion)) in IN_SQL:
         in_sql = bridge.run(_by_sql(ground, split, variant))
-        scores["sql"] = metrics.evaluate(split.grades, in_sql, [METRIC]).means()[METRIC]
+        scores["sql"] = scoring.score_rankings(split.grades, in_sql, [METRIC]).means()[METRIC]
         assert in_sql == found
     print(f"\n{variant.name}: {scores}")
     assert np.ptp(list(scores.values())) < 1e-9, scores
@@ -89,7 +91,7 @@ def test_the_best_point_has_one_score_by_eval_the_lab_sql_and_the_demo(
     assert in_demo == {query: ids[:SHOWN] for query, ids in found.items()}
 
 
-async def _by_sql(ground: Opened, split: Split, variant: Variant) -> dict[str, list[str]]:
+async def _by_sql(ground: EvalContext, split: QuerySplit, variant: Variant) -> dict[str, list[str]]:
     """The documents of each query as psql gives them, by the statement that ships."""
     context = ground.context
     made = await export(context.store, context.view, variant)
@@ -116,7 +118,7 @@ def _documents(answer: str) -> tuple[str, list[str]]:
     return query[0], list(dict.fromkeys(row[ITEM] for row in rows if len(row) > ITEM))
 
 
-async def _by_demo(ground: Opened, split: Split, variant: Variant) -> dict[str, list[str]]:
+async def _by_demo(ground: EvalContext, split: QuerySplit, variant: Variant) -> dict[str, list[str]]:
     """The documents that visitors see."""
     answers = Answers(ground.store, ground.view, [variant])
     found = {}

@@ -8,9 +8,9 @@ import psycopg
 
 from core import bridge
 from core.errors import RankbookError
+from core.progress import Step
 from core.store import collections
 from core.store.engine import Store
-from core.store.progress import Step
 from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome, account
 from tests.fakes import HashingEmbedder, rows

@@ -14,11 +14,11 @@ from sqlalchemy.engine import Engine
 
 from core import bridge
 from core.embedding import Purpose, Vectors
+from core.progress import Step
 from core.store import collections
 from core.store.engine import Store
 from core.store.ingest import Ingest
-from core.store.progress import Step
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.fakes import HashingEmbedder, rows
 from tests.store.making import documents
 from workbench.behind.jobs import Job
@@ -42,7 +42,7 @@ class Slow(HashingEmbedder):
 
 
 async def opened(dsn: str | None = None) -> Store:
-    return await Store.open(dsn, chains=[chain])
+    return await Store.open(dsn, chains=[schema_chain])
 
 
 def load(

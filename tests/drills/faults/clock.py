@@ -10,12 +10,12 @@ from pathlib import Path
 from sqlalchemy import text
 
 from core import bridge
-from core.retriever import RequestContext
+from core.context import RequestContext
 from core.store.engine import Store
 from evals.judging import judgements
 from evals.judging.judgements import Judgement
-from evals.running import run_store, runner
-from evals.running.runner import Options
+from evals.runs import run_store, runner
+from evals.runs.runner import RunOptions
 from tests.drills.faults import server_killed
 from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome, account
@@ -91,7 +91,7 @@ def put_back(store: Store) -> Outcome:
 
 async def _kept(context: RequestContext, number: int) -> str:
     variant = server_killed.VARIANTS[number].but(name="same")
-    runs = await runner.run(context, [variant], server_killed.SPLIT, options=Options(deep=10))
+    runs = await runner.run(context, [variant], server_killed.SPLIT, options=RunOptions(deep=10))
     return runs[0].id
 
 
@@ -104,7 +104,7 @@ def _move(store: Store, table: str, to: str, where: str) -> None:
 
 
 def _judge(store: Store, name: str, item: str) -> None:
-    bridge.run(judgements.give(store, name, [Judgement("q", item, "ada", 1, b"1")]))
+    bridge.run(judgements.save_judgements(store, name, [Judgement("q", item, "ada", 1, b"1")]))
 
 
 DRILLS = (under_load, put_back)

@@ -8,14 +8,15 @@ from dataclasses import replace
 import psycopg
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import RankbookError
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.vector import VectorLeg
-from core.retriever import RequestContext, search
+from core.pipeline.retriever import search
 from core.store.engine import Store
 from core.variant import Variant
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.drills.faults import server_killed
 from tests.drills.faults.outcome import Outcome
 from tests.store.making import some_name
@@ -26,7 +27,7 @@ VARIANT = Variant(name="all", legs=(FulltextLeg(), VectorLeg(), Bm25Leg()), chun
 
 async def _another(store: Store, free_within: float) -> Store:
     assert store.server is not None
-    return await Store.open(store.server.conninfo(), chains=[chain], free_within=free_within)
+    return await Store.open(store.server.conninfo(), chains=[schema_chain], free_within=free_within)
 
 
 def held(store: Store) -> int:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from core import bridge
 from core.errors import RankbookError
 from core.legs.bm25 import Bm25Leg
-from core.retriever import RetrievalBundle, search
+from core.pipeline.retriever import RetrievalResult, search
 from core.store.engine import Store
-from core.store.server import SOCKET
+from core.store.server.embedded import SOCKET
 from core.variant import Variant
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.drills.faults import server_killed
 from tests.drills.faults.outcome import Outcome, account
 from tests.drills.faults.proxy import Delay, Drop, Fault, LostAnswer, Proxy, Silence
@@ -31,7 +31,7 @@ def through(store: Store) -> Iterator[tuple[Store, Proxy]]:
     """The same store, reached through a proxy."""
     assert store.server is not None
     with Proxy(str(store.server.socket_folder / SOCKET)) as proxy:
-        other = bridge.run(Store.open(proxy.dsn(), chains=[chain]))
+        other = bridge.run(Store.open(proxy.dsn(), chains=[schema_chain]))
         try:
             yield other, proxy
         finally:
@@ -124,7 +124,7 @@ def under_search(store: Store, cuts: int = CUTS) -> Outcome:
     return Outcome("connection cut or truncated under a search", struck, 0, 0, works, tuple(said))
 
 
-def _same(one: RetrievalBundle, other: RetrievalBundle) -> bool:
+def _same(one: RetrievalResult, other: RetrievalResult) -> bool:
     return [(hit.id, hit.score) for hit in one.hits] == [(hit.id, hit.score) for hit in other.hits]
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from core import bridge
 from core.errors import RankbookError
+from core.progress import Listener, Step
 from core.store.engine import Store
-from core.store.progress import Listener, Step
-from core.store.server import EmbeddedServer
-from evals.store import chain
+from core.store.server.embedded import EmbeddedServer
+from evals.schema import schema_chain
 from tests.conftest import make_home
 from tests.drills.faults.outcome import Outcome, account
 from tests.fakes import HashingEmbedder, rows
@@ -79,7 +79,7 @@ def drill(beginning: str = "Loading", leaving: int = 300_000) -> Outcome:
     name = some_name()
     embedder = HashingEmbedder(name=name)
     with small_disk() as home:
-        store = bridge.run(Store.open(home=home, chains=[chain]))
+        store = bridge.run(Store.open(home=home, chains=[schema_chain]))
         try:
             make(store, name, [embedder], {"small": FIXED})
             filler, struck = Filler(home), list[str]()
@@ -135,7 +135,7 @@ def at_start() -> Outcome:
     """The server dies while there is no room at all: it cannot come back, says so, and does when there is some."""
     name = some_name()
     with small_disk() as home:
-        store = bridge.run(Store.open(home=home, chains=[chain]))
+        store = bridge.run(Store.open(home=home, chains=[schema_chain]))
         try:
             make(store, name, [])
             filler = Filler(home)

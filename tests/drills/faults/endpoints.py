@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from core import bridge
+from core.context import Resources
 from core.embedding.openai_backend import LARGEST_ANSWER, OpenAIEmbedder
 from core.errors import RankbookError
 from core.llm import Session, using
 from core.rerank import ApiReranker, LanguageModelReranker
-from core.resources import Resources
 from core.types import Hit
 from tests.drills.faults.outcome import Outcome, is_sentence
 from tests.unit.misbehaving import Endpoint, Pauses, Reply, completion, serving

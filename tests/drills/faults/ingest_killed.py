@@ -7,8 +7,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from core import bridge
-from core.embedding.cache import TEXTS_A_STEP
 from core.store import collections
+from core.store.chunk_and_embed import TEXTS_A_STEP
 from core.store.engine import Store
 from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome, account, stands_twice

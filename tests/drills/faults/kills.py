@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psycopg
 
-from core.store import keeper
-from core.store.server import EmbeddedServer
+from core.store.server import supervisor
+from core.store.server.embedded import EmbeddedServer
 from tests.conftest import make_home, remove_home
 from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome
@@ -64,8 +64,8 @@ def _struck(server: EmbeddedServer, nursery: Nursery, drawn: random.Random) -> i
     """One to three processes killed within moments. How many there were to kill."""
     struck = 0
     for _ in range(drawn.randint(1, 3)):
-        there = keeper.processes(server.cluster)
-        postmaster = keeper.postmaster_pid(server.cluster)
+        there = supervisor.processes(server.cluster)
+        postmaster = supervisor.postmaster_pid(server.cluster)
         kinds = {
             "postmaster": [each.pid for each in there if each.pid == postmaster],
             "backend": [each.pid for each in there if "[local]" in each.title],
@@ -82,8 +82,8 @@ def _struck(server: EmbeddedServer, nursery: Nursery, drawn: random.Random) -> i
 
 
 def _keeper(cluster: Path) -> list[int]:
-    pid = keeper.pid_in(cluster / keeper.KEEPER)
-    return [pid] if pid is not None and cluster.is_dir() and keeper.is_held(cluster / keeper.KEEPER) else []
+    pid = supervisor.pid_in(cluster / supervisor.KEEPER)
+    return [pid] if pid is not None and cluster.is_dir() and supervisor.is_held(cluster / supervisor.KEEPER) else []
 
 
 def _last_of(home: Path) -> str:

@@ -16,7 +16,7 @@ from core.store import collections
 from core.store.engine import Store
 from core.store.migrations import catalog
 from core.store.migrations import collection as collection_chain
-from evals.store import chain
+from evals.schema import schema_chain
 from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome, account
 from tests.fakes import HashingEmbedder
@@ -76,7 +76,7 @@ def of_a_collection(store: Store) -> Outcome:
 
 
 async def _opened_and_closed(dsn: str) -> None:
-    async with await Store.open(dsn, chains=[chain]):
+    async with await Store.open(dsn, chains=[schema_chain]):
         return
 
 
@@ -84,7 +84,7 @@ async def _old(dsn: str) -> None:
     """The catalogue and the harness's tables as older versions had them, with a collection that was loaded."""
     async with await Store.open(dsn) as opened, opened.begin() as connection:
         await connection.exec_driver_sql("DROP SCHEMA rankbook CASCADE")
-        for each in (catalog, chain):
+        for each in (catalog, schema_chain):
             await connection.run_sync(partial(each.upgrade, target=OLD[each.name]))
         await connection.exec_driver_sql(
             "INSERT INTO rankbook.collections (name, namespace, language, card, origin, fields, version) "
@@ -102,10 +102,10 @@ async def _made_old(store: Store, name: str) -> None:
 
 async def _usable(dsn: str) -> tuple[int, int]:
     """Opened as usual it takes a collection, and every chain has come to its end."""
-    store = await Store.open(dsn, chains=[chain])
+    store = await Store.open(dsn, chains=[schema_chain])
     try:
         async with store.begin() as connection:
-            behind = [each.name for each in (catalog, chain) if not await connection.run_sync(each.is_current)]
+            behind = [each.name for each in (catalog, schema_chain) if not await connection.run_sync(each.is_current)]
     finally:
         await store.close()
     return len(behind), 0

@@ -126,7 +126,7 @@ class Nursery:
 
 # -- the other side ----------------------------------------------------------------------------------------------------
 
-LOADED = ("tests.drills.faults.chores", "workbench.cli", "alembic.command", "workbench.commands.starting")
+LOADED = ("tests.drills.faults.chores", "workbench.cli", "alembic.command", "workbench.commands.serve")
 
 
 def rankbook(*arguments: str) -> None:

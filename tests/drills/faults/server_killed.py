@@ -11,23 +11,22 @@ from contextlib import contextmanager
 from sqlalchemy import event, func, select
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import RankbookError
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.vector import VectorLeg
 from core.rerank import OverlapReranker
-from core.resources import Resources
-from core.retriever import RequestContext
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Query
 from core.variant import Variant
-from evals.running import runner
-from evals.running.runner import Options
-from evals.runs import Run
-from evals.splits import Split
-from evals.store import StoredRun
+from evals.runs import runner
+from evals.runs.runner import RunOptions
+from evals.runs.types import Run
+from evals.schema import RunRow
+from evals.types import QuerySplit
 from tests.drills.faults.outcome import Outcome
 from tests.effort import TIMES, random_for
 from tests.fakes import HashingEmbedder
@@ -41,7 +40,7 @@ VARIANTS = [
     Variant(name="linear", legs=LEGS, chunks="small", fusion=LinearFusion()),
     Variant(name="reranked", legs=LEGS[2:], chunks="small", rerank=OverlapReranker()),
 ]
-SPLIT = Split("test", {f"q{at:03d}": Query(f"q{at:03d}", f"word{at} unique{at} common") for at in range(QUERIES)})
+SPLIT = QuerySplit("test", {f"q{at:03d}": Query(f"q{at:03d}", f"word{at} unique{at} common") for at in range(QUERIES)})
 
 
 def searchable(store: Store, name: str) -> RequestContext:
@@ -54,12 +53,12 @@ def context_of(store: Store, name: str) -> RequestContext:
     return context_with(store, fresh(store, name))
 
 
-def context_with(store: Store, view: View) -> RequestContext:
+def context_with(store: Store, view: CollectionView) -> RequestContext:
     return RequestContext(store, view, Resources(embedder=lambda _: EMBEDDER, environment={}))
 
 
 def run(context: RequestContext, *, again: bool = False) -> list[Run]:
-    return bridge.run(runner.run(context, VARIANTS, SPLIT, options=Options(deep=20, again=again)))
+    return bridge.run(runner.run(context, VARIANTS, SPLIT, options=RunOptions(deep=20, again=again)))
 
 
 @contextmanager
@@ -91,7 +90,7 @@ def tried(context: RequestContext, *, again: bool = False) -> tuple[list[Run], s
 def rows_a_run(store: Store, name: str) -> Counter[str]:
     async def ask() -> Counter[str]:
         async with store.begin() as connection:
-            counted = select(StoredRun.name, func.count()).where(StoredRun.collection == name).group_by(StoredRun.name)
+            counted = select(RunRow.name, func.count()).where(RunRow.collection == name).group_by(RunRow.name)
             return Counter({row[0]: row[1] for row in await connection.execute(counted)})
 
     return bridge.run(ask())

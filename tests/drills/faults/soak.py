@@ -14,23 +14,26 @@ from pathlib import Path
 from sqlalchemy import text
 
 from core import bridge
+from core.context import RequestContext
 from core.explain import explain
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
+from core.pipeline.retriever import search
 from core.rerank import OverlapReranker
-from core.retriever import RequestContext, search
 from core.store import collections
 from core.store.engine import Store
 from core.store.ingest import Ingest
 from core.variant import Variant
-from evals import authoring, backup, library, query_sets
+from evals import backup
+from evals.collections import load
 from evals.judging import judgements
 from evals.judging.judgements import Judgement
-from evals.running import run_store, runner
-from evals.running.runner import Options
-from evals.splits import Split
+from evals.labels import query_generation, query_sets
+from evals.runs import run_store, runner
+from evals.runs.runner import RunOptions
+from evals.types import QuerySplit
 from tests.drills.faults import server_killed
 from tests.drills.faults.outcome import Outcome, account
 from tests.effort import random_for
@@ -46,7 +49,7 @@ VARIANTS = [
     Variant(name="all", legs=tuple(LEGS.values()), chunks="small"),
     Variant(name="reranked", legs=tuple(LEGS.values()), chunks="small", rerank=OverlapReranker()),
 ]
-SPLIT = Split("test", dict(list(server_killed.SPLIT.queries.items())[:4]))
+SPLIT = QuerySplit("test", dict(list(server_killed.SPLIT.queries.items())[:4]))
 FIRST, TIMES = 30, 10  # documents there at the beginning; how often each is written again
 
 
@@ -90,7 +93,7 @@ class Soak:
     async def judge(self) -> None:
         query, item = f"q{self.drawn.randint(0, 9)}", f"d{self.drawn.randint(0, 29):05d}"
         grade = self.drawn.randint(0, 3)
-        await judgements.give(self.store, self.name, [Judgement(query, item, "soak", grade, b"1")])
+        await judgements.save_judgements(self.store, self.name, [Judgement(query, item, "soak", grade, b"1")])
         self.judged[query, item] = grade
 
     async def explain(self) -> None:
@@ -100,12 +103,12 @@ class Soak:
 
     async def write(self) -> None:
         query = f"where is word{self.drawn.randint(0, 40)}"
-        await authoring.add(self.store, self.name, authoring.typed_queries(query))
+        await query_generation.add(self.store, self.name, query_generation.typed_queries(query))
         self.asked.add(query)
 
     async def back_up(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            await backup.save(self.store, Path(folder) / "soak.tar", collection=self.name)
+            await backup.save_backup(self.store, Path(folder) / "soak.tar", collection=self.name)
 
     async def ingest(self) -> None:
         """A document more and one that changed, of a number that does not grow."""
@@ -116,13 +119,13 @@ class Soak:
 
     async def evaluate(self) -> None:
         variant = self.drawn.choice(VARIANTS)
-        await runner.run(await self._context(), [variant], SPLIT, options=Options(deep=10, again=True))
+        await runner.run(await self._context(), [variant], SPLIT, options=RunOptions(deep=10, again=True))
         await run_store.prune(self.store, collection=self.name)
 
     async def make_and_drop(self) -> None:
         other = some_name()
         await collections.create(self.store, other)
-        await library.drop(self.store, other)
+        await load.drop(self.store, other)
 
 
 def memory() -> int:

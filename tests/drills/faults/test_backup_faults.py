@@ -17,9 +17,10 @@ import pytest
 from core import bridge
 from core.errors import InputError, RankbookError
 from core.store import collections
-from evals import backup, query_sets
-from evals.backup.archive import written_beside
+from evals import backup
+from evals.backup.archive_writer import written_beside
 from evals.judging import judgements as judging
+from evals.labels import query_sets
 from tests.conftest import TEST_DSN
 from tests.effort import TIMES, random_for
 from tests.evals.archives import LABELLED, backed_up, filled, put_together, taken_apart
@@ -36,7 +37,7 @@ sys.path.insert(0, {repository!r})
 from core import bridge
 from core.store.engine import Store
 from evals import backup
-from evals.store import chain
+from evals.schema import chain
 
 def listen(step):
     if step.name.startswith({at!r}):
@@ -89,7 +90,7 @@ def test_a_file_that_was_cut_off_is_refused_and_still_yields_its_labels(store, n
     for at in range(labels_end + 600, len(whole) - 12_000, (len(whole) - labels_end) // CUTS):
         cut.write_bytes(whole[:at])
         with pytest.raises(InputError, match=r"cut off.*--labels-only"):
-            bridge.run(backup.restore(store, cut, name=f"{name} b"))
+            bridge.run(backup.restore_backup(store, cut, name=f"{name} b"))
         assert gone(store, f"{name} b")
         (done,) = bridge.run(backup.restore_labels(store, cut, name=name))
         assert "may have been more" not in done.note
@@ -194,7 +195,7 @@ def test_a_restore_that_is_killed_leaves_nothing_and_the_next_one_is_whole(store
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert gone(store, name)
     assert bridge.run(query_sets.count(store, name)) == 0
-    bridge.run(backup.restore(store, donor[1], name=name))
+    bridge.run(backup.restore_backup(store, donor[1], name=name))
     assert contents(store, name) == contents(store, donor[0])
     assert wrong(store, name) == {}
 

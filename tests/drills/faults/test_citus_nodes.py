@@ -18,16 +18,16 @@ from itertools import count
 import pytest
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import RankbookError
 from core.legs import legs
-from core.retriever import RequestContext
 from core.store import collections
 from core.store.engine import Store
 from core.types import Query
 from core.variant import Variant
-from evals.running import runner
-from evals.splits import Split
-from evals.store import chain as evals_chain
+from evals.runs import runner
+from evals.schema import schema_chain as evals_chain
+from evals.types import QuerySplit
 from tests.drills.faults.outcome import account, is_sentence
 from tests.effort import TIMES, random_for
 from tests.fakes import HashingEmbedder
@@ -84,11 +84,11 @@ class Works:
 
     def evaluate(self):
         queries = {f"q{at}": Query(f"q{at}", f"word{at} unique{at} common") for at in range(60)}
-        split = Split("test", queries, digest=str(next(self.turn)).encode())
+        split = QuerySplit("test", queries, digest=str(next(self.turn)).encode())
 
         def work():
             context = RequestContext(self.store, fresh(self.store, self.name), journey.RESOURCES)
-            runs = bridge.run(runner.run(context, self.variants, split, options=runner.Options(again=True)))
+            runs = bridge.run(runner.run(context, self.variants, split, options=runner.RunOptions(again=True)))
             assert [dict(run.failures) for run in runs] == [{}] * len(runs)
 
         return work

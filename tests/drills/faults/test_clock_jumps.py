@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from core import bridge
-from core.llm import NoAnswer
-from core.llm.posting import Patience, client, insist, post
-from core.resources import Resources
+from core.context import Resources
+from core.http import EndpointFailure, RetryPolicy, client, post, with_retries
 from core.store.engine import Store
 from tests.conftest import TEST_DSN
 from tests.drills.faults import clock
@@ -40,16 +39,16 @@ def test_an_endpoint_whose_clock_is_another_is_waited_for_as_long_as_it_asks() -
     theirs = datetime.now(UTC) + AHEAD
     asked = {"Date": format_datetime(theirs, usegmt=True)}
     later = asked | {"Retry-After": format_datetime(theirs + timedelta(seconds=7), usegmt=True)}
-    pauses, patience = Pauses(), Patience(timeout=5, attempts=2)
+    pauses, patience = Pauses(), RetryPolicy(timeout=5, attempts=2)
 
     async def ask(url: str) -> bytes:
         resources = Resources(pause=pauses, environment={})
         async with client(resources, "", "") as sender:
-            return await insist(resources, patience, lambda: post(sender, url, {}, patience))
+            return await with_retries(resources, patience, lambda: post(sender, url, {}, patience))
 
     with serving(Reply(b"", 429, later), Reply(b"{}")) as endpoint:
         assert bridge.run(ask(endpoint.url)) == b"{}"
     assert pauses == [7.0]
-    with serving(Reply(b"", 429, {"Retry-After": later["Retry-After"]})) as endpoint, pytest.raises(NoAnswer):
+    with serving(Reply(b"", 429, {"Retry-After": later["Retry-After"]})) as endpoint, pytest.raises(EndpointFailure):
         bridge.run(ask(endpoint.url))
     assert pauses == [7.0], "without that header the date is a year away, which is too long to wait"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from core.store.server import EmbeddedServer
+from core.store.server.embedded import EmbeddedServer
 from tests.conftest import TEST_DSN
 from tests.drills.faults.test_server import REPOSITORY, alive
 
 FAILS = """
-from core.store.server import EmbeddedServer
+from core.store.server.embedded import EmbeddedServer
 from tests.conftest import make_home
 
 def test_that_fails_and_leaves_a_server_running():

@@ -10,9 +10,9 @@ import signal
 import pytest
 
 from core import bridge
-from core.embedding.cache import TEXTS_A_STEP
 from core.errors import StoreError
 from core.store import collections
+from core.store.chunk_and_embed import TEXTS_A_STEP
 from tests.conftest import TEST_DSN
 from tests.drills.faults import ingest_killed
 from tests.drills.faults.ingest_killed import CHUNKS, DOCUMENTS, LOAD

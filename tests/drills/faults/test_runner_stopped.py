@@ -18,28 +18,27 @@ import pytest
 from sqlalchemy import event, func, select, text
 
 from core import bridge
+from core.context import RequestContext, Resources
 from core.errors import Cancelled, ConnectionFailed, StoreError
-from core.fusion.linear import LinearFusion
+from core.fusion.score_based import LinearFusion
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.vector import VectorLeg
 from core.rerank import OverlapReranker
-from core.resources import Resources
-from core.retriever import RequestContext
 from core.types import Query
 from core.variant import Variant
-from evals.running import runner
-from evals.running.leg_runs import A_BATCH
-from evals.running.runner import Options
-from evals.splits import Split
-from evals.store import RankingBatch
+from evals.runs import runner
+from evals.runs.leg_runs import A_BATCH
+from evals.runs.runner import RunOptions
+from evals.schema import RankingBatch
+from evals.types import QuerySplit
 from tests.conftest import TEST_DSN
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make
 
 EMBEDDER = HashingEmbedder(64)
 QUERIES = 2 * A_BATCH + 6
-OPTIONS = Options(deep=20)
+OPTIONS = RunOptions(deep=20)
 REPOSITORY = Path(__file__).parents[3]
 LEGS = (FulltextLeg(label="words", weight=0.5), VectorLeg(exact=True), Bm25Leg())
 VARIANTS = [
@@ -56,8 +55,8 @@ def context(store, name):
     return RequestContext(store, fresh(store, name), Resources(embedder=lambda _: EMBEDDER, environment={}))
 
 
-def of_queries(count: int = QUERIES) -> Split:
-    return Split("test", {f"q{at:03d}": Query(f"q{at:03d}", f"word{at} unique{at} common") for at in range(count)})
+def of_queries(count: int = QUERIES) -> QuerySplit:
+    return QuerySplit("test", {f"q{at:03d}": Query(f"q{at:03d}", f"word{at} unique{at} common") for at in range(count)})
 
 
 SPLIT = of_queries()
@@ -123,7 +122,7 @@ def test_a_suite_that_was_stopped_goes_on_where_it_was_and_asks_no_query_twice(s
 
 
 async def undisturbed(context):
-    return await runner.run(context, VARIANTS, SPLIT, options=Options(deep=20, again=True))
+    return await runner.run(context, VARIANTS, SPLIT, options=RunOptions(deep=20, again=True))
 
 
 async def kept_queries(store, context) -> int:
@@ -160,18 +159,18 @@ import os, signal, sys
 sys.path.insert(0, {repository!r})
 from core import bridge
 from core.store.engine import Store
-from evals.running import runner
-from evals.store import chain
+from evals.runs import runner
+from evals.schema import schema_chain
 from tests.drills.faults.test_runner_stopped import EMBEDDER, OPTIONS, SPLIT, VARIANTS
-from core.resources import Resources
-from core.retriever import RequestContext
+from core.context import Resources
+from core.context import RequestContext
 from tests.store.making import fresh
 
 def killed(step):
     if step.name.startswith("vector") and step.done >= {after}:
         os.kill(os.getpid(), signal.SIGKILL)
 
-store = bridge.run(Store.open(chains=[chain]))
+store = bridge.run(Store.open(chains=[schema_chain]))
 context = RequestContext(store, fresh(store, {name!r}), Resources(embedder=lambda _: EMBEDDER, environment={{}}))
 bridge.run(runner.run(context, VARIANTS, SPLIT, options=OPTIONS, progress=killed))
 """

@@ -24,12 +24,13 @@ from sqlalchemy import text
 
 from core import bridge
 from core.errors import ServerError
-from core.store import granting, keeper, roles
+from core.store import grants, roles
 from core.store.engine import Store
-from core.store.server import SOCKET, EmbeddedServer
-from evals.store import chain
+from core.store.server import supervisor
+from core.store.server.embedded import SOCKET, EmbeddedServer
+from evals.schema import schema_chain
 from tests.conftest import TEST_DSN, make_home, remove_home
-from workbench.access.rights import JUDGES
+from workbench.server.access import JUDGES
 
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE = 60
@@ -42,7 +43,7 @@ sys.path.insert(0, {repository!r})
 import psycopg
 from pathlib import Path
 from core.store.conninfo import without_steering
-from core.store.server import EmbeddedServer
+from core.store.server.embedded import EmbeddedServer
 server = EmbeddedServer(Path({home!r}))
 server.acquire()
 with without_steering(), psycopg.connect(server.conninfo(), autocommit=True) as connection:
@@ -135,7 +136,7 @@ def alive(pid: int) -> bool:
 
 def keeper_pid(home: Path) -> int:
     """Who holds the keeper's lock, as the kernel tells it."""
-    inode = (EmbeddedServer(home).cluster / keeper.KEEPER).stat().st_ino
+    inode = (EmbeddedServer(home).cluster / supervisor.KEEPER).stat().st_ino
     for line in Path("/proc/locks").read_text().splitlines():
         if line.split()[5].endswith(f":{inode}") and line.split()[3] == "WRITE":
             return keeper_process(home)
@@ -143,7 +144,8 @@ def keeper_pid(home: Path) -> int:
 
 
 def keeper_process(home: Path) -> int:
-    """The lock was taken before the keeper detached, so the kernel names a process that is gone: find it by its order."""  # noqa: E501
+    """The lock was taken before the keeper detached, so the kernel names a process that is gone: find it by its
+    order."""
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if folder.name.isdigit():
@@ -192,7 +194,8 @@ def test_a_last_client_that_is_killed_still_stops_the_server(home, client):
 
 
 def test_a_client_killed_while_the_server_starts_leaves_none_behind(home):
-    """No client at all is the shortest-lived client: the keeper's first look comes before the server has a process id."""  # noqa: E501
+    """No client at all is the shortest-lived client: the keeper's first look comes before the server has a process
+    id."""
     with EmbeddedServer(home) as server:
         command = [str(server.programs.path("postgres")), "-D", str(server.data), *server._settings()]
     stopped(home)
@@ -205,7 +208,7 @@ def test_a_client_killed_while_the_server_starts_leaves_none_behind(home):
         "group": server.user.gid,
         "env": {"PATH": os.defpath},
     }
-    subprocess.run([sys.executable, "-I", "-S", keeper.__file__, json.dumps(order)], check=True)
+    subprocess.run([sys.executable, "-I", "-S", supervisor.__file__, json.dumps(order)], check=True)
     assert server.running
     stopped(home)
     with server:
@@ -238,9 +241,9 @@ def test_after_the_server_is_killed_whoever_is_signed_in_goes_on(home):
     """Roles have connections of their own, and the owner's may be idle just then."""
 
     async def work() -> tuple[int, bool]:
-        async with await Store.open(home=home, chains=[chain]) as owner:
-            await granting.set_up(owner, JUDGES)
-            async with await roles.opened(owner, roles.VIEWER, [chain]) as viewer:
+        async with await Store.open(home=home, chains=[schema_chain]) as owner:
+            await grants.set_up(owner, JUDGES)
+            async with await roles.opened(owner, roles.VIEWER, [schema_chain]) as viewer:
                 os.kill(owner.server.pid, signal.SIGKILL)
                 until(lambda: not owner.server.running, "the end of its last process")
                 async with viewer.begin() as connection:
@@ -288,7 +291,7 @@ def test_a_server_whose_keeper_was_killed_is_adopted_and_still_stops_at_the_end(
     first = client(1)
     pid = first.ready()
     os.kill(keeper_pid(home), signal.SIGKILL)
-    until(lambda: not keeper.is_held(EmbeddedServer(home).cluster / keeper.KEEPER), "the keeper's end")
+    until(lambda: not supervisor.is_held(EmbeddedServer(home).cluster / supervisor.KEEPER), "the keeper's end")
     second = client(2)
     assert second.ready() == pid
     first.leave()
@@ -356,7 +359,7 @@ def test_a_server_that_recovers_is_stopped_when_it_is_ready_and_not_before(home)
 @contextlib.contextmanager
 def frozen(home: Path):
     """All processes of the server stand still, as they do who wait for what never comes."""
-    there = [each.pid for each in keeper.processes(EmbeddedServer(home).cluster)]
+    there = [each.pid for each in supervisor.processes(EmbeddedServer(home).cluster)]
     for pid in there:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -404,7 +407,7 @@ def test_a_shutdown_that_hangs_is_ended_while_a_command_waits_for_it(home):
     os.kill(keeper_pid(home), signal.SIGKILL)
     idle = psycopg.connect(server.conninfo())  # a smart shutdown waits for it for ever
     os.kill(server.pid, signal.SIGTERM)
-    until(lambda: keeper.is_stopping(server.cluster), "the beginning of the shutdown")
+    until(lambda: supervisor.is_stopping(server.cluster), "the beginning of the shutdown")
     server.ensure_running()
     assert kept(home) == [1]
     idle.close()
@@ -484,7 +487,7 @@ def test_orphaned_lock_files_and_sockets_are_no_obstacle(home, client):
     stopped(home)
     (server.cluster / f"{SOCKET}.lock").write_text(f"{os.getpid()}\n{server.data}\n1\n5432\n{server.cluster}\n")
     (server.cluster / SOCKET).touch()
-    for name in (keeper.LEASE, keeper.SERVER, keeper.KEEPER, "start.lock"):
+    for name in (supervisor.LEASE, supervisor.SERVER, supervisor.KEEPER, "start.lock"):
         (server.cluster / name).write_text("of somebody long gone\n")
     assert kept(home) == [1]
 
@@ -495,13 +498,13 @@ def test_no_second_server_is_started_where_somebody_deleted_the_locks_of_the_fir
     first.ready()
     server = EmbeddedServer(home)
     pid = server.pid
-    for name in (keeper.SERVER, keeper.KEEPER):
+    for name in (supervisor.SERVER, supervisor.KEEPER):
         (server.cluster / name).unlink()
     with pytest.raises(ServerError, match=rf"was deleted.*none was started.*`kill -INT {pid}`"):
         server.acquire()
     assert alive(pid)
     os.kill(pid, signal.SIGINT)
-    until(lambda: not keeper.living_in(server.data), "the first server ends")
+    until(lambda: not supervisor.living_in(server.data), "the first server ends")
     client(2).ready()
     assert kept(home) == [1, 2]
 
@@ -510,9 +513,9 @@ def test_no_second_server_is_started_where_somebody_deleted_the_locks_of_the_fir
 def test_a_server_whose_lock_somebody_deleted_is_stopped_all_the_same(home, client):
     first, server = client(1), EmbeddedServer(home)
     first.ready()
-    (server.cluster / keeper.SERVER).unlink()
+    (server.cluster / supervisor.SERVER).unlink()
     first.leave()
-    until(lambda: not keeper.living_in(server.data), "the server ends")
+    until(lambda: not supervisor.living_in(server.data), "the server ends")
     client(2).ready()
     assert kept(home) == [1, 2]
 
@@ -789,8 +792,8 @@ def test_a_failed_start_gives_its_lease_back(home):
     conf.write_bytes(b"nonsense nonsense nonsense\n")
     with pytest.raises(ServerError):
         server.acquire()
-    lease = keeper.open_lock(server.cluster / keeper.LEASE)
-    assert keeper.try_lock(lease)
+    lease = supervisor.open_lock(server.cluster / supervisor.LEASE)
+    assert supervisor.try_lock(lease)
     os.close(lease)
     conf.write_bytes(whole)
 
@@ -813,7 +816,7 @@ def test_a_home_that_is_a_file_is_refused_in_a_sentence(home):
 
 
 ORDINARY = 65534
-IMPORTS = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import core.store.server"
+IMPORTS = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import core.store.server.embedded"
 
 
 def ordinary_python() -> str:

@@ -29,10 +29,10 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from core import bridge
-from core.store.home import home
+from core.home import home
 from core.types import Row
-from evals import exchange, library
-from evals.running import run_store
+from evals.collections import load
+from evals.runs import exchange, run_store
 from evals.sources import guess
 from tests.app import corpus  # the hashing model is registered there
 from workbench import session
@@ -250,9 +250,11 @@ def prepare() -> None:
                 await connection.execute(text(statement))
 
     bridge.run(tables())
-    plan = library.Plan(models=(MODEL,), chunks=CHUNKS, fields=("type", "date"), check=False)
-    bridge.run(library.add(store, "handbook", part_of_the_demo(), plan))
-    bridge.run(library.add(store, "scifact", guess("beir-folder"), library.Plan(models=(MODEL,), check=False)))
+    plan = load.LoadPlan(models=(MODEL,), chunks=CHUNKS, fields=("type", "date"), check=False)
+    bridge.run(load.load_collection(store, "handbook", part_of_the_demo(), plan))
+    bridge.run(
+        load.load_collection(store, "scifact", guess("beir-folder"), load.LoadPlan(models=(MODEL,), check=False))
+    )
     _ok("data attach docs --table public.docs --id id --text body --embedding emb --model all-MiniLM-L6-v2")
     _ok("variant keep today.toml")
     _ok("queries generate handbook")

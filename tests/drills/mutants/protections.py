@@ -89,7 +89,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "bytes are counted as they come out of an archive",
-        "evals/sources/trees.py",
+        "evals/sources/files.py",
         "self._budget.spend(len(block))",
         "pass",
         f"{BEIR}::test_bytes_are_counted_where_the_directory_says_nothing",
@@ -97,7 +97,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a path that leads out of an archive refuses it",
-        "evals/sources/trees.py",
+        "evals/sources/files.py",
         '(".." in PurePosixPath(name).parts, "leads out of the archive"),',
         "",
         f"{BEIR}::test_archives_with_paths_that_lead_elsewhere_are_refused",
@@ -105,7 +105,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a link in an archive refuses it",
-        "evals/sources/trees.py",
+        "evals/sources/files.py",
         '(stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR), "is a link or a device"),',
         "",
         f"{BEIR}::test_archives_with_links_are_refused",
@@ -137,7 +137,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a record of CSV has a length",
-        "evals/sources/tables.py",
+        "evals/sources/table_files.py",
         "if self.length > self.longest:",
         "if False:",
         f"{GROWING}::test_a_record_of_many_lines_ends_where_one_line_would_have_to",
@@ -145,7 +145,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a line of JSON holds so many values",
-        "evals/sources/lines.py",
+        "evals/sources/rows.py",
         "if (parts := _parts(line.value)) > MOST_PARTS:",
         "if (parts := 0):",
         f"{GROWING}::test_a_line_of_json_holds_so_many_values_and_as_much_text_as_there_is_room_for",
@@ -153,7 +153,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a run has room in memory",
-        "evals/exchange.py",
+        "evals/runs/exchange.py",
         "if left < 0:",
         "if False:",
         f"{GROWING}::test_a_run_that_has_no_room_in_memory_is_refused_with_a_way_out",
@@ -161,7 +161,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a backup's parts have digests",
-        "evals/backup/reading.py",
+        "evals/backup/archive_reader.py",
         "if digest.hexdigest() != listed.sha256 or size",
         "if size",
         "tests/drills/faults/test_backup_faults.py::test_no_bit_flipped_before_packing_gets_into_the_store",
@@ -169,7 +169,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a file of a backup stays in its folder",
-        "evals/backup/home_files.py",
+        "evals/backup/file_format.py",
         "return short and name.endswith(ENDINGS[folder]) and _NAME.fullmatch(name) is not None",
         "return short",
         f"{BACKUP}::test_a_files_name_never_leads_out_of_its_folder",
@@ -177,7 +177,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a stale pid file stops no start",
-        "core/store/keeper.py",
+        "core/store/server/supervisor.py",
         '(cluster / "data" / "postmaster.pid").unlink(missing_ok=True)',
         "pass",
         "tests/drills/faults/test_server.py::"
@@ -186,7 +186,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a line that is no JSON is refused in a sentence",
-        "evals/sources/lines.py",
+        "evals/sources/rows.py",
         'return Flaw(at, f"Not valid JSON: {error.msg} at column {error.colno}.")',
         "raise",
         f"{FUZZED}::test_a_parser_succeeds_or_says_in_a_sentence_what_is_wrong",
@@ -194,7 +194,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "TOML nested without end is refused in a sentence",
-        "core/toml_text.py",
+        "core/toml_io.py",
         "except RecursionError as error:",
         "except ZeroDivisionError as error:",
         f"{FUZZED}::test_what_once_was_a_finding_is_none_any_more",
@@ -218,7 +218,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a bad line costs that line alone",
-        "evals/sources/lines.py",
+        "evals/sources/rows.py",
         'return Flaw(at, f"Not valid JSON: {error.msg} at column {error.colno}.")',
         "raise",
         f"{BEIR}::test_one_bad_row_costs_that_row_alone_and_names_its_line",
@@ -226,7 +226,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "an id that cannot be stored costs its row alone",
-        "core/store/gate.py",
+        "core/store/sanitize.py",
         "if len(identifier.encode()) > LONGEST_ID:",
         "if False:",
         "tests/store/test_bad_rows.py::test_a_row_that_cannot_be_stored_is_left_out_with_its_place_and_reason",
@@ -234,9 +234,9 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a backup attaches only what an option names",
-        "evals/backup/content.py",
+        "evals/backup/restore_content.py",
         "if not target.table:",
-        "if not target.table and not (target := Target(target.kept, target.name, mapping.full_name)):",
+        "if not target.table and not (target := RestoreTarget(target.kept, target.name, mapping.full_name)):",
         f"{BACKUP}::test_a_file_attaches_no_table_that_no_option_names",
         f"{BACKUP}::test_an_attached_collection_comes_back_as_what_it_was_attached_to",
     ),
@@ -250,7 +250,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a backup holds what its list says",
-        "evals/backup/fitting.py",
+        "evals/backup/restore.py",
         "if not known:",
         "if False:",
         f"{BACKUP}::test_what_its_own_list_does_not_say_is_refused_before_anything_is_written",
@@ -258,7 +258,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "columns of a backup are those of our tables",
-        "evals/backup/taking.py",
+        "evals/backup/archive_reader.py",
         "if strange := [name for name in found if name not in known]:",
         "if strange := []:",
         f"{BACKUP}::test_columns_are_those_of_the_table_and_no_statement",
@@ -267,7 +267,7 @@ PROTECTIONS: Final = (
     # -- what is shown
     Protection(
         "HTML in prose is text",
-        "workbench/book/markdown.py",
+        "workbench/notebooks/markdown.py",
         'for name in ("html_block", "html_inline"):',
         "for name in ():",
         "tests/unit/test_book_document.py::test_html_in_prose_is_text_and_pictures_are_words",
@@ -275,7 +275,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a report in Markdown holds texts as text",
-        "evals/report/markdown.py",
+        "evals/reports/text_formats.py",
         'plain = re.sub("[&<>]", lambda found: _ENTITIES[found[0]], line(text, 2000))',
         "plain = line(text, 2000)",
         "tests/evals/test_report.py::test_hostile_texts_stay_texts_in_markdown",
@@ -283,15 +283,15 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a report in LaTeX holds texts as text",
-        "evals/report/latex.py",
-        "if each in _SPECIAL:",
+        "evals/reports/text_formats.py",
+        "if each in _LATEX_SPECIAL:",
         "if False:",
         "tests/evals/test_report.py::test_hostile_texts_stay_texts_in_latex",
         "tests/evals/test_report.py::test_markdown_has_the_table_sentences_warnings_and_variants",
     ),
     Protection(
         "a terminal is not taken over",
-        "workbench/commands/telling.py",
+        "workbench/commands/output.py",
         "sys.stdout.write(printable(text) if sys.stdout.isatty() else text)",
         "sys.stdout.write(text)",
         "tests/unit/test_raw_output.py::test_a_terminal_gets_nothing_that_could_take_it_over",
@@ -323,7 +323,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "pictures of prose are not fetched",
-        "workbench/book/markdown.py",
+        "workbench/notebooks/markdown.py",
         'made.add_render_rule("image", _image)',
         "pass",
         "tests/unit/test_book_document.py::test_html_in_prose_is_text_and_pictures_are_words",
@@ -348,7 +348,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "names are quoted by the library",
-        "core/store/statements.py",
+        "core/store/names.py",
         'return f"{_PREPARER.quote_schema(namespace)}.{_PREPARER.quote(name)}"',
         'return f\'"{namespace}"."{name}"\'',
         f"{INJECTION}::test_names_that_are_sql_name_a_collection_its_chunk_set_and_its_field",
@@ -356,7 +356,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "values of filters are bound",
-        "core/filters/sql.py",
+        "core/filters.py",
         "return literal(value, JSONB(none_as_null=True))",
         'return literal_column("\'" + __import__("json").dumps(value) + "\'::jsonb", JSONB)',
         f"{FILTERS}::test_keys_and_values_are_bound_and_never_part_of_the_statement",
@@ -364,7 +364,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "comments of an exported statement stay comments",
-        "core/sql_export/writing.py",
+        "core/sql_export/statement.py",
         'return "\\n".join(f"-- {verbatim(line)}".rstrip() for line in lines)',
         'return f"-- {text}"',
         f"{EXPORT}::test_no_comment_ends_before_its_line_does",
@@ -396,7 +396,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "legs only read",
-        "core/recall.py",
+        "core/pipeline/recall.py",
         "begun = self.store.begin(self.level.namespace, read_only=True)",
         "begun = self.store.begin(self.level.namespace)",
         f"{ATTACHED}::test_a_leg_that_would_write_to_the_table_is_refused_by_the_server",
@@ -405,7 +405,7 @@ PROTECTIONS: Final = (
     # -- language models and endpoints
     Protection(
         "a model marks what it was sent",
-        "core/rerank/marking.py",
+        "core/llm/rating.py",
         "if set(rows) - set(candidates):",
         "if False:",
         "tests/unit/test_prompt_injection.py::"
@@ -423,7 +423,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "calls have a cap",
-        "core/llm/spending.py",
+        "core/llm/session.py",
         "if self.tokens + wanted.tokens > cap.tokens:",
         "if False:",
         "tests/unit/test_llm_chat.py::test_above_the_cap_nothing_is_sent",
@@ -431,7 +431,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "an endpoint's answer has a size",
-        "core/llm/posting.py",
+        "core/http.py",
         "if len(parts) > largest:",
         "if False:",
         "tests/drills/faults/test_endpoints.py::test_an_answer_that_is_too_long_is_left_at_the_cap_and_not_when_time_is_up",
@@ -447,7 +447,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a handle follows from all texts",
-        "core/rerank/marking.py",
+        "core/llm/rating.py",
         "{number:02}-{hashlib.sha256(f'{number} {everything}'.encode()).hexdigest()[:8]}",
         "{number:02}",
         f"{PROMPTS}::test_a_text_cannot_know_the_handle_that_it_will_go_by",
@@ -455,7 +455,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a model is told no id of ours",
-        "core/rerank/marking.py",
+        "core/llm/rating.py",
         "f\"c{number:02}-{hashlib.sha256(f'{number} {everything}'.encode()).hexdigest()[:8]}\": pair",
         "pair[0]: pair",
         f"{PROMPTS}::test_no_id_of_ours_and_no_secret_is_told_to_a_model_so_that_none_can_be_told_on",
@@ -463,7 +463,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a model's grades count only where that is asked for",
-        "evals/judging/judgements.py",
+        "evals/judging/merging.py",
         "people or (several if models else [])",
         "people or several",
         f"{PROMPTS}::test_a_grade_that_was_talked_out_of_a_model_never_outweighs_a_persons_nor_counts_unasked",
@@ -471,7 +471,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a key does not follow an option to another server",
-        "core/llm/addresses.py",
+        "core/http.py",
         "if key and home and _origin(url) != _origin(checked_url(home, home_name)):",
         "if False:",
         "tests/unit/test_llm_endpoint.py::test_the_key_does_not_follow_an_option_to_another_server",
@@ -480,7 +480,7 @@ PROTECTIONS: Final = (
     # -- serving
     Protection(
         "the guard stands before Streamlit",
-        "workbench/serve.py",
+        "workbench/server/serve.py",
         "guards = [Middleware(OriginGuard, names), Middleware(UploadGuard)]",
         "guards = [Middleware(UploadGuard)]",
         f"{SERVING}::test_a_page_of_another_port_of_this_machine_opens_no_websocket_and_sends_nothing",
@@ -488,7 +488,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "Origin is Host",
-        "workbench/serve_origin.py",
+        "workbench/server/origin.py",
         "if len(hosts) != 1 or not _is_same(origin, hosts[0]):",
         "if False:",
         f"{SERVING}::test_a_page_acts_on_the_server_alone_that_it_came_from",
@@ -496,7 +496,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "Host is a name of ours",
-        "workbench/serve_origin.py",
+        "workbench/server/origin.py",
         "if not self._hosts.include(host):",
         "if False:",
         f"{SERVING}::test_another_name_for_this_machine_reaches_nothing",
@@ -504,7 +504,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "beyond loopback a sign-in is needed",
-        "workbench/serve.py",
+        "workbench/server/serve.py",
         "elif host not in LOOPBACK and not open_to_all:",
         "elif False:",
         f"{SERVING}::test_beyond_loopback_without_a_sign_in_is_refused_unless_insisted_on",
@@ -512,7 +512,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "files of a window are counted together",
-        "workbench/serve_uploads.py",
+        "workbench/server/uploads.py",
         "if size + every - held.sizes.get(file, 0) > self.most:",
         "if size > self.most:",
         f"{SERVING}::test_the_files_of_a_window_are_counted_together",
@@ -520,7 +520,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a sign-in ends at sign-out",
-        "workbench/access/cookies.py",
+        "workbench/server/cookies.py",
         "self._gate.sign_ins.end(person)",
         "pass",
         f"{SIGN_INS}::test_a_copied_cookie_stops_working_at_sign_out",
@@ -528,7 +528,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a sign-in ends after its time",
-        "workbench/access/sign_ins.py",
+        "workbench/server/sign_ins.py",
         "return self._until(self._file(said)) > self._now()",
         "return self._until(self._file(said)) > 0",
         f"{SIGN_INS}::test_a_sign_in_is_over_when_its_cookie_is",
@@ -536,7 +536,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a sign-in that ended has no role",
-        "workbench/access/gate.py",
+        "workbench/server/access.py",
         'or not told.get("is_logged_in") or self.has_ended(told):',
         'or not told.get("is_logged_in"):',
         f"{SIGN_INS}::test_a_cookie_that_is_signed_but_was_never_handed_out_lets_nobody_in",
@@ -544,7 +544,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "logs hold no secret",
-        "workbench/logs.py",
+        "workbench/server/logs.py",
         "for pattern, instead in _PATTERNS:",
         "for pattern, instead in ():",
         "tests/unit/test_logs.py::test_what_looks_like_a_secret_is_left_out_wherever_it_stands",
@@ -552,7 +552,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "logs hold no query",
-        "workbench/logs.py",
+        "workbench/server/logs.py",
         "return said if self.queries else",
         "return said if True else",
         "tests/unit/test_logs.py::test_queries_in_addresses_are_left_out_unless_asked_for",
@@ -560,7 +560,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "an ID token is signed by the provider alone",
-        "workbench/access/cookies.py",
+        "workbench/server/cookies.py",
         "not in ALGORITHMS:",
         "in ():",
         f"{SIGN_INS}::test_a_token_counts_only_where_the_provider_alone_can_have_signed_it",
@@ -568,7 +568,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "the server's figures need a role",
-        "workbench/access/cookies.py",
+        "workbench/server/cookies.py",
         "elif path.endswith(FIGURES) and not self._gate.lets_in(self._person(_sent(scope))):",
         "elif False:",
         f"{SIGN_INS}::test_the_servers_figures_are_for_those_alone_who_may_see_its_pages",
@@ -576,7 +576,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "an address counts where it is verified",
-        "workbench/access/people.py",
+        "workbench/server/roles_file.py",
         'return said is True or said == "true"  # as a text, where the provider writes all claims so',
         "return True",
         f"{ACCESS}::test_an_address_that_the_provider_does_not_vouch_for_gives_no_role_and_signs_no_grade",
@@ -584,7 +584,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "access.toml is written by its owner alone",
-        "workbench/access/people.py",
+        "workbench/server/roles_file.py",
         "if others_may(found, WRITABLE):",
         "if False:",
         f"{ACCESS}::test_a_file_that_others_can_write_lets_nobody_in",
@@ -592,7 +592,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "secrets.toml is read by its owner alone",
-        "workbench/access/sign_in.py",
+        "workbench/server/sign_in.py",
         "if others_may(file.stat(), OTHERS):",
         "if False:",
         f"{ACCESS}::test_a_file_that_others_can_read_is_refused",
@@ -600,7 +600,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "whoever lost their role is shown out in the middle of work",
-        "workbench/access/watch.py",
+        "workbench/server/follow_roles.py",
         "if each._scriptrunner is not None and lets_in(each._user_info):",
         "if each._scriptrunner is not None:",
         f"{WATCH}::test_whoever_may_not_come_in_any_more_is_shown_out_in_the_middle_of_it",
@@ -608,7 +608,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "buttons act no more once a role changed",
-        "workbench/access/watch.py",
+        "workbench/server/follow_roles.py",
         "known[widget] = replace(of, callback=None, callbacks=None)",
         "pass",
         f"{LINES}::test_whoever_presses_faster_than_a_page_is_drawn_acts_no_longer_than_others",
@@ -616,7 +616,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a page that was left is closed when a role changed",
-        "workbench/access/watch.py",
+        "workbench/server/follow_roles.py",
         "for page in pages - _open().keys():",
         "for page in ():",
         f"{LINES}::test_a_page_that_was_left_before_a_role_was_taken_away_acts_for_nobody_who_comes_back",
@@ -624,7 +624,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a page that cannot be kept from acting is ended",
-        "workbench/access/watch.py",
+        "workbench/server/follow_roles.py",
         "page.shutdown()",
         "pass",
         f"{WATCH}::test_a_page_of_another_streamlit_that_cannot_be_kept_from_acting_is_ended_and_the_log_says_why",
@@ -632,7 +632,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a mistake in access.toml lets nobody in",
-        "workbench/access/gate.py",
+        "workbench/server/access.py",
         'self._warn("access_unreadable", says=str(error))\n            return None',
         'self._warn("access_unreadable", says=str(error))\n            return self._read and self._read[1]',
         "tests/unit/test_access_gate.py::test_a_mistake_lets_nobody_in_and_the_log_says_why_once_until_the_file_changes",
@@ -640,7 +640,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a link of another site signs nobody out",
-        "workbench/access/cookies.py",
+        "workbench/server/cookies.py",
         'if Request(scope).headers.get("sec-fetch-site") in ELSEWHERE:',
         "if False:",
         f"{SIGN_INS}::test_a_link_of_another_site_or_port_signs_nobody_out",
@@ -672,7 +672,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a cell that sends waits until that is allowed",
-        "workbench/book/running.py",
+        "workbench/notebooks/runner.py",
         "if allowed is not None and (asks := unallowed(told, allowed)):",
         "if asks := ():",
         "tests/app/test_desk.py::test_queries_without_labels_are_sent_for_judging_only_after_somebody_allowed_it",
@@ -680,7 +680,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "nobody but editors allows a cell to send",
-        "workbench/book/desk.py",
+        "workbench/notebooks/session.py",
         'roles.refuse_reader(self.store, "ask a language model from a notebook, which may cost money")',
         "pass",
         f"{PAGES}::test_no_reader_lets_a_notebook_ask_what_costs_money",
@@ -688,7 +688,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "access.toml is its owner's",
-        "workbench/access/people.py",
+        "workbench/server/roles_file.py",
         "if is_anothers(found):",
         "if False:",
         f"{ACCESS}::test_a_file_of_another_account_lets_nobody_in",
@@ -696,7 +696,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "whose access.toml is, is looked at while pages are served",
-        "workbench/access/gate.py",
+        "workbench/server/access.py",
         "told.st_ino, told.st_mode, told.st_uid",
         "told.st_ino, told.st_mode",
         f"{GATE}::test_a_file_that_becomes_another_accounts_while_pages_are_served_lets_nobody_in",
@@ -704,7 +704,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "files come only from a page that is open",
-        "workbench/serve_uploads.py",
+        "workbench/server/uploads.py",
         "if held is None or not held.allowed:",
         "if held is None:\n                return None\n            if not held.allowed:",
         f"{SERVING}::test_files_are_taken_of_nobody_who_has_no_page_open",
@@ -713,7 +713,7 @@ PROTECTIONS: Final = (
     # -- the database's roles
     Protection(
         "readers only read",
-        "core/store/granting.py",
+        "core/store/grants.py",
         'sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(catalog, readers),',
         'sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA {} TO {}").format(catalog, readers),',
         f"{ROLES}::test_readers_write_no_row_but_judges_their_judgements_and_votes",
@@ -721,7 +721,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "roles may log in and nothing else",
-        "core/store/logins.py",
+        "core/store/roles.py",
         "CREATE ROLE {} LOGIN NOINHERIT CONNECTION",
         "CREATE ROLE {} LOGIN SUPERUSER CONNECTION",
         f"{ROLES}::test_readers_make_nothing_and_become_nobody_else",
@@ -729,7 +729,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "readers see nothing of the trash",
-        "core/store/granting.py",
+        "core/store/grants.py",
         'return sql.SQL("REVOKE ALL ON {} FROM {}")',
         'return sql.SQL("REVOKE INSERT ON {} FROM {}")',
         f"{GRANTED}::test_viewers_see_nothing_of_the_trash_and_change_nothing_in_it",
@@ -737,7 +737,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a right that nobody needs is revoked",
-        "core/store/granting.py",
+        "core/store/grants.py",
         "if OUR_ROLES.fullmatch(grant.role) and not _is_needed(grant, tables):",
         "if False:",
         f"{GRANTED}::test_what_lies_in_the_trash_holds_no_right_on_anybodys_table",
@@ -745,7 +745,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a right that somebody needs is not revoked",
-        "core/store/granting.py",
+        "core/store/grants.py",
         "if OUR_ROLES.fullmatch(grant.role) and not _is_needed(grant, tables):",
         "if OUR_ROLES.fullmatch(grant.role):",
         f"{GRANTED}::test_a_right_that_another_attached_collection_needs_stays",
@@ -753,7 +753,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "rights are revoked from roles of ours alone",
-        "core/store/granting.py",
+        "core/store/grants.py",
         "if OUR_ROLES.fullmatch(grant.role) and not",
         "if not",
         f"{GRANTED}::test_notes_of_other_roles_than_our_own_take_nothing_from_anybody",
@@ -761,7 +761,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a row of the catalogue grants nothing",
-        "core/store/granting.py",
+        "core/store/grants.py",
         "if (name, table.namespace, table.table) in allowed or await can_read(driver, editor, table):",
         "if True:",
         f"{GRANTED}::test_a_row_of_the_catalogue_grants_nobody_somebodys_table",
@@ -810,7 +810,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "the embedded server listens on no network",
-        "core/store/server.py",
+        "core/store/server/embedded.py",
         '"listen_addresses": "",',
         '"listen_addresses": "127.0.0.1",',
         f"{SERVER}::test_nothing_listens_on_the_network",
@@ -818,7 +818,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "data that others could read are private again",
-        "core/store/server.py",
+        "core/store/server/embedded.py",
         "self.data.chmod(0o700)  # a copy",
         "pass  # a copy",
         f"{SERVER}::test_data_that_others_could_read_are_private_again_after_the_next_start",
@@ -826,7 +826,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "root does not work in somebody's home",
-        "core/store/server.py",
+        "core/store/server/embedded.py",
         "if owner not in (homes.ROOT, self.user.owner):",
         "if False:",
         f"{SERVER}::test_root_does_not_work_in_somebodys_home",
@@ -842,7 +842,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a server that recovers is not stopped before it is ready",
-        "core/store/keeper.py",
+        "core/store/server/supervisor.py",
         "if self._ready > 1:",
         "if self._ready >= 0:",
         f"{SERVER}::test_a_server_that_recovers_is_stopped_when_it_is_ready_and_not_before",
@@ -868,15 +868,15 @@ PROTECTIONS: Final = (
     Protection(
         "a document and what is made of it are one transaction",
         "core/store/ingest.py",
-        "            await loading.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))\n",
+        "            await bulk_load.copy(connection, ITEM_TABLE, _item_rows(change, item_keys))\n",
         "            async with self.store.begin(self.view.namespace) as other:\n"
-        "                await loading.copy(other, ITEM_TABLE, _item_rows(change, item_keys))\n",
+        "                await bulk_load.copy(other, ITEM_TABLE, _item_rows(change, item_keys))\n",
         f"{CUT}::test_an_ingest_whose_connections_are_cut_or_truncated_says_so_and_goes_on_when_run_again",
         f"{CUT}::test_delays_cost_an_ingest_time_and_nothing_else",
     ),
     Protection(
         "whoever lost the lock of a collection stores nothing more",
-        "core/store/writers.py",
+        "core/store/locks.py",
         "if [tuple(row) for row in await connection.execute(reached.with_for_update())] != "
         "[tuple(each) for each in known]:",
         "if False:",
@@ -885,7 +885,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a full disk is told in a sentence",
-        "core/store/mishaps.py",
+        "core/store/db_errors.py",
         '"53100": (StoreError, FULL), ',
         "",
         "tests/drills/faults/test_disk_full.py::test_a_full_disk_is_told_in_a_sentence_and_costs_the_run_alone",
@@ -893,7 +893,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "one process at a time loads a collection",
-        "core/store/writers.py",
+        "core/store/locks.py",
         "if not await take_lock(connection, name):",
         "if await take_lock(connection, name) is None:",
         f"{TWO}::test_of_two_processes_that_load_one_collection_at_once_one_is_told_to_wait",
@@ -901,7 +901,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "one process at a time saves a notebook",
-        "workbench/book/files.py",
+        "workbench/notebooks/files.py",
         "with _saving, atomic_files.locked(path):",
         "with _saving:",
         "tests/unit/test_book_files.py::test_processes_that_save_one_notebook_at_once_lose_no_save",
@@ -917,7 +917,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "no second server is started in a data folder",
-        "core/store/server.py",
+        "core/store/server/embedded.py",
         "                self._refuse_second_server()\n",
         "",
         f"{SERVER}::test_no_second_server_is_started_where_somebody_deleted_the_locks_of_the_first",
@@ -925,7 +925,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a run's rankings are bounded by what they become",
-        "evals/running/packed.py",
+        "evals/runs/rankings.py",
         "    if len(plain) > most:\n",
         "    if False:\n",
         "tests/evals/test_rankings.py::test_few_bytes_do_not_become_all_that_there_is_room_for",
@@ -933,7 +933,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "pins and votes of a backup are those of its own runs and contests",
-        "evals/backup/results.py",
+        "evals/backup/restore.py",
         "            await _refuse_strangers(taking, part, part.through, incoming)\n",
         "            pass\n",
         f"{BACKUP}::test_rows_that_belong_together_are_all_there_and_could_have_been_given",
@@ -949,7 +949,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "labels are not lost in silence",
-        "evals/library.py",
+        "evals/collections/load.py",
         "if not even_so and (change.loses or not (labelled.labels or labelled.spans)):",
         "if False:",
         "tests/evals/test_labelling.py::test_a_file_that_leaves_fewer_labels_is_refused_unless_somebody_insists",

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from core import bridge
+from core.home import server_user
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.vector import VectorLeg
-from core.store import clusters
 from core.store.engine import Store
-from core.store.home import server_user
-from core.store.programs import Programs
-from evals.store import chain
+from core.store.server import installation
+from core.store.server.installation import Programs
+from evals.schema import schema_chain
 from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.evals.archives import everything, filled
 from tests.store.making import fresh, wrong
@@ -119,7 +119,7 @@ def found(store: Store, name: str) -> dict[str, object]:
 
 
 def test_a_store_moves_to_the_next_major_version_by_a_backup_and_a_restore(old: Old, name: str, tmp_path: Path) -> None:
-    before = bridge.run(Store.open(old.dsn, chains=[chain]))
+    before = bridge.run(Store.open(old.dsn, chains=[schema_chain]))
     filled(before, name)
     kept = found(before, name)
     bridge.run(before.close())
@@ -133,10 +133,10 @@ def test_a_store_moves_to_the_next_major_version_by_a_backup_and_a_restore(old: 
     assert "which cannot read it; nothing was touched" in refused.stderr
     moved = rankbook(old, "restore", "--fresh", str(tmp_path / "before.tar"))
     assert moved.returncode == 0, moved.stderr
-    (aside,) = clusters.set_aside(old.home / "postgres")
+    (aside,) = installation.set_aside(old.home / "postgres")
     assert (aside / "data" / "PG_VERSION").read_text().strip() == old.programs.version
 
-    after = bridge.run(Store.open(home=old.home, chains=[chain]))
+    after = bridge.run(Store.open(home=old.home, chains=[schema_chain]))
     try:
         assert after.capabilities.version > before.capabilities.version
         assert found(after, name) == kept

@@ -19,9 +19,9 @@ from sqlalchemy import text
 from core import bridge
 from core.store import collections
 from core.store.engine import Store
-from core.store.server import EmbeddedServer
-from evals import query_sets
-from evals.store import chain
+from core.store.server.embedded import EmbeddedServer
+from evals.labels import query_sets
+from evals.schema import schema_chain
 from tests.conftest import TEST_DSN, make_home, remove_home
 from tests.evals.first_build import COMMIT, MAKE, usable
 
@@ -69,7 +69,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def store(home: Path) -> Iterator[Store]:
     before = revisions(home)
-    opened = bridge.run(Store.open(home=home, chains=[chain]))
+    opened = bridge.run(Store.open(home=home, chains=[schema_chain]))
     assert before == {"catalog": "c0002", "evals": "e0008"}
     yield opened
     bridge.run(opened.close())
@@ -94,7 +94,7 @@ def scalar(store: Store, statement: str) -> str:
 
 
 def test_everything_in_a_home_of_the_first_build_is_usable(home: Path, store: Store) -> None:
-    assert scalar(store, "SELECT version_num FROM rankbook.revision_evals") == chain.head, "migrations ran"
+    assert scalar(store, "SELECT version_num FROM rankbook.revision_evals") == schema_chain.head, "migrations ran"
     assert {row.name for row in bridge.run(collections.listed(store))} == {"kettles", "faq"}
     usable.documents(store, "kettles")
     usable.labels(store, "kettles")

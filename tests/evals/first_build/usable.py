@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from core import bridge
-from core.retriever import RequestContext, search
+from core.context import RequestContext
+from core.pipeline.retriever import search
 from core.store import collections
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.verify import verify
 from core.variant import Variant
-from evals import query_sets
-from evals.evaluation import Wanted, evaluated, opened
+from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.evaluate import evaluate
 from evals.judging import judgements, votes
 from evals.judging.votes import Contest
-from evals.running import run_store
-from evals.runs import not_comparable
+from evals.labels import query_sets
+from evals.runs import run_store
+from evals.runs.types import not_comparable
 from tests.app import corpus  # under whose model the texts were embedded
 from tests.evals.first_build.make import BOTH, WORDS
 
@@ -33,7 +35,7 @@ def documents(store: Store, name: str) -> None:
     assert _items(store, view, "E-42", BOTH)[0] == "e42"
 
 
-def _items(store: Store, view: View, query: str, variant: Variant) -> list[str]:
+def _items(store: Store, view: CollectionView, query: str, variant: Variant) -> list[str]:
     hits = bridge.run(search(RequestContext(store, view), query, variant)).hits
     return list(dict.fromkeys(hit.item_id for hit in hits))
 
@@ -71,8 +73,8 @@ def runs(store: Store, name: str) -> None:
 def evaluation(store: Store, name: str) -> None:
     """What is evaluated now is of what ships, and no kept run of before stands in for it."""
     before = {each.id for each in bridge.run(run_store.listed(store, collection=name))}
-    ground = bridge.run(opened(store, name))
-    board, _ = bridge.run(evaluated(ground, [WORDS, BOTH], ground.split("test"), Wanted(("mrr@2",))))
+    ground = bridge.run(open_eval(store, name))
+    board, _ = bridge.run(evaluate(ground, [WORDS, BOTH], ground.split("test"), EvalOptions(("mrr@2",))))
     assert board.cells("mrr@2")["words"].mean > 0
     assert {run.id for run in board.runs}.isdisjoint(before)
     assert {run.depth for run in board.runs} == {0}

@@ -14,23 +14,23 @@ from typing import Any, Final, TypeVar
 
 from core.embedding import stored_as
 from core.errors import RankbookError
+from core.progress import Listener
 from core.store import collections, names
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.ingest import Report
-from core.store.progress import Listener
+from core.store.ingest import IngestReport
 from core.types import Flaw, Item, Query, Row
-from evals import library
-from evals.labels import Label
-from evals.library import Added, Plan
+from evals.collections import load
+from evals.collections.load import LoadPlan, LoadReport
 from evals.sources import Source, bundled_names, catalog, source_from
-from evals.sources.catalog import CatalogEntry
+from evals.sources.bundled import CatalogEntry
+from evals.sources.guess import source_of
 from evals.sources.ir_datasets_source import IrDatasetsSource
-from evals.sources.options import source_of
-from evals.sources.tables import opened_table
+from evals.sources.table_files import opened_table
 from evals.sources.tabular import TabularSource
+from evals.types import Label
 from workbench.behind.collections import uploads
-from workbench.behind.collections.uploads import Origin
+from workbench.behind.collections.uploads import SourceSpec
 from workbench.behind.summaries import summary
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ LONGEST_VALUE: Final = 80  # characters; what is longer is a text, and no field 
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SourcePreview:
     """What a source holds, by its first rows. `problem` is why they cannot be read; `columns` are those of a table.
 
     `download` is what the catalogue says of a public collection, which no look fetches.
@@ -80,21 +80,21 @@ def _short(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImportRequest:
     """A form, filled in."""
 
     name: str
-    origin: Origin
+    origin: SourceSpec
     plan: Mapping[str, Any]  # fields of `library.Plan`
 
     @property
     def source(self) -> Source:
         return source_of(self.origin.origin, self.origin.kind, list(self.origin.options))
 
-    def checked(self) -> Plan:
+    def checked(self) -> LoadPlan:
         """The plan, or a sentence that says what is wrong with name, source or plan."""
         names.schema_of(self.name)
-        return library.plan_for(self.source, **self.plan)
+        return load.plan_for(self.source, **self.plan)
 
 
 def public() -> dict[str, CatalogEntry | None]:
@@ -111,13 +111,13 @@ async def languages(store: Store) -> list[str]:
 # -- the dry look ------------------------------------------------------------------------------------------------------
 
 
-def looked_at(origin: Origin) -> Look:
+def looked_at(origin: SourceSpec) -> SourcePreview:
     """The first rows of a source. Reads files, and may take a moment."""
     source = source_of(origin.origin, origin.kind, list(origin.options))
     if isinstance(source, IrDatasetsSource):
         entry = next((each for each in catalog() if each.ir_datasets == source.id), None)
-        return Look(source, size=entry.documents if entry else None, fetched=True, download=entry)
-    look = Look(source, columns=_columns(source))
+        return SourcePreview(source, size=entry.documents if entry else None, fetched=True, download=entry)
+    look = SourcePreview(source, columns=_columns(source))
     try:
         return _filled(look)
     except RankbookError as error:
@@ -131,7 +131,7 @@ def _columns(source: Source) -> tuple[str, ...]:
         return opened.columns
 
 
-def _filled(look: Look) -> Look:
+def _filled(look: SourcePreview) -> SourcePreview:
     flaws: list[Flaw] = []
     source = look.source
     documents = tuple(_first(source.items(), flaws))
@@ -158,39 +158,41 @@ def _first(rows: Iterator[Row[T] | Flaw], flaws: list[Flaw]) -> Iterator[T]:
 # -- the work ----------------------------------------------------------------------------------------------------------
 
 
-async def add(store: Store, wanted: Wanted, listener: Listener, author: str = "") -> Added:
+async def add(store: Store, wanted: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
     """As the command does. Stopped before anything stood in it, a new collection is taken away again."""
     there = await collections.find(store, wanted.name) is not None
     source = await asyncio.to_thread(lambda: wanted.source)
     try:
-        added = await library.add(store, wanted.name, source, wanted.checked(), listener=listener, author=author)
+        added = await load.load_collection(
+            store, wanted.name, source, wanted.checked(), listener=listener, author=author
+        )
     except asyncio.CancelledError:
         if not there:
-            await asyncio.shield(library.drop_if_empty(store, wanted.name))
+            await asyncio.shield(load.drop_if_empty(store, wanted.name))
         raise
     await asyncio.to_thread(uploads.discard, Path(wanted.origin.origin))
     return added
 
 
-async def resume(store: Store, name: str, listener: Listener) -> Added | Report:
+async def resume(store: Store, name: str, listener: Listener) -> LoadReport | IngestReport:
     """Go on where work was interrupted: with the source where it was the load, without where a set lacks something."""
     view = await collections.get(store, name)
     if view.row.loaded_at is not None:
         return await _completed(store, view, listener)
     source = source_from(view.row.origin)
-    added = await library.add(store, name, source, library.plan_of(view), listener=listener)
+    added = await load.load_collection(store, name, source, load.plan_of(view), listener=listener)
     for path in _paths(view.row.origin):
         await asyncio.to_thread(uploads.discard, Path(path))
     return added
 
 
-async def _completed(store: Store, view: View, listener: Listener) -> Report:
+async def _completed(store: Store, view: CollectionView, listener: Listener) -> IngestReport:
     """Asking again for one of the sets that are there adds none, and completes all."""
     for each in view.embedding_sets:
         over = tuple(chunk_set.name for chunk_set in view.chunk_sets if chunk_set.key == each.chunk_set)
-        return await library.embed(store, view, stored_as(each.model), over, listener=listener)
+        return await load.embed(store, view, stored_as(each.model), over, listener=listener)
     own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
-    return await library.chunk(store, view, own.name, own.chunker, listener=listener)
+    return await load.chunk(store, view, own.name, own.chunker, listener=listener)
 
 
 def sweep(rows: Iterable[Mapping[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from workbench.behind.addressed import Addressed, page_number
+from workbench.behind.addressed import UrlState, page_number
 
 VIEWS: Final = ("about", "documents", "queries", "ask", "extend", "check", "out")
 WAYS: Final = ("path", "public", "upload", "attach")  # to add a collection
@@ -22,7 +22,7 @@ _BELOW: Final[dict[str, tuple[str, ...]]] = {  # what means nothing any more onc
 
 
 @dataclass(frozen=True)
-class Asked(Addressed):
+class CollectionsState(UrlState):
     """A view of the page, all of it text. What is empty is left to its default.
 
     `find` and `page` are the filter and the page of the list on view; `document` and `query` are ids of what is open.
@@ -42,7 +42,7 @@ class Asked(Addressed):
     like: str = ""
     table: str = ""
 
-    def but(self, **changes: str) -> Asked:
+    def but(self, **changes: str) -> CollectionsState:
         """The same with other values, without what belonged to the old ones."""
         gone = {below: "" for name in changes for below in _BELOW.get(name, ())}
         return replace(self, **{**gone, **changes})

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InputError
-from core.store.collections import View
+from core.progress import Listener
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.progress import Listener
 from core.types import Flaw, Query, Row
-from evals import authoring
-from evals.authoring import Generated, KnownItems, Written
-from evals.library import Added
+from evals.collections.load import LoadReport
+from evals.labels import query_generation
+from evals.labels.query_generation import Generated, KnownItems, Written
 from workbench.behind.collections import attaching, uploads
 
 
@@ -60,7 +60,7 @@ class Made:
         return self.made.labelled.queries[:10]
 
 
-async def label(store: Store, name: str, given: Files, query_set: str, author: str = "") -> Added:
+async def label(store: Store, name: str, given: Files, query_set: str, author: str = "") -> LoadReport:
     queries = Path(given.queries) if given.queries else None
     how = {"even_so": given.even_so, "all_grades": given.all_grades, "author": author}
     try:
@@ -71,7 +71,7 @@ async def label(store: Store, name: str, given: Files, query_set: str, author: s
 
 async def write(store: Store, name: str, given: Given, query_set: str, author: str = "") -> Written:
     try:
-        return await authoring.add(store, name, _rows(given), name=query_set, author=author)
+        return await query_generation.add(store, name, _rows(given), name=query_set, author=author)
     finally:
         if given.path:
             await asyncio.to_thread(uploads.discard, Path(given.path))
@@ -79,14 +79,14 @@ async def write(store: Store, name: str, given: Given, query_set: str, author: s
 
 def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
     if given.path:
-        return authoring.read_queries(Path(given.path).expanduser())
-    return authoring.typed_queries(given.typed)
+        return query_generation.read_queries(Path(given.path).expanduser())
+    return query_generation.typed_queries(given.typed)
 
 
 async def generate(
-    store: Store, view: View, wanted: KnownItems, query_set: str, listener: Listener, author: str = ""
+    store: Store, view: CollectionView, wanted: KnownItems, query_set: str, listener: Listener, author: str = ""
 ) -> Made:
-    await authoring.refuse_written(store, view.name, query_set)
-    made = await authoring.generated(store, view, wanted, listener)
-    await authoring.save(store, view.name, made, name=query_set, author=author)
+    await query_generation.refuse_written(store, view.name, query_set)
+    made = await query_generation.generated(store, view, wanted, listener)
+    await query_generation.save(store, view.name, made, name=query_set, author=author)
     return Made(query_set, made)

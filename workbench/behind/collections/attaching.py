@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, SpecError
+from core.progress import Listener, nobody
 from core.store import attached, collections, names
-from core.store.attached import Advice, AttachedTable, Difference
-from core.store.collections import View
+from core.store.attached import Advice, AttachedTable, TableDifference
+from core.store.attached import attach as attached_attach
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.progress import Listener, nobody
-from evals import labelling, library
-from evals.library import Added
+from evals.collections import load
+from evals.collections.load import LoadReport
+from evals.labels import label_files
 from evals.sources import BeirSource
 from workbench.behind.collections import uploads
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AttachRequest:
     """A table to attach. `given` are fields of `AttachedTable`; with `like`, what stands over what that finds."""
 
     name: str
@@ -42,24 +44,24 @@ class Attached:
     name: str
     table: str
     advice: tuple[Advice, ...]
-    labels: Added | None = None
+    labels: LoadReport | None = None
 
 
-async def attach(store: Store, wanted: Wanted, listener: Listener = nobody) -> Attached:
+async def attach(store: Store, wanted: AttachRequest, listener: Listener = nobody) -> Attached:
     """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
-    source = await asyncio.to_thread(labelling.labels_at, wanted.labels) if wanted.labels else None
-    if isinstance(source, labelling.LabelFiles) and source.asked is None:
+    source = await asyncio.to_thread(label_files.labels_at, wanted.labels) if wanted.labels else None
+    if isinstance(source, label_files.LabelFiles) and source.asked is None:
         raise InputError("Labels of a new collection need a file of queries beside them.")
     made = await mapping(store, wanted)
-    view = await attached.attach(store, wanted.name, made)
+    view = await attached.attach_table(store, wanted.name, made)
     if wanted.aside:
-        view = await attached.build_aside(store, view, listener)
+        view = await attached.build_side_tables(store, view, listener)
     # There are no labels yet that could be lost, and odd grades are among the remarks.
-    added = await library.label(store, view, source, even_so=True, all_grades=True) if source else None
+    added = await load.label(store, view, source, even_so=True, all_grades=True) if source else None
     return Attached(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
 
 
-async def mapping(store: Store, wanted: Wanted) -> AttachedTable:
+async def mapping(store: Store, wanted: AttachRequest) -> AttachedTable:
     """What was filled in, as a mapping; whether the table is as it says is not looked at yet."""
     given = {field: value for field, value in (wanted.given or {}).items() if value not in (None, "", {}, (), [])}
     if wanted.like:
@@ -72,7 +74,7 @@ async def mapping(store: Store, wanted: Wanted) -> AttachedTable:
 async def _with_plain_metadata(store: Store, made: AttachedTable) -> AttachedTable:
     """A single column of metadata may be JSON, or a plain one like those of a longer list: the table decides."""
     try:
-        await attached.inspect(store, made)
+        await attached.inspect_table(store, made)
     except SpecError:
         return made.model_copy(update={"metadata": (made.metadata,)})
     return made
@@ -83,7 +85,7 @@ async def _with_path(store: Store, namespace: str, name: str, given: dict[str, A
     if not isinstance(given.get("parent"), str):
         return given
     async with store.begin(read_only=True) as connection:
-        found = await attached.inspection.relation(connection, namespace, name)
+        found = await attached_attach.relation(connection, namespace, name)
     return {**given, "parent": attached.parent_of(given["parent"], found.columns if found else ())}
 
 
@@ -113,17 +115,17 @@ def conditions(written: Sequence[str]) -> dict[str, str]:
     return made
 
 
-async def aside(store: Store, name: str, listener: Listener = nobody) -> View:
+async def aside(store: Store, name: str, listener: Listener = nobody) -> CollectionView:
     """Lexemes, postings and vocabulary of an attached table in our own schema, as its rows are now."""
-    return await attached.build_aside(store, await collections.get(store, name), listener)
+    return await attached.build_side_tables(store, await collections.get(store, name), listener)
 
 
-async def refreshed(store: Store, name: str, listener: Listener = nobody) -> tuple[View, Difference]:
+async def refreshed(store: Store, name: str, listener: Listener = nobody) -> tuple[CollectionView, TableDifference]:
     """The same, where they stand: only what differs is done."""
     return await attached.refresh_aside(store, await collections.get(store, name), listener)
 
 
-def told_difference(view: View, found: Difference) -> str:
+def told_difference(view: CollectionView, found: TableDifference) -> str:
     """What a refresh did, in a sentence."""
     aside = attached.Attachment.of(view).aside
     rows = aside.rows if aside else 0
@@ -136,11 +138,11 @@ def told_difference(view: View, found: Difference) -> str:
 
 async def label(
     store: Store, name: str, origin: str, *, queries: Path | None = None, query_set: str = "default", **how: Any
-) -> Added:
+) -> LoadReport:
     """Labels from files in the place of those that a query set has; `how` are options of `library.label`."""
     names.checked(query_set, what="The query set's name")
     view = await collections.get(store, name)
-    source = await asyncio.to_thread(labelling.labels_at, origin, queries=queries)
+    source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)
     if isinstance(source, BeirSource) and uploads.holds(origin):
         source = source.model_copy(update={"limits": uploads.UNPACKED})
-    return await library.label(store, view, source, query_set=query_set, **how)
+    return await load.label(store, view, source, query_set=query_set, **how)

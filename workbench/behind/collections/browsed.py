@@ -10,14 +10,14 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import Select, and_, func, or_, select
 
 from core.errors import InputError
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import documents as documents_of
 from core.store.names import ITEMS
-from core.store.schema import Item, any_id, chunk_table
+from core.store.resolve_target import documents as documents_of
+from core.store.schema import ItemRow, any_id, chunk_table
 from core.types import Metadata, Query
-from evals.query_sets import DEFAULT
-from evals.store import QuerySet, StoredLabel, StoredQuery
+from evals.schema import QuerySet, StoredLabel, StoredQuery
+from evals.types import DEFAULT_QUERY_SET
 
 T = TypeVar("T")
 Of = tuple[str, str]  # a collection, and one of its query sets
@@ -114,7 +114,9 @@ class Asking:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-async def documents(store: Store, view: View, find: str, number: int, query_set: str = DEFAULT) -> Page[Listed]:
+async def documents(
+    store: Store, view: CollectionView, find: str, number: int, query_set: str = DEFAULT_QUERY_SET
+) -> Page[Listed]:
     """Those whose id or title holds the text, in the order of ids."""
     items = documents_of(store, view)
     listed = items.details.subquery()
@@ -154,7 +156,9 @@ async def _answers(store: Store, of: Of, ids: Sequence[str]) -> dict[str, int]:
         return {row.item_id: row.answers for row in await connection.execute(counted)}
 
 
-async def document(store: Store, view: View, item_id: str, chunks: str, query_set: str = DEFAULT) -> Read:
+async def document(
+    store: Store, view: CollectionView, item_id: str, chunks: str, query_set: str = DEFAULT_QUERY_SET
+) -> Read:
     """A document in full, cut where the chunks of that set begin and end; in one piece without a set."""
     items = documents_of(store, view)
     async with store.begin(items.namespace, read_only=True) as connection:
@@ -169,9 +173,9 @@ async def document(store: Store, view: View, item_id: str, chunks: str, query_se
     )
 
 
-async def _bands(store: Store, view: View, item_id: str, chunks: str) -> list[Band]:
+async def _bands(store: Store, view: CollectionView, item_id: str, chunks: str) -> list[Band]:
     table = chunk_table(view.chunk_set(chunks).key)
-    of_item = select(Item.key).where(Item.id == item_id).scalar_subquery()
+    of_item = select(ItemRow.key).where(ItemRow.id == item_id).scalar_subquery()
     wanted = select(
         table.c.ordinal, table.c.start_at, table.c.end_at, table.c.level, table.c.heading_path, table.c.page_first
     )
@@ -217,7 +221,9 @@ async def _judged(store: Store, of: Of, item_id: str) -> tuple[Judgement, ...]:
 # -- queries -----------------------------------------------------------------------------------------------------------
 
 
-async def queries(store: Store, collection: str, find: str, number: int, query_set: str = DEFAULT) -> Page[Asking]:
+async def queries(
+    store: Store, collection: str, find: str, number: int, query_set: str = DEFAULT_QUERY_SET
+) -> Page[Asking]:
     """Those whose id, text or kind holds the text, in the order of ids."""
     of = (collection, query_set)
     wanted = select(StoredQuery).join(QuerySet, QuerySet.key == StoredQuery.set_key).where(*_set(of))
@@ -247,7 +253,7 @@ async def _label_counts(store: Store, of: Of, ids: Sequence[str]) -> dict[str, t
 
 
 async def query(
-    store: Store, view: View, query_id: str, query_set: str = DEFAULT
+    store: Store, view: CollectionView, query_id: str, query_set: str = DEFAULT_QUERY_SET
 ) -> tuple[Query, tuple[Judgement, ...]]:
     """A query with the documents that were judged for it, the best first, under their titles."""
     of = (view.name, query_set)
@@ -269,7 +275,7 @@ async def query(
     return found, tuple(Judgement(each.item_id, titles.get(each.item_id, ""), "", *each[1:]) for each in judged)
 
 
-async def _titles(store: Store, view: View, ids: Sequence[str]) -> dict[str, str]:
+async def _titles(store: Store, view: CollectionView, ids: Sequence[str]) -> dict[str, str]:
     items = documents_of(store, view)
     listed = items.described(ids).subquery()
     async with store.begin(items.namespace, read_only=True) as connection:

@@ -1,4 +1,4 @@
-"""The cache of embeddings, told by model. `core.embedding.cache` owns it."""
+"""The cache of embeddings, told by model. `core.store.chunk_and_embed` owns it."""
 
 from __future__ import annotations
 

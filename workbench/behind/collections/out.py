@@ -1,4 +1,5 @@
-"""A collection as one BEIR archive, for a browser to download. Written by `evals.beir_export`, then packed."""
+"""A collection as one BEIR archive, for a browser to download. Written by `evals.collections.export_beir`, then
+packed."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core.store.collections import View
+from core.home import home
+from core.progress import Listener, Step
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.home import home
-from core.store.progress import Listener, Step
-from evals import beir_export
-from evals.query_sets import DEFAULT
+from evals.collections import export_beir
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.collections import transient
 
 LARGEST: Final = 512 * 2**20  # bytes; a download goes through memory
@@ -31,7 +32,7 @@ class Zipped:
     bytes: int
 
 
-async def zipped(store: Store, view: View, listener: Listener, query_set: str = DEFAULT) -> Zipped:
+async def zipped(store: Store, view: CollectionView, listener: Listener, query_set: str = DEFAULT_QUERY_SET) -> Zipped:
     """The archive in a folder of its own; nothing is left of it where something went wrong."""
     folder = home() / "exports"
     await asyncio.to_thread(transient.sweep, folder)
@@ -39,7 +40,7 @@ async def zipped(store: Store, view: View, listener: Listener, query_set: str = 
     try:
         listener(Step("Writing documents, queries and labels", 0, None, "files"))
         name = file_name(view.name)
-        exported = await beir_export.export(store, view, made / name, query_set=query_set)
+        exported = await export_beir.export(store, view, made / name, query_set=query_set)
         listener(Step("Packing", 0, None, "files"))
         packed = Path(await asyncio.to_thread(shutil.make_archive, str(made / name), "zip", made, name))
         await asyncio.to_thread(shutil.rmtree, made / name)

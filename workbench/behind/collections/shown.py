@@ -1,6 +1,6 @@
 """Every collection in a line, with what it weighs, and one of them told in sentences. Reads only, draws nothing.
 
-The facts are those of `evals.overview`; here they are put beside each other and into words.
+The facts are those of `evals.collections.overview`; here they are put beside each other and into words.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sqlalchemy import bindparam, func, select, text
 
 from core.embedding import DEFAULT_MODEL
 from core.store.attached import Attachment
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.schema import Collection
-from evals import overview
-from evals.overview import Summary
-from evals.store import QuerySet, StoredLabel
+from evals.collections import overview
+from evals.collections.overview import CollectionOverview
+from evals.schema import QuerySet, StoredLabel
 from workbench.behind.collections import uploads
 
 # Tables with their indexes and what PostgreSQL keeps beside them for long values.
@@ -47,10 +47,10 @@ LOOKS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class CollectionSummary:
     """A collection in the list. `chunks` counts those of all chunk sets that a search can find."""
 
-    summary: Summary
+    summary: CollectionOverview
     attached: bool
     version: int
     origin: Mapping[str, Any]
@@ -66,17 +66,19 @@ class Shelved:
         return self.summary.name
 
 
-async def shelf(store: Store) -> list[Shelved]:
+async def shelf(store: Store) -> list[CollectionSummary]:
     """Every collection, in the order of their names."""
     found, labels = await overview.glances(store), await _labels(store)
     sizes = await _sizes(store, [view.namespace for _, view in found])
     return [_shelved(summary, view, sizes, labels) for summary, view in found]
 
 
-def _shelved(summary: Summary, view: View, sizes: Mapping[str, int], labels: Mapping[str, int]) -> Shelved:
+def _shelved(
+    summary: CollectionOverview, view: CollectionView, sizes: Mapping[str, int], labels: Mapping[str, int]
+) -> CollectionSummary:
     row = view.row
     own = [each for each in view.chunk_sets if each.key]
-    return Shelved(
+    return CollectionSummary(
         summary,
         row.attached is not None,
         row.version,
@@ -90,7 +92,7 @@ def _shelved(summary: Summary, view: View, sizes: Mapping[str, int], labels: Map
     )
 
 
-def known_models(shelf: Iterable[Shelved]) -> list[str]:
+def known_models(shelf: Iterable[CollectionSummary]) -> list[str]:
     """Models worth offering: the usual one, and those that some collection has."""
     return list(dict.fromkeys([DEFAULT_MODEL, *(model for row in shelf for model in row.models)]))
 
@@ -138,7 +140,7 @@ def told_origin(row: Collection) -> str:
     return f"{kind}: {named or json.dumps(origin, ensure_ascii=False)}" if kind else "not known"
 
 
-def told_mapping(view: View) -> dict[str, str]:
+def told_mapping(view: CollectionView) -> dict[str, str]:
     """Which column of somebody's table is what, and which of its rows belong to the collection."""
     table = Attachment.of(view).table
     mapped = [(field, column) for field, column in table.columns() if field not in ("where", "parent")]

@@ -10,9 +10,9 @@ from sqlalchemy import func, select, text
 
 from core.errors import UnknownName
 from core.store import attached, collections, readable_tables
-from core.store.attached import AttachedTable, Facts, inspection
-from core.store.attached.inspection import FITTING, Relation
-from core.store.attached.reading import Theirs
+from core.store.attached import AttachedTable, TableFacts, attach
+from core.store.attached.attach import FITTING, Relation
+from core.store.attached.columns import AttachedColumns
 from core.store.engine import Store
 from core.store.names import TRASH_PREFIX
 from core.store.schema import CATALOG
@@ -44,11 +44,11 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TablePreview:
     """What a mapping gives: the table's kind, how many rows (counted so far), and the first of them."""
 
     mapping: AttachedTable
-    facts: Facts
+    facts: TableFacts
     rows: int
     first: tuple[Item, ...]
 
@@ -71,7 +71,7 @@ async def relation(store: Store, written: str) -> Relation:
     """A table's columns as the catalogue has them."""
     namespace, name = attached.relation_name(written)
     async with store.begin(read_only=True) as connection:
-        found = await inspection.relation(connection, namespace, name)
+        found = await attach.relation(connection, namespace, name)
     if found is None:
         raise UnknownName("table or view", written, await tables(store))
     return found
@@ -107,18 +107,18 @@ def _named(among: Iterable[str], field: str) -> str:
     return next((name for name in USUAL[field] if name in there), "")
 
 
-async def looked_at(store: Store, mapping: AttachedTable) -> Look:
+async def looked_at(store: Store, mapping: AttachedTable) -> TablePreview:
     """Whether the table is as the mapping says, and what its first rows become."""
-    facts = await attached.inspect(store, mapping)
-    theirs = Theirs(mapping, facts)
+    facts = await attached.inspect_table(store, mapping)
+    theirs = AttachedColumns(mapping, facts)
     rows = select(theirs.id.label("id"), theirs.title.label("title"), func.left(theirs.text, LONGEST).label("text"))
     async with store.begin(read_only=True) as connection:
         total = int(await connection.scalar(_counted(theirs)) or 0)
         found = await connection.execute(rows.select_from(theirs.relation).where(theirs.where).limit(SHOWN))
         first = tuple(Item(row.id, row.text or "", row.title) for row in found)
-    return Look(mapping, facts, total, first)
+    return TablePreview(mapping, facts, total, first)
 
 
-def _counted(theirs: Theirs) -> Any:
+def _counted(theirs: AttachedColumns) -> Any:
     some = select(theirs.id).select_from(theirs.relation).where(theirs.where).limit(COUNTED + 1).subquery()
     return select(func.count()).select_from(some)

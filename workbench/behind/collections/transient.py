@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from core.store.home import home, make_private
+from core.home import home, make_private
 
 KEPT_FOR: Final = 24 * 3600  # seconds that what nobody wants any more stays
 

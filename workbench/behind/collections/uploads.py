@@ -14,12 +14,12 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from core.errors import InputError
-from core.store.home import home
+from core.home import home
 from core.store.names import checked
-from evals.labelling import JUDGED, asks
+from evals.labels.label_files import JUDGED, asks
 from evals.sources import readers
-from evals.sources.tables import TABLE_SUFFIXES
-from evals.sources.trees import ArchiveLimits
+from evals.sources.files import ArchiveLimits
+from evals.sources.table_files import TABLE_SUFFIXES
 from workbench.behind.collections import transient
 
 MOST_FILES: Final = 2000
@@ -45,7 +45,7 @@ class Uploaded(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SourceSpec:
     """What `rankbook data add` is given: FROM, --as and each --option."""
 
     origin: str
@@ -118,30 +118,30 @@ def _copy(file: Uploaded, path: Path, left: int) -> int:
     return left
 
 
-def taken_for(staged: Path) -> Origin:
+def taken_for(staged: Path) -> SourceSpec:
     """What the files of a folder are together."""
     names = sorted(path.name for path in staged.iterdir() if path.is_file())
     if any(name.lower() in CORPUS for name in names) or (staged / "qrels").is_dir():
         return _beir(staged, names)
     if all(name.lower().endswith(readers.suffixes(available=False)) for name in names):
-        return Origin(str(staged), "folder")
+        return SourceSpec(str(staged), "folder")
     if len(names) == 1:
         packed = names[0].lower().endswith(".zip")
-        return Origin(str(staged / names[0]), "beir" if packed else None, LIMITS if packed else ())
+        return SourceSpec(str(staged / names[0]), "beir" if packed else None, LIMITS if packed else ())
     return _tables(staged, names)
 
 
-def _beir(staged: Path, names: Sequence[str]) -> Origin:
+def _beir(staged: Path, names: Sequence[str]) -> SourceSpec:
     """BEIR's layout, whose judgements stand in a folder of their own; a browser sends files without folders."""
     qrels = staged / "qrels"
     for name in names:
         if name.lower().endswith((".tsv", ".tsv.gz")):
             qrels.mkdir(exist_ok=True)
             (staged / name).rename(qrels / name)
-    return Origin(str(staged), "beir", LIMITS)
+    return SourceSpec(str(staged), "beir", LIMITS)
 
 
-def _tables(staged: Path, names: Sequence[str]) -> Origin:
+def _tables(staged: Path, names: Sequence[str]) -> SourceSpec:
     """A table of documents with those of queries and labels, told apart by their names."""
     strange = [name for name in names if not name.lower().endswith(TABLE_SUFFIXES)]
     labels = [name for name in names if JUDGED.search(name)]
@@ -157,7 +157,7 @@ def _tables(staged: Path, names: Sequence[str]) -> Origin:
         )
     options = [f"queries_path={staged / name}" for name in queries]
     options += [f"labels_path={staged / name}" for name in labels]
-    return Origin(str(staged / documents[0]), "tabular", tuple(options))
+    return SourceSpec(str(staged / documents[0]), "tabular", tuple(options))
 
 
 def _listed(names: Iterable[str]) -> str:

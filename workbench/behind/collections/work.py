@@ -11,25 +11,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from core.context import RequestContext
 from core.errors import InputError
-from core.retriever import RequestContext
+from core.progress import Listener, Step
 from core.store import names
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.ingest import Report
-from core.store.levels import level
-from core.store.progress import Listener, Step
-from core.store.verify import Finding, verify
-from evals import library
-from evals.authoring import KnownItems, Written
-from evals.index_recall import shares_of, texts_of
-from evals.library import Added
-from evals.query_sets import DEFAULT
+from core.store.ingest import IngestReport
+from core.store.resolve_target import search_target
+from core.store.verify import IntegrityProblem, verify
+from evals.collections import load
+from evals.collections.load import LoadReport
+from evals.collections.overview import shares_of, texts_of
+from evals.labels.query_generation import KnownItems, Written
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind import jobs
 from workbench.behind.collections import added as collections_added
 from workbench.behind.collections import asking, attaching
 from workbench.behind.collections import out as collections_out
-from workbench.behind.collections.added import Wanted
+from workbench.behind.collections.added import ImportRequest
 from workbench.behind.collections.out import Zipped
 from workbench.behind.jobs import Job, Key, Work
 
@@ -51,11 +51,13 @@ What = Literal[
 FORMS_KEPT: Final = 24
 _FAMILY: Final = "collections"
 _beginning = threading.Lock()
-_forms: OrderedDict[Key, Wanted | attaching.Wanted] = OrderedDict()  # as they were filled in, for another try
+_forms: OrderedDict[Key, ImportRequest | attaching.AttachRequest] = (
+    OrderedDict()
+)  # as they were filled in, for another try
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class CollectionJob:
     """Work under way, or ended and not yet put away."""
 
     key: Key
@@ -71,7 +73,7 @@ class Doing:
         return self.key[3]
 
     @property
-    def form(self) -> Wanted | attaching.Wanted | None:
+    def form(self) -> ImportRequest | attaching.AttachRequest | None:
         return _forms.get(self.key)
 
 
@@ -94,9 +96,9 @@ class Recall:
         return sum(each == 1 for each in self.shares)
 
 
-def begun(store: Store) -> list[Doing]:
+def begun(store: Store) -> list[CollectionJob]:
     """All of this store, the latest first."""
-    found = [Doing(key, job) for key, job in jobs.begun() if key[:2] == (_FAMILY, store.where)]
+    found = [CollectionJob(key, job) for key, job in jobs.begun() if key[:2] == (_FAMILY, store.where)]
     return found[::-1]
 
 
@@ -120,7 +122,7 @@ def refuse_second(store: Store, what: What, name: str) -> None:
         raise InputError(f"{last.title}: that is under way already. Wait until it is done, or stop it.")
 
 
-def add(store: Store, wanted: Wanted, author: str = "") -> Job[Any]:
+def add(store: Store, wanted: ImportRequest, author: str = "") -> Job[Any]:
     """A collection out of a form. What is wrong with the form is told before anything begins."""
     wanted.checked()
     key = key_of(store, "add", wanted.name)
@@ -134,7 +136,7 @@ def add(store: Store, wanted: Wanted, author: str = "") -> Job[Any]:
     )
 
 
-def _keep_form(key: Key, wanted: Wanted | attaching.Wanted) -> None:
+def _keep_form(key: Key, wanted: ImportRequest | attaching.AttachRequest) -> None:
     _forms[key] = wanted
     while len(_forms) > FORMS_KEPT:
         _forms.popitem(last=False)
@@ -146,37 +148,37 @@ def resume(store: Store, name: str) -> Job[Any]:
     return _begin(store, "resume", name, title, lambda listener, _: collections_added.resume(store, name, listener))
 
 
-def chunk(store: Store, view: View, chunk_set: str, chunker: Mapping[str, Any]) -> Job[Any]:
+def chunk(store: Store, view: CollectionView, chunk_set: str, chunker: Mapping[str, Any]) -> Job[Any]:
     """One more chunk set."""
 
-    async def work(listener: Listener, _: object) -> Report:
-        return await library.chunk(store, view, chunk_set, chunker, listener=listener)
+    async def work(listener: Listener, _: object) -> IngestReport:
+        return await load.chunk(store, view, chunk_set, chunker, listener=listener)
 
     return _begin(store, "chunk", view.name, f"Making the chunk set {chunk_set} of {view.name}", work)
 
 
-def embed(store: Store, view: View, model: str, over: tuple[str, ...]) -> Job[Any]:
+def embed(store: Store, view: CollectionView, model: str, over: tuple[str, ...]) -> Job[Any]:
     """One more model."""
 
-    async def work(listener: Listener, _: object) -> Report:
-        return await library.embed(store, view, model, over, listener=listener)
+    async def work(listener: Listener, _: object) -> IngestReport:
+        return await load.embed(store, view, model, over, listener=listener)
 
     return _begin(store, "embed", view.name, f"Embedding {view.name} with {model}", work)
 
 
-def check(store: Store, view: View) -> Job[Any]:
+def check(store: Store, view: CollectionView) -> Job[Any]:
     """Whether its tables hold what they should."""
 
-    async def work(listener: Listener, _: object) -> list[Finding]:
+    async def work(listener: Listener, _: object) -> list[IntegrityProblem]:
         listener(Step("Comparing tables", 0, None, "checks"))
         return await verify(store, view)
 
     return _begin(store, "verify", view.name, f"Verifying {view.name}", work)
 
 
-def recall(store: Store, view: View, chunks: str, model: str | None, queries: int, depth: int) -> Job[Any]:
+def recall(store: Store, view: CollectionView, chunks: str, model: str | None, queries: int, depth: int) -> Job[Any]:
     """What the vector index misses."""
-    where = level(store, view, chunks, model)
+    where = search_target(store, view, chunks, model)
     where.column("vectors")  # says in a sentence why there are none
 
     async def work(listener: Listener, _: object) -> Recall:
@@ -191,7 +193,7 @@ def recall(store: Store, view: View, chunks: str, model: str | None, queries: in
     return _begin(store, "recall", view.name, f"Measuring the vector index of {view.name}", work)
 
 
-def export(store: Store, view: View, query_set: str = DEFAULT) -> Job[Any]:
+def export(store: Store, view: CollectionView, query_set: str = DEFAULT_QUERY_SET) -> Job[Any]:
     """The collection as a BEIR archive to download."""
     title = f"Writing {view.name} as BEIR"
 
@@ -204,7 +206,7 @@ def export(store: Store, view: View, query_set: str = DEFAULT) -> Job[Any]:
 # -- somebody's table ----------------------------------------------------------------------------------------------
 
 
-def attach(store: Store, wanted: attaching.Wanted) -> Job[Any]:
+def attach(store: Store, wanted: attaching.AttachRequest) -> Job[Any]:
     """A collection over somebody's table."""
     names.schema_of(wanted.name)
     key = key_of(store, "attach", wanted.name)
@@ -232,7 +234,7 @@ def label(store: Store, name: str, staged: asking.Files, query_set: str, author:
     """Labels from files, in the place of those of a set."""
     names.checked(query_set, what="The query set's name")
 
-    async def work(listener: Listener, _: object) -> Added:
+    async def work(listener: Listener, _: object) -> LoadReport:
         listener(Step("Holding labels against the documents", 0, None, "files"))
         return await asking.label(store, name, staged, query_set, author)
 
@@ -251,7 +253,7 @@ def write(store: Store, name: str, given: asking.Given, query_set: str, author: 
     return _begin(store, "write", name, f"Queries for {name}", work)
 
 
-def generate(store: Store, view: View, wanted: KnownItems, query_set: str, author: str = "") -> Job[Any]:
+def generate(store: Store, view: CollectionView, wanted: KnownItems, query_set: str, author: str = "") -> Job[Any]:
     """Queries made of the documents' own words."""
     refuse_second(store, "generate", view.name)
     names.checked(query_set, what="The query set's name")
@@ -262,12 +264,12 @@ def generate(store: Store, view: View, wanted: KnownItems, query_set: str, autho
     return _begin(store, "generate", view.name, f"Queries out of {view.name}", work)
 
 
-def put_away_already(doing: Doing) -> bool:
+def put_away_already(doing: CollectionJob) -> bool:
     """Whether it was read, and something else may have begun in its place."""
     return jobs.find(doing.key) is not doing.job
 
 
-def put_away(doing: Doing) -> None:
+def put_away(doing: CollectionJob) -> None:
     """What ended and was read."""
     if doing.what == "export" and doing.job.ended and not doing.job.problem and not doing.job.stopped:
         collections_out.discard(doing.job.result())

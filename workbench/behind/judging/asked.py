@@ -9,7 +9,7 @@ from typing import Final, Self
 from urllib.parse import urlencode
 
 from evals.judging.queue import QueueSpec
-from workbench.behind.addressed import Addressed
+from workbench.behind.addressed import UrlState
 
 PAGE: Final = "judge"  # the page's path
 LONGEST_NAME: Final = 100
@@ -23,7 +23,7 @@ SEPARATOR: Final = "\n"
 
 
 @dataclass(frozen=True)
-class Asked(Addressed):
+class JudgeState(UrlState):
     """A sitting, all of it text. `variants` are names of variants or ids of kept runs, one a line.
 
     `what` is "settle" for what would tell two of them apart soonest, else the pool; `layout` is "list" for a list a

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from evals.references import every_name
-from evals.running.run_store import SHOWN, Summary
-from workbench.behind.judging.asked import Asked
+from evals.runs.run_store import SHOWN, RunSummary
+from evals.variants import every_name
+from workbench.behind.judging.asked import JudgeState
 
 LEAST = 8  # characters of an id that an address may shorten it to
 
 
-def choices(kept: Iterable[Summary], asked: Asked) -> dict[str, str]:
+def choices(kept: Iterable[RunSummary], asked: JudgeState) -> dict[str, str]:
     """What the address calls each, and what people do, in the order in which they are offered."""
     fitting = [run for run in kept if _fits(run, asked)]
     newest = sorted(fitting, key=lambda run: (run.made_at, run.id), reverse=True)
@@ -25,7 +25,7 @@ def chosen(entries: Iterable[str], offered: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(each for each in found if each in offered))
 
 
-def told(run: Summary) -> str:
+def told(run: RunSummary) -> str:
     """With its date, by which runs of one name are told apart."""
     return f"Run of {_moment(run.made_at)}: {run.name} ({run.id[:SHOWN]})"
 
@@ -34,7 +34,7 @@ def _moment(when: datetime) -> str:
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _fits(run: Summary, asked: Asked) -> bool:
+def _fits(run: RunSummary, asked: JudgeState) -> bool:
     return run.subject.split == asked.split and run.subject.query_set == asked.query_set
 
 

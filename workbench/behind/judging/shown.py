@@ -13,30 +13,32 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import func, select
 
+from core.context import Resources
 from core.errors import InputError, LanguageModelError, UnknownName
-from core.resources import Resources
-from core.store.collections import View
+from core.progress import Listener, nobody
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.progress import Listener, nobody
-from core.store.schema import Item, chunk_table
+from core.store.schema import ItemRow, chunk_table
 from core.variant import Variant
-from evals import metrics
-from evals.board import Board, Cell
-from evals.evaluation import Opened, Wanted, made
+from evals.evaluation.board import Board, ScoreCell
+from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.evaluate import run_variants
 from evals.judging import judgements as judging
 from evals.judging.agreement import PairId
-from evals.judging.judgements import Judgement, Resolved, Task
-from evals.judging.language_model import ModelJudge, grade
-from evals.judging.pooling import Outlook, Pair, pool, settling
-from evals.judging.queue import Agreed, QueueSpec, agreed
-from evals.references import every_name, variant_of
-from evals.report.texts import line
-from evals.running import run_store
-from evals.runs import Run
-from evals.splits import Grades, Split
+from evals.judging.judgements import Judgement, Task
+from evals.judging.llm_judge import ModelJudge, grade
+from evals.judging.merging import Agreed, SettledGrade, agreed, qrels, resolved, with_judgements
+from evals.judging.pooling import Outlook, PooledPair, order_by_influence, pool
+from evals.judging.queue import QueueSpec
+from evals.metrics import scoring
+from evals.reports.model import line
+from evals.runs import run_store
+from evals.runs.types import Run
+from evals.schema import JudgementRow as StoredJudgement
 from evals.statistics.verdicts import Rules
-from evals.store import Judgement as StoredJudgement
-from workbench.book.output import Block, Said, Table, TableCell
+from evals.types import Grades, QuerySplit
+from evals.variants import every_name, resolve_variant
+from workbench.notebooks.output import Block, Said, Table, TableCell
 
 Form = Literal["trec", "beir"]
 LONGEST: Final = 120  # characters of a text in a table
@@ -46,11 +48,11 @@ USUAL: Final = Rules()
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-async def entry(ground: Opened, split: str, name: str) -> Variant | Run:
+async def entry(ground: EvalContext, split: str, name: str) -> Variant | Run:
     """A variant known by name, or a kept run. No file: an address may come from anybody."""
     known = every_name()
     if name in known:
-        return variant_of(name, chunks=ground.view.finest)
+        return resolve_variant(name, chunks=ground.view.default_chunk_set)
     try:
         found = await run_store.load(ground.store, name, collection=ground.view.name, split=split)
     except UnknownName as error:
@@ -61,11 +63,11 @@ async def entry(ground: Opened, split: str, name: str) -> Variant | Run:
 
 
 async def runs_of(
-    ground: Opened, entries: Sequence[Variant | Run], split: Split, listener: Listener = nobody
+    ground: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, listener: Listener = nobody
 ) -> list[Run]:
     """One run an entry in the order given, each once; variants are run, or taken from before."""
     variants = [each for each in entries if isinstance(each, Variant)]
-    found = iter(await made(ground, variants, split, Wanted(), listener) if variants else [])
+    found = iter(await run_variants(ground, variants, split, EvalOptions(), listener) if variants else [])
     ordered = [each if isinstance(each, Run) else next(found) for each in entries]
     return list({run.id: run for run in ordered}.values())
 
@@ -102,7 +104,7 @@ class Figures:
         left = f"{pairs - judged:,} are left." if pairs > judged else "Nothing is left."
         return f"{judged:,} of the {pairs:,} pairs in the top {self.depth} are judged. {left}"
 
-    def scores(self) -> list[Cell | None]:
+    def scores(self) -> list[ScoreCell | None]:
         if self.board is None:
             return [None] * len(self.names)
         cells = self.board.cells(self.metric)
@@ -115,24 +117,26 @@ class State:
 
     figures: Figures
     agreed: Agreed
-    settled: dict[PairId, Resolved]
+    settled: dict[PairId, SettledGrade]
 
 
-async def state(ground: Opened, runs: Sequence[Run], split: Split, spec: QueueSpec, *, rules: Rules = USUAL) -> State:
+async def state(
+    ground: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
+) -> State:
     """Judgements that hold count as labels beside those that came with the collection; models' count for nothing."""
     of_judges = await agreed(ground.store, ground.view, name=ground.query_set)
-    settled = judging.resolved(of_judges.standing.current)
-    judged = replace(split, grades=judging.with_judgements(split.grades, settled))
+    settled = resolved(of_judges.standing.current)
+    judged = replace(split, grades=with_judgements(split.grades, settled))
     return State(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
 
 
-def _figures(runs: Sequence[Run], split: Split, judged: Split, spec: QueueSpec, rules: Rules) -> Figures:
+def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: QueueSpec, rules: Rules) -> Figures:
     pairs = pool(runs, split, spec.depth, {})
     ranked = [[pair for pair in pairs if pair.ranks[at] is not None] for at in range(len(runs))]
     settles = spec.order == "settle" and len(runs) == 2
     # Judging changes labels, so a run made over older ones is as good as any: its rankings come of none.
     over = [replace(run, subject=replace(run.subject, digest=split.digest)) for run in runs]
-    board = Board(judged, over, [spec.metric], rules=rules) if metrics.relevant_queries(judged.grades) else None
+    board = Board(judged, over, [spec.metric], rules=rules) if scoring.relevant_queries(judged.grades) else None
     return Figures(
         names=board.names if board else told_apart(runs),
         metric=spec.metric,
@@ -141,7 +145,7 @@ def _figures(runs: Sequence[Run], split: Split, judged: Split, spec: QueueSpec, 
         by_run=tuple(_covered(several, judged.grades) for several in ranked),
         board=board,
         labels_alone=tuple(_alone(split, run, spec.metric) for run in runs),
-        outlook=settling(runs[0], runs[1], split, spec.metric, judged.grades).outlook if settles else None,
+        outlook=order_by_influence(runs[0], runs[1], split, spec.metric, judged.grades).outlook if settles else None,
     )
 
 
@@ -151,15 +155,15 @@ def told_apart(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(f"{run.name} ({run.id[:8]})" if names.count(run.name) > 1 else run.name for run in runs)
 
 
-def _covered(pairs: Sequence[Pair], grades: Grades) -> Covered:
+def _covered(pairs: Sequence[PooledPair], grades: Grades) -> Covered:
     return Covered(sum(pair.item_id in grades.get(pair.query_id, ()) for pair in pairs), len(pairs))
 
 
-def _alone(split: Split, run: Run, metric: str) -> float | None:
-    if not metrics.relevant_queries(split.grades):
+def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
+    if not scoring.relevant_queries(split.grades):
         return None
     weights = {query.id: query.weight for query in split.queries.values()}
-    return metrics.evaluate(split.grades, run.seen_by(metric), [metric]).means(weights)[metric]
+    return scoring.score_rankings(split.grades, run.seen_by(metric), [metric]).means(weights)[metric]
 
 
 # -- as blocks ---------------------------------------------------------------------------------------------------------
@@ -182,7 +186,7 @@ def scores_table(found: Figures) -> Table:
     return Table(title="Scores so far", columns=columns, rows=rows, right=columns[1:], notes=(note,))
 
 
-def _score(cell: Cell | None) -> TableCell:
+def _score(cell: ScoreCell | None) -> TableCell:
     if cell is None:
         return TableCell(text="-", hint="No query has a relevant document yet.")
     known = cell.low is not None and cell.high is not None
@@ -259,7 +263,7 @@ async def mark(store: Store, collection: str) -> str:
 
 def exported(found: State, form: Form) -> str:
     """A qrels file of people's judgements that hold, one grade a pair, as `rankbook judge export` writes it."""
-    return judging.qrels({pair: each.grade for pair, each in found.settled.items()}, form)
+    return qrels({pair: each.grade for pair, each in found.settled.items()}, form)
 
 
 # -- a language model's suggestion -------------------------------------------------------------------------------------
@@ -286,15 +290,15 @@ async def _kept(store: Store, collection: str, judge: str, task: Task) -> Judgem
 # -- passages ----------------------------------------------------------------------------------------------------------
 
 
-async def passages(store: Store, view: View, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+async def passages(store: Store, view: CollectionView, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
     """Where the passages of these documents begin and end, by the collection's first chunk set; none without one."""
     chunk_set = next((each for each in view.chunk_sets if each.key), None)
     if view.row.attached is not None or chunk_set is None:
         return {}
     chunks, found = chunk_table(chunk_set.key), dict[str, list[tuple[int, int]]]()
-    asked = select(Item.id, chunks.c.start_at, chunks.c.end_at).join(chunks, chunks.c.item_key == Item.key)
+    asked = select(ItemRow.id, chunks.c.start_at, chunks.c.end_at).join(chunks, chunks.c.item_key == ItemRow.key)
     async with store.begin(view.namespace, read_only=True) as connection:
-        rows = await connection.execute(asked.where(Item.id.in_(ids)).order_by(Item.id, chunks.c.start_at))
+        rows = await connection.execute(asked.where(ItemRow.id.in_(ids)).order_by(ItemRow.id, chunks.c.start_at))
         for row in rows:
             found.setdefault(row.id, []).append((row.start_at, row.end_at))
     return found

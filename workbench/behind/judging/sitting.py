@@ -16,22 +16,23 @@ from typing import Final, Literal
 from sqlalchemy import select
 
 from core.errors import InputError
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
+from core.store.passages import read_items
 from evals.judging import judgements as judging
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement, Task
-from evals.judging.queue import Queue, QueueSpec, queue
-from evals.runs import Run
-from evals.splits import Split
-from evals.store import Judgement as StoredJudgement
+from evals.judging.queue import Queue, QueueSpec, build_queue
+from evals.runs.types import Run
+from evals.schema import JudgementRow as StoredJudgement
+from evals.types import QuerySplit
 
 RECENT: Final = 20  # documents that the pace is told by
 PAUSE: Final = 180.0  # seconds; longer is no reading but a pause
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class JudgingAction:
     """What a judge did. A pair that was only passed over has no grade."""
 
     do: Literal["grade", "skip", "undo"]
@@ -52,16 +53,16 @@ class Pool:
     """What a sitting is of. `most` is how many documents it holds; with `lists`, those of a query stand together."""
 
     runs: tuple[Run, ...]
-    split: Split
+    split: QuerySplit
     spec: QueueSpec
     most: int
     lists: bool = False
 
 
-class Sitting:
+class JudgingSession:
     """`tasks` in the order in which they are shown. `grades` are those that were given in this sitting."""
 
-    def __init__(self, store: Store, view: View, judge: str, pool: Pool, found: Queue) -> None:
+    def __init__(self, store: Store, view: CollectionView, judge: str, pool: Pool, found: Queue) -> None:
         self.store, self.view, self.judge = store, view, judging.signed(judge)
         self.pool, self.found = pool, found
         self.tasks = {(task.query.id, task.item.id): task for task in found.tasks}
@@ -101,7 +102,7 @@ class Sitting:
 
     # -- what a judge does ---------------------------------------------------------------------------------------------
 
-    async def take(self, act: Act) -> None:
+    async def take(self, act: JudgingAction) -> None:
         """One after the other, whichever window they come from."""
         async with self._turn:
             if act.do == "undo":
@@ -125,16 +126,16 @@ class Sitting:
             )
         return self.tasks[pair]
 
-    async def _grade(self, act: Act) -> str:
+    async def _grade(self, act: JudgingAction) -> str:
         task = self._task(act.pair)
         made = Judgement(*act.pair, self.judge, act.grade, task.item.version, note=act.note)
-        before = await judging.give(self.store, self.view.name, [made])
+        before = await judging.save_judgements(self.store, self.view.name, [made])
         self._done.append(_Done(act.pair, skipped=False, before=tuple(before)))
         self.grades[act.pair] = made
         self.skipped.discard(act.pair)
         return f"Kept: {act.grade} for {named(task)}"
 
-    async def _skip(self, act: Act) -> str:
+    async def _skip(self, act: JudgingAction) -> str:
         task = self._task(act.pair)
         self.skipped.add(act.pair)
         self._done.append(_Done(act.pair, skipped=True))
@@ -176,7 +177,7 @@ class Sitting:
     async def _again(self, pair: PairId) -> Task | None:
         if pair in self.tasks:
             return self.tasks[pair]
-        item = (await judging.shown(self.store, self.view, [pair[1]])).get(pair[1])
+        item = (await read_items(self.store, self.view, [pair[1]])).get(pair[1])
         query = self.pool.split.queries.get(pair[0])
         return Task(query, item) if query and item else None
 
@@ -188,14 +189,14 @@ def named(task: Task) -> str:
     return f"“{task.item.title.strip() or task.item.id}”"
 
 
-async def opened(store: Store, view: View, judge: str, pool: Pool) -> Sitting:
+async def opened(store: Store, view: CollectionView, judge: str, pool: Pool) -> JudgingSession:
     """The queue of that judge, as it is now."""
-    found = await queue(store, view, pool.runs, pool.spec, judge)
+    found = await build_queue(store, view, pool.runs, pool.spec, judge)
     if len(found.tasks) > pool.most and not pool.lists:  # more would be needed than fit: the most telling ones
-        found = await queue(store, view, pool.runs, pool.spec.model_copy(update={"limit": pool.most}), judge)
+        found = await build_queue(store, view, pool.runs, pool.spec.model_copy(update={"limit": pool.most}), judge)
     if pool.lists:
         found = replace(found, tasks=by_query(found.tasks, pool.most))
-    sitting = Sitting(store, view, judge, pool, found)
+    sitting = JudgingSession(store, view, judge, pool, found)
     await sitting.begin()
     return sitting
 

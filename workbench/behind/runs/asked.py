@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from evals.board import METRICS
-from evals.running.run_store import Summary
-from workbench.behind.addressed import Addressed, page_number
+from evals.evaluation.board import METRICS
+from evals.runs.run_store import RunSummary
+from workbench.behind.addressed import UrlState, page_number
 from workbench.behind.variants.stages import in_words
 
 VIEWS: Final = ("scores", "made", "compare")
@@ -18,7 +18,7 @@ FOREIGN: Final = "another engine's"
 
 
 @dataclass(frozen=True)
-class Asked(Addressed):
+class RunsState(UrlState):
     """A view of the page, all of it text. `run` and `beside` are ids, names or pins, as on the command line.
 
     `new` opens a way to make a run, `variants` are those to evaluate, one a line.
@@ -51,22 +51,22 @@ class Asked(Addressed):
         return page_number(self.page)
 
 
-def pipeline(run: Summary) -> str:
+def pipeline(run: RunSummary) -> str:
     return in_words(run.variant) if run.variant else FOREIGN
 
 
-def metrics_of(runs: Iterable[Summary]) -> list[str]:
+def metrics_of(runs: Iterable[RunSummary]) -> list[str]:
     """Those that runs have scores of, the usual ones first. Beside them stand others under names with a blank."""
     there = dict.fromkeys(name for run in runs for name in run.scores if " " not in name)
     return sorted(there, key=lambda name: (METRICS.index(name) if name in METRICS else len(METRICS), name))
 
 
-def found(runs: Sequence[Summary], words: str) -> list[Summary]:
+def found(runs: Sequence[RunSummary], words: str) -> list[RunSummary]:
     """Those in one of whose names, pin, collection, split, id or pipeline each of the words stands."""
     wanted = words.lower().split()
     return [run for run in runs if all(word in _text(run) for word in wanted)]
 
 
-def _text(run: Summary) -> str:
+def _text(run: RunSummary) -> str:
     of = run.subject
     return "\n".join((run.name, *run.names, *run.pins, of.collection, of.split, run.id, pipeline(run))).lower()

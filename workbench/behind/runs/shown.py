@@ -14,20 +14,19 @@ from typing import Any
 
 from core.errors import SpecError
 from core.store.engine import Store
-from evals.board import Board, Cell
-from evals.evaluation import Opened, Wanted, opened, scored
+from evals.evaluation.board import Board, ScoreCell, board_table
+from evals.evaluation.compare_runs import RunPair, Where, compared, differences, flat, pair
+from evals.evaluation.context import EvalContext, EvalOptions, open_eval
+from evals.evaluation.evaluate import score_runs
 from evals.lab.results import Compared
-from evals.lab.tables import board_table
-from evals.report import Part, documents, render_html, report
-from evals.running import run_store
-from evals.running.run_diff import differences, flat
-from evals.running.run_pairs import Pair, Where, compared, pair
-from evals.running.run_store import SHOWN, Summary
-from evals.runs import Run, Subject, looks_beyond, unlike
-from evals.splits import Split
+from evals.reports import Part, documents, render_html, report
+from evals.runs import run_store
+from evals.runs.run_store import SHOWN, RunSummary
+from evals.runs.types import Run, RunSubject, looks_beyond, unlike
 from evals.statistics.verdicts import Finding
-from workbench.book.cells import compare_charts
-from workbench.book.output import Block, Code, Said, Table
+from evals.types import QuerySplit
+from workbench.notebooks.cells import compare_charts
+from workbench.notebooks.output import Block, Code, Said, Table
 
 WORST = 10
 LONGEST_TEXT = 200  # characters of a query
@@ -40,12 +39,12 @@ async def board_of(store: Store, identity: str, metrics: Sequence[str]) -> Board
     """The run scored anew, against the labels that it was made over; refused where these are others now."""
     run = await run_store.load(store, identity)
     ground, split = await _ground(store, run)
-    return await scored(ground, split, [run], Wanted(tuple(metrics)), None)
+    return await score_runs(ground, split, [run], EvalOptions(tuple(metrics)), None)
 
 
-async def _ground(store: Store, run: Run) -> tuple[Opened, Split]:
+async def _ground(store: Store, run: Run) -> tuple[EvalContext, QuerySplit]:
     of = run.subject
-    ground = await opened(store, of.collection, of.query_set)
+    ground = await open_eval(store, of.collection, of.query_set)
     if ground.labelled.digest() != of.digest:
         raise SpecError(
             f"{run.name!r} was made over other queries or labels than {of.collection!r} has now, so it cannot be "
@@ -81,7 +80,7 @@ def _worst(board: Board, run: Run, query: str, score: float) -> Worst:
     return Worst(query, asked.text[:LONGEST_TEXT], asked.kind, score, first)
 
 
-def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, Cell]]:
+def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, ScoreCell]]:
     """The first run's mean for the queries of each kind, or of each tag, and how many these are."""
     scores = set(board.queries(metric))
     counts = {group: len(scores.intersection(ids)) for group, ids in board.groups[by].items()}
@@ -117,24 +116,24 @@ def worst_rows(found: Sequence[Worst]) -> list[tuple[object, ...]]:
     ]
 
 
-def interval(cell: Cell) -> str:
+def interval(cell: ScoreCell) -> str:
     return "" if cell.low is None or cell.high is None else f"{cell.low:.3f} to {cell.high:.3f}"
 
 
 # -- how it was made ---------------------------------------------------------------------------------------------------
 
 
-def means(run: Summary) -> dict[str, float]:
+def means(run: RunSummary) -> dict[str, float]:
     """Beside them stand intervals and the scores by query, under names with a blank."""
     return {name: value for name, value in run.scores.items() if " " not in name and isinstance(value, int | float)}
 
 
-def badge(run: Summary, metric: str) -> str:
+def badge(run: RunSummary, metric: str) -> str:
     """What is said beside a score in a list: that it is not one of what ships."""
     return "deep" if run.depth else "beyond" if looks_beyond(run.variant, metric) else ""
 
 
-def subject(of: Subject) -> dict[str, Any]:
+def subject(of: RunSubject) -> dict[str, Any]:
     return {
         "collection": of.collection,
         "version": of.version,
@@ -145,7 +144,7 @@ def subject(of: Subject) -> dict[str, Any]:
     }
 
 
-def made(summary: Summary, run: Run) -> list[Block]:
+def made(summary: RunSummary, run: Run) -> list[Block]:
     """Everything that it takes to repeat it."""
     facts = {
         "id": run.id,
@@ -206,9 +205,9 @@ def _again(run: Run) -> str:
 # -- two of them -------------------------------------------------------------------------------------------------------
 
 
-async def paired(store: Store, one: str, other: str, *metrics: str) -> Pair:
+async def paired(store: Store, one: str, other: str, *metrics: str) -> RunPair:
     """Runs of one name are told apart by the beginning of their ids."""
-    return await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), Wanted(metrics))
+    return await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), EvalOptions(metrics))
 
 
 async def against(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
@@ -217,7 +216,7 @@ async def against(store: Store, one: str, other: str, metric: str, by: str) -> l
     return await asyncio.to_thread(lambda: [*_compared(found, by), *differing(*found.runs)])
 
 
-def _compared(found: Pair, by: str) -> Iterator[Block]:
+def _compared(found: RunPair, by: str) -> Iterator[Block]:
     board = found.board
     if board is None:
         return
@@ -281,7 +280,7 @@ async def page_of(store: Store, one: str, metrics: Sequence[str], other: str | N
     return await asyncio.to_thread(lambda: render_html(report([Part(board, documents=texts)], title=title)))
 
 
-def _scored(found: Pair) -> Board:
+def _scored(found: RunPair) -> Board:
     if found.board is None:
         raise SpecError("These two were not scored.")
     return found.board

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core import bridge
+from core.context import RequestContext
 from core.embedding import embedder, is_served, warm_up
 from core.legs import Leg, legs
-from core.legs.words import keywords_of
-from core.retriever import RequestContext, search
-from core.store.collections import View
+from core.legs.query_terms import keywords_of
+from core.pipeline.retriever import search
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.levels import level
 from core.store.names import ITEMS
+from core.store.resolve_target import search_target
 from core.types import Hit
 from core.variant import Rollup, Variant
 from workbench.behind.search.marking import WORD
@@ -69,11 +70,11 @@ class Found:
         return counts
 
 
-class Search:
+class LegSearch:
     """A search under way."""
 
-    def __init__(self, store: Store, view: View, text: str, chunks: str, kinds: Sequence[str]) -> None:
-        self.model = level(store, view, chunks).model
+    def __init__(self, store: Store, view: CollectionView, text: str, chunks: str, kinds: Sequence[str]) -> None:
+        self.model = search_target(store, view, chunks).model
         self._keywords = _start(_words(store, view, text))
         self._columns = {kind: _start(_column(store, view, text, chunks, kind, self.model)) for kind in kinds}
 
@@ -102,7 +103,7 @@ def _start(work: Coroutine[Any, Any, Any]) -> futures.Future[Any]:
     return asyncio.run_coroutine_threadsafe(work, bridge.loop())
 
 
-async def _column(store: Store, view: View, text: str, chunks: str, kind: str, model: str | None) -> Column:
+async def _column(store: Store, view: CollectionView, text: str, chunks: str, kind: str, model: str | None) -> Column:
     try:
         if kind == "vector" and model is not None:
             await asyncio.shield(asyncio.wrap_future(warm(model)))  # so that loading it is not counted as latency
@@ -111,7 +112,7 @@ async def _column(store: Store, view: View, text: str, chunks: str, kind: str, m
         return Column(kind, problem=error)
 
 
-async def _distinct(store: Store, view: View, text: str, chunks: str, leg: Leg) -> Column:
+async def _distinct(store: Store, view: CollectionView, text: str, chunks: str, leg: Leg) -> Column:
     """Items by their best chunk."""
     whole = chunks == ITEMS or (view.row.attached is not None and not view.in_parts)
     rollup = None if whole else Rollup()
@@ -120,7 +121,7 @@ async def _distinct(store: Store, view: View, text: str, chunks: str, leg: Leg) 
     return Column(variant.name, bundle.hits, bundle.trace.milliseconds)
 
 
-async def _words(store: Store, view: View, text: str) -> tuple[str, ...]:
+async def _words(store: Store, view: CollectionView, text: str) -> tuple[str, ...]:
     async with store.begin(read_only=True) as connection:
         words = await connection.scalar(keywords_of(view.row.language, text)) or ""
     return tuple(dict.fromkeys(WORD.findall(words)))

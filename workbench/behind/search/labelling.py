@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.types import Query
-from evals.query_sets import Labelled
+from evals.types import LabelledQueries
 
 EXAMPLES = 6
 LONGEST_EXAMPLE = 90
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class QueryLabels:
     """A query that somebody labelled. Without grades it is any other query."""
 
     kind: str = ""
@@ -25,17 +25,17 @@ class Judged:
         return frozenset(item_id for item_id, grade in self.grades.items() if grade > 0)
 
 
-def judged(labelled: Labelled, text: str) -> Judged:
+def judged(labelled: LabelledQueries, text: str) -> QueryLabels:
     """The grades of the query with that very text, over all splits."""
     same = {query.id: query for query in labelled.queries if query.text.strip() == text}
     grades: dict[str, int] = {}
     for label in labelled.labels:
         if label.query_id in same:
             grades[label.item_id] = max(label.grade, grades.get(label.item_id, label.grade))
-    return Judged(next((query.kind for query in same.values()), ""), grades)
+    return QueryLabels(next((query.kind for query in same.values()), ""), grades)
 
 
-def examples(labelled: Labelled, most: int = EXAMPLES) -> list[Query]:
+def examples(labelled: LabelledQueries, most: int = EXAMPLES) -> list[Query]:
     """A few labelled queries, of as many kinds as there are: of each kind, the one with most judged documents."""
     judgements = Counter(label.query_id for label in labelled.labels if label.grade > 0)
     kinds: dict[str, list[Query]] = defaultdict(list)

@@ -8,15 +8,15 @@ from typing import Final
 
 from core import presets
 from core.errors import UnknownName
-from evals.kept_variants import Kept
-from workbench.behind.addressed import Addressed
+from evals.variants import SavedVariant
+from workbench.behind.addressed import UrlState
 
 VIEWS: Final = ("form", "toml", "difference", "sql")
 FIRST: Final = "hybrid-retriever"
 
 
 @dataclass(frozen=True)
-class Asked(Addressed):
+class VariantsState(UrlState):
     """A view of the page, all of it text. `beside` is what it is held against; the last two are for its SQL."""
 
     variant: str = ""
@@ -37,10 +37,10 @@ class Entry:
 
     name: str
     text: str
-    kept: Kept | None = None
+    kept: SavedVariant | None = None
 
 
-def entry(name: str, own: Sequence[Kept]) -> Entry:
+def entry(name: str, own: Sequence[SavedVariant]) -> Entry:
     """What the name stands for: a preset comes before a kept one, as everywhere."""
     if name in presets.names():
         return Entry(name, (presets.FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
@@ -50,5 +50,5 @@ def entry(name: str, own: Sequence[Kept]) -> Entry:
     return Entry(name, found.text, found)
 
 
-def names(own: Sequence[Kept]) -> list[str]:
+def names(own: Sequence[SavedVariant]) -> list[str]:
     return [*(each.name for each in own), *presets.names()]

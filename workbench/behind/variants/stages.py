@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from core.expansion.spec import EXPANSIONS
-from core.fusion.spec import FUSIONS
+from core.expansion.base import EXPANSIONS
+from core.fusion.base import FUSIONS
 from core.legs import Leg, legs
+from core.registry import Tagged
 from core.rerank.base import RERANKERS
-from core.specs import Tagged
 from core.variant import Variant
 from workbench.behind.legs import LEGS
 from workbench.behind.summaries import summary

@@ -14,7 +14,7 @@ import pydantic
 
 from core.errors import InputError, RankbookError
 from core.variant import Variant
-from evals.running.run_diff import Row, variant_rows
+from evals.evaluation.compare_runs import DifferenceRow, variant_rows
 from workbench.behind import toml_edit
 from workbench.behind.toml_edit import Place
 
@@ -84,7 +84,7 @@ class Line:
     text: str
 
 
-def differing(one: Variant, other: Variant) -> list[Row]:
+def differing(one: Variant, other: Variant) -> list[DifferenceRow]:
     """Every option in which they differ, defaults included, by its dotted name."""
     return variant_rows(one, other)
 

@@ -17,30 +17,26 @@ from sqlalchemy import select
 from core import presets
 from core.errors import SpecError, UnknownName
 from core.fusion import Fusion, fusions
-from core.fusion.spec import FUSIONS, spec_of
+from core.fusion.base import FUSIONS, spec_of
 from core.legs import legs
+from core.progress import Listener
 from core.store.engine import Store
-from core.store.progress import Listener
 from core.variant import Variant
-from evals import evaluation, kept_variants
-from evals.evaluation import Opened
-from evals.lab import steps as lab_steps
-from evals.metric_names import DEFAULT_METRIC
-from evals.query_sets import DEFAULT
-from evals.references import variant_of
-from evals.running.leg_rankings import Legs
-from evals.splits import Split
-from evals.store import QuerySet
-from evals.suites import suite_tuning
-from evals.suites.suite_tuning import Looked
-from evals.weights import summary as sweep_summary
-from evals.weights.arrays import Arrays
-from evals.weights.orders import separable
-from evals.weights.surface import Surface
-from evals.weights.tuned import Procedure, Tuned
+from evals import variants
+from evals.evaluation.context import EvalContext, tuning_split
+from evals.measures import DEFAULT_METRIC
+from evals.runs.batch_fusion import FusionArrays, separable
+from evals.schema import QuerySet
+from evals.tuning import summary as sweep_summary
+from evals.tuning import workflow
+from evals.tuning.surface import Surface
+from evals.tuning.tuner import TuningProcedure, TuningResult
+from evals.tuning.workflow import Legs, TuningRequest
+from evals.types import DEFAULT_QUERY_SET, QuerySplit
+from evals.variants import hybrid_of, resolve_variant
 from workbench.behind import sending
-from workbench.behind.addressed import Addressed
-from workbench.behind.sending import Sends
+from workbench.behind.addressed import UrlState
+from workbench.behind.sending import ConsentNeeded
 
 STEPS = {2: 20, 3: 21, 4: 12}  # so that equal weights are a point; with four legs no more than anybody can look at
 FORMER_STEPS = {3: 20, 4: 10}  # of addresses that were handed round before
@@ -48,7 +44,7 @@ METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "map@10", "precision@10", "hit
 
 
 @dataclass(frozen=True)
-class Asked(Addressed):
+class WeightsState(UrlState):
     """A view of the weights page, all of it text, as an address says it. What is empty is left to its default.
 
     `variant` is a preset or a kept one whose legs are weighed; without one `legs` are, by their kinds. `weights` and
@@ -69,7 +65,7 @@ class Asked(Addressed):
     against: str = ""
     query: str = ""
 
-    def but(self, **changes: str) -> Asked:
+    def but(self, **changes: str) -> WeightsState:
         """The same with other values. A point of other legs means nothing, and goes."""
         moved = {"weights": "", "against": ""} if {"collection", "variant", "legs"} & changes.keys() else {}
         gone = {"query": ""} if {"collection", "query_set", "split"} & changes.keys() else {}
@@ -112,34 +108,36 @@ def method_of(base: Variant) -> str:
 
 def weighable() -> list[str]:
     """The presets and the kept variants of two to four legs."""
-    kept = [each.name for each in kept_variants.listed() if each.variant and len(each.variant.legs) in STEPS]
+    kept = [each.name for each in variants.listed() if each.variant and len(each.variant.legs) in STEPS]
     return [*(name for name in presets.names() if len(presets.preset(name).legs) in STEPS), *kept]
 
 
 async def query_sets_of(store: Store, collection: str) -> list[str]:
     """The names of its query sets, the usual one first."""
     asked = (
-        select(QuerySet.name).where(QuerySet.collection == collection).order_by(QuerySet.name != DEFAULT, QuerySet.name)
+        select(QuerySet.name)
+        .where(QuerySet.collection == collection)
+        .order_by(QuerySet.name != DEFAULT_QUERY_SET, QuerySet.name)
     )
     async with store.begin(read_only=True) as connection:
         return list(await connection.scalars(asked))
 
 
-def base_of(asked: Asked, chunks: str) -> Variant:
+def base_of(asked: WeightsState, chunks: str) -> Variant:
     """The variant whose legs get weights, under the fusion that is asked for."""
     if asked.variant:
         if asked.variant not in weighable():  # not `variant_of`, to which an address could name any file
             raise UnknownName("preset or kept variant of two to four legs", asked.variant, weighable())
-        base = _counting(variant_of(asked.variant))
+        base = _counting(resolve_variant(asked.variant))
     else:
         names = [name for name in asked.legs.split(",") if name]
         if unknown := [name for name in names if name not in legs]:
             raise UnknownName("leg", unknown[0], legs)
-        base = lab_steps.hybrid(names, chunks)
+        base = hybrid_of(names, chunks)
     return _at_depth(asked, base.but(fusion=_fusion(asked, base.fusion)))
 
 
-def _at_depth(asked: Asked, base: Variant) -> Variant:
+def _at_depth(asked: WeightsState, base: Variant) -> Variant:
     """With every leg fetching what the address says; 0 and nothing leave the variant's own depths."""
     if not asked.depth.strip("0"):
         return base
@@ -161,7 +159,7 @@ def _counting(variant: Variant) -> Variant:
     return variant.weighted(alike, fusion=variant.fusion.model_copy(update={"weighted": True}))
 
 
-def _fusion(asked: Asked, own: Fusion) -> Fusion:
+def _fusion(asked: WeightsState, own: Fusion) -> Fusion:
     spec = spec_of(own)
     if asked.fusion and asked.fusion != spec["method"]:
         spec = {"method": asked.fusion}
@@ -180,10 +178,10 @@ class Weighed:
     """A surface with all that is known of it, and what the legs found, for whoever wants a query's ranking."""
 
     base: Variant
-    split: Split
+    split: QuerySplit
     legs: Legs
-    arrays: Arrays
-    tuned: Tuned
+    arrays: FusionArrays
+    tuned: TuningResult
 
     @property
     def surface(self) -> Surface:
@@ -223,33 +221,33 @@ class Weighed:
 
 
 async def weighed(
-    ground: Opened, asked: Asked, listener: Listener, token: asyncio.Event, *, allowed: bool
-) -> Weighed | Sends:
+    ground: EvalContext, asked: WeightsState, listener: Listener, token: asyncio.Event, *, allowed: bool
+) -> Weighed | ConsentNeeded:
     """The surface, and the honest figures about it."""
-    base = base_of(asked, ground.view.finest)
-    split = ground.split(asked.split or evaluation.tuning_split(ground.labelled))
+    base = base_of(asked, ground.view.default_chunk_set)
+    split = ground.split(asked.split or tuning_split(ground.labelled))
     steps = STEPS.get(len(base.legs), 1)
-    looked = Looked(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, Procedure())
+    looked = TuningRequest(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, TuningProcedure())
     return await looked_over(ground, split, looked, listener, token, allowed=allowed)
 
 
 async def looked_over(
-    ground: Opened,
-    split: Split,
-    looked: Looked,
+    ground: EvalContext,
+    split: QuerySplit,
+    looked: TuningRequest,
     listener: Listener,
     token: asyncio.Event,
     *,
     allowed: bool,
-) -> Weighed | Sends:
+) -> Weighed | ConsentNeeded:
     """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
     for asking in looked.scored:
         if sends := await sending.announced_legs(ground, asking, split, allowed=allowed):
             return sends
-    tuned, found = await suite_tuning.looked_for(ground.until(token), split, looked, listener)
-    made = Weighed(looked.base, split, found, await asyncio.to_thread(Arrays.of, found.rankings), tuned)
+    tuned, found = await workflow.tune_weights(ground.until(token), split, looked, listener)
+    made = Weighed(looked.base, split, found, await asyncio.to_thread(FusionArrays.of, found.rankings), tuned)
     await asyncio.to_thread(lambda: made.summary)
     return made
 

@@ -1,6 +1,6 @@
 """A point of the surface taken along: kept as a variant under a name, and put into a cell that evaluates it.
 
-Knows no Streamlit. Files of variants are `evals.kept_variants`'s, notebooks the shelf's and their desks'.
+Knows no Streamlit. Files of variants are `evals.variants`'s, notebooks the shelf's and their desks'.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from core.errors import SpecError
 from core.store import roles
 from core.store.engine import Store
 from core.variant import Variant
-from evals import kept_variants
-from workbench.book import desks
-from workbench.book.document import Notebook
-from workbench.book.shelf import shelf
+from evals import variants as evals_variants
+from workbench.notebooks import session
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.files import shelf
 
 KIND: Final = "evaluate"
 NOTEBOOK: Final = "weights"  # what a new one is called
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class CellLocation:
     """Where a cell was put."""
 
     notebook: str
@@ -32,13 +32,13 @@ class Placed:
 
 def usual_name(made: Variant) -> str:
     """What it is called where nobody says otherwise; what is kept already under its own name keeps that."""
-    there = kept_variants.find(made.name)
-    return made.name if there is not None and _same(there.variant, made) else kept_variants.free_name(made.name)
+    there = evals_variants.find(made.name)
+    return made.name if there is not None and _same(there.variant, made) else evals_variants.free_name(made.name)
 
 
 def replaceable(made: Variant, name: str) -> bool:
     """Whether another variant is kept under that name, in whose place this one could be."""
-    there = kept_variants.find(name.strip())
+    there = evals_variants.find(name.strip())
     return there is not None and not _same(there.variant, made.but(name=there.name))
 
 
@@ -48,10 +48,10 @@ def keep(store: Store, made: Variant, name: str, *, over: bool = False) -> str:
     name = name.strip()
     if not name:
         raise SpecError("A variant that is kept needs a name. Type one.")
-    there = kept_variants.find(name)
+    there = evals_variants.find(name)
     if there is not None and _same(there.variant, made.but(name=name)):
         return there.name
-    return kept_variants.keep(made.but(name=name).to_toml(), over=name if over and there is not None else None).name
+    return evals_variants.keep(made.but(name=name).to_toml(), over=name if over and there is not None else None).name
 
 
 def _same(one: Variant | None, other: Variant) -> bool:
@@ -76,14 +76,14 @@ def notebooks() -> list[str]:
     return shelf().own()
 
 
-def place(store: Store, notebook: str, text: str) -> Placed:
+def place(store: Store, notebook: str, text: str) -> CellLocation:
     """Put the cell at the end of that notebook, or of a new one where none is named, and have it run."""
     roles.refuse_reader(store, "change notebooks")
     own = shelf()
     if not notebook:
         notebook = own.free(NOTEBOOK)
         own.create(notebook, Notebook.parse("# Which weights?\n"))
-    desk = desks.at(store, own.find(notebook))
+    desk = session.at(store, own.find(notebook))
     cell = desk.change(f"new {KIND}", lambda book: book.insert(KIND, text))
     desk.run([cell])
-    return Placed(notebook, cell)
+    return CellLocation(notebook, cell)

@@ -1,7 +1,7 @@
 """What the weights component is given, as plain values. Knows no Streamlit.
 
 Owns the packing. Nothing is computed here that `evals` does not: each leg's part in a score comes from
-`evals.weights.orders.table`, so that the browser only adds and sorts, to the last bit as a search does.
+`evals.runs.batch_fusion.table`, so that the browser only adds and sorts, to the last bit as a search does.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, UnknownName
 from core.legs import legs
-from evals.evaluation import Opened
-from evals.judging import judgements as judging
-from evals.metric_names import Metric
+from core.store.passages import read_items
+from evals.evaluation.context import EvalContext
+from evals.measures import Metric
+from evals.runs.batch_fusion import table
 from evals.statistics import significance
 from evals.statistics.mean_intervals import mean_intervals
-from evals.weights import summary as sweep_summary
-from evals.weights.orders import table
+from evals.tuning import summary as sweep_summary
 from workbench.behind.weights.asked import Weighed
 
 DIGITS = 9  # values of a metric that agree so far are equal: what lies beyond is the order of addition
@@ -204,7 +204,7 @@ def _ceilings(found: Weighed) -> list[float | None]:
     return [found.base.fusion.ceiling(found.arrays.hollow(each)) for each in weights]
 
 
-async def titles(ground: Opened, items: Sequence[str]) -> list[str]:
+async def titles(ground: EvalContext, items: Sequence[str]) -> list[str]:
     """The items' titles; one without a title goes by its id."""
-    known = await judging.shown(ground.store, ground.view, items)
+    known = await read_items(ground.store, ground.view, items)
     return [(known[item].title.strip() or item) if item in known else item for item in items]

@@ -9,14 +9,15 @@ from typing import Any, Final
 import streamlit as st
 
 from core import bridge
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from evals import overview
-from evals.overview import INTERRUPTED
-from evals.query_sets import DEFAULT, Summary
+from evals.collections import overview
+from evals.collections.overview import INTERRUPTED
+from evals.labels.query_sets import QuerySetSummary
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.collections import shown as collections_shown
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.shown import LOOKS, Shelved, many, told_bytes
+from workbench.behind.collections.shown import LOOKS, CollectionSummary, many, told_bytes
 from workbench.ui import textgrid
 from workbench.ui.cards import shortened
 from workbench.ui.collections import remarks
@@ -30,7 +31,7 @@ LONGEST_CARD: Final = 20_000
 LONGEST_ORIGIN: Final = 200
 
 
-def head(store: Store, row: Shelved) -> None:
+def head(store: Store, row: CollectionSummary) -> None:
     """Its name, its state, and where to go with it."""
     with st.container(horizontal=True, vertical_alignment="center", key="collections.title"):
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
@@ -49,7 +50,7 @@ def head(store: Store, row: Shelved) -> None:
         )
 
 
-def draw(store: Store, view: View, row: Shelved) -> None:
+def draw(store: Store, view: CollectionView, row: CollectionSummary) -> None:
     sets = collections_sets.listed(store, view)
     chosen = collections_sets.chosen()
     told = _described(store.where, view.name, row.version, repr(sets), chosen, _store=store)
@@ -61,7 +62,7 @@ def draw(store: Store, view: View, row: Shelved) -> None:
         _chunk_sets(told["Chunk sets"])
     _labels(told, sets)
     if sets or not attached:
-        looks = LOOKS if chosen == DEFAULT and not attached else ("labels",)
+        looks = LOOKS if chosen == DEFAULT_QUERY_SET and not attached else ("labels",)
         _report(view.name, told["Noted at import"], looks)
     if view.row.card:
         with st.expander("What it says of itself"):
@@ -73,7 +74,7 @@ def _described(where: str, name: str, version: int, sets: str, chosen: str, _sto
     return bridge.run(overview.describe(_store, name, query_set=chosen))
 
 
-def _figures(row: Shelved) -> None:
+def _figures(row: CollectionSummary) -> None:
     figures = {
         "documents": f"{row.summary.items:,}",
         "chunks": f"{row.chunks:,}",
@@ -86,7 +87,7 @@ def _figures(row: Shelved) -> None:
     st.html(f'<div class="rb-figures">{made}</div>')
 
 
-def _facts(view: View) -> None:
+def _facts(view: CollectionView) -> None:
     facts = {
         "Text search": view.row.language,
         "Fields for filters": ", ".join(view.row.fields) or "none",
@@ -133,7 +134,7 @@ def _chunker(written: str) -> str:
     return collections_shown.told_chunker(json.loads(written))
 
 
-def _labels(told: Mapping[str, Any], sets: Sequence[Summary]) -> None:
+def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     """How queries and labels are spread, or what it would take to have some."""
     st.html("<h3>Queries and labels</h3>")
     if not any(each.queries for each in sets):

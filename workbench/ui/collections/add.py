@@ -21,9 +21,9 @@ from evals.sources import sources
 from workbench.behind.collections import added as collections_added
 from workbench.behind.collections import uploads
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.added import Look, Wanted
-from workbench.behind.collections.shown import Shelved
-from workbench.behind.collections.uploads import Origin
+from workbench.behind.collections.added import ImportRequest, SourcePreview
+from workbench.behind.collections.shown import CollectionSummary
+from workbench.behind.collections.uploads import SourceSpec
 from workbench.ui import errors
 from workbench.ui.collections import attach as collections_attach
 from workbench.ui.collections import look as collections_look
@@ -41,7 +41,7 @@ LARGEST: Final = 500  # megabytes a file: an upload goes through memory
 KEPT: Final = "kept"  # stands for the files of an upload that another try is made with
 
 
-def draw(store: Store, shelf: Sequence[Shelved]) -> None:
+def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
     with st.container(border=True, key="add.form"), errors.shown():
         st.html('<h2 class="rb-name">Add a collection</h2>')
         tabs("Where from", "add", WAYS, current().way)
@@ -67,11 +67,11 @@ def draw(store: Store, shelf: Sequence[Shelved]) -> None:
             icon=":material/download:",
             disabled=not name,
             on_click=_begin,
-            args=(store, Wanted(name, mapped, plan)),
+            args=(store, ImportRequest(name, mapped, plan)),
         )
 
 
-def _begin(store: Store, wanted: Wanted) -> None:
+def _begin(store: Store, wanted: ImportRequest) -> None:
     try:
         collections_work.add(store, wanted, author())
     except RankbookError as error:
@@ -85,13 +85,13 @@ def _begin(store: Store, wanted: Wanted) -> None:
 # -- where from --------------------------------------------------------------------------------------------------------
 
 
-def _given(way: str, shelf: Sequence[Shelved]) -> Origin | None:
+def _given(way: str, shelf: Sequence[CollectionSummary]) -> SourceSpec | None:
     if way == "upload":
         return _upload(shelf)
     return _public() if way == "public" else _path()
 
 
-def _path() -> Origin | None:
+def _path() -> SourceSpec | None:
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     with left:
         path = st.text_input(
@@ -107,10 +107,10 @@ def _path() -> Origin | None:
         kind = st.selectbox(
             "Read as", ["", *sorted(sources)], key="add.kind", format_func=lambda name: name or "what it looks like"
         )
-    return Origin(path.strip(), kind or None) if path.strip() else None
+    return SourceSpec(path.strip(), kind or None) if path.strip() else None
 
 
-def _public() -> Origin | None:
+def _public() -> SourceSpec | None:
     known = collections_added.public()
 
     def named(name: str) -> str:
@@ -123,10 +123,10 @@ def _public() -> Origin | None:
     chosen = st.selectbox(
         "Collection", list(known), key="add.public", index=None, format_func=named, placeholder="Choose one"
     )
-    return Origin(chosen) if chosen else None
+    return SourceSpec(chosen) if chosen else None
 
 
-def _upload(shelf: Sequence[Shelved]) -> Origin | None:
+def _upload(shelf: Sequence[CollectionSummary]) -> SourceSpec | None:
     """The files in a folder of their own, put there once."""
     files = st.file_uploader(
         "Files",
@@ -138,7 +138,7 @@ def _upload(shelf: Sequence[Shelved]) -> Origin | None:
         "of queries and one of labels.",
     )
     ids = tuple(file.file_id for file in files)
-    staged: tuple[tuple[str, ...], Origin] | None = st.session_state.get("add.staged")
+    staged: tuple[tuple[str, ...], SourceSpec] | None = st.session_state.get("add.staged")
     if staged is not None and staged[0] != ids and (ids or staged[0] != (KEPT,)):
         uploads.discard(Path(staged[1].origin))
         staged = st.session_state.pop("add.staged") and None
@@ -149,7 +149,7 @@ def _upload(shelf: Sequence[Shelved]) -> Origin | None:
     return staged[1] if staged else None
 
 
-def _staged(files: Sequence[Any]) -> Origin:
+def _staged(files: Sequence[Any]) -> SourceSpec:
     folder = uploads.stage(files)
     try:
         return uploads.taken_for(folder)
@@ -158,20 +158,20 @@ def _staged(files: Sequence[Any]) -> Origin:
         raise
 
 
-def _sweep(shelf: Sequence[Shelved]) -> None:
+def _sweep(shelf: Sequence[CollectionSummary]) -> None:
     collections_added.sweep([row.origin for row in shelf])
 
 
 # -- how it is read ----------------------------------------------------------------------------------------------------
 
 
-def _options(given: Origin) -> list[str]:
+def _options(given: SourceSpec) -> list[str]:
     """What the columns were said to be below, and options as the command takes them."""
     typed = str(st.session_state.get("add.options") or "").splitlines()
     return [*collections_look.mapped(given), *(line.strip() for line in typed if line.strip())]
 
 
-def _looked(origin: Origin) -> Look | None:
+def _looked(origin: SourceSpec) -> SourcePreview | None:
     """The look, taken once for the same files and options."""
     kept = st.session_state.get("add.looked")
     if kept is None or kept[0] != origin:
@@ -183,11 +183,11 @@ def _looked(origin: Origin) -> Look | None:
                 collections_look.options()
                 return None
         st.session_state["add.looked"] = kept
-    look: Look = kept[1]
+    look: SourcePreview = kept[1]
     return look
 
 
-def _name(given: Origin) -> str:
+def _name(given: SourceSpec) -> str:
     suggested = uploads.suggested_name(given.origin)
     if st.session_state.get("add.suggested") != suggested or "add.name" not in st.session_state:
         st.session_state["add.suggested"] = suggested
@@ -198,7 +198,7 @@ def _name(given: Origin) -> str:
     return name.strip()
 
 
-def refill(wanted: Wanted) -> str:
+def refill(wanted: ImportRequest) -> str:
     """The form as it was filled in before; gives the way that it was."""
     origin, state = wanted.origin, st.session_state
     state["add.name again"] = wanted.name

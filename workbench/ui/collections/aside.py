@@ -11,7 +11,7 @@ from core import bridge
 from core.errors import RankbookError
 from core.store import attached
 from core.store.attached import Advice, Attachment
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from workbench.behind.collections import work as collections_work
 from workbench.behind.collections.shown import many
@@ -20,7 +20,7 @@ from workbench.ui.collections import notes
 from workbench.ui.collections.refused import asked_for
 
 
-def draw(store: Store, view: View) -> None:
+def draw(store: Store, view: CollectionView) -> None:
     notes.note(
         "An attached table is only ever read",
         "It gets no chunks and no vectors here. What bm25 and fuzzy search need can be built aside, and its owner can "
@@ -36,7 +36,7 @@ def draw(store: Store, view: View) -> None:
         advice(given)
 
 
-def _aside(store: Store, view: View, attachment: Attachment) -> None:
+def _aside(store: Store, view: CollectionView, attachment: Attachment) -> None:
     st.html(
         "<h3>Aside</h3><p>Lexemes, postings and vocabulary of its rows, in a schema of our own. They stand for the "
         "rows as they were when it was built.</p>"
@@ -70,7 +70,7 @@ def _aside(store: Store, view: View, attachment: Attachment) -> None:
                 st.button("Remove what is aside", key="aside.drop", on_click=_drop, args=(store, view))
 
 
-def _drop(store: Store, view: View) -> None:
+def _drop(store: Store, view: CollectionView) -> None:
     try:
         bridge.run(attached.drop_aside(store, view))
     except RankbookError as error:

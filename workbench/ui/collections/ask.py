@@ -8,11 +8,12 @@ from typing import Any, Final
 import streamlit as st
 
 from core.errors import InputError
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from evals.authoring import KNOWN_ITEMS, NOTE, KnownItems, known_items
-from evals.labelling import asks
-from evals.query_sets import DEFAULT, Summary
+from evals.labels.label_files import asks
+from evals.labels.query_generation import KNOWN_ITEMS, NOTE, KnownItems, known_items
+from evals.labels.query_sets import QuerySetSummary
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind import form_fields
 from workbench.behind.collections import uploads
 from workbench.behind.collections import work as collections_work
@@ -36,7 +37,7 @@ LARGEST: Final = 500  # megabytes a file
 QUERY_FILES: Final = ["csv", "tsv", "jsonl", "ndjson", "parquet", "gz"]
 
 
-def draw(store: Store, view: View) -> None:
+def draw(store: Store, view: CollectionView) -> None:
     sets = collections_sets.listed(store, view)
     tabs("How queries come in", "by", BYS, current().coming)
     drawn: dict[str, Callable[[], None]] = {
@@ -47,7 +48,7 @@ def draw(store: Store, view: View) -> None:
     drawn[current().coming]()
 
 
-def _into(key: str, label: str, sets: Sequence[Summary], usual: str) -> str:
+def _into(key: str, label: str, sets: Sequence[QuerySetSummary], usual: str) -> str:
     """The widget's key for the query set they go into: one that is there, or a new name."""
     key = f"{key}.{current().collection}.{current().set}"
     names = list(dict.fromkeys([current().set or usual, usual, *(each.name for each in sets)]))
@@ -62,14 +63,14 @@ def _into(key: str, label: str, sets: Sequence[Summary], usual: str) -> str:
     return key
 
 
-def _there(sets: Sequence[Summary], name: str) -> Summary | None:
+def _there(sets: Sequence[QuerySetSummary], name: str) -> QuerySetSummary | None:
     return next((each for each in sets if each.name == name), None)
 
 
 # -- written -----------------------------------------------------------------------------------------------------------
 
 
-def _write(store: Store, view: View, sets: Sequence[Summary]) -> None:
+def _write(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary]) -> None:
     notes.say(
         "Queries join those of a set; what is there stays, with its labels. New ones have no labels yet: judge what "
         "runs find for them, on the Judge page."
@@ -85,7 +86,7 @@ def _write(store: Store, view: View, sets: Sequence[Summary]) -> None:
     with right:
         path = _file("ask.table", "Or a table of them", QUERY_FILES, "/home/me/queries.csv", several=False)
         st.html('<p class="rb-summary">With a column <code>text</code>; id, kind and tags too, if there are any.</p>')
-        into = _into("ask.write.set", "Into the query set", sets, DEFAULT)
+        into = _into("ask.write.set", "Into the query set", sets, DEFAULT_QUERY_SET)
     count = sum(1 for line in typed.splitlines() if line.strip())
     st.button(
         f"Add {many(count, 'query', 'queries')}" if count and not path.there else "Add the queries",
@@ -96,7 +97,7 @@ def _write(store: Store, view: View, sets: Sequence[Summary]) -> None:
     )
 
 
-def _begin_write(store: Store, view: View, path: _Path, into: str) -> Job[Any]:
+def _begin_write(store: Store, view: CollectionView, path: _Path, into: str) -> Job[Any]:
     collections_work.refuse_second(store, "write", view.name)
     typed = str(st.session_state["ask.typed"] or "")
     if not path.there:
@@ -116,7 +117,7 @@ def _now(key: str) -> str:
 # -- made of the documents ---------------------------------------------------------------------------------------------
 
 
-def _generate(store: Store, view: View, sets: Sequence[Summary]) -> None:
+def _generate(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary]) -> None:
     notes.say(
         "Each is made of one document's own words, and that document is the one right answer: labels at no price, and "
         "no language model is asked."
@@ -157,7 +158,7 @@ def _wished() -> dict[str, Any]:
 # -- labels ------------------------------------------------------------------------------------------------------------
 
 
-def _labels(store: Store, view: View, sets: Sequence[Summary]) -> None:
+def _labels(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary]) -> None:
     notes.say(
         "Judgements that somebody has made: TREC's or BEIR's qrels, or a table with the columns query_id, item_id and "
         "grade. With a file of queries, or about the queries that are there. What names no query or document of this "
@@ -173,7 +174,7 @@ def _labels(store: Store, view: View, sets: Sequence[Summary]) -> None:
             placeholder="/home/me/queries.jsonl",
             help="A path on this machine. Among uploaded files, the one with `queries` or `topics` in its name.",
         )
-        into = _into("ask.labels.set", "Into the query set", sets, DEFAULT)
+        into = _into("ask.labels.set", "Into the query set", sets, DEFAULT_QUERY_SET)
     _taken(labels)
     there = _there(sets, _now(into))
     if there and there.labels:
@@ -206,7 +207,7 @@ def _taken(labels: _Path) -> None:
         notes.say(f"Labels: {', '.join(judged) or 'none'}. Queries: {', '.join(asked) or 'those that are there'}.")
 
 
-def _begin_label(store: Store, view: View, labels: _Path, into: str) -> Job[Any]:
+def _begin_label(store: Store, view: CollectionView, labels: _Path, into: str) -> Job[Any]:
     if not labels.there:
         raise InputError("There is no file of labels yet. Upload one, or give its path on this machine.")
     collections_work.refuse_second(store, "label", view.name)

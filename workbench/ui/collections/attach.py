@@ -18,14 +18,14 @@ from core.embedding import DEFAULT_MODEL
 from core.errors import RankbookError
 from core.store import attached
 from core.store.attached import likes
-from core.store.attached.inspection import Relation
+from core.store.attached.attach import Relation
 from core.store.engine import Store
 from workbench.behind.collections import added as collections_added
 from workbench.behind.collections import announced, attaching, theirs
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.attaching import Wanted
-from workbench.behind.collections.shown import Shelved, known_models
-from workbench.behind.collections.theirs import Look
+from workbench.behind.collections.attaching import AttachRequest
+from workbench.behind.collections.shown import CollectionSummary, known_models
+from workbench.behind.collections.theirs import TablePreview
 from workbench.ui import errors, textgrid
 from workbench.ui.cards import shortened
 from workbench.ui.collections import notes
@@ -45,7 +45,7 @@ NEEDED: Final = ("id", "text")
 LONGEST: Final = 160
 
 
-def draw(store: Store, shelf: Sequence[Shelved]) -> None:
+def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
     notes.say(
         "A table or view on this server becomes a collection without a copy: it is read, with the indexes it has, and "
         "never altered."
@@ -53,7 +53,7 @@ def draw(store: Store, shelf: Sequence[Shelved]) -> None:
     table = _table(store)
     if not table:
         return
-    wanted = _found(store, shelf, Wanted("", table, current().like))
+    wanted = _found(store, shelf, AttachRequest("", table, current().like))
     if wanted is None:
         return
     look = _looked(store, wanted)
@@ -66,7 +66,7 @@ def draw(store: Store, shelf: Sequence[Shelved]) -> None:
     )
 
 
-def _begin(store: Store, wanted: Wanted) -> None:
+def _begin(store: Store, wanted: AttachRequest) -> None:
     """With what stands in the last boxes now: a click may come before the page has heard of what was typed."""
     name, labels, aside = (st.session_state[_key(wanted, field)] for field in ("name", "labels", "aside"))
     try:
@@ -114,7 +114,7 @@ def _table(store: Store) -> str:
     return table
 
 
-def _key(wanted: Wanted, field: str) -> str:
+def _key(wanted: AttachRequest, field: str) -> str:
     """Of this table alone: another has other columns."""
     return f"attach.{sha256(repr((wanted.table, wanted.like)).encode()).hexdigest()[:12]}.{field}"
 
@@ -122,7 +122,7 @@ def _key(wanted: Wanted, field: str) -> str:
 # -- which column is what ----------------------------------------------------------------------------------------------
 
 
-def _found(store: Store, shelf: Sequence[Shelved], wanted: Wanted) -> Wanted | None:
+def _found(store: Store, shelf: Sequence[CollectionSummary], wanted: AttachRequest) -> AttachRequest | None:
     """With what its columns are said to be; nothing where there is no such table."""
     with errors.shown():
         model = _model(wanted, shelf) if wanted.like else ""
@@ -144,7 +144,7 @@ def _found(store: Store, shelf: Sequence[Shelved], wanted: Wanted) -> Wanted | N
     return None
 
 
-def _model(wanted: Wanted, shelf: Sequence[Shelved]) -> str:
+def _model(wanted: AttachRequest, shelf: Sequence[CollectionSummary]) -> str:
     key = _key(wanted, "model")
     st.session_state.setdefault(key, DEFAULT_MODEL)
     chosen = st.selectbox(
@@ -159,7 +159,7 @@ def _model(wanted: Wanted, shelf: Sequence[Shelved]) -> str:
     return model
 
 
-def _columns(wanted: Wanted, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
+def _columns(wanted: AttachRequest, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
     given = {}
     for place, (field, (label, hint)) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
         options = theirs.fitting(relation, field)
@@ -181,7 +181,7 @@ def _columns(wanted: Wanted, relation: Relation, first: Mapping[str, str]) -> di
     return given
 
 
-def _metadata(wanted: Wanted, relation: Relation, first: str) -> str | tuple[str, ...] | None:
+def _metadata(wanted: AttachRequest, relation: Relation, first: str) -> str | tuple[str, ...] | None:
     key = _key(wanted, "metadata")
     st.session_state.setdefault(key, [first] if first else [])
     chosen = st.multiselect(
@@ -195,7 +195,7 @@ def _metadata(wanted: Wanted, relation: Relation, first: str) -> str | tuple[str
     return chosen[0] if len(chosen) == 1 and chosen[0] in json else tuple(chosen)
 
 
-def _parent(wanted: Wanted, relation: Relation, first: str) -> str | None:
+def _parent(wanted: AttachRequest, relation: Relation, first: str) -> str | None:
     """A column of theirs, or a path that is typed."""
     key = _key(wanted, "parent")
     st.session_state.setdefault(key, first or None)
@@ -213,7 +213,7 @@ def _parent(wanted: Wanted, relation: Relation, first: str) -> str | None:
     return (chosen or "").strip() or None
 
 
-def _rows(store: Store, wanted: Wanted, where: Mapping[str, Any]) -> dict[str, Any]:
+def _rows(store: Store, wanted: AttachRequest, where: Mapping[str, Any]) -> dict[str, Any]:
     """Which rows belong to it, and in which language they are."""
     left, right = st.columns([2, 1])
     written, language = _key(wanted, "where"), _key(wanted, "language")
@@ -236,7 +236,7 @@ def _rows(store: Store, wanted: Wanted, where: Mapping[str, Any]) -> dict[str, A
 # -- a look ------------------------------------------------------------------------------------------------------------
 
 
-def _looked(store: Store, wanted: Wanted) -> Look | None:
+def _looked(store: Store, wanted: AttachRequest) -> TablePreview | None:
     """The first rows under this mapping, taken once; or why they cannot be had."""
     given = wanted.given or {}
     if missing := [COLUMNS[field][0] for field in NEEDED if not given.get(field)]:
@@ -247,11 +247,11 @@ def _looked(store: Store, wanted: Wanted) -> Look | None:
         with errors.shown(), st.spinner("Looking into it"):
             mapping = bridge.run(attaching.mapping(store, wanted))
             kept = st.session_state["attach.looked"] = (wanted, bridge.run(theirs.looked_at(store, mapping)))
-    found: Look | None = kept[1] if kept is not None and kept[0] == wanted else None
+    found: TablePreview | None = kept[1] if kept is not None and kept[0] == wanted else None
     return found
 
 
-def _draw_look(look: Look) -> None:
+def _draw_look(look: TablePreview) -> None:
     st.html(
         f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: {html.escape(look.told)}.</p>'
     )
@@ -264,7 +264,7 @@ def _start(written: str) -> str:
     return shortened(" ".join(written[: LONGEST * 4].split()), LONGEST)
 
 
-def _last(wanted: Wanted, look: Look) -> None:
+def _last(wanted: AttachRequest, look: TablePreview) -> None:
     """Its name, and what else is to be done."""
     key = _key(wanted, "name")
     st.session_state.setdefault(key, st.session_state.pop("attach.name again", look.mapping.table[:40]))
@@ -283,7 +283,7 @@ def _last(wanted: Wanted, look: Look) -> None:
         )
 
 
-def refill(wanted: Wanted) -> dict[str, str]:
+def refill(wanted: AttachRequest) -> dict[str, str]:
     """The form as it was filled in before; gives what the address has to say for it."""
     given, state = dict(wanted.given or {}), st.session_state
     metadata = given.pop("metadata", ()) or ()

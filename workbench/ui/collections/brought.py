@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.store.attached import Attachment, Difference
-from core.store.collections import View
+from core.store.attached import Attachment, TableDifference
+from core.store.collections import CollectionView
 from core.types import Flaw
-from evals.authoring import Written
-from evals.library import Added
+from evals.collections.load import LoadReport
+from evals.labels.query_generation import Written
 from workbench.behind.collections.asking import Made
 from workbench.behind.collections.attaching import Attached, told_difference
 from workbench.behind.collections.shown import many
@@ -37,16 +37,16 @@ def attached(name: str, result: Attached) -> None:
             collections_aside.advice(result.advice)
 
 
-def built(_: str, view: View) -> None:
+def built(_: str, view: CollectionView) -> None:
     there = Attachment.of(view).aside
     _say(f"Built of {many(there.rows, 'row')}: bm25 and fuzzy search work now." if there else "There is none.")
 
 
-def refreshed(_: str, result: tuple[View, Difference]) -> None:
+def refreshed(_: str, result: tuple[CollectionView, TableDifference]) -> None:
     _say(told_difference(*result))
 
 
-def labelled(name: str, added: Added) -> None:
+def labelled(name: str, added: LoadReport) -> None:
     splits = ", ".join(f"{split} {count:,}" for split, count in added.splits.items())
     _say(
         f"{many(added.queries, 'query', 'queries')}, {many(added.labels, 'label')}"

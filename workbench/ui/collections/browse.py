@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core import bridge
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import ITEMS
 from workbench.behind.collections import browsed as collections_browsed
@@ -37,7 +37,7 @@ QUERIES: Final = (
 
 
 @st.fragment
-def documents(store: Store, view: View) -> None:
+def documents(store: Store, view: CollectionView) -> None:
     """What answers while somebody types: nothing above it is drawn again."""
     asked = current()
     if asked.shown != "documents":
@@ -65,7 +65,7 @@ def documents(store: Store, view: View) -> None:
                 _document(store, view, asked.document)
 
 
-def queries(store: Store, view: View) -> None:
+def queries(store: Store, view: CollectionView) -> None:
     """One query set of the collection, chosen above the list."""
     sets = collections_sets.listed(store, view)
     if not sets:
@@ -83,7 +83,7 @@ def queries(store: Store, view: View) -> None:
 
 
 @st.fragment
-def _queries(store: Store, view: View, of_set: str) -> None:
+def _queries(store: Store, view: CollectionView, of_set: str) -> None:
     asked = current()
     if asked.shown != "queries" or collections_sets.chosen() != of_set or collections_changes.has_outcome(view, of_set):
         st.rerun()
@@ -134,7 +134,7 @@ def _nothing(find: str, what: str, where: str) -> str:
 # -- in full -----------------------------------------------------------------------------------------------------------
 
 
-def _document(store: Store, view: View, item_id: str) -> None:
+def _document(store: Store, view: CollectionView, item_id: str) -> None:
     sets = [each.name for each in view.chunk_sets if each.key]
     chosen = current().chunks if current().chunks in sets else (sets[0] if sets else ITEMS)
     with st.container(border=True, key="browse.document"):
@@ -178,7 +178,7 @@ def _answers(read: Read) -> None:
     )
 
 
-def _query(store: Store, view: View, query_id: str) -> None:
+def _query(store: Store, view: CollectionView, query_id: str) -> None:
     with st.container(border=True, key="browse.query"), errors.shown():
         head = st.container(horizontal=True, vertical_alignment="center")
         head.button("Close", key="browse.close", icon=":material/close:", on_click=go, kwargs={"query": ""})

@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from core import bridge
-from core.embedding.cache import forget
+from core.store.chunk_and_embed import forget
 from core.store.engine import Store
 from workbench.behind.collections import cached as collections_cached
 from workbench.behind.collections.cached import Cached

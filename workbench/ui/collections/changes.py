@@ -11,11 +11,11 @@ import streamlit as st
 
 from core import bridge
 from core.errors import InputError, RankbookError
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
-from evals import corrections
-from evals.label_revisions import Cause, Revision
-from evals.labels import DEFAULT_MAX_GRADE, USUAL_GRADE
+from evals.labels import corrections
+from evals.labels.label_checks import DEFAULT_MAX_GRADE, USUAL_GRADE
+from evals.labels.revisions import Cause, Revision
 from workbench.behind.collections.browsed import Judgement
 from workbench.behind.collections.shown import many
 from workbench.ui import errors, may, sign_in, textgrid
@@ -37,7 +37,7 @@ def author() -> str:
     return sign_in.signs() or ""
 
 
-def draw(store: Store, view: View, of_set: str) -> None:
+def draw(store: Store, view: CollectionView, of_set: str) -> None:
     """The list, with the way back and forth for whoever may change labels; and what the last click came to."""
     _draw_outcome(view, of_set)
     revisions = bridge.run(corrections.changes(store, view.name, name=of_set))
@@ -56,7 +56,7 @@ def draw(store: Store, view: View, of_set: str) -> None:
         textgrid.draw("changes.list", "Changes of this query set", COLUMNS, lines, low=True)
 
 
-def _buttons(store: Store, view: View, of_set: str, revisions: Sequence[Revision]) -> None:
+def _buttons(store: Store, view: CollectionView, of_set: str, revisions: Sequence[Revision]) -> None:
     undoable, redoable = corrections.steps(list(revisions))
     ways: dict[str, tuple[str, Callable[..., Coroutine[Any, Any, corrections.HistoryStep]], Sequence[Revision]]] = {
         "Undo the last change": (":material/undo:", corrections.undo, undoable),
@@ -74,12 +74,12 @@ def _buttons(store: Store, view: View, of_set: str, revisions: Sequence[Revision
 
 
 def _move(
-    move: Callable[..., Coroutine[Any, Any, corrections.HistoryStep]], store: Store, view: View, of_set: str
+    move: Callable[..., Coroutine[Any, Any, corrections.HistoryStep]], store: Store, view: CollectionView, of_set: str
 ) -> Coroutine[Any, Any, corrections.HistoryStep]:
     return move(store, view.name, name=of_set, author=author())
 
 
-def _moving(work: Callable[[], Any], view: View, of_set: str) -> Callable[[], None]:
+def _moving(work: Callable[[], Any], view: CollectionView, of_set: str) -> Callable[[], None]:
     """A button's callback: the change, whose outcome is told where the page is drawn anew."""
 
     def click() -> None:
@@ -92,12 +92,12 @@ def _moving(work: Callable[[], Any], view: View, of_set: str) -> Callable[[], No
     return click
 
 
-def has_outcome(view: View, of_set: str) -> bool:
+def has_outcome(view: CollectionView, of_set: str) -> bool:
     """Whether a click has changed the set since the page was drawn, counts and lists included."""
     return bool(st.session_state.get(OUTCOME, ("", "", ""))[:2] == (view.name, of_set))
 
 
-def _draw_outcome(view: View, of_set: str) -> None:
+def _draw_outcome(view: CollectionView, of_set: str) -> None:
     if not has_outcome(view, of_set):
         return
     *_, said = st.session_state.pop(OUTCOME)
@@ -110,7 +110,7 @@ def _draw_outcome(view: View, of_set: str) -> None:
 # -- one label ---------------------------------------------------------------------------------------------------------
 
 
-def correct(store: Store, view: View, of_set: str, query_id: str, judged: Sequence[Judgement]) -> None:
+def correct(store: Store, view: CollectionView, of_set: str, query_id: str, judged: Sequence[Judgement]) -> None:
     """A form for one document's label; whoever may not change labels sees none."""
     if not may.edit(store):
         return
@@ -151,7 +151,7 @@ def correct(store: Store, view: View, of_set: str, query_id: str, judged: Sequen
 
 
 def _relabel(
-    store: Store, view: View, of_set: str, query_id: str, key: str
+    store: Store, view: CollectionView, of_set: str, query_id: str, key: str
 ) -> Coroutine[Any, Any, corrections.Correction]:
     """Read here, in the page's own thread; the work itself runs elsewhere."""
     chosen = {name: st.session_state[f"{key}.{name}"] for name in ("item", "grade", "split", "why", "all_grades")}

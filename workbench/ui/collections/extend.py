@@ -10,15 +10,15 @@ import streamlit as st
 
 from core import bridge
 from core.store.attached import Attachment
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import ITEMS
 from core.store.trash_entries import retention
-from evals import library
-from evals.query_sets import DEFAULT
+from evals.collections import load
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.collections import announced
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.shown import Shelved, known_models, many
+from workbench.behind.collections.shown import CollectionSummary, known_models, many
 from workbench.ui import deleted, errors
 from workbench.ui.collections import aside as collections_aside
 from workbench.ui.collections import chunker as collections_chunker
@@ -32,7 +32,7 @@ MOST_QUERIES: Final = 10_000
 _dropping: Final = Question("out.asking", "Drop the collection?")
 
 
-def extend(store: Store, view: View, shelf: Sequence[Shelved]) -> None:
+def extend(store: Store, view: CollectionView, shelf: Sequence[CollectionSummary]) -> None:
     """Chunk once more, embed once more: a collection has as many as one wants to compare."""
     if view.row.attached is not None:
         collections_aside.draw(store, view)
@@ -44,7 +44,7 @@ def extend(store: Store, view: View, shelf: Sequence[Shelved]) -> None:
         _embed(store, view, known_models(shelf))
 
 
-def _chunk(store: Store, view: View) -> None:
+def _chunk(store: Store, view: CollectionView) -> None:
     st.html("<h3>Another chunk set</h3><p>Beside those there are, embedded with every model of the collection.</p>")
     name = st.text_input("Name", key="extend.name", placeholder="small", max_chars=60)
     chunker = collections_chunker.draw("extend")
@@ -62,7 +62,7 @@ def _chunk(store: Store, view: View) -> None:
     )
 
 
-def _embed(store: Store, view: View, known: list[str]) -> None:
+def _embed(store: Store, view: CollectionView, known: list[str]) -> None:
     st.html("<h3>Another model</h3><p>Beside those there are. A text that was embedded once is not embedded again.</p>")
     model = st.selectbox(
         "Model",
@@ -92,7 +92,7 @@ def _level(name: str) -> str:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def check(store: Store, view: View) -> None:
+def check(store: Store, view: CollectionView) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.html(
@@ -108,7 +108,7 @@ def check(store: Store, view: View) -> None:
         _recall(store, view)
 
 
-def _recall(store: Store, view: View) -> None:
+def _recall(store: Store, view: CollectionView) -> None:
     st.html(
         "<h3>What does the vector index miss?</h3><p>How many of the true nearest, by comparing with every vector, its "
         "HNSW index brings up, measured on the collection's own queries.</p>"
@@ -134,7 +134,7 @@ def _recall(store: Store, view: View) -> None:
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
-def out(store: Store, view: View, row: Shelved) -> None:
+def out(store: Store, view: CollectionView, row: CollectionSummary) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.html(
@@ -142,7 +142,7 @@ def out(store: Store, view: View, row: Shelved) -> None:
             "which can be added here again. Chunks and vectors are not in it: they are made anew.</p>"
         )
         sets = [each.name for each in collections_sets.listed(store, view)]
-        chosen = collections_sets.chosen() if collections_sets.chosen() in sets else DEFAULT
+        chosen = collections_sets.chosen() if collections_sets.chosen() in sets else DEFAULT_QUERY_SET
         if len(sets) > 1:
             chooser("Queries and labels of", "set", sets, chosen)
         begin = asked_for(lambda: collections_work.export(store, view, chosen))
@@ -160,7 +160,7 @@ def _ask(name: str) -> None:
 
 
 @_dropping.dialog
-def _confirm(store: Store, view: View, row: Shelved) -> None:
+def _confirm(store: Store, view: CollectionView, row: CollectionSummary) -> None:
     with errors.shown():
         attached = view.row.attached is not None
         what = (
@@ -180,7 +180,7 @@ def _confirm(store: Store, view: View, row: Shelved) -> None:
         typed = st.text_input("Type its name to confirm", key="out.typed", autocomplete="off")
         gone = st.button("Drop it", key="out.gone", type="primary", disabled=typed.strip() != view.name.strip())
         if gone and typed.strip() == view.name.strip():
-            entry = bridge.run(library.drop(store, view.name, by=deleted.person()))
+            entry = bridge.run(load.drop(store, view.name, by=deleted.person()))
             deleted.note(store, "collections", f"{view.name} is gone.", [entry])
             go(collection="")
             _dropping.answered()

@@ -13,7 +13,7 @@ from core.store import collections
 from core.store.engine import Store
 from workbench.behind.collections import shown as collections_shown
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.shown import Shelved, told_bytes
+from workbench.behind.collections.shown import CollectionSummary, told_bytes
 from workbench.ui import textgrid
 from workbench.ui.collections.state import current, go, goes
 from workbench.ui.textgrid import Column, Line
@@ -34,7 +34,7 @@ COLUMNS: Final = (
 )
 
 
-def shelf(store: Store) -> list[Shelved]:
+def shelf(store: Store) -> list[CollectionSummary]:
     """Every collection; looked at anew as soon as one of them changed, or work on them began or ended."""
     state = [(row.name, row.version, str(row.loaded_at)) for row in bridge.run(collections.listed(store))]
     work = [(doing.key, doing.job.ended) for doing in collections_work.begun(store)]
@@ -42,11 +42,11 @@ def shelf(store: Store) -> list[Shelved]:
 
 
 @st.cache_data(ttl=KEPT, max_entries=20, show_spinner=False)
-def _shelf(where: str, state: Sequence[object], _store: Store) -> list[Shelved]:  # noqa: ARG001 - the cache's key
+def _shelf(where: str, state: Sequence[object], _store: Store) -> list[CollectionSummary]:  # noqa: ARG001 - the cache's key
     return bridge.run(collections_shown.shelf(_store))
 
 
-def draw(rows: Sequence[Shelved]) -> None:
+def draw(rows: Sequence[CollectionSummary]) -> None:
     textgrid.draw(
         "collections.list",
         "Collections",
@@ -57,7 +57,7 @@ def draw(rows: Sequence[Shelved]) -> None:
     )
 
 
-def _line(row: Shelved) -> Line:
+def _line(row: CollectionSummary) -> Line:
     glance = row.summary
     counts = (glance.items, row.chunks, row.chunk_sets, row.embedding_sets, glance.queries, row.labels)
     return Line(

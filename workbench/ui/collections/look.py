@@ -8,9 +8,9 @@ from typing import Final
 
 import streamlit as st
 
-from workbench.behind.collections.added import SAMPLE, Look
+from workbench.behind.collections.added import SAMPLE, SourcePreview
 from workbench.behind.collections.shown import many
-from workbench.behind.collections.uploads import Origin
+from workbench.behind.collections.uploads import SourceSpec
 from workbench.ui import textgrid
 from workbench.ui.cards import shortened
 from workbench.ui.collections import results as collections_results
@@ -23,7 +23,7 @@ COLUMNS: Final = {"id": "Id", "text": "Text", "title": "Title"}
 USUAL: Final = "the usual one"
 
 
-def draw(look: Look, given: Origin) -> None:
+def draw(look: SourcePreview, given: SourceSpec) -> None:
     st.html(f'<p class="rb-report">{_said(look)}</p>')
     for note in look.notes:
         st.html(f'<p class="rb-report">{html.escape(note)}</p>')
@@ -50,7 +50,7 @@ def options() -> None:
         )
 
 
-def _said(look: Look) -> str:
+def _said(look: SourcePreview) -> str:
     taken = f"Taken for: <strong>{html.escape(look.taken_for)}</strong>"
     if look.fetched:
         return f"{taken} {_download(look)}"
@@ -66,7 +66,7 @@ def _some(count: int, one: str, more: str = "") -> str:
     return f"{many(count, one, more)}. " if count else ""
 
 
-def _download(look: Look) -> str:
+def _download(look: SourcePreview) -> str:
     entry = look.download
     if entry is None:
         return "It is fetched by ir_datasets; how large it is, is not known here."
@@ -75,7 +75,7 @@ def _download(look: Look) -> str:
     return html.escape(said)
 
 
-def _rows(look: Look) -> None:
+def _rows(look: SourcePreview) -> None:
     if not look.documents:
         return
     documents = [
@@ -103,7 +103,7 @@ def _start(text: str) -> str:
 # -- columns of a table ------------------------------------------------------------------------------------------------
 
 
-def _columns(look: Look, given: Origin) -> None:
+def _columns(look: SourcePreview, given: SourceSpec) -> None:
     """Which of them make a document; said once more where the guess is wrong."""
     for place, (name, label) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
         with place:
@@ -115,12 +115,12 @@ def _columns(look: Look, given: Origin) -> None:
             )
 
 
-def mapped(given: Origin) -> list[str]:
+def mapped(given: SourceSpec) -> list[str]:
     """The choices made above, as options of the source."""
     chosen = {name: st.session_state.get(_key(given, name), USUAL) for name in COLUMNS}
     return [f"columns.{name}={column}" for name, column in chosen.items() if column != USUAL]
 
 
-def _key(given: Origin, name: str) -> str:
+def _key(given: SourceSpec, name: str) -> str:
     """Of these files alone: other tables have other columns."""
     return f"add.column.{sha256(repr(given).encode()).hexdigest()[:12]}.{name}"

@@ -13,11 +13,11 @@ from core.embedding import DEFAULT_MODEL
 from core.store import collections
 from core.store.engine import Store
 from core.store.names import composed
-from evals import library
+from evals.collections import load
 from workbench.behind.collections import added as collections_added
 from workbench.behind.collections import announced
-from workbench.behind.collections.added import Look
-from workbench.behind.collections.shown import Shelved, known_models, told_chunker
+from workbench.behind.collections.added import SourcePreview
+from workbench.behind.collections.shown import CollectionSummary, known_models, told_chunker
 from workbench.ui.collections import chunker as collections_chunker
 from workbench.ui.collections import notes
 
@@ -28,7 +28,7 @@ REFILLED: Final = "an earlier try"
 Plain = dict[str, Any]
 
 
-def draw(store: Store, shelf: Sequence[Shelved], name: str, look: Look) -> Plain:
+def draw(store: Store, shelf: Sequence[CollectionSummary], name: str, look: SourcePreview) -> Plain:
     there = next((row for row in shelf if row.name == composed(name)), None)
     if there is not None and not there.attached:
         return _refresh(store, name)
@@ -41,7 +41,7 @@ def draw(store: Store, shelf: Sequence[Shelved], name: str, look: Look) -> Plain
     return {**made, "chunks": chunks, **_more(new=True)}
 
 
-def _wished(look: Look) -> None:
+def _wished(look: SourcePreview) -> None:
     """What the source wishes is what its form begins with."""
     state, of = st.session_state, repr(look.source)
     if state.get(_WISHED) not in (of, REFILLED):
@@ -51,7 +51,7 @@ def _wished(look: Look) -> None:
     state[_WISHED] = of
 
 
-def _chunks(look: Look) -> Plain:
+def _chunks(look: SourcePreview) -> Plain:
     """The chunk sets that the source wishes for, or one of one's own."""
     if wished := look.wishes.get("chunks"):
         told = "; ".join(f"{name}: {told_chunker(spec)}" for name, spec in wished.items())
@@ -69,11 +69,11 @@ def _refresh(store: Store, name: str) -> Plain:
         "and embedded as the rest of it; unchanged documents cost nothing. For another chunking or model take another "
         "name, or extend it afterwards.</p>"
     )
-    made = library.plan_of(bridge.run(collections.get(store, name)))
+    made = load.plan_of(bridge.run(collections.get(store, name)))
     return {"chunks": made.chunks, "models": made.models, "embed_items": made.embed_items, **_more(new=False)}
 
 
-def _model(shelf: Sequence[Shelved], size: int | None) -> Plain:
+def _model(shelf: Sequence[CollectionSummary], size: int | None) -> Plain:
     st.session_state.setdefault("add.model", DEFAULT_MODEL)
     model = st.selectbox(
         "Embedding model",
@@ -102,7 +102,7 @@ def _language(store: Store) -> Plain:
     return {"language": chosen}
 
 
-def _fields(look: Look) -> Plain:
+def _fields(look: SourcePreview) -> Plain:
     chosen = st.multiselect(
         "Fields for filters",
         list(dict.fromkeys([*look.fields, *st.session_state["add.fields"]])),

@@ -9,10 +9,10 @@ from typing import Any
 import streamlit as st
 
 from core.errors import InputError
-from core.store.ingest import Report
-from core.store.verify import Finding
-from evals.label_revisions import FewerLabels
-from evals.library import Added
+from core.store.ingest import IngestReport
+from core.store.verify import IntegrityProblem
+from evals.collections.load import LoadReport
+from evals.labels.revisions import FewerLabels
 from workbench.behind.collections import uploads
 from workbench.behind.collections.out import LARGEST, Zipped
 from workbench.behind.collections.shown import many, told_bytes
@@ -47,7 +47,7 @@ def draw(what: str, name: str, result: Any) -> None:
     drawn[what](name, result)
 
 
-def added(name: str, result: Added, how: str = "added") -> None:
+def added(name: str, result: LoadReport, how: str = "added") -> None:
     """The import report. One collection may have two on the page: of what was added, and of what went on."""
     report = result.report
     said = (
@@ -71,8 +71,8 @@ def added(name: str, result: Added, how: str = "added") -> None:
             flaws(f"report.{how}.{name}", plain(result.flaws), total)
 
 
-def _resumed(name: str, result: Added | Report) -> None:
-    if isinstance(result, Report):
+def _resumed(name: str, result: LoadReport | IngestReport) -> None:
+    if isinstance(result, IngestReport):
         _extended(name, result)
     else:
         added(name, result, "resumed")
@@ -89,12 +89,12 @@ def problem(error: Exception) -> None:
             flaws("problem.flaws", plain(found), len(found))
 
 
-def _extended(name: str, report: Report) -> None:
+def _extended(name: str, report: IngestReport) -> None:
     st.html(f'<p class="rb-report">{report.chunks:,} chunks made, {report.embedded:,} texts embedded.</p>')
     links_of(name, labelled=False)
 
 
-def _verified(name: str, findings: list[Finding]) -> None:
+def _verified(name: str, findings: list[IntegrityProblem]) -> None:
     wrong = [finding for finding in findings if finding.wrong]
     if not wrong:
         st.html(f'<p class="rb-report">All {len(findings)} checks found what should be there, and nothing else.</p>')

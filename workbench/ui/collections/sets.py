@@ -9,11 +9,12 @@ from typing import Final
 import streamlit as st
 
 from core import bridge
-from core.store.collections import View
+from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.trash_entries import retention
-from evals import query_sets
-from evals.query_sets import DEFAULT, Summary
+from evals.labels import query_sets
+from evals.labels.query_sets import QuerySetSummary
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.collections.shown import many
 from workbench.ui import deleted, errors, textgrid
 from workbench.ui.collections.asking import Question
@@ -31,16 +32,16 @@ COLUMNS: Final = (
 )
 
 
-def listed(store: Store, view: View) -> list[Summary]:
+def listed(store: Store, view: CollectionView) -> list[QuerySetSummary]:
     return bridge.run(query_sets.listed(store, view.name))
 
 
 def chosen() -> str:
     """The set that the address names, or the usual one."""
-    return current().set or DEFAULT
+    return current().set or DEFAULT_QUERY_SET
 
 
-def draw(sets: Sequence[Summary]) -> None:
+def draw(sets: Sequence[QuerySetSummary]) -> None:
     """All there are. Opened, one shows its queries."""
     lines = [
         Line(
@@ -66,7 +67,7 @@ def draw(sets: Sequence[Summary]) -> None:
     )
 
 
-def pick(sets: Sequence[Summary]) -> Summary | None:
+def pick(sets: Sequence[QuerySetSummary]) -> QuerySetSummary | None:
     """The choice among them; None where the address names one that is not there, which is said."""
     found = next((each for each in sets if each.name == chosen()), None)
     if found is None and current().set:
@@ -81,7 +82,7 @@ def pick(sets: Sequence[Summary]) -> Summary | None:
     return found
 
 
-def _with_counts(sets: Sequence[Summary]) -> dict[str, str]:
+def _with_counts(sets: Sequence[QuerySetSummary]) -> dict[str, str]:
     return {each.name: f"{each.name}: {many(each.queries, 'query', 'queries')}" for each in sets}
 
 
@@ -97,7 +98,7 @@ def teach() -> None:
 # -- dropped -----------------------------------------------------------------------------------------------------------
 
 
-def drop(view: View, found: Summary) -> None:
+def drop(view: CollectionView, found: QuerySetSummary) -> None:
     """The button, and the question that it asks."""
     st.button(
         "Drop this set",
@@ -108,14 +109,14 @@ def drop(view: View, found: Summary) -> None:
     )
 
 
-def draw_question(store: Store, view: View, found: Summary) -> None:
+def draw_question(store: Store, view: CollectionView, found: QuerySetSummary) -> None:
     """Outside of fragments, as a dialog has to be."""
     if _dropping.about == f"{view.name}\n{found.name}":
         _confirm(store, view, found)
 
 
 @_dropping.dialog
-def _confirm(store: Store, view: View, found: Summary) -> None:
+def _confirm(store: Store, view: CollectionView, found: QuerySetSummary) -> None:
     with errors.shown():
         st.html(
             f"<p><strong>{html.escape(found.name)}</strong> of {html.escape(view.name)}: its "

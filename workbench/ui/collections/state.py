@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from workbench.behind.collections.asked import Asked
+from workbench.behind.collections.asked import CollectionsState
 from workbench.ui import address
 from workbench.ui.address import put
 
 
-def current() -> Asked:
-    return Asked.of(address.said())
+def current() -> CollectionsState:
+    return CollectionsState.of(address.said())
 
 
 def go(**changes: str) -> None:

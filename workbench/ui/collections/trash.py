@@ -11,7 +11,7 @@ import streamlit as st
 from core import bridge
 from core.errors import RankbookError
 from core.store.engine import Store
-from core.store.trash_entries import Entry, day
+from core.store.trash_entries import TrashEntry, day
 from evals import trash
 from workbench import session
 from workbench.behind.collections.shown import many, told_bytes
@@ -60,7 +60,7 @@ def draw(store: Store) -> None:
         _confirm(store, [each for each in entries if each.id in _emptying.about.split()])
 
 
-def _line(entry: Entry) -> Line:
+def _line(entry: TrashEntry) -> Line:
     name, when = entry.name or entry.title, f"{entry.deleted_at:%Y-%m-%d %H:%M}"
     cells = (entry.kind, name, entry.collection, told_bytes(entry.bytes), when, entry.deleted_by, day(entry.until))
     return Line(entry.id, cells)
@@ -82,7 +82,7 @@ def _ask(ids: Sequence[str]) -> None:
 
 
 @_emptying.dialog
-def _confirm(store: Store, entries: Sequence[Entry]) -> None:
+def _confirm(store: Store, entries: Sequence[TrashEntry]) -> None:
     with errors.shown():
         named = html.escape(", ".join(each.title for each in entries))
         st.html(f"<p>{named}: <strong>nothing brings them back after this.</strong></p>")

@@ -12,8 +12,8 @@ import streamlit as st
 from core.store.engine import Store
 from workbench.behind.collections import attaching
 from workbench.behind.collections import work as collections_work
-from workbench.behind.collections.asked import Asked
-from workbench.behind.collections.work import Doing
+from workbench.behind.collections.asked import CollectionsState
+from workbench.behind.collections.work import CollectionJob
 from workbench.behind.jobs import Job, Key
 from workbench.ui import errors
 from workbench.ui.collections import add as collections_add
@@ -31,7 +31,7 @@ def draw(store: Store) -> None:
     st.fragment(_panel, run_every=BEAT if running else None)(found, running, current())
 
 
-def _panel(found: Sequence[Doing], running: frozenset[Key], drawn: Asked) -> None:
+def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: CollectionsState) -> None:
     """Drawn again by itself, and the whole page where that is another one now: the list, or what is selected."""
     if _place(current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
         st.rerun()
@@ -42,16 +42,16 @@ def _panel(found: Sequence[Doing], running: frozenset[Key], drawn: Asked) -> Non
             _one(doing)
 
 
-def _place(asked: Asked) -> tuple[str, ...]:
+def _place(asked: CollectionsState) -> tuple[str, ...]:
     """What the page around it is drawn for."""
     return asked.collection, asked.add, asked.shown, asked.set
 
 
-def _key(doing: Doing, part: str) -> str:
+def _key(doing: CollectionJob, part: str) -> str:
     return f"work.{sha256(repr(doing.key).encode()).hexdigest()[:12]}.{part}"
 
 
-def _one(doing: Doing) -> None:
+def _one(doing: CollectionJob) -> None:
     job = doing.job
     if not job.ended:
         _under_way(doing)
@@ -86,7 +86,7 @@ def _outcome(job: Job[Any]) -> str:
     return "Stopped." if job.stopped else "It failed." if job.problem else "Done."
 
 
-def _under_way(doing: Doing) -> None:
+def _under_way(doing: CollectionJob) -> None:
     share, said = doing.job.told
     st.html(
         f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
@@ -102,11 +102,11 @@ def _under_way(doing: Doing) -> None:
     )
 
 
-def _again(doing: Doing) -> None:
+def _again(doing: CollectionJob) -> None:
     """The form as it was filled in."""
     if doing.form is not None:
         collections_work.put_away(doing)
-        if isinstance(doing.form, attaching.Wanted):
+        if isinstance(doing.form, attaching.AttachRequest):
             go(**collections_attach.refill(doing.form))
         else:
             go(add=collections_add.refill(doing.form))

@@ -18,7 +18,7 @@ from evals.judging.votes import LONGEST_QUERY
 from workbench.behind.headings import passage_of
 from workbench.behind.search.marking import marked, plain, snippet
 from workbench.demo.answers import Answer, Column, Found
-from workbench.demo.show import LETTERS, Show
+from workbench.demo.show import LETTERS, Demo
 from workbench.ui import cards
 from workbench.ui.theme import read
 
@@ -123,7 +123,7 @@ def chips(examples: Sequence[str]) -> None:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def columns(show: Show, answer: Answer, order: Sequence[int], *, reasons: bool) -> None:
+def columns(show: Demo, answer: Answer, order: Sequence[int], *, reasons: bool) -> None:
     """The columns in that order; without names in a blind demo, and without reasons until somebody may read them."""
     shown = [
         _column(show.entrants[at].name if not show.blind else LETTERS[place], answer.columns[at], answer, reasons)

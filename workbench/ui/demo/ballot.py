@@ -18,7 +18,7 @@ from core import bridge
 from core.errors import RankbookError
 from evals.judging import votes
 from evals.judging.votes import BOTH, NEITHER, Vote
-from workbench.demo.show import LETTERS, Show
+from workbench.demo.show import LETTERS, Demo
 from workbench.ui.theme import read
 
 COOKIE = "rankbook_visitor"
@@ -39,7 +39,7 @@ def visitor() -> str:
     return str(st.session_state[MINE])
 
 
-def standing(show: Show, mine: str, query: str) -> str | None:
+def standing(show: Demo, mine: str, query: str) -> str | None:
     """What this visitor said of the query, asked of the store once a session and query."""
     known: dict[str, str | None] = st.session_state.setdefault(KNOWN, {})
     if query not in known:
@@ -47,7 +47,7 @@ def standing(show: Show, mine: str, query: str) -> str | None:
     return known[query]
 
 
-def draw(show: Show, mine: str, query: str, order: Sequence[int]) -> None:
+def draw(show: Demo, mine: str, query: str, order: Sequence[int]) -> None:
     """The question, its answers in the order of the columns, and how many have answered."""
     ways = [*(show.entrants[at].variant.id for at in order), BOTH, NEITHER]
     names = [*LETTERS[: len(order)], *(OF_TWO if len(order) == 2 else OF_MORE)]
@@ -64,7 +64,7 @@ def draw(show: Show, mine: str, query: str, order: Sequence[int]) -> None:
         st.html(f'<p class="demo-thanks" role="status">{_thanks(show, choice)}</p>')
 
 
-def _heard(show: Show, mine: str, query: str, key: str, ways: dict[str, str]) -> Callable[[], None]:
+def _heard(show: Demo, mine: str, query: str, key: str, ways: dict[str, str]) -> Callable[[], None]:
     def follow() -> None:
         choice = ways.get(st.session_state[key] or "")
         try:
@@ -79,7 +79,7 @@ def _heard(show: Show, mine: str, query: str, key: str, ways: dict[str, str]) ->
     return follow
 
 
-def _thanks(show: Show, choice: str | None) -> str:
+def _thanks(show: Demo, choice: str | None) -> str:
     if st.session_state.pop(PROBLEM, False):
         return "Your vote could not be kept. Try again in a moment."
     if choice is None:

@@ -13,16 +13,16 @@ from functools import partial
 import streamlit as st
 
 from core import bridge
-from core.store.progress import Listener
-from evals.evaluation import Opened
+from core.progress import Listener
+from evals.evaluation.context import EvalContext
 from workbench.behind import jobs
 from workbench.behind import sending as behind_sending
 from workbench.behind.jobs import Key
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging import sitting as judging_sitting
-from workbench.behind.judging.asked import Asked
-from workbench.behind.judging.sitting import Pool, Sitting
-from workbench.behind.sending import Sends
+from workbench.behind.judging.asked import JudgeState
+from workbench.behind.judging.sitting import JudgingSession, Pool
+from workbench.behind.sending import ConsentNeeded
 from workbench.ui import address, may, sending
 from workbench.ui.judging import judging
 from workbench.ui.judging import side as judging_side
@@ -31,16 +31,16 @@ from workbench.ui.judging.judging import Desk, Span
 KEPT = 200  # documents whose passages a session remembers
 
 
-def draw(ground: Opened, mark: str, asked: Asked) -> None:
+def draw(ground: EvalContext, mark: str, asked: JudgeState) -> None:
     """The sitting of that judge and pool; while its runs are made, how far they are."""
     key: Key = ("sitting", mark, *asked.pool)
     work = partial(begun, ground, asked)
-    found: Sitting | None = sending.answered("judging", key, "Preparing the sitting", work, shared=True)
+    found: JudgingSession | None = sending.answered("judging", key, "Preparing the sitting", work, shared=True)
     if found is not None:
         _sitting(key, ground, asked, found)
 
 
-def _sitting(key: Key, ground: Opened, asked: Asked, sitting: Sitting) -> None:
+def _sitting(key: Key, ground: EvalContext, asked: JudgeState, sitting: JudgingSession) -> None:
     st.html(f'<p class="rb-summary">{html.escape(told(asked, sitting))}</p>')
     name, way = judging_side.model() if may.edit(ground.store) else ("", "")
     desk, side = st.columns([9, 5], gap="medium")
@@ -55,8 +55,8 @@ def _sitting(key: Key, ground: Opened, asked: Asked, sitting: Sitting) -> None:
 
 
 async def begun(
-    ground: Opened, asked: Asked, listener: Listener, token: asyncio.Event, *, allowed: bool
-) -> Sitting | Sends:
+    ground: EvalContext, asked: JudgeState, listener: Listener, token: asyncio.Event, *, allowed: bool
+) -> JudgingSession | ConsentNeeded:
     """Runs made or found, and the queue of them; where making them sends something, only once somebody allowed it."""
     here = ground.until(token)
     split = here.any_split(asked.split)
@@ -68,7 +68,7 @@ async def begun(
     return await judging_sitting.opened(here.store, here.view, asked.judge, pool)
 
 
-def told(asked: Asked, sitting: Sitting) -> str:
+def told(asked: JudgeState, sitting: JudgingSession) -> str:
     """Which sitting it is, and what to know of its queue."""
     found, names = sitting.found, " and ".join(judging_shown.told_apart(sitting.pool.runs))
     said = [f"{sitting.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
@@ -80,7 +80,7 @@ def told(asked: Asked, sitting: Sitting) -> str:
 
 
 @st.fragment
-def _desk(key: Key, ground: Opened, sitting: Sitting, asked: Asked, model: str) -> None:
+def _desk(key: Key, ground: EvalContext, sitting: JudgingSession, asked: JudgeState, model: str) -> None:
     suggests = f"Ask {model} what it would give. Its answer is shown below and never counts." if model else ""
     passages = _passages(ground)
     desk = Desk("judging.desk", sitting, asked.lists, passages, suggests, judging_side.asking(sitting))
@@ -89,7 +89,7 @@ def _desk(key: Key, ground: Opened, sitting: Sitting, asked: Asked, model: str) 
         _ended(key, sitting)
 
 
-def _ended(key: Key, sitting: Sitting) -> None:
+def _ended(key: Key, sitting: JudgingSession) -> None:
     with st.container(horizontal=True):
         if sitting.skipped:
             label = f"Go back to the {len(sitting.skipped)} skipped"
@@ -101,13 +101,13 @@ def _ended(key: Key, sitting: Sitting) -> None:
             st.button("Judge something else", key="judging.other", on_click=lambda: address.go(begun=""))
 
 
-def _passages(ground: Opened) -> Callable[[Sequence[str]], Mapping[str, Sequence[Span]]]:
+def _passages(ground: EvalContext) -> Callable[[Sequence[str]], Mapping[str, Sequence[Span]]]:
     """Asked of the store once a document."""
     view = ground.view
     kept: dict[tuple[str, str, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
 
     def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
-        keys = {each: (view.name, view.mark, each) for each in ids}
+        keys = {each: (view.name, view.version_key, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
             found = bridge.run(judging_shown.passages(ground.store, view, new))
             kept.update({keys[each]: found.get(each, ()) for each in new})

@@ -14,11 +14,11 @@ import streamlit as st
 
 from core import bridge
 from core.errors import InputError, RankbookError
-from core.expansion.words import FUNCTION_WORDS, words_in
+from core.expansion.base import FUNCTION_WORDS, words_in
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Task
-from evals.judging.language_model import SCALE
-from workbench.behind.judging.sitting import Act, Sitting
+from evals.judging.llm_judge import SCALE
+from workbench.behind.judging.sitting import JudgingAction, JudgingSession
 from workbench.behind.search.marking import marked
 from workbench.ui import cards, errors
 from workbench.ui.theme import read
@@ -46,7 +46,7 @@ class Desk:
     """A sitting as one window has it. `passages` gives where those of some documents begin and end."""
 
     key: str
-    sitting: Sitting
+    sitting: JudgingSession
     lists: bool
     passages: Callable[[Sequence[str]], Mapping[str, Sequence[Span]]] = field(repr=False)
     suggests: str = ""
@@ -96,7 +96,7 @@ def _do(desk: Desk, each: Mapping[str, Any]) -> None:
     if grade not in SCALE:
         raise InputError(f"There is no grade {grade}: 0 (not relevant) to {max(SCALE)} are.")
     note = " ".join(str(each.get("note", "")).split())[:LONGEST_NOTE]
-    act = Act(each["do"], (str(query), str(item)), grade, note)
+    act = JudgingAction(each["do"], (str(query), str(item)), grade, note)
     bridge.run(desk.sitting.take(act))
 
 

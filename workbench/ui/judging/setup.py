@@ -10,11 +10,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core import bridge
 from core.store.engine import Store
-from evals.evaluation import Opened
-from evals.running import run_store
+from evals.evaluation.context import EvalContext
+from evals.runs import run_store
 from workbench.behind.judging import asked as judging_asked
 from workbench.behind.judging import choices
-from workbench.behind.judging.asked import Asked, joined
+from workbench.behind.judging.asked import JudgeState, joined
 from workbench.behind.weights import asked as weights_asked
 from workbench.ui import address, errors
 
@@ -24,7 +24,7 @@ WHAT = {"pool": "The top of each", "settle": "What settles A against B"}
 LAYOUTS = {"one": "One at a time", "list": "A list per query"}
 
 
-def where(store: Store, asked: Asked, names: list[str]) -> Iterator[DeltaGenerator]:
+def where(store: Store, asked: JudgeState, names: list[str]) -> Iterator[DeltaGenerator]:
     """Which collection and query set, first: the rest hangs on it. Gives the places beside them."""
     sets = bridge.run(weights_asked.query_sets_of(store, asked.collection)) if asked.collection in names else []
     places = iter(st.columns(4 if len(sets) > 1 else 3))
@@ -39,7 +39,9 @@ def where(store: Store, asked: Asked, names: list[str]) -> Iterator[DeltaGenerat
     return places
 
 
-def how(store: Store, asked: Asked, ground: Opened, places: Iterator[DeltaGenerator], signs: str | None) -> None:
+def how(
+    store: Store, asked: JudgeState, ground: EvalContext, places: Iterator[DeltaGenerator], signs: str | None
+) -> None:
     """Who judges what, how deep, and how it is shown. Whoever signed in grades under that name, and chooses none."""
     with next(places):
         splits = [*ground.labelled.splits, "all"]
@@ -55,7 +57,7 @@ def how(store: Store, asked: Asked, ground: Opened, places: Iterator[DeltaGenera
     _begin(asked)
 
 
-def _whose(asked: Asked, signs: str | None) -> None:
+def _whose(asked: JudgeState, signs: str | None) -> None:
     if signs is not None:
         st.text_input("You grade as", signs, disabled=True, help="You are signed in with it: it signs your grades.")
         return
@@ -69,7 +71,7 @@ def _whose(asked: Asked, signs: str | None) -> None:
     )
 
 
-def _details(asked: Asked) -> None:
+def _details(asked: JudgeState) -> None:
     places = iter(st.columns([1, 1, 1, 1], vertical_alignment="bottom"))
     with next(places):
         if asked.settles:
@@ -87,7 +89,7 @@ def _details(asked: Asked) -> None:
         _again(asked)
 
 
-def _begin(asked: Asked) -> None:
+def _begin(asked: JudgeState) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Begin",
@@ -117,7 +119,7 @@ def _tabs(label: str, field: str, options: Mapping[str, str], chosen: str) -> No
     )
 
 
-def _variants(store: Store, asked: Asked) -> None:
+def _variants(store: Store, asked: JudgeState) -> None:
     """Variants by name, and kept runs by id. What the address names and nobody knows is not drawn: running it tells."""
     offered = choices.choices(bridge.run(run_store.listed(store, collection=asked.collection)), asked)
     chosen = choices.chosen(asked.entries, offered)
@@ -144,7 +146,7 @@ def _variants(store: Store, asked: Asked) -> None:
     )
 
 
-def _again(asked: Asked) -> None:
+def _again(asked: JudgeState) -> None:
     key = f"{NAME}.again"
     if st.session_state.get(key) != bool(asked.again):
         st.session_state[key] = bool(asked.again)
@@ -157,7 +159,7 @@ def _again(asked: Asked) -> None:
     )
 
 
-def refused(asked: Asked) -> bool:
+def refused(asked: JudgeState) -> bool:
     """Whether the name is none that a person may sign with; said where it stands."""
     from core.errors import RankbookError
     from evals.judging.judgements import signed

@@ -12,22 +12,21 @@ from typing import Final
 import streamlit as st
 
 from core import bridge
+from core.context import Resources
 from core.errors import RankbookError
-from core.resources import Resources
 from core.store import roles
-from evals import query_sets
-from evals.evaluation import Opened
-from evals.judging import queue
+from evals.evaluation.context import EvalContext
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement
-from evals.judging.language_model import SCALE, ModelJudge
-from evals.judging.queue import WouldLose
+from evals.judging.llm_judge import SCALE, ModelJudge
+from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
+from evals.labels import query_sets
 from workbench.behind import jobs
 from workbench.behind.jobs import Key
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging.shown import Form, State
-from workbench.behind.judging.sitting import Sitting
-from workbench.book.output import Said
+from workbench.behind.judging.sitting import JudgingSession
+from workbench.notebooks.output import Said
 from workbench.ui import blocks, errors, may, sign_in
 
 BEAT: Final = 2.0  # seconds between two looks at what was judged
@@ -41,7 +40,7 @@ BLIND: Final = "Scores are of the whole pool: they tell nothing of the document 
 
 
 @st.fragment(run_every=BEAT)
-def follow(key: Key, ground: Opened, sitting: Sitting) -> None:
+def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
     """Where judging stands, a few seconds behind whoever judges."""
     with errors.shown():
         found, busy = _state(key, ground, sitting)
@@ -57,7 +56,7 @@ def follow(key: Key, ground: Opened, sitting: Sitting) -> None:
             _taken_along(ground, sitting, found)
 
 
-def _state(key: Key, ground: Opened, sitting: Sitting) -> tuple[State | None, bool]:
+def _state(key: Key, ground: EvalContext, sitting: JudgingSession) -> tuple[State | None, bool]:
     """The latest there is, and whether a later one is being made: one at a time, however fast somebody grades."""
     kept: dict[Key, tuple[str, State | BaseException]] = st.session_state.setdefault(STATE, {})
     mark, job = bridge.run(judging_shown.mark(ground.store, ground.view.name)), ("judging state", *key)
@@ -79,7 +78,7 @@ def _state(key: Key, ground: Opened, sitting: Sitting) -> tuple[State | None, bo
     return latest, work is not None
 
 
-def _taken_along(ground: Opened, sitting: Sitting, found: State) -> None:
+def _taken_along(ground: EvalContext, sitting: JudgingSession, found: State) -> None:
     name = ground.view.name
     st.html(
         f'<p class="rb-summary">{len(found.settled):,} pairs, of all judges: where several graded one, the median, the '
@@ -110,7 +109,7 @@ def _download(found: State, form: Form, name: str) -> None:
     )
 
 
-def _merge(ground: Opened, sitting: Sitting) -> None:
+def _merge(ground: EvalContext, sitting: JudgingSession) -> None:
     into = st.text_input(
         "Into the query set",
         value="judged",
@@ -128,7 +127,7 @@ def _merge(ground: Opened, sitting: Sitting) -> None:
     def merge(*, overwrite: bool = False) -> None:
         try:
             made, _ = bridge.run(
-                queue.merge_into(
+                merge_judgements(
                     ground.store,
                     ground.view,
                     into,
@@ -140,7 +139,7 @@ def _merge(ground: Opened, sitting: Sitting) -> None:
             )
             judged = sum(origin != "labels" for origin in made.origins.values())
             told = f"{into!r} has {judged:,} judgements among its labels of {split!r} now."
-            said: str | RankbookError = f"{told} {queue.others_anew(made, split)}".rstrip()
+            said: str | RankbookError = f"{told} {others_anew(made, split)}".rstrip()
         except RankbookError as error:
             said = error
         st.session_state[MERGED] = (about(), said)
@@ -156,7 +155,7 @@ def _merged(said: str | RankbookError, merge: Callable[..., None]) -> None:
         st.html(f'<p class="rb-summary" role="status">{html.escape(said)}</p>')
         return
     errors.draw(said)
-    if isinstance(said, WouldLose):
+    if isinstance(said, WouldOverwrite):
         overwrite = {"overwrite": True}
         st.button("Overwrite it", key="judging.overwrite", icon=":material/warning:", on_click=merge, kwargs=overwrite)
 
@@ -177,7 +176,7 @@ def without_model(way: str) -> None:
         st.html(f'<p class="rb-summary">They stand apart and never count. {errors.as_html(way)}</p>')
 
 
-def asking(sitting: Sitting) -> Callable[[PairId], None]:
+def asking(sitting: JudgingSession) -> Callable[[PairId], None]:
     """Ask the model about one pair, in the background. In a callback."""
 
     def ask(pair: PairId) -> None:
@@ -197,7 +196,7 @@ def asking(sitting: Sitting) -> Callable[[PairId], None]:
 
 
 @st.fragment(run_every=1.0)
-def suggestion(sitting: Sitting, name: str) -> None:
+def suggestion(sitting: JudgingSession, name: str) -> None:
     """What the model said of the document that is shown, apart from everything that counts."""
     pair, key = st.session_state.get(SUGGESTED, (None, ()))
     left = sitting.left()

@@ -13,10 +13,10 @@ import streamlit as st
 
 from core.errors import NotAllowed, RankbookError, UnknownName
 from workbench.behind import toml_edit
-from workbench.book import desks, paper
-from workbench.book.desk import Desk
-from workbench.book.parts import NOTE, Cell, Part
-from workbench.book.shelf import shelf
+from workbench.notebooks import history, session
+from workbench.notebooks.document import NOTE, Cell, Part
+from workbench.notebooks.files import shelf
+from workbench.notebooks.session import NotebookSession
 from workbench.ui import place
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def editing() -> tuple[str, str, str]:
     return made
 
 
-def edit(desk: Desk, part: str, what: str = "source") -> None:
+def edit(desk: NotebookSession, part: str, what: str = "source") -> None:
     """Open a part's source, which becomes the part one is at. What was typed into it before is still there.
 
     From now on it is known from what the typing began, even before the server hears of any.
@@ -90,37 +90,37 @@ def close() -> None:
     st.session_state["book.editing"] = ("", "", "")
 
 
-def draft(desk: Desk, part: Part) -> Draft:
-    said = paper.said(part)
+def draft(desk: NotebookSession, part: Part) -> Draft:
+    said = history.said(part)
     return drafts().get((desk.name, part.id)) or Draft(said, said)
 
 
-def typed(desk: Desk, part: Part, text: str) -> None:
+def typed(desk: NotebookSession, part: Part, text: str) -> None:
     """Keep what is typed until it is saved."""
     drafts()[desk.name, part.id] = replace(draft(desk, part), text=text)
 
 
-def unsaved(desk: Desk, part: str) -> bool:
+def unsaved(desk: NotebookSession, part: str) -> bool:
     """Whether something is typed into it that is nowhere else."""
     kept = drafts().get((desk.name, part))
     return kept is not None and kept.text != kept.began
 
 
-def forget(desk: Desk, part: str) -> None:
+def forget(desk: NotebookSession, part: str) -> None:
     drafts().pop((desk.name, part), None)
 
 
-def go(desk: Desk, part: str) -> None:
+def go(desk: NotebookSession, part: str) -> None:
     """Be at that part."""
     at = place.current()
     if at.cell != part or at.notebook != desk.name:
-        place.go(place.Place(desk.name, part))
+        place.go(place.NotebookState(desk.name, part))
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------
 
 
-def act(desk: Desk, do: Callable[[Desk], T]) -> T | None:
+def act(desk: NotebookSession, do: Callable[[NotebookSession], T]) -> T | None:
     """Do it to the notebook, or to one's own copy of one that ships. What goes wrong is said. In a callback."""
     try:
         own = yours(desk)
@@ -133,11 +133,11 @@ def act(desk: Desk, do: Callable[[Desk], T]) -> T | None:
     return done
 
 
-def yours(desk: Desk) -> Desk:
+def yours(desk: NotebookSession) -> NotebookSession:
     """The notebook itself, or a new copy of one that ships, to which the address moves."""
     if not desk.shipped:
         return desk
-    own = desks.copied(desk, shelf(), shelf().free(f"my-{desk.name}"))
+    own = session.copied(desk, shelf(), shelf().free(f"my-{desk.name}"))
     name = own.name
     for key in [each for each in drafts() if each[0] == desk.name]:
         drafts()[name, key[1]] = drafts().pop(key)
@@ -148,18 +148,18 @@ def yours(desk: Desk) -> Desk:
     return own
 
 
-def save(desk: Desk, identity: str, *, run: bool = False, over: bool = False) -> None:
+def save(desk: NotebookSession, identity: str, *, run: bool = False, over: bool = False) -> None:
     """Save what is typed into a part, and run it. What moved on meanwhile is written over only if `over` says so."""
     part = _part(desk, identity)
     if part is None:
         return
     said = draft(desk, part)
-    began = paper.said(part) if over else said.began
+    began = history.said(part) if over else said.began
 
-    def do(own: Desk) -> None:
+    def do(own: NotebookSession) -> None:
         try:
-            own.change(f"edit of {label(part)}", paper.rewritten(identity, said.text, began))
-        except paper.HistoryStep:
+            own.change(f"edit of {label(part)}", history.rewritten(identity, said.text, began))
+        except history.HistoryStep:
             return  # the open editor says so, and shows both
         forget(own, identity)
         if identity in own.meaning.problems:
@@ -178,23 +178,25 @@ def save(desk: Desk, identity: str, *, run: bool = False, over: bool = False) ->
     act(desk, do)
 
 
-def change(desk: Desk, cell: Cell, options: dict[str, Any]) -> None:
+def change(desk: NotebookSession, cell: Cell, options: dict[str, Any]) -> None:
     """Set options of a cell in its TOML (None takes one away), and run it."""
 
-    def do(own: Desk) -> None:
+    def do(own: NotebookSession) -> None:
         now = own.notebook[cell.id]
-        source = toml_edit.put(paper.said(now), {(name,): value for name, value in options.items()})
-        own.change(f"change of {label(cell)}", paper.rewritten(cell.id, source, paper.said(now)))
+        source = toml_edit.put(history.said(now), {(name,): value for name, value in options.items()})
+        own.change(f"change of {label(cell)}", history.rewritten(cell.id, source, history.said(now)))
         own.run([cell.id])
 
     act(desk, do)
 
 
-def add(desk: Desk, kind: str, source: str, *, after: str | None = None, before: str | None = None, run: bool) -> None:
+def add(
+    desk: NotebookSession, kind: str, source: str, *, after: str | None = None, before: str | None = None, run: bool
+) -> None:
     """A new part, to which one goes: behind another, before another, or at the end. It runs, or is opened to edit."""
 
-    def do(own: Desk) -> None:
-        made = paper.behind(kind, source, after) if after else paper.inserted(kind, source, before)
+    def do(own: NotebookSession) -> None:
+        made = history.behind(kind, source, after) if after else history.inserted(kind, source, before)
         part = own.change(f"new {'text' if kind == NOTE else kind}", made)
         if run:
             go(own, part)
@@ -205,12 +207,12 @@ def add(desk: Desk, kind: str, source: str, *, after: str | None = None, before:
     act(desk, do)
 
 
-def remove(desk: Desk, part: Part) -> None:
-    act(desk, lambda own: own.change(f"deletion of {label(part)}", paper.deleted(part.id)))
+def remove(desk: NotebookSession, part: Part) -> None:
+    act(desk, lambda own: own.change(f"deletion of {label(part)}", history.deleted(part.id)))
     forget(desk, part.id)
 
 
-def start(desk: Desk, cells: Sequence[str], *, again: bool = False, allowed: bool = False) -> None:
+def start(desk: NotebookSession, cells: Sequence[str], *, again: bool = False, allowed: bool = False) -> None:
     """Run cells. Running changes no file: what ships runs as it is."""
     try:
         desk.run(cells, again=again, allowed=allowed)
@@ -218,12 +220,12 @@ def start(desk: Desk, cells: Sequence[str], *, again: bool = False, allowed: boo
         notice(str(error), bad=True)
 
 
-def undo(desk: Desk) -> None:
+def undo(desk: NotebookSession) -> None:
     if (last := desk.paper.last) is not None:
         take_back(desk, last.number)
 
 
-def take_back(desk: Desk, number: int) -> None:
+def take_back(desk: NotebookSession, number: int) -> None:
     try:
         desk.undo(number)
     except RankbookError as error:
@@ -237,7 +239,7 @@ def label(part: Part) -> str:
     return f"{part.kind} cell {part.name}" if part.name else f"{part.kind} cell"
 
 
-def _part(desk: Desk, identity: str) -> Part | None:
+def _part(desk: NotebookSession, identity: str) -> Part | None:
     try:
         return desk.notebook[identity]
     except UnknownName:
@@ -248,17 +250,17 @@ def _part(desk: Desk, identity: str) -> Part | None:
 # -- keeping up --------------------------------------------------------------------------------------------------------
 
 
-def drawn(desk: Desk) -> None:
+def drawn(desk: NotebookSession) -> None:
     """Remember what a whole run of the page has drawn."""
     st.session_state["book.drawn"] = _sign(desk)
 
 
-def keep_up(desk: Desk) -> None:
+def keep_up(desk: NotebookSession) -> None:
     """In a fragment: draw the whole page again where something beside it has changed."""
     if st.session_state.get("book.drawn") != _sign(desk):
         st.rerun()
 
 
-def _sign(desk: Desk) -> tuple[object, ...]:
+def _sign(desk: NotebookSession) -> tuple[object, ...]:
     at = place.current()
     return at.notebook, at.cell, desk.stamp, editing(), st.session_state.get("book.dialog"), len(notices())

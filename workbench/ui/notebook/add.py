@@ -7,10 +7,10 @@ from functools import partial
 import streamlit as st
 
 from workbench.behind.summaries import summary
-from workbench.book.cells import kinds
-from workbench.book.desk import Desk
-from workbench.book.examples import example
-from workbench.book.parts import NOTE
+from workbench.notebooks.cells import kinds
+from workbench.notebooks.document import NOTE
+from workbench.notebooks.files import example
+from workbench.notebooks.session import NotebookSession
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook.cell import ICONS
 
@@ -24,7 +24,7 @@ def offered() -> list[str]:
     return [*known, *(kind for kind in kinds if kind not in known), NOTE]
 
 
-def between(desk: Desk, before: str | None) -> None:
+def between(desk: NotebookSession, before: str | None) -> None:
     """A line with a plus, above the part of that identity or at the end."""
     key = f"add-{before or 'end'}"
 
@@ -49,12 +49,12 @@ def named(kind: str) -> str:
     return f"{ICONS.get(kind, ':material/add:')} {'text' if kind == NOTE else kind}"
 
 
-def new(desk: Desk, kind: str, *, before: str | None = None, after: str | None = None) -> None:
+def new(desk: NotebookSession, kind: str, *, before: str | None = None, after: str | None = None) -> None:
     """A new part, whose source is opened: an example that runs on this collection."""
     notebook_acts.add(desk, kind, example(kind, desk.ground), before=before, after=after, run=False)
 
 
-def choices(desk: Desk, after: str | None) -> None:
+def choices(desk: NotebookSession, after: str | None) -> None:
     """Every kind with what it is for, to be added behind a part."""
     for kind in offered():
         words = WORDS.get(kind) or summary(kinds[kind])
@@ -69,6 +69,6 @@ def choices(desk: Desk, after: str | None) -> None:
             st.caption(words, width="stretch")
 
 
-def _chosen(desk: Desk, kind: str, after: str | None) -> None:
+def _chosen(desk: NotebookSession, kind: str, after: str | None) -> None:
     st.session_state["book.dialog"] = ""
     new(desk, kind, after=after)

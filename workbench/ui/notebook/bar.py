@@ -10,8 +10,8 @@ from functools import partial
 
 import streamlit as st
 
-from workbench.book import html, ipynb
-from workbench.book.desk import Desk
+from workbench.notebooks import export_html, export_jupyter
+from workbench.notebooks.session import NotebookSession
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook import choosers as notebook_choosers
 from workbench.ui.notebook import keys as notebook_keys
@@ -21,7 +21,7 @@ from workbench.ui.notebook.acts import Notice
 WATCH = 3.0  # seconds between two looks at what other windows and other programs do
 
 
-def draw(desk: Desk, notices: Sequence[Notice]) -> None:
+def draw(desk: NotebookSession, notices: Sequence[Notice]) -> None:
     """All of it, with what there is to be said: where one sees it wherever one is."""
     with st.container(key="book-bar", gap="xsmall"):
         with st.container(key="book-row", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
@@ -35,7 +35,7 @@ def draw(desk: Desk, notices: Sequence[Notice]) -> None:
 
 
 @st.fragment(run_every=WATCH)
-def _watch(desk: Desk) -> None:
+def _watch(desk: NotebookSession) -> None:
     """Other windows, other programs: the page is drawn again when they did something."""
     desk.look()
     notebook_acts.keep_up(desk)
@@ -43,7 +43,7 @@ def _watch(desk: Desk) -> None:
         notebook_said.changed_on_disk(desk)
 
 
-def _running(desk: Desk) -> None:
+def _running(desk: NotebookSession) -> None:
     job, stale = desk.job, len(desk.stale)
     busy = "Cells are running. Stop them, or wait until they are done." if job is not None else ""
     _button(
@@ -76,7 +76,7 @@ def _running(desk: Desk) -> None:
     )
 
 
-def _undo(desk: Desk) -> None:
+def _undo(desk: NotebookSession) -> None:
     last = desk.paper.last
     _button(
         "undo",
@@ -124,12 +124,12 @@ def _commands() -> None:
     )
 
 
-def _hand_on(desk: Desk) -> None:
+def _hand_on(desk: NotebookSession) -> None:
     with st.popover("Export", icon=":material/ios_share:", key="book.export", width=108):
         st.caption("With what each cell shows now; what is stale is marked.")
         st.download_button(
             "Page (HTML)",
-            lambda: html.render(desk.notebook, desk.results()).encode(),
+            lambda: export_html.render(desk.notebook, desk.results()).encode(),
             f"{desk.name}.html",
             "text/html",
             key="book.html",
@@ -138,7 +138,9 @@ def _hand_on(desk: Desk) -> None:
         )
         st.download_button(
             "Jupyter notebook (.ipynb)",
-            lambda: ipynb.render(desk.notebook, desk.meaning, desk.path.resolve().parent, desk.results()).encode(),
+            lambda: export_jupyter.render(
+                desk.notebook, desk.meaning, desk.path.resolve().parent, desk.results()
+            ).encode(),
             f"{desk.name}.ipynb",
             "application/x-ipynb+json",
             key="book.ipynb",

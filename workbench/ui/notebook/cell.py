@@ -15,19 +15,18 @@ import streamlit as st
 
 from core.errors import UnknownName
 from workbench.behind.summaries import summary
-from workbench.book import markdown
-from workbench.book.cells import kinds
-from workbench.book.desk import Desk
-from workbench.book.outcomes import Standing
-from workbench.book.output import Output
-from workbench.book.parts import Cell, Part, Prose
-from workbench.book.running import CellResult
-from workbench.book.shared import HEADER
+from workbench.notebooks import markdown
+from workbench.notebooks.cells import kinds
+from workbench.notebooks.document import Cell, Part, Prose
+from workbench.notebooks.output import Output
+from workbench.notebooks.runner import CellResult
+from workbench.notebooks.session import NotebookSession, Standing
+from workbench.notebooks.shared import HEADER
 from workbench.ui import blocks, errors, sending
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook import menu as notebook_menu
 from workbench.ui.notebook import source as notebook_source
-from workbench.ui.outputs import VIEWS, Shown
+from workbench.ui.outputs import VIEWS, CellView
 
 BEAT = 0.5  # seconds between two looks at a cell under way
 ICONS = {
@@ -41,13 +40,13 @@ ICONS = {
 }
 
 
-def draw(desk: Desk, part: Part) -> None:
+def draw(desk: NotebookSession, part: Part) -> None:
     """The part, which looks again by itself while it runs."""
     running = isinstance(part, Cell) and part.kind != HEADER and desk.standing(part).state == "running"
     st.fragment(_part, run_every=BEAT if running else None)(desk, part.id)
 
 
-def _part(desk: Desk, identity: str) -> None:
+def _part(desk: NotebookSession, identity: str) -> None:
     notebook_acts.keep_up(desk)
     with errors.shown(), st.container(key=f"part-{identity}"), st.container(key=f"cell-{identity}", gap="xsmall"):
         try:
@@ -65,7 +64,7 @@ def _part(desk: Desk, identity: str) -> None:
 # -- prose, and what all cells share -----------------------------------------------------------------------------------
 
 
-def _prose(desk: Desk, part: Prose) -> None:
+def _prose(desk: NotebookSession, part: Prose) -> None:
     if notebook_menu.is_open(desk, part):
         notebook_source.prose(desk, part)
         return
@@ -73,7 +72,7 @@ def _prose(desk: Desk, part: Prose) -> None:
     _tools(desk, part)
 
 
-def _header(desk: Desk, part: Cell) -> None:
+def _header(desk: NotebookSession, part: Cell) -> None:
     shared = desk.meaning.shared
     said = [f"collection <b>{escape(shared.collection or 'none')}</b>"]
     said += [f"split <b>{escape(shared.split)}</b>"] if shared.split else []
@@ -87,7 +86,7 @@ def _header(desk: Desk, part: Cell) -> None:
         errors.draw(desk.meaning.problems[part.id])
 
 
-def _tools(desk: Desk, part: Part) -> None:
+def _tools(desk: NotebookSession, part: Part) -> None:
     """What can be done to it, shown where the pointer or the keyboard is."""
     with st.container(horizontal=True, key=f"tools-{part.id}", width="content", gap="xsmall"):
         notebook_menu.edit_button(desk, part)
@@ -97,7 +96,7 @@ def _tools(desk: Desk, part: Part) -> None:
 # -- cells -------------------------------------------------------------------------------------------------------------
 
 
-def _cell(desk: Desk, cell: Cell) -> None:
+def _cell(desk: NotebookSession, cell: Cell) -> None:
     standing = desk.standing(cell)
     hidden = (desk.name, cell.id) in notebook_acts.folded()
     with st.container(horizontal=True, vertical_alignment="center", key=f"head-{cell.id}", gap="xsmall"):
@@ -157,7 +156,7 @@ def _duration(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
-def _progress(desk: Desk, standing: Standing) -> None:
+def _progress(desk: NotebookSession, standing: Standing) -> None:
     job = desk.job
     if standing.state != "running" or job is None:
         return
@@ -166,7 +165,7 @@ def _progress(desk: Desk, standing: Standing) -> None:
     st.progress(share)
 
 
-def _came_to(desk: Desk, cell: Cell, standing: Standing) -> None:
+def _came_to(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
     """The output, or why there is none."""
     result = standing.result
     if standing.state == "failed":
@@ -185,7 +184,7 @@ def _came_to(desk: Desk, cell: Cell, standing: Standing) -> None:
         st.html(f'<div class="rb-nothing"><b>Run</b> it to see: {escape(shows[:1].lower() + shows[1:])}</div>')
 
 
-def _output(desk: Desk, cell: Cell, result: CellResult, output: Output) -> None:
+def _output(desk: NotebookSession, cell: Cell, result: CellResult, output: Output) -> None:
     view = VIEWS.get(cell.kind)
     if result.spec is None:
         st.html('<p class="rb-draft">What it showed is put aside until the cell is valid again.</p>')
@@ -194,7 +193,7 @@ def _output(desk: Desk, cell: Cell, result: CellResult, output: Output) -> None:
         blocks.draw_all(output.blocks, f"cell.{cell.id}.output")
         return
     view(
-        Shown(
+        CellView(
             cell,
             result.spec,
             output,
@@ -206,7 +205,7 @@ def _output(desk: Desk, cell: Cell, result: CellResult, output: Output) -> None:
     )
 
 
-def _asks(desk: Desk, cell: Cell, standing: Standing) -> None:
+def _asks(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
     """What it would spend, before it spends anything."""
     sending.told("This cell", standing.asks)
     st.button(

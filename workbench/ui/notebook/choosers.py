@@ -9,20 +9,20 @@ import streamlit as st
 from core import bridge
 from core.errors import RankbookError
 from core.store import collections, roles
-from evals.evaluation import every
+from evals.evaluation.context import default_split
 from workbench.behind.toml_edit import put
-from workbench.book import desks, files
-from workbench.book.desk import Desk
-from workbench.book.document import Notebook
-from workbench.book.shared import HEADER
-from workbench.book.shelf import Shelf, shelf
+from workbench.notebooks import files, session
+from workbench.notebooks.document import Notebook
+from workbench.notebooks.files import NotebookFolder, shelf
+from workbench.notebooks.session import NotebookSession
+from workbench.notebooks.shared import HEADER
 from workbench.ui import may, place
 from workbench.ui.notebook import acts as notebook_acts
 
 EMPTY = "Nothing, but for the collection"
 
 
-def draw(desk: Desk) -> None:
+def draw(desk: NotebookSession) -> None:
     """In the bar, each in its place."""
     _chooser(desk, shelf())
     _shared(desk)
@@ -33,7 +33,7 @@ def draw(desk: Desk) -> None:
 # -- which one ---------------------------------------------------------------------------------------------------------
 
 
-def _chooser(desk: Desk, here: Shelf) -> None:
+def _chooser(desk: NotebookSession, here: NotebookFolder) -> None:
     own = here.own()
     names = [*own, *(name for name in files.shipped_names() if name not in own)]
     key = "book.choice"
@@ -46,12 +46,12 @@ def _chooser(desk: Desk, here: Shelf) -> None:
         key=key,
         format_func=lambda name: name if name in own else f"{name} (shipped)",
         help=f"Yours are Markdown files in {here.folder}. Shipped ones come with Rankbook; a change makes a copy.",
-        on_change=lambda: place.go(place.Place(st.session_state[key] or "")),
+        on_change=lambda: place.go(place.NotebookState(st.session_state[key] or "")),
         width=250,
     )
 
 
-def _new(desk: Desk) -> None:
+def _new(desk: NotebookSession) -> None:
     with st.popover("New", icon=":material/note_add:", key=f"book.new.menu.{desk.name}", width=92):
         st.caption("A notebook is a Markdown file. It is kept on this machine.")
         name = st.text_input("Name", key="book.new.name", max_chars=100, placeholder="what-to-find-out")
@@ -59,11 +59,11 @@ def _new(desk: Desk) -> None:
         st.button("Begin", key="book.new", type="primary", on_click=_begin, args=(desk, name, like))
 
 
-def _begin(desk: Desk, name: str, like: str) -> None:
+def _begin(desk: NotebookSession, name: str, like: str) -> None:
     try:
         roles.refuse_reader(desk.store, "make notebooks")
         if like == desk.name:
-            made = desks.copied(desk, shelf(), name).name
+            made = session.copied(desk, shelf(), name).name
         else:
             notebook = files.opened(files.STARTER).notebook if like != EMPTY else _bare(desk, name)
             made = shelf().create(name, notebook).path.stem
@@ -71,10 +71,10 @@ def _begin(desk: Desk, name: str, like: str) -> None:
         notebook_acts.notice(str(error), bad=True)
         return
     st.session_state["book.new.name"] = ""
-    place.go(place.Place(made))
+    place.go(place.NotebookState(made))
 
 
-def _bare(desk: Desk, name: str) -> Notebook:
+def _bare(desk: NotebookSession, name: str) -> Notebook:
     collection = desk.meaning.shared.collection or "handbook"
     title = " ".join(name.replace("-", " ").split())
     return Notebook.parse(
@@ -85,19 +85,19 @@ def _bare(desk: Desk, name: str) -> Notebook:
 # -- what the cells share ----------------------------------------------------------------------------------------------
 
 
-def _shared(desk: Desk) -> None:
+def _shared(desk: NotebookSession) -> None:
     """The collection and the split of the header cell."""
     said = desk.meaning.shared
     names = [row.name for row in bridge.run(collections.listed(desk.store))]
     ground = desk.ground
     splits = [*ground.labelled.splits, "all"] if ground is not None else []
-    usual = f"{every(ground.labelled)} (default)" if ground is not None else ""
+    usual = f"{default_split(ground.labelled)} (default)" if ground is not None else ""
     _choice(desk, "Collection", "collection", names, said.collection, also={"split": None, "query_set": None})
     _choice(desk, "Labelled queries", "split", splits, said.split, empty=usual)
 
 
 def _choice(
-    desk: Desk,
+    desk: NotebookSession,
     label: str,
     field: str,
     options: Sequence[str],
@@ -126,7 +126,7 @@ def _choice(
     )
 
 
-def _share(desk: Desk, values: dict[str, str | None]) -> None:
+def _share(desk: NotebookSession, values: dict[str, str | None]) -> None:
     """Into the header cell, which is made where there is none."""
 
     def edit(notebook: Notebook) -> tuple[Notebook, str]:

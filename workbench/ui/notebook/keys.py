@@ -11,9 +11,9 @@ from functools import partial
 
 import streamlit as st
 
-from workbench.book.desk import Desk
-from workbench.book.parts import Cell
-from workbench.book.shared import HEADER
+from workbench.notebooks.document import Cell
+from workbench.notebooks.session import NotebookSession
+from workbench.notebooks.shared import HEADER
 from workbench.ui import place
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook import add as notebook_add
@@ -30,11 +30,11 @@ class Command:
     name: str
     label: str
     keys: str
-    do: Callable[[Desk], object]
+    do: Callable[[NotebookSession], object]
     shown: str = ""
 
 
-def here(desk: Desk) -> str | None:
+def here(desk: NotebookSession) -> str | None:
     """The cell that one is at: the address's, else the first."""
     at = place.current().cell
     shown = [part.id for part in desk.notebook.shown]
@@ -43,7 +43,7 @@ def here(desk: Desk) -> str | None:
     return next((part.id for part in desk.notebook.cells), None)
 
 
-def _step(steps: int, desk: Desk) -> None:
+def _step(steps: int, desk: NotebookSession) -> None:
     """To the next cell, or text; at an end one stays."""
     shown = [part.id for part in desk.notebook.shown if not (isinstance(part, Cell) and part.kind == HEADER)]
     at = here(desk)
@@ -53,7 +53,7 @@ def _step(steps: int, desk: Desk) -> None:
     notebook_acts.go(desk, shown[min(max(shown.index(at) + steps, 0), len(shown) - 1)])
 
 
-def _run(desk: Desk) -> None:
+def _run(desk: NotebookSession) -> None:
     if (at := here(desk)) is None:
         return
     if isinstance(desk.notebook[at], Cell):
@@ -62,25 +62,25 @@ def _run(desk: Desk) -> None:
         notebook_acts.save(desk, at)
 
 
-def _edit(desk: Desk) -> None:
+def _edit(desk: NotebookSession) -> None:
     if (at := here(desk)) is not None:
         notebook_acts.edit(desk, at)
 
 
-def _remove(desk: Desk) -> None:
+def _remove(desk: NotebookSession) -> None:
     if (at := here(desk)) is not None:
         notebook_acts.remove(desk, desk.notebook[at])
 
 
-def _open(dialog: str, _: Desk) -> None:
+def _open(dialog: str, _: NotebookSession) -> None:
     st.session_state["book.dialog"] = dialog
 
 
-def run_all(desk: Desk) -> None:
+def run_all(desk: NotebookSession) -> None:
     notebook_acts.start(desk, [cell.id for cell in desk.notebook.cells])
 
 
-def run_stale(desk: Desk) -> None:
+def run_stale(desk: NotebookSession) -> None:
     notebook_acts.start(desk, desk.stale)
 
 
@@ -100,7 +100,7 @@ COMMANDS = (
 )
 
 
-def listen(desk: Desk) -> None:
+def listen(desk: NotebookSession) -> None:
     """The keys. Their buttons are there and not seen: the list of commands is for looking."""
     with st.container(key="book-keys"):
         for each in COMMANDS:
@@ -113,7 +113,7 @@ def follow() -> None:
         _scroll(key="book.scroll", data={"cell": place.current().cell})
 
 
-def dialogs(desk: Desk) -> None:
+def dialogs(desk: NotebookSession) -> None:
     """The dialog that is open, drawn again in every run of the page: leaving it out would close it."""
     match st.session_state.get("book.dialog", ""):
         case "commands":
@@ -126,7 +126,7 @@ def _dismissed() -> None:
     st.session_state["book.dialog"] = ""
 
 
-def _list(desk: Desk) -> None:
+def _list(desk: NotebookSession) -> None:
     st.caption("Keys work wherever nothing is being typed; Ctrl+Enter and Ctrl+K also while typing.")
     for each in COMMANDS:
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
@@ -134,10 +134,10 @@ def _list(desk: Desk) -> None:
             st.button(each.label, key=f"command-{each.name}", type="tertiary", on_click=partial(_pressed, each, desk))
 
 
-def _done(command: Command, desk: Desk) -> None:
+def _done(command: Command, desk: NotebookSession) -> None:
     command.do(desk)
 
 
-def _pressed(command: Command, desk: Desk) -> None:
+def _pressed(command: Command, desk: NotebookSession) -> None:
     _dismissed()
     command.do(desk)

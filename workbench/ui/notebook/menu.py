@@ -7,19 +7,18 @@ from functools import partial
 
 import streamlit as st
 
-from workbench.book import paper
-from workbench.book.desk import Desk
-from workbench.book.outcomes import Standing
-from workbench.book.paper import Edit
-from workbench.book.parts import Cell, Part
-from workbench.book.shared import HEADER
+from workbench.notebooks import history
+from workbench.notebooks.document import Cell, Part
+from workbench.notebooks.history import Edit
+from workbench.notebooks.session import NotebookSession, Standing
+from workbench.notebooks.shared import HEADER
 from workbench.ui import place
 from workbench.ui.notebook import acts as notebook_acts
 
 Menu = dict[str, Callable[[], object]]
 
 
-def run_button(desk: Desk, cell: Cell, standing: Standing) -> None:
+def run_button(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
     under_way = standing.state in ("running", "waiting")
     if under_way:
         st.button("Stop", key=f"stop-{cell.id}", icon=":material/stop_circle:", on_click=desk.stop)
@@ -35,7 +34,7 @@ def run_button(desk: Desk, cell: Cell, standing: Standing) -> None:
     )
 
 
-def run(desk: Desk, identity: str) -> None:
+def run(desk: NotebookSession, identity: str) -> None:
     """Run a cell, with what is typed into it. What is fresh is run anew."""
     cell = desk.notebook[identity]
     notebook_acts.go(desk, identity)
@@ -45,7 +44,7 @@ def run(desk: Desk, identity: str) -> None:
         notebook_acts.start(desk, [identity], again=desk.standing(cell).state == "fresh")
 
 
-def edit_button(desk: Desk, part: Part) -> None:
+def edit_button(desk: NotebookSession, part: Part) -> None:
     opened = is_open(desk, part)
     st.button(
         "Close" if opened else "Edit",
@@ -57,11 +56,11 @@ def edit_button(desk: Desk, part: Part) -> None:
     )
 
 
-def is_open(desk: Desk, part: Part) -> bool:
+def is_open(desk: NotebookSession, part: Part) -> bool:
     return notebook_acts.editing()[:2] == (desk.name, part.id)
 
 
-def menu(desk: Desk, part: Part, more: Menu | None = None) -> None:
+def menu(desk: NotebookSession, part: Part, more: Menu | None = None) -> None:
     named = notebook_acts.label(part)
 
     def change(what: str, edit: Edit) -> Callable[[], object]:
@@ -69,9 +68,9 @@ def menu(desk: Desk, part: Part, more: Menu | None = None) -> None:
 
     options: Menu = {
         **(more or {}),
-        "Move up": change(f"move of {named}", paper.moved(part.id, -1)),
-        "Move down": change(f"move of {named}", paper.moved(part.id, 1)),
-        "Duplicate": change(f"copy of {named}", paper.duplicated(part.id)),
+        "Move up": change(f"move of {named}", history.moved(part.id, -1)),
+        "Move down": change(f"move of {named}", history.moved(part.id, 1)),
+        "Duplicate": change(f"copy of {named}", history.duplicated(part.id)),
         "Delete": lambda: notebook_acts.remove(desk, part),
     }
     if isinstance(part, Cell) and part.kind == HEADER:
@@ -92,7 +91,7 @@ def menu(desk: Desk, part: Part, more: Menu | None = None) -> None:
     )
 
 
-def more_of(desk: Desk, cell: Cell, *, hidden: bool) -> Menu:
+def more_of(desk: NotebookSession, cell: Cell, *, hidden: bool) -> Menu:
     """What can be done to a cell, beside what can be done to any part."""
     cells = [each.id for each in desk.notebook.cells]
     fold = notebook_acts.folded()
@@ -105,6 +104,6 @@ def more_of(desk: Desk, cell: Cell, *, hidden: bool) -> Menu:
     }
 
 
-def _link(desk: Desk, cell: Cell) -> None:
-    place.go(place.Place(desk.name, cell.id))
+def _link(desk: NotebookSession, cell: Cell) -> None:
+    place.go(place.NotebookState(desk.name, cell.id))
     notebook_acts.notice("The address of this page now leads to that cell. Copy it from the browser's address bar.")

@@ -8,15 +8,15 @@ from datetime import datetime
 import streamlit as st
 
 from core.errors import RankbookError
-from workbench.book import desks, files
-from workbench.book.desk import Desk
-from workbench.book.shelf import shelf
+from workbench.notebooks import files, session
+from workbench.notebooks.files import shelf
+from workbench.notebooks.session import NotebookSession
 from workbench.ui import errors, place
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook.acts import Notice
 
 
-def waiting(desk: Desk) -> list[Notice]:
+def waiting(desk: NotebookSession) -> list[Notice]:
     """What came of the last click, said once, and what is doubtful about the text."""
     waiting = notebook_acts.notices()
     taken = [*waiting, *(Notice(f"Line {line}: {doubt}") for line, doubt in desk.notebook.doubts)]
@@ -31,7 +31,7 @@ def draw(notices: Sequence[Notice]) -> None:
             st.html(f'<div class="rb-box rb-{kind}" role="{role}"><p>{errors.as_html(each.text)}</p></div>')
 
 
-def changed_on_disk(desk: Desk) -> None:
+def changed_on_disk(desk: NotebookSession) -> None:
     there = files.opened(desk.path) if desk.path.is_file() else None
     what = "was changed on disk by another program" if there else "was removed from disk"
     st.html(
@@ -57,13 +57,13 @@ def _do(choice: Callable[..., None], *arguments: bytes | None) -> None:
         notebook_acts.notice(str(error), bad=True)
 
 
-def _save_as(desk: Desk) -> None:
+def _save_as(desk: NotebookSession) -> None:
     try:
         name = shelf().free(f"{desk.name}-{datetime.now().astimezone():%Y-%m-%d}")
-        made = desks.copied(desk, shelf(), name, desk.paper.unsaved).name
-        desks.forget(desk)
+        made = session.copied(desk, shelf(), name, desk.paper.unsaved).name
+        session.forget(desk)
     except RankbookError as error:
         notebook_acts.notice(str(error), bad=True)
         return
     notebook_acts.notice(f"Saved as {made}. {desk.name} on disk is as the other program left it.")
-    place.go(place.Place(made))
+    place.go(place.NotebookState(made))

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 from pydantic import BaseModel
 
-from evals.references import every_name
-from workbench.book import paper
-from workbench.book.cells import CellSpec, kinds
-from workbench.book.desk import Desk
-from workbench.book.parts import Cell, Part, Prose
-from workbench.book.shared import HEADER, Shared
+from evals.variants import every_name
+from workbench.notebooks import history
+from workbench.notebooks.cells import CellSpec, kinds
+from workbench.notebooks.document import Cell, Part, Prose
+from workbench.notebooks.session import NotebookSession
+from workbench.notebooks.shared import HEADER, Shared
 from workbench.ui import form
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook.acts import Draft
@@ -24,7 +24,7 @@ LINE, LEAST, MOST = 22, 110, 560  # pixels
 FORM, SOURCE = "Form", "Source"
 
 
-def prose(desk: Desk, part: Prose) -> None:
+def prose(desk: NotebookSession, part: Prose) -> None:
     """Markdown, in its place."""
     draft = notebook_acts.draft(desk, part)
     _area(desk, part, draft, "Markdown")
@@ -34,7 +34,7 @@ def prose(desk: Desk, part: Prose) -> None:
         _button("Discard", part, _discard, desk, part.id)
 
 
-def cell(desk: Desk, part: Cell) -> None:
+def cell(desk: NotebookSession, part: Cell) -> None:
     """TOML, by hand or by form: the same text."""
     draft = notebook_acts.draft(desk, part)
     header = part.kind == HEADER
@@ -54,7 +54,7 @@ def cell(desk: Desk, part: Cell) -> None:
             _button("Discard", part, _discard, desk, part.id, hint="Forget what is typed.")
 
 
-def name(desk: Desk, part: Cell) -> None:
+def name(desk: NotebookSession, part: Cell) -> None:
     """By what the cell is known in links and on the command line."""
     key = f"name-{part.id}"
     st.text_input(
@@ -68,16 +68,16 @@ def name(desk: Desk, part: Cell) -> None:
     )
 
 
-def _rename(desk: Desk, part: Cell, wanted: str) -> None:
-    def do(own: Desk) -> None:
-        made = own.change(f"name of {notebook_acts.label(part)}", paper.renamed(part.id, wanted))
+def _rename(desk: NotebookSession, part: Cell, wanted: str) -> None:
+    def do(own: NotebookSession) -> None:
+        made = own.change(f"name of {notebook_acts.label(part)}", history.renamed(part.id, wanted))
         notebook_acts.close()
         notebook_acts.go(own, made)
 
     notebook_acts.act(desk, do)
 
 
-def _form(desk: Desk, part: Cell, draft: Draft, model: type[BaseModel]) -> None:
+def _form(desk: NotebookSession, part: Cell, draft: Draft, model: type[BaseModel]) -> None:
     options = form.Options(offered=_offered(desk), only=_own_first(model))
     changed = form.drawn(model, draft.text, f"form-{desk.name}-{part.id}", options)
     if changed is not None:
@@ -92,7 +92,7 @@ def _own_first(model: type[BaseModel]) -> list[str]:
     return [name for name in (shared[:1] + own + shared[1:] if own else names) if (model, name) != (Shared, "variant")]
 
 
-def _offered(desk: Desk) -> dict[str, Sequence[str]]:
+def _offered(desk: NotebookSession) -> dict[str, Sequence[str]]:
     """Known values of what names something. Others can be typed."""
     variants = [*(each["name"] for each in desk.meaning.shared.variants), *every_name()]
     named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
@@ -101,7 +101,7 @@ def _offered(desk: Desk) -> dict[str, Sequence[str]]:
     return {**named, "split": splits, "looked_on": splits}
 
 
-def _area(desk: Desk, part: Part, draft: Draft, label: str) -> None:
+def _area(desk: NotebookSession, part: Part, draft: Draft, label: str) -> None:
     """The text. It is set where it changed elsewhere than under somebody's hands.
 
     It is the default too: the browser knows no other text for an area that comes back after the form.
@@ -122,40 +122,45 @@ def _area(desk: Desk, part: Part, draft: Draft, label: str) -> None:
     st.text_area(label, draft.text, key=key, height=height, on_change=heard, label_visibility="collapsed")
 
 
-def _conflict(desk: Desk, part: Part, draft: Draft) -> None:
+def _conflict(desk: NotebookSession, part: Part, draft: Draft) -> None:
     """Somebody else was faster: both texts are there, and the person decides."""
-    if draft.began == paper.said(part):
+    if draft.began == history.said(part):
         return
     st.html(
         '<div class="rb-box rb-complaint" role="alert"><strong>Changed in another window</strong><p>This was changed '
         "since you began to edit it. Your text is above, and is not saved. Save it over the other one, or take that "
         "one:</p></div>"
     )
-    st.code(paper.said(part), language="toml" if isinstance(part, Cell) else "markdown")
+    st.code(history.said(part), language="toml" if isinstance(part, Cell) else "markdown")
     with st.container(horizontal=True):
         _button("Save mine over it", part, _save_over, desk, part.id)
         _button("Take the other one", part, _take, desk, part.id)
 
 
-def _save_and_run(desk: Desk, identity: str) -> None:
+def _save_and_run(desk: NotebookSession, identity: str) -> None:
     notebook_acts.save(desk, identity, run=True)
 
 
-def _save_over(desk: Desk, identity: str) -> None:
+def _save_over(desk: NotebookSession, identity: str) -> None:
     notebook_acts.save(desk, identity, over=True)
 
 
-def _take(desk: Desk, identity: str) -> None:
+def _take(desk: NotebookSession, identity: str) -> None:
     notebook_acts.forget(desk, identity)
 
 
-def _discard(desk: Desk, identity: str) -> None:
+def _discard(desk: NotebookSession, identity: str) -> None:
     notebook_acts.forget(desk, identity)
     notebook_acts.close()
 
 
 def _button(
-    label: str, part: Part, do: Callable[[Desk, str], None], *args: object, first: bool = False, hint: str | None = None
+    label: str,
+    part: Part,
+    do: Callable[[NotebookSession, str], None],
+    *args: object,
+    first: bool = False,
+    hint: str | None = None,
 ) -> None:
     key = f"{label.lower().replace(' ', '-')}-{part.id}"
     st.button(label, key=key, type="primary" if first else "secondary", help=hint, on_click=do, args=args)

@@ -4,7 +4,7 @@ A kind without a view of its own is drawn block by block.
 """
 
 from workbench.ui.outputs import compare, context, evaluate, fusion, judge, search
-from workbench.ui.outputs.base import Shown, View
+from workbench.ui.outputs.base import CellView, View
 
 VIEWS: dict[str, View] = {
     "search": search.draw,
@@ -15,4 +15,4 @@ VIEWS: dict[str, View] = {
     "judge": judge.draw,
 }
 
-__all__ = ["VIEWS", "Shown", "View"]
+__all__ = ["VIEWS", "CellView", "View"]

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.book.cells import CellSpec
-from workbench.book.context import CellContext
-from workbench.book.output import Output
-from workbench.book.parts import Cell
+from workbench.notebooks.cells import CellSpec
+from workbench.notebooks.cells.base import CellContext
+from workbench.notebooks.document import Cell
+from workbench.notebooks.output import Output
 from workbench.ui import place
-from workbench.ui.place import Place
+from workbench.ui.place import NotebookState
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CellView:
     """A cell with what it gave, as its view sees it. `stale` says what moved on since.
 
     `change` sets options of the cell (None takes one away), keeps the rest of its TOML as it is, and runs it; `add`
@@ -39,7 +39,7 @@ class Shown:
         return f"cell.{self.cell.id}.{name}"
 
     @property
-    def selected(self) -> Place:
+    def selected(self) -> NotebookState:
         """What is looked at in this cell, as the address says it."""
         return place.current().within(self.cell.id)
 
@@ -48,4 +48,4 @@ class Shown:
         place.select(self.cell.id, **fields)
 
 
-View = Callable[[Shown], None]
+View = Callable[[CellView], None]

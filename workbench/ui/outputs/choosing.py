@@ -10,10 +10,10 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 
 
-def which(shown: Shown, groups: Sequence[str], orders: Mapping[str, str]) -> str:
+def which(shown: CellView, groups: Sequence[str], orders: Mapping[str, str]) -> str:
     """Draws both, and gives the order."""
     kind, order = st.columns([1, 1])
     with kind:
@@ -22,7 +22,7 @@ def which(shown: Shown, groups: Sequence[str], orders: Mapping[str, str]) -> str
         return _choose(shown, "Order", "order", orders)
 
 
-def _choose(shown: Shown, label: str, field: str, options: Mapping[str, str]) -> str:
+def _choose(shown: CellView, label: str, field: str, options: Mapping[str, str]) -> str:
     key, values = shown.key(field), list(options)
     said = getattr(shown.selected, field)
     chosen = said if said in values else values[0]
@@ -37,7 +37,7 @@ def _choose(shown: Shown, label: str, field: str, options: Mapping[str, str]) ->
     return chosen
 
 
-def group(shown: Shown, groups: Sequence[str]) -> str:
+def group(shown: CellView, groups: Sequence[str]) -> str:
     """The kind that is chosen; empty for all."""
     return shown.selected.kind if shown.selected.kind in groups else ""
 

@@ -7,25 +7,25 @@ from typing import Any
 
 import streamlit as st
 
-from evals.report.elements import el
-from workbench.book.output import Figure, Said
+from evals.display import el
+from workbench.notebooks.output import Figure, Said
 from workbench.ui import blocks
 from workbench.ui.outputs import choosing, colours, compare_look, grid, searching
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.compare_look import Look
-from workbench.ui.outputs.grid import Picked
+from workbench.ui.outputs.grid import Action
 
 ANY = ("bm25",)  # where both runs are other engines', and cannot be asked
 
 
-def draw(shown: Shown) -> None:
+def draw(shown: CellView) -> None:
     """All of it. An output that an older version kept has its blocks alone."""
     if "moved" not in shown.output.values:
         blocks.draw_all(shown.output.blocks, shown.key("block"))
         return
     look = look_of(shown)
 
-    def picked(what: Picked) -> None:
+    def picked(what: Action) -> None:
         follow(shown, look, what)
 
     blocks.draw(Said(text=shown.output.headline, tone="headline"), shown.key("headline"))
@@ -52,7 +52,7 @@ def draw(shown: Shown) -> None:
         blocks.draw(Said(text=note, tone="note"), shown.key(f"note.{at}"))
 
 
-def look_of(shown: Shown) -> Look:
+def look_of(shown: CellView) -> Look:
     values, query = shown.output.values, shown.selected.query
     known = {each["id"] for each in values["queries"]}
     group = choosing.group(shown, choosing.groups_of(values["queries"]))
@@ -78,7 +78,7 @@ def _outcomes(look: Look) -> Any:
     return el("div", el("div", *strip, class_="strip", aria_hidden="true"), el("ul", *told), class_="rb-outcomes")
 
 
-def _charts(shown: Shown, look: Look) -> None:
+def _charts(shown: CellView, look: Look) -> None:
     """Both charts; a click on a query selects it. Their keys change with the selection, so that none is left over."""
     figures = [block for block in shown.output.blocks if isinstance(block, Figure)][:2]
     for at, (place, block) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
@@ -91,13 +91,13 @@ def _charts(shown: Shown, look: Look) -> None:
             blocks.figure(compare_look.coloured(look, block), key, on_select=heard, selection_mode="points")
 
 
-def _clicked(shown: Shown, look: Look, event: Mapping[str, Any]) -> None:
+def _clicked(shown: CellView, look: Look, event: Mapping[str, Any]) -> None:
     points = event["selection"]["points"]
     if points:
         shown.select(query=look.queries[points[0]["point_index"]]["id"])
 
 
-def follow(shown: Shown, look: Look, what: Picked) -> None:
+def follow(shown: CellView, look: Look, what: Action) -> None:
     """What a pressed button stands for. In a callback."""
     if "query" in what:
         variants = shown.output.values["searchable"] or ANY

@@ -8,8 +8,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evals.report import palette
-from workbench.book.output import Figure
+from evals.reports import palette
+from workbench.notebooks.output import Figure
 from workbench.ui.outputs import choosing
 from workbench.ui.outputs.choosing import key_of, name_of
 from workbench.ui.outputs.grid import VERDICTS, Cell, Grid, Tone, signed

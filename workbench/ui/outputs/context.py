@@ -11,15 +11,15 @@ from typing import Any, Final
 import streamlit as st
 
 from core.errors import RankbookError
-from evals.evaluation import Opened
-from workbench.behind.search.labelling import Judged
-from workbench.book.cells.asking import asked
-from workbench.book.cells.context import ContextCell
-from workbench.book.output import Block, Code, Figure, Said
+from evals.evaluation.context import EvalContext
+from workbench.behind.search.labelling import QueryLabels
+from workbench.notebooks.cells.base import asked
+from workbench.notebooks.cells.context import ContextCell
+from workbench.notebooks.output import Block, Code, Figure, Said
 from workbench.ui import blocks, document, errors
 from workbench.ui.address import put
 from workbench.ui.cards import badge_of
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.beside import beside
 from workbench.ui.outputs.grounds import ground_of
 from workbench.ui.theme import read
@@ -36,7 +36,7 @@ _component = st.components.v2.component(
 )
 
 
-def draw(shown: Shown) -> None:
+def draw(shown: CellView) -> None:
     """All of it. What an older version made has no passages, and is drawn block by block."""
     spec, values = shown.spec, shown.output.values
     if not isinstance(spec, ContextCell) or "passages" not in values:
@@ -60,7 +60,7 @@ def _is_curve(block: Block) -> bool:
     return isinstance(block, Figure) and block.title.startswith("Gain")
 
 
-def _ground(shown: Shown, spec: ContextCell) -> Opened | None:
+def _ground(shown: CellView, spec: ContextCell) -> EvalContext | None:
     """None where the collection is gone; what was packed can still be read."""
     try:
         return ground_of(shown.context, spec)[0]
@@ -72,7 +72,7 @@ def _ground(shown: Shown, spec: ContextCell) -> Opened | None:
 # -- the controls ------------------------------------------------------------------------------------------------------
 
 
-def _budget(shown: Shown, spec: ContextCell) -> None:
+def _budget(shown: CellView, spec: ContextCell) -> None:
     bounded = min(max(spec.budget, LEAST), MOST)
     slid, typed = put(shown.key("slid"), bounded), put(shown.key("typed"), spec.budget)
 
@@ -97,7 +97,7 @@ def _budget(shown: Shown, spec: ContextCell) -> None:
         )
 
 
-def _over(shown: Shown, spec: ContextCell) -> None:
+def _over(shown: CellView, spec: ContextCell) -> None:
     key = put(shown.key("over"), spec.over)
 
     def follow() -> None:
@@ -120,7 +120,7 @@ def _over(shown: Shown, spec: ContextCell) -> None:
 
 
 @st.fragment
-def _passages(shown: Shown, spec: ContextCell, values: Mapping[str, Any], ground: Opened | None) -> None:
+def _passages(shown: CellView, spec: ContextCell, values: Mapping[str, Any], ground: EvalContext | None) -> None:
     with errors.shown():
         key = shown.key("packed")
 
@@ -137,7 +137,7 @@ def _passages(shown: Shown, spec: ContextCell, values: Mapping[str, Any], ground
             document.show(ground.store, ground.view, chunks, shown.selected.document, lambda: shown.select(document=""))
 
 
-def _judged(spec: ContextCell, ground: Opened | None) -> Judged:
+def _judged(spec: ContextCell, ground: EvalContext | None) -> QueryLabels:
     if ground is None:
-        return Judged()
-    return Judged("", asked(ground, spec.query, spec.query_id).grades)
+        return QueryLabels()
+    return QueryLabels("", asked(ground, spec.query, spec.query_id).grades)

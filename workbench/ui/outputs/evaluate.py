@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.book.output import Said
+from workbench.notebooks.output import Said
 from workbench.ui import blocks
 from workbench.ui.outputs import choosing, colours, evaluate_look, evaluate_queries, grid, searching
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.evaluate_look import Look
-from workbench.ui.outputs.grid import Picked
+from workbench.ui.outputs.grid import Action
 
 INVITATION = "Choose a variant, a kind of query, or a number between them to see the queries behind it."
 
 
-def draw(shown: Shown) -> None:
+def draw(shown: CellView) -> None:
     """All of it. An output that an older version kept has its blocks alone."""
     if "metrics" not in shown.output.values:
         blocks.draw_all(shown.output.blocks, shown.key("block"))
@@ -22,7 +22,7 @@ def draw(shown: Shown) -> None:
     look = look_of(shown)
     blocks.draw(Said(text=shown.output.headline, tone="headline"), shown.key("headline"))
 
-    def picked(what: Picked) -> None:
+    def picked(what: Action) -> None:
         follow(shown, look, what)
 
     grid.draw(shown.key("scores"), evaluate_look.scores(look), picked)
@@ -40,7 +40,7 @@ def draw(shown: Shown) -> None:
     grid.draw(shown.key("queries"), evaluate_queries.table(look, order), picked)
 
 
-def look_of(shown: Shown) -> Look:
+def look_of(shown: CellView) -> Look:
     values, selected = shown.output.values, shown.selected
     names = [line["name"] for line in values["lines"]]
     metric = selected.metric if selected.metric in values["metrics"] else values["metrics"][0]
@@ -49,7 +49,7 @@ def look_of(shown: Shown) -> Look:
     return replace(look, group=choosing.group(shown, evaluate_queries.groups(look)))
 
 
-def follow(shown: Shown, look: Look, what: Picked) -> None:
+def follow(shown: CellView, look: Look, what: Action) -> None:
     """What a pressed button stands for. In a callback."""
     if "baseline" in what:
         if what["baseline"] != look.baseline:
@@ -62,13 +62,13 @@ def follow(shown: Shown, look: Look, what: Picked) -> None:
         _see(shown, look, what.get("variant", ""), what.get("group", ""))
 
 
-def _see(shown: Shown, look: Look, variant: str, group: str) -> None:
+def _see(shown: CellView, look: Look, variant: str, group: str) -> None:
     """The queries of a variant, of a kind, or of both; none of them when they are chosen once more."""
     again = (variant or look.variant, group) == (look.variant, look.group)
     shown.select(variant="" if again else variant or evaluate_queries.focus(look), kind="" if again else group)
 
 
-def _search(shown: Shown, look: Look, query: str) -> str:
+def _search(shown: CellView, look: Look, query: str) -> str:
     """A search for it by the variants of the cell: runs of other engines cannot be asked."""
     variants = shown.spec.references
     names = list(shown.output.values["names"])[: len(variants)]

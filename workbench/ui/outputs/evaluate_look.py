@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evals.report import charts
-from evals.report.model import Column, Line, Queries, Section, Value
+from evals.reports import charts
+from evals.reports.model import Queries, ReportColumn, ReportLine, Section, Value
 from evals.statistics.verdicts import legend
-from workbench.book.output import Figure
+from workbench.notebooks.output import Figure
 from workbench.ui.outputs.choosing import key_of, name_of
 from workbench.ui.outputs.grid import VERDICTS, Cell, Grid
 
@@ -146,7 +146,7 @@ def _notes(look: Look) -> list[str]:
 def intervals(look: Look) -> Figure:
     """The report's own chart, in the colours that the variants have on this page."""
     lines = tuple(
-        Line(
+        ReportLine(
             name=line["name"],
             style=look.styles[line["name"]],
             baseline=line["name"] == look.baseline,
@@ -159,7 +159,7 @@ def intervals(look: Look) -> Figure:
         )
         for line in look.lines
     )
-    column = Column(look.metric, "", (), ())
+    column = ReportColumn(look.metric, "", (), ())
     section = Section(
         "", "", (), "", (), (), (column,), lines, look.baseline, 0.0, (), Queries((), (), ()), ()
     )  # what of a report's section the chart looks at

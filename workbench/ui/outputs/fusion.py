@@ -12,30 +12,30 @@ from typing import Any, Final, get_args
 import streamlit as st
 
 from core.fusion import Fusion, fusions
+from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
-from core.fusion.spec import FUSIONS, spec_of
-from evals.evaluation import Opened
-from evals.suites.suite_tuning import Looked
-from evals.weights.tuned import called
+from evals.evaluation.context import EvalContext
+from evals.tuning.tuner import called
+from evals.tuning.workflow import TuningRequest
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
 from workbench.behind.weights import taken
 from workbench.behind.weights.asked import Weighed
-from workbench.book.cells.fusion import FusionCell
-from workbench.book.output import Figure, Said
+from workbench.notebooks.cells.fusion import FusionCell
+from workbench.notebooks.output import Figure, Said
 from workbench.ui import blocks, errors, sending
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.grounds import ground_of
 from workbench.ui.outputs.searching import WHERE, inline
 from workbench.ui.weights import bench as weights_bench
-from workbench.ui.weights.bench import Bench
+from workbench.ui.weights.bench import WeightExplorer
 from workbench.ui.weights.instrument import Controls, Stand
 
 FINEST: Final = {2: 100, 3: 30, 4: 12}  # parts of the weights' sum: more points than that nobody can look at
 NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and its weights can be dragged again."
 
 
-def draw(shown: Shown) -> None:
+def draw(shown: CellView) -> None:
     """The answer, the instrument or how far it is, and the tables."""
     headline = [each for each in shown.output.blocks if isinstance(each, Said) and each.tone == "headline"]
     others = [each for each in shown.output.blocks if each not in headline]
@@ -49,7 +49,7 @@ def draw(shown: Shown) -> None:
     blocks.draw_all([each for each in others if each not in figures], shown.key("blocks"))
 
 
-def _instrument(shown: Shown) -> bool:
+def _instrument(shown: CellView) -> bool:
     """Whether it is there to be dragged."""
     if shown.stale or not isinstance(shown.spec, FusionCell):
         blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), shown.key("stale"))
@@ -69,7 +69,9 @@ def _instrument(shown: Shown) -> bool:
         return False
     about = f"Under {called(fusion)} alone:"
     weights_bench.draw(
-        Bench(shown.key("fusion"), key, ground, found, _stand(shown), shown.select, _use(shown, shown.spec), about)
+        WeightExplorer(
+            shown.key("fusion"), key, ground, found, _stand(shown), shown.select, _use(shown, shown.spec), about
+        )
     )
     return True
 
@@ -81,20 +83,20 @@ def _chosen(values: Mapping[str, Any]) -> Fusion | None:
     return FUSIONS.read(specs[0]) if specs else None
 
 
-def _looked(shown: Shown, spec: FusionCell, ground: Opened, fusion: Fusion) -> Looked:
+def _looked(shown: CellView, spec: FusionCell, ground: EvalContext, fusion: Fusion) -> TuningRequest:
     base = spec.base(shown.context, ground).but(fusion=fusion)
     steps = min(spec.steps, FINEST.get(len(base.legs), spec.steps))
-    return Looked(base, spec.metric, steps, (fusion,), True, spec.seeded(shown.context))
+    return TuningRequest(base, spec.metric, steps, (fusion,), True, spec.seeded(shown.context))
 
 
-def _key(shown: Shown, spec: FusionCell, ground: Opened, mark: str, looked: Looked) -> Key:
+def _key(shown: CellView, spec: FusionCell, ground: EvalContext, mark: str, looked: TuningRequest) -> Key:
     """All that the surface hangs on."""
     splits = f"{spec.looked_on} {shown.context.split_name(spec, ground)}"
     procedure = looked.procedure.model_dump_json()
     return ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
 
 
-def _use(shown: Shown, spec: FusionCell) -> Callable[[str], None]:
+def _use(shown: CellView, spec: FusionCell) -> Callable[[str], None]:
     """What puts a kept variant into an evaluate cell behind this one."""
 
     def add(name: str) -> None:
@@ -114,7 +116,7 @@ def _use(shown: Shown, spec: FusionCell) -> Callable[[str], None]:
     return draw_
 
 
-def _stand(shown: Shown) -> Callable[[], Stand]:
+def _stand(shown: CellView) -> Callable[[], Stand]:
     def said() -> Stand:
         place = shown.selected
         return Stand(place.weights, place.against, place.query)
@@ -125,7 +127,7 @@ def _stand(shown: Shown) -> Callable[[], Stand]:
 # -- which fusion is looked at -----------------------------------------------------------------------------------------
 
 
-def _controls(shown: Shown, fusion: Fusion, usual: Fusion) -> None:
+def _controls(shown: CellView, fusion: Fusion, usual: Fusion) -> None:
     """The method, and its k or its normalisation. What the cell itself chooses among is its own affair."""
 
     def chosen(method: str = "", **option: str) -> None:

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from evals.report import palette
+from evals.reports import palette
 from evals.statistics.verdicts import MARKS
 from workbench.ui.outputs.beside import beside
 from workbench.ui.theme import read
 
-Picked = dict[str, str]  # what a button stands for
+Action = dict[str, str]  # what a button stands for
 Tone = Literal["", "win", "loss", "even", "faint", "best", "good", "zero", "unjudged"]
 _TONES: Mapping[str, Tone] = {"better": "win", "worse": "loss"}
 VERDICTS: Mapping[str, tuple[str, Tone]] = {
@@ -43,7 +43,7 @@ class Cell:
     sign: str = ""
     style: int | None = None
     heat: float | None = None
-    pick: Picked | None = None
+    pick: Action | None = None
     pill: bool = False
     on: bool | None = None
     said: str = ""
@@ -105,7 +105,7 @@ _component = st.components.v2.component(
 )
 
 
-def draw(key: str, grid: Grid, picked: Callable[[Picked], None]) -> None:
+def draw(key: str, grid: Grid, picked: Callable[[Action], None]) -> None:
     """Show it. `picked` is told, in a callback, what the pressed button stands for."""
 
     def heard() -> None:

@@ -14,22 +14,22 @@ import streamlit as st
 from core.errors import RankbookError
 from core.types import Query
 from core.variant import Variant
-from evals.evaluation import Opened
-from evals.metrics import relevant_queries
-from evals.splits import Split
-from workbench.book.cells.search import SearchCell
-from workbench.book.output import Block, Hits
+from evals.evaluation.context import EvalContext
+from evals.metrics.scoring import relevant_queries
+from evals.types import QuerySplit
+from workbench.notebooks.cells.search import SearchCell
+from workbench.notebooks.output import Block, Hits
 from workbench.ui import blocks, document, errors
 from workbench.ui.address import put
 from workbench.ui.outputs import search_columns, search_sql, search_why
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.grounds import ground_of
 from workbench.ui.state import LONGEST_QUERY
 
 Pick = Literal["worst", "most-different"]
 
 
-def draw(shown: Shown) -> None:
+def draw(shown: CellView) -> None:
     """All of it; where the collection is gone, what was found is still there to be read."""
     before, hits, after = _parted(shown.output.blocks)
     if hits is None or not isinstance(shown.spec, SearchCell):
@@ -58,7 +58,7 @@ def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], Hits | None, t
 
 
 @st.fragment
-def _found(shown: Shown, hits: Hits, ground: Opened, mark: str, columns: list[Variant]) -> None:
+def _found(shown: CellView, hits: Hits, ground: EvalContext, mark: str, columns: list[Variant]) -> None:
     """What a click on a card has to answer at once: nothing around it is drawn again."""
     with errors.shown():
         above = st.container()
@@ -76,7 +76,7 @@ def _found(shown: Shown, hits: Hits, ground: Opened, mark: str, columns: list[Va
         _document(shown, ground, columns)
 
 
-def _document(shown: Shown, ground: Opened, columns: list[Variant]) -> None:
+def _document(shown: CellView, ground: EvalContext, columns: list[Variant]) -> None:
     place = shown.selected
     column = next((each for each in columns if each.name == place.variant), None)
     if place.document and column is not None:
@@ -87,7 +87,7 @@ def _document(shown: Shown, ground: Opened, columns: list[Variant]) -> None:
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def _asking(shown: Shown, hits: Hits, ground: Opened) -> None:
+def _asking(shown: CellView, hits: Hits, ground: EvalContext) -> None:
     split = _split(shown, ground)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         _free(shown, hits)
@@ -97,14 +97,14 @@ def _asking(shown: Shown, hits: Hits, ground: Opened) -> None:
             _picks(shown, bool(relevant_queries(split.grades)))
 
 
-def _split(shown: Shown, ground: Opened) -> Split | None:
+def _split(shown: CellView, ground: EvalContext) -> QuerySplit | None:
     """The queries to leaf through; None where the collection has none."""
     if not ground.labelled.queries:
         return None
     return ground.any_split(shown.context.split_name(shown.spec, ground))
 
 
-def _free(shown: Shown, hits: Hits) -> None:
+def _free(shown: CellView, hits: Hits) -> None:
     key = put(shown.key("query"), hits.query)
 
     def typed() -> None:
@@ -116,7 +116,7 @@ def _free(shown: Shown, hits: Hits) -> None:
     )
 
 
-def _labelled(shown: Shown, hits: Hits, queries: Mapping[str, Query]) -> None:
+def _labelled(shown: CellView, hits: Hits, queries: Mapping[str, Query]) -> None:
     asked = hits.query_id if hits.query_id in queries else None
     key = put(shown.key("labelled"), asked)
 
@@ -136,7 +136,7 @@ def _labelled(shown: Shown, hits: Hits, queries: Mapping[str, Query]) -> None:
     )
 
 
-def _steps(shown: Shown, hits: Hits, queries: list[str]) -> None:
+def _steps(shown: CellView, hits: Hits, queries: list[str]) -> None:
     at = queries.index(hits.query_id) if hits.query_id in queries else None
     for name, icon, said, to in (
         (
@@ -160,7 +160,7 @@ def _steps(shown: Shown, hits: Hits, queries: list[str]) -> None:
         )
 
 
-def _picks(shown: Shown, scorable: bool) -> None:
+def _picks(shown: CellView, scorable: bool) -> None:
     picks: dict[Pick, tuple[str, str]] = {
         "worst": ("Worst", "The labelled query that the first column does worst on"),
         "most-different": ("Most different", "The labelled query over which the columns' scores differ most"),
@@ -177,6 +177,6 @@ def _picks(shown: Shown, scorable: bool) -> None:
         )
 
 
-def _ask(shown: Shown, **what: Any) -> None:
+def _ask(shown: CellView, **what: Any) -> None:
     """Another query in the cell, in the place of whatever it asks now."""
     shown.change({"query": None, "query_id": None, "pick": None, **what})

@@ -8,18 +8,18 @@ from typing import Any
 
 import streamlit as st
 
-from core.explain import Told, words
-from evals.evaluation import Opened
-from evals.report import palette
+from core.explain import ExplanationLine, explanation
+from evals.evaluation.context import EvalContext
+from evals.reports import palette
 from workbench.behind.legs import LEGS
-from workbench.behind.search.labelling import Judged
-from workbench.book.cells.asking import Asked
-from workbench.book.cells.asking import asked as query_of
-from workbench.book.cells.search import pieces
-from workbench.book.output import FoundHit, HitColumn, Hits
+from workbench.behind.search.labelling import QueryLabels
+from workbench.notebooks.cells.base import CellQuery
+from workbench.notebooks.cells.base import asked as query_of
+from workbench.notebooks.cells.search import pieces
+from workbench.notebooks.output import FoundHit, HitColumn, Hits
 from workbench.ui.cards import badge_of, title_of
 from workbench.ui.outputs import colours
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.beside import beside
 from workbench.ui.theme import read
 
@@ -36,7 +36,11 @@ _component = st.components.v2.component(
 
 
 def draw(
-    shown: Shown, hits: Hits, ground: Opened, asked: tuple[int, str] | None, account: Sequence[Told] | None
+    shown: CellView,
+    hits: Hits,
+    ground: EvalContext,
+    asked: tuple[int, str] | None,
+    account: Sequence[ExplanationLine] | None,
 ) -> None:
     """The columns. `asked` is the card to be explained, by its column and id; `account` says why, once known."""
     key = shown.key("columns")
@@ -65,18 +69,18 @@ def draw(
     )
 
 
-def judged_of(hits: Hits, ground: Opened) -> Judged:
+def judged_of(hits: Hits, ground: EvalContext) -> QueryLabels:
     """What the labels say of the query; of one that nobody labelled, nothing."""
     known = {each.id: each for each in ground.labelled.queries}
     if hits.query_id not in known:
-        return Judged()
-    return Judged(known[hits.query_id].kind, query_of(ground, None, hits.query_id).grades)
+        return QueryLabels()
+    return QueryLabels(known[hits.query_id].kind, query_of(ground, None, hits.query_id).grades)
 
 
-def plain(hits: Hits, judged: Judged, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
+def plain(hits: Hits, judged: QueryLabels, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
     """All columns, and what they share. `styles` are the variants' colours and marks."""
     ways: Sequence[Plain] = values.get("columns") or [{} for _ in hits.columns]
-    keywords = Asked(hits.query).keywords
+    keywords = CellQuery(hits.query).keywords
     columns = [
         {**_column(column, at, judged, way, keywords), **_look(styles[column.variant])}
         for at, (column, way) in enumerate(zip(hits.columns, ways, strict=False))
@@ -88,7 +92,7 @@ def _look(style: int) -> Plain:
     return {"colour": palette.colour(style), "shape": palette.shape(style)}
 
 
-def _column(column: HitColumn, at: int, judged: Judged, way: Plain, keywords: Sequence[str]) -> Plain:
+def _column(column: HitColumn, at: int, judged: QueryLabels, way: Plain, keywords: Sequence[str]) -> Plain:
     legs: list[Plain] = way.get("legs", [])
     top = max((sum(max(0.0, leg.contribution) for leg in hit.legs) for hit in column.hits), default=0.0)
     return {
@@ -112,7 +116,7 @@ def _column(column: HitColumn, at: int, judged: Judged, way: Plain, keywords: Se
     }
 
 
-def _card(hit: FoundHit, at: int, judged: Judged, ways: Mapping[str, Any]) -> Plain:
+def _card(hit: FoundHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) -> Plain:
     return {
         "id": hit.id,
         "item": hit.item,
@@ -124,20 +128,22 @@ def _card(hit: FoundHit, at: int, judged: Judged, ways: Mapping[str, Any]) -> Pl
         "badge": badge_of(judged, hit.item),
         "move": _move(hit) if at else None,
         "again": hit.again,
-        "way": [[words.step(stage), rank, score, stage] for stage, rank, score in ways.get(hit.id, [])],
+        "way": [[explanation.step(stage), rank, score, stage] for stage, rank, score in ways.get(hit.id, [])],
     }
 
 
 def _stage(stage: Plain) -> Plain:
     """A step in plain words, which are given their exact name to bear along."""
-    dropped = [{**each, "says": words.why_left(stage["name"], each["reason"])} for each in stage.get("dropped", [])]
-    return {**stage, "says": words.step(stage["name"]), "dropped": dropped}
+    dropped = [
+        {**each, "says": explanation.why_left(stage["name"], each["reason"])} for each in stage.get("dropped", [])
+    ]
+    return {**stage, "says": explanation.step(stage["name"]), "dropped": dropped}
 
 
 def _says(hit: FoundHit, legs: Sequence[Plain]) -> str:
     """By what it was found."""
     kinds = {leg["name"]: leg["kind"] for leg in legs}
-    return words.found((words.how(kinds.get(each.leg, each.leg), each.leg), each.rank) for each in hit.legs)
+    return explanation.found((explanation.how(kinds.get(each.leg, each.leg), each.leg), each.rank) for each in hit.legs)
 
 
 def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
@@ -187,7 +193,7 @@ def _move(hit: FoundHit) -> Plain:
     return {"text": text, "tone": "up" if up else "down", "hint": hint}
 
 
-def _recall(column: HitColumn, judged: Judged) -> str:
+def _recall(column: HitColumn, judged: QueryLabels) -> str:
     """For a labelled query, how much of what is relevant the column has."""
     if not judged.relevant:
         return ""

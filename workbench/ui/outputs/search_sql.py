@@ -9,9 +9,9 @@ import streamlit as st
 
 from core.sql_export import Explained, explained, export, vector_of
 from core.variant import Variant
-from evals.evaluation import Opened
+from evals.evaluation.context import EvalContext
 from workbench.ui import errors
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.waiting import answered, forget
 
 HELP = "Runs the statement with this query in a read-only transaction, for 10 s at most, and shows what each step took."
@@ -27,7 +27,7 @@ class Choice:
     plan: bool
 
 
-def chosen(shown: Shown, columns: Sequence[Variant]) -> Choice | None:
+def chosen(shown: CellView, columns: Sequence[Variant]) -> Choice | None:
     """The chooser of a column; nothing is exported before one is chosen."""
     by_name = {each.name: each for each in columns}
     name = st.selectbox(
@@ -40,7 +40,7 @@ def chosen(shown: Shown, columns: Sequence[Variant]) -> Choice | None:
     return Choice(by_name[name], filled, plan)
 
 
-def draw(shown: Shown, ground: Opened, mark: str, choice: Choice, query: str) -> None:
+def draw(shown: CellView, ground: EvalContext, mark: str, choice: Choice, query: str) -> None:
     """The statement, and how the server goes about it."""
     with errors.shown():
         _statement(shown, ground, mark, choice.variant, query if choice.filled else "")
@@ -49,19 +49,19 @@ def draw(shown: Shown, ground: Opened, mark: str, choice: Choice, query: str) ->
             _plan(shown, ground, mark, choice.variant, query)
 
 
-def _statement(shown: Shown, ground: Opened, mark: str, variant: Variant, query: str) -> None:
+def _statement(shown: CellView, ground: EvalContext, mark: str, variant: Variant, query: str) -> None:
     key = ("sql", mark, variant.id, query)
     text = answered(shown.key("sql.wait"), key, "Writing the statement", lambda *_: _text(ground, variant, query))
     if text is not None:
         st.code(text, language="sql", height=WINDOW)
 
 
-async def _text(ground: Opened, variant: Variant, query: str) -> str:
+async def _text(ground: EvalContext, variant: Variant, query: str) -> str:
     made = await export(ground.store, ground.view, variant, query=query or None)
     return made.filled(query, await vector_of(ground.context, made, query)) if query else made.script
 
 
-def _plan(shown: Shown, ground: Opened, mark: str, variant: Variant, query: str) -> None:
+def _plan(shown: CellView, ground: EvalContext, mark: str, variant: Variant, query: str) -> None:
     key = ("plan", mark, variant.id, query)
     found: Explained | None = answered(
         shown.key("plan.wait"),

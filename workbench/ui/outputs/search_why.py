@@ -14,33 +14,33 @@ from xml.etree.ElementTree import Element
 import streamlit as st
 
 from core.errors import Cancelled, RankbookError
-from core.explain import Told, explain
-from core.store.progress import Listener
+from core.explain import ExplanationLine, explain
+from core.progress import Listener
 from core.variant import Variant
-from evals.evaluation import Opened
-from evals.report.elements import el
+from evals.display import el
+from evals.evaluation.context import EvalContext
 from workbench.behind import sending as behind_sending
-from workbench.behind.sending import Sends
-from workbench.book.output import Hits
+from workbench.behind.sending import ConsentNeeded
+from workbench.notebooks.output import Hits
 from workbench.ui import blocks, sending
 from workbench.ui.address import put
-from workbench.ui.outputs.base import Shown
+from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.beside import beside
-from workbench.ui.outputs.naming import Named, meant
+from workbench.ui.outputs.naming import DocumentMatch, find_documents
 
 EVERY = "*"  # in the address: asked of all columns
-Said = tuple[Told, ...]
+Said = tuple[ExplanationLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The accounts, one a column; none where what was typed could mean several documents."""
 
-    documents: tuple[Named, ...]
+    documents: tuple[DocumentMatch, ...]
     accounts: tuple[tuple[str, Said], ...] = ()
 
 
-def asked(shown: Shown, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
+def asked(shown: CellView, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
     """The card that is to be explained, by its column and id; None where none is, or a document beside the cards."""
     place = shown.selected
     for at, (column, variant) in enumerate(zip(hits.columns, columns, strict=False)):
@@ -50,7 +50,12 @@ def asked(shown: Shown, hits: Hits, columns: Sequence[Variant]) -> tuple[int, st
 
 
 def draw(
-    shown: Shown, ground: Opened, mark: str, hits: Hits, columns: Sequence[Variant], card: tuple[int, str] | None
+    shown: CellView,
+    ground: EvalContext,
+    mark: str,
+    hits: Hits,
+    columns: Sequence[Variant],
+    card: tuple[int, str] | None,
 ) -> Said | None:
     """The account of what is named. That of a card is given back, for the card to show."""
     place = shown.selected
@@ -69,7 +74,7 @@ def draw(
 
 
 async def _ask(
-    ground: Opened,
+    ground: EvalContext,
     query: str,
     columns: Sequence[Variant],
     typed: str,
@@ -77,9 +82,9 @@ async def _ask(
     _token: asyncio.Event,
     *,
     allowed: bool,
-) -> Answer | Sends:
+) -> Answer | ConsentNeeded:
     """An account takes a search: where that asks a language model, somebody has to allow it, as for the cell itself."""
-    documents = await meant(ground.store, ground.view, typed)
+    documents = await find_documents(ground.store, ground.view, typed)
     if len(documents) > 1:
         return Answer(tuple(documents))
     if sends := await behind_sending.announced_query(ground, query, columns, allowed=allowed):
@@ -88,18 +93,18 @@ async def _ask(
     return Answer(tuple(documents), tuple(accounts))
 
 
-async def _account(ground: Opened, query: str, variant: Variant, document: str) -> Said:
+async def _account(ground: EvalContext, query: str, variant: Variant, document: str) -> Said:
     """In plain words and exact ones; what one column cannot be asked is said there, and the others are asked."""
     try:
         account = await explain(ground.context, query, variant, document)
     except Cancelled:
         raise
     except RankbookError as error:
-        return (Told(str(error)),)
+        return (ExplanationLine(str(error)),)
     return account.told()
 
 
-def box(shown: Shown, card: tuple[int, str] | None) -> None:
+def box(shown: CellView, card: tuple[int, str] | None) -> None:
     """Where a document is named that one misses."""
     place = shown.selected
     key = put(shown.key("missed"), place.document if place.against and card is None else "")
@@ -118,7 +123,7 @@ def box(shown: Shown, card: tuple[int, str] | None) -> None:
     )
 
 
-def _shown(shown: Shown, answer: Answer) -> None:
+def _shown(shown: CellView, answer: Answer) -> None:
     if len(answer.documents) > 1:
         _several(shown, answer.documents)
         return
@@ -131,11 +136,11 @@ def _shown(shown: Shown, answer: Answer) -> None:
     blocks.html_of(*named, el("div", *parts, class_="accounts"))
 
 
-def _line(told: Told) -> Element:
+def _line(told: ExplanationLine) -> Element:
     return el("li", told.text, el("small", told.exact) if told.exact else None)
 
 
-def _several(shown: Shown, documents: Sequence[Named]) -> None:
+def _several(shown: CellView, documents: Sequence[DocumentMatch]) -> None:
     titles = {each.id: each.title for each in documents}
     key = shown.key("meant")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.book.cells import CellSpec
-from workbench.book.context import Reference
+from workbench.notebooks.cells import CellSpec
+from workbench.notebooks.cells.base import Reference
 
 MOST = 4  # columns that can be read side by side
 WHERE = ("collection", "query_set", "split")

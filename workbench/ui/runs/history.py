@@ -7,10 +7,10 @@ from datetime import UTC
 
 import streamlit as st
 
-from evals.running.run_store import SHOWN, Summary
+from evals.runs.run_store import SHOWN, RunSummary
 from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
-from workbench.behind.runs.asked import PAGE, Asked
+from workbench.behind.runs.asked import PAGE, RunsState
 from workbench.ui import address, textgrid
 from workbench.ui.textgrid import Column, Filter, Line
 
@@ -23,7 +23,7 @@ NONE = (
 )
 
 
-def draw(runs: Sequence[Summary], asked: Asked, opened: str) -> None:
+def draw(runs: Sequence[RunSummary], asked: RunsState, opened: str) -> None:
     """All that the filters leave. `opened` is the id of the run that is open."""
     if not runs:
         st.html(NONE)
@@ -52,7 +52,7 @@ def draw(runs: Sequence[Summary], asked: Asked, opened: str) -> None:
     )
 
 
-def _filters(runs: Sequence[Summary], asked: Asked, metrics: Sequence[str], metric: str) -> None:
+def _filters(runs: Sequence[RunSummary], asked: RunsState, metrics: Sequence[str], metric: str) -> None:
     columns = st.columns(3)
     for column, (label, field, options, chosen) in zip(
         columns,
@@ -67,7 +67,7 @@ def _filters(runs: Sequence[Summary], asked: Asked, metrics: Sequence[str], metr
             address.chooser(NAME, label, field, options, chosen, empty="All", clears=("page",))
 
 
-def _fits(run: Summary, asked: Asked) -> bool:
+def _fits(run: RunSummary, asked: RunsState) -> bool:
     return asked.collection in (EVERY, run.subject.collection) and asked.split in (EVERY, run.subject.split)
 
 
@@ -84,7 +84,7 @@ def _columns(metric: str) -> list[Column]:
     ]
 
 
-def _line(run: Summary, metric: str) -> Line:
+def _line(run: RunSummary, metric: str) -> Line:
     latency = run.latency
     return Line(
         run.id,
@@ -102,7 +102,7 @@ def _line(run: Summary, metric: str) -> Line:
     )
 
 
-def _score(run: Summary, metric: str) -> str:
+def _score(run: RunSummary, metric: str) -> str:
     mean, interval = run.scores.get(metric), run.scores.get(f"{metric} interval")
     if not isinstance(mean, int | float):
         return ""

@@ -10,20 +10,20 @@ from datetime import UTC, datetime, timedelta
 import streamlit as st
 
 from core import bridge
+from core.progress import Listener
 from core.store.engine import Store
-from core.store.progress import Listener
-from evals import evaluation
-from evals.board import METRICS
-from evals.evaluation import Opened, Wanted, every
-from evals.exchange import Foreign
-from evals.references import every_name, variant_of
-from evals.running import run_store
+from evals.evaluation import evaluate
+from evals.evaluation.board import METRICS
+from evals.evaluation.context import EvalContext, EvalOptions, default_split, open_eval
+from evals.runs import run_store
+from evals.runs.exchange import ForeignRun
+from evals.variants import every_name, resolve_variant
 from workbench.behind import sending as behind_sending
 from workbench.behind.collections import uploads
-from workbench.behind.runs.asked import Asked
-from workbench.behind.sending import Sends
-from workbench.book.cells import evaluate as evaluate_cell
-from workbench.book.output import Output
+from workbench.behind.runs.asked import RunsState
+from workbench.behind.sending import ConsentNeeded
+from workbench.notebooks.cells import evaluate as evaluate_cell
+from workbench.notebooks.output import Output
 from workbench.ui import address, blocks, deleted, errors, sending
 
 NAME = "runs"
@@ -32,7 +32,7 @@ ADDED = "runs.added"
 MOST_VARIANTS, MOST_FLAWS, LARGEST = 12, 8, 200
 
 
-def draw(store: Store, asked: Asked, collections: list[str]) -> None:
+def draw(store: Store, asked: RunsState, collections: list[str]) -> None:
     address.tabs(NAME, "More runs", "new", WAYS, asked.new)
     ways: dict[str, Callable[[], None]] = {
         "evaluate": lambda: _evaluate(store, asked, collections),
@@ -45,7 +45,7 @@ def draw(store: Store, asked: Asked, collections: list[str]) -> None:
             st.button("Close", key="runs.new.close", type="tertiary", on_click=lambda: address.go(new="", variants=""))
 
 
-def _where(store: Store, asked: Asked, collections: list[str]) -> tuple[Opened, str] | None:
+def _where(store: Store, asked: RunsState, collections: list[str]) -> tuple[EvalContext, str] | None:
     """The collection and its labelled queries, with a chooser for each."""
     if not collections:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
@@ -55,9 +55,9 @@ def _where(store: Store, asked: Asked, collections: list[str]) -> tuple[Opened, 
     columns = st.columns(2)
     with columns[0]:
         address.chooser("runs.new", "Over the collection", "collection", collections, chosen, clears=("split",))
-    ground = bridge.run(evaluation.opened(store, chosen))
+    ground = bridge.run(open_eval(store, chosen))
     splits = [*ground.labelled.splits, "all"]
-    split = asked.split or every(ground.labelled)
+    split = asked.split or default_split(ground.labelled)
     with columns[1]:
         address.chooser("runs.new", "Labelled queries", "split", splits, split)
     return ground, split
@@ -66,7 +66,7 @@ def _where(store: Store, asked: Asked, collections: list[str]) -> tuple[Opened, 
 # -- variants evaluated ------------------------------------------------------------------------------------------------
 
 
-def _evaluate(store: Store, asked: Asked, collections: list[str]) -> None:
+def _evaluate(store: Store, asked: RunsState, collections: list[str]) -> None:
     where = _where(store, asked, collections)
     if where is None:
         return
@@ -99,18 +99,18 @@ def _evaluate(store: Store, asked: Asked, collections: list[str]) -> None:
         _made(ground, split, chosen)
 
 
-def _made(ground: Opened, split: str, names: list[str]) -> None:
+def _made(ground: EvalContext, split: str, names: list[str]) -> None:
     """The table of what was asked for last, once it is there. A reload finds the work under way, then the kept runs."""
-    made = [variant_of(name, chunks=ground.view.finest) for name in names]
+    made = [resolve_variant(name, chunks=ground.view.default_chunk_set) for name in names]
     ids = [f"{each.name} {each.id}" for each in made]
     view, digest = ground.view, ground.labelled.digest().hex()
-    key = ("runs evaluated", ground.store.where, view.name, view.mark, digest, split, *ids)
+    key = ("runs evaluated", ground.store.where, view.name, view.version_key, digest, split, *ids)
 
-    async def work(listener: Listener, token: asyncio.Event, *, allowed: bool) -> Output | Sends:
+    async def work(listener: Listener, token: asyncio.Event, *, allowed: bool) -> Output | ConsentNeeded:
         here, part = ground.until(token), ground.split(split)
         if sends := await behind_sending.announced(here, made, part, allowed=allowed):
             return sends
-        board, _ = await evaluation.evaluated(here, made, part, Wanted(METRICS), progress=listener)
+        board, _ = await evaluate.evaluate(here, made, part, EvalOptions(METRICS), progress=listener)
         return evaluate_cell.shown(board)
 
     found: Output | None = sending.answered("runs.evaluated", key, "Evaluating", work)
@@ -121,7 +121,7 @@ def _made(ground: Opened, split: str, names: list[str]) -> None:
 # -- another engine's --------------------------------------------------------------------------------------------------
 
 
-def _file(store: Store, asked: Asked, collections: list[str]) -> None:
+def _file(store: Store, asked: RunsState, collections: list[str]) -> None:
     where = _where(store, asked, collections)
     if where is None:
         return
@@ -144,19 +144,19 @@ def _file(store: Store, asked: Asked, collections: list[str]) -> None:
         _added(added)
 
 
-async def taken(ground: Opened, split: str, given: uploads.Uploaded) -> Foreign:
+async def taken(ground: EvalContext, split: str, given: uploads.Uploaded) -> ForeignRun:
     """The run out of an uploaded file, kept and scored like any other."""
     staged = uploads.stage([given])
     try:
         part = ground.split(split)
-        (found,) = await evaluation.foreign_runs(ground, part, sorted(staged.iterdir()))
-        await evaluation.scored(ground, part, [found.run], Wanted(METRICS), None)
+        (found,) = await evaluate.foreign_runs(ground, part, sorted(staged.iterdir()))
+        await evaluate.score_runs(ground, part, [found.run], EvalOptions(METRICS), None)
         return found
     finally:
         uploads.discard(staged)
 
 
-def _added(found: Foreign) -> None:
+def _added(found: ForeignRun) -> None:
     """How the file met the queries, and what was wrong with it."""
     said = [f"{found.run.name} is kept. Of its queries {len(found.run.rankings):,} are asked here."]
     if found.missing:
@@ -174,7 +174,7 @@ def _added(found: Foreign) -> None:
 # -- cleared away ------------------------------------------------------------------------------------------------------
 
 
-def _clear(store: Store, asked: Asked, collections: list[str]) -> None:
+def _clear(store: Store, asked: RunsState, collections: list[str]) -> None:
     st.html(
         '<p class="rb-summary">Deletes all but the newest runs of each name over one split. Baselines stay. What legs '
         "found stays too, but for collections that are gone.</p>"

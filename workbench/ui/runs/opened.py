@@ -13,14 +13,13 @@ import streamlit as st
 from core import bridge
 from core.errors import RankbookError
 from core.store.engine import Store
-from evals import exchange
-from evals.running import candidates, run_store
-from evals.running.run_store import SHOWN, Summary
-from evals.runs import not_comparable
+from evals.runs import candidates, exchange, run_store
+from evals.runs.run_store import SHOWN, RunSummary
+from evals.runs.types import not_comparable
 from workbench.behind.runs import asked as runs_asked
 from workbench.behind.runs import shown as runs_shown
-from workbench.behind.runs.asked import Asked
-from workbench.book.output import Block
+from workbench.behind.runs.asked import RunsState
+from workbench.notebooks.output import Block
 from workbench.ui import address, blocks, deleted, errors, may
 from workbench.ui.outputs import waiting
 from workbench.ui.variants import listing as variant_list
@@ -32,7 +31,7 @@ DO = "runs.do"
 ENDINGS = {".trec": "TREC run", ".csv": "CSV", ".jsonl": "JSON lines", ".parquet": "Parquet"}
 
 
-def draw(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) -> None:
+def draw(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: RunsState) -> None:
     _head(run)
     _actions(store, run, runs, asked)
     address.tabs(NAME, "What of it", "view", TABS, asked.shown)
@@ -46,7 +45,7 @@ def draw(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) -> N
             _compare(store, run, runs, asked)
 
 
-def _head(run: Summary) -> None:
+def _head(run: RunSummary) -> None:
     of = run.subject
     pins = "".join(f'<b class="rb-pin">{html.escape(pin)}</b>' for pin in run.pins)
     about = f"run {run.id[:SHOWN]}, {of.collection} version {of.version}, {of.split}, {run.queries:,} queries"
@@ -58,7 +57,7 @@ def _head(run: Summary) -> None:
 # -- what can be done with it ------------------------------------------------------------------------------------------
 
 
-def _actions(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) -> None:
+def _actions(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: RunsState) -> None:
     with st.container(horizontal=True, key="runs-actions"):
         if may.edit(store):
             with st.popover("Pin", icon=":material/keep:"):
@@ -74,7 +73,7 @@ def _actions(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) 
         errors.draw(error)
 
 
-def _pin(store: Store, run: Summary, runs: Sequence[Summary]) -> None:
+def _pin(store: Store, run: RunSummary, runs: Sequence[RunSummary]) -> None:
     st.html(
         '<p class="rb-summary">A pinned run is a baseline: gates and comparisons find it by the name, and it is never '
         "cleared away. A name that is taken moves here.</p>"
@@ -91,7 +90,7 @@ def _pin(store: Store, run: Summary, runs: Sequence[Summary]) -> None:
         st.button("Unpin", key=f"{key}.un.{at}", on_click=_done, args=(unpin,))
 
 
-def _aside(store: Store, run: Summary) -> None:
+def _aside(store: Store, run: RunSummary) -> None:
     """Out of what verdicts over these queries are made with in view, or back into it."""
     out = bridge.run(candidates.is_aside(store, run))
     label, icon = ("Make it a candidate", "undo") if out else ("Set aside", "do_not_disturb_on")
@@ -106,7 +105,7 @@ def _aside(store: Store, run: Summary) -> None:
     )
 
 
-def _downloads(store: Store, run: Summary, asked: Asked) -> None:
+def _downloads(store: Store, run: RunSummary, asked: RunsState) -> None:
     """Made when they are asked for."""
     stem = re.sub(r"[^A-Za-z0-9]+", "-", run.name).strip("-") or "run"
     for ending, label in ENDINGS.items():
@@ -139,7 +138,7 @@ def rankings(store: Store, identity: str, ending: str) -> bytes:
         return path.read_bytes()
 
 
-def _delete(store: Store, run: Summary) -> None:
+def _delete(store: Store, run: RunSummary) -> None:
     if run.pins:
         st.html('<p class="rb-summary">It is pinned, and stays while it is. Unpin it first.</p>')
         return
@@ -167,14 +166,14 @@ def _done(do: Callable[[], None]) -> None:
 # -- its views ---------------------------------------------------------------------------------------------------------
 
 
-def _metrics(run: Summary, asked: Asked) -> list[str]:
+def _metrics(run: RunSummary, asked: RunsState) -> list[str]:
     """What it was scored by, the one that is shown first."""
     there = runs_asked.metrics_of([run]) or ["ndcg@10"]
     first = asked.metric if asked.metric in there else there[0]
     return [first, *(each for each in there if each != first)]
 
 
-def _scores(store: Store, run: Summary, asked: Asked) -> None:
+def _scores(store: Store, run: RunSummary, asked: RunsState) -> None:
     address.tabs(NAME, "Broken down by", "by", {"kind": "By kind of query", "tag": "By tag"}, asked.grouped)
     metrics = _metrics(run, asked)
     key = ("run scores", store.where, run.id, str(run.made_at), asked.grouped, *metrics)
@@ -185,7 +184,7 @@ def _scores(store: Store, run: Summary, asked: Asked) -> None:
         blocks.draw_all(made, "runs.scores.of")
 
 
-def _compare(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) -> None:
+def _compare(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: RunsState) -> None:
     others = {each.id: each for each in runs if each.id != run.id}
     beside = _meant(store, asked.beside, run)
     metrics = runs_asked.metrics_of([run]) or ["ndcg@10"]
@@ -206,7 +205,7 @@ def _compare(store: Store, run: Summary, runs: Sequence[Summary], asked: Asked) 
     _compared(store, run, beside, _metrics(run, asked)[0], asked.grouped)
 
 
-def _compared(store: Store, run: Summary, beside: Summary, metric: str, by: str) -> None:
+def _compared(store: Store, run: RunSummary, beside: RunSummary, metric: str, by: str) -> None:
     """Runs over other data are only held together: how alike they are needs no labels."""
     stamps = (str(run.made_at), str(beside.made_at))
     key = ("runs compared", store.where, run.id, beside.id, *stamps, metric, by)
@@ -226,7 +225,7 @@ def _compared(store: Store, run: Summary, beside: Summary, metric: str, by: str)
         blocks.draw_all(made, "runs.compared.of")
 
 
-def _meant(store: Store, reference: str, run: Summary) -> Summary | None:
+def _meant(store: Store, reference: str, run: RunSummary) -> RunSummary | None:
     """The other run, by its id, name or pin."""
     if not reference:
         return None
@@ -234,7 +233,7 @@ def _meant(store: Store, reference: str, run: Summary) -> Summary | None:
     return None if found.id == run.id else found
 
 
-def named(run: Summary) -> str:
+def named(run: RunSummary) -> str:
     """In a list to choose from."""
     pins = f" ({', '.join(run.pins)})" if run.pins else ""
     of = run.subject

@@ -10,17 +10,17 @@ from functools import partial
 import streamlit as st
 
 from core import bridge
-from core.estimating import embedded_at
-from core.retriever import RequestContext
-from core.sql_export import Exported, export, vector_of
+from core.context import RequestContext
+from core.pipeline.cost_estimate import embedded_at
+from core.progress import Listener
+from core.sql_export import ExportedSql, export, vector_of
 from core.store import collections
 from core.store.engine import Store
-from core.store.progress import Listener
 from core.variant import Variant
-from workbench.behind.sending import Sends
+from workbench.behind.sending import ConsentNeeded
 from workbench.behind.variants import text as variant_text
-from workbench.behind.variants.asked import Asked, Entry
-from workbench.book.output import Said, Table
+from workbench.behind.variants.asked import Entry, VariantsState
+from workbench.notebooks.output import Said, Table
 from workbench.ui import address, blocks, sending
 
 PAGE = "variants"
@@ -53,7 +53,7 @@ def difference(mine: Entry, variant: Variant, others: Sequence[str], other: Entr
     st.html(f'<h4 class="rb-part">TOML, from {html.escape(other.name)}</h4><pre class="rb-lines">{shown}</pre>')
 
 
-def sql(store: Store, variant: Variant, asked: Asked, names: Sequence[str]) -> None:
+def sql(store: Store, variant: Variant, asked: VariantsState, names: Sequence[str]) -> None:
     """The statement over a collection, as `rankbook sql` prints it."""
     if not names:
         st.html('<div class="rb-nothing">A statement is over a collection, and there is none yet.</div>')
@@ -78,7 +78,7 @@ def sql(store: Store, variant: Variant, asked: Asked, names: Sequence[str]) -> N
     st.code(_filled(context, made, query) if query else made.script, language="sql", height=620)
 
 
-def _filled(context: RequestContext, made: Exported, query: str) -> str:
+def _filled(context: RequestContext, made: ExportedSql, query: str) -> str:
     """With the query filled in, as soon as there is the vector that the statement wants."""
     if not made.needs_vector or made.model is None:
         return made.filled(query)
@@ -90,15 +90,15 @@ def _filled(context: RequestContext, made: Exported, query: str) -> str:
 
 async def _embedded(
     context: RequestContext,
-    made: Exported,
+    made: ExportedSql,
     query: str,
     _listener: Listener,
     _token: asyncio.Event,
     *,
     allowed: bool,
-) -> Sequence[float] | Sends | None:
+) -> Sequence[float] | ConsentNeeded | None:
     """A link is nobody's wish to send its query. Whoever presses may, as whoever searches."""
     sends = embedded_at(context, made.model or "")
     if sends is not None and not allowed:
-        return Sends((str(sends),))
+        return ConsentNeeded((str(sends),))
     return await vector_of(context, made, query)

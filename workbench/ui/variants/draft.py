@@ -1,7 +1,7 @@
 """A variant while somebody changes it: the text in hand until it is saved, and the way back from what was saved.
 
 Drafts live in the session, by the variant's name: a look at another variant loses none. What is kept is
-`evals.kept_variants`'s.
+`evals.variants`'s.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import streamlit as st
 
 from core.errors import SpecError
 from core.store.trash_entries import day
-from evals import kept_variants
-from evals.kept_variants import Kept
+from evals import variants
+from evals.variants import SavedVariant
 from workbench.behind import toml_edit
 from workbench.behind.variants.asked import Entry
 from workbench.ui import deleted
@@ -39,7 +39,7 @@ class Undo:
     """What was done, in words, and the file as it was before."""
 
     said: str
-    before: Kept
+    before: SavedVariant
 
 
 def of(entry: Entry) -> Draft:
@@ -58,12 +58,12 @@ def discard(name: str) -> None:
 def save(draft: Draft) -> str:
     """In the place of the kept one; its name, which may be another now."""
     name = draft.entry.name
-    before = kept_variants.get(name)
+    before = variants.get(name)
     if before.text != draft.base:
         raise SpecError(
             f"{name!r} was changed elsewhere since you began. Save yours as new, or discard it to see what is there."
         )
-    made = kept_variants.keep(draft.text, over=name)
+    made = variants.keep(draft.text, over=name)
     discard(name)
     st.session_state[UNDO] = Undo(f"{name} was overwritten.", before)
     return made.name
@@ -71,18 +71,18 @@ def save(draft: Draft) -> str:
 
 def save_as(draft: Draft, name: str) -> str:
     """As one more of one's own, under that name."""
-    made = kept_variants.keep(toml_edit.put(draft.text, {("name",): name.strip()}))
+    made = variants.keep(toml_edit.put(draft.text, {("name",): name.strip()}))
     discard(draft.entry.name)
     st.session_state.pop(UNDO, None)
     return made.name
 
 
 def drop(name: str) -> None:
-    dropped = kept_variants.drop(name, by=deleted.person())
+    dropped = variants.drop(name, by=deleted.person())
     until = (
         f" It is in the trash (page Collections) until {day(dropped.trash_entry.until)}." if dropped.trash_entry else ""
     )
-    expired = deleted.expiry_notice(kept_variants.expire())
+    expired = deleted.expiry_notice(variants.expire())
     st.session_state[UNDO] = Undo(f"{name} was deleted.{until} {expired}".rstrip(), dropped)
     discard(name)
 
@@ -91,8 +91,8 @@ def undo() -> str:
     """Back to what was before; its name."""
     done: Undo = st.session_state.pop(UNDO)
     if done.before.trash_entry is not None:
-        return kept_variants.restore(done.before.trash_entry).name
-    kept_variants.put_back(done.before)
+        return variants.restore(done.before.trash_entry).name
+    variants.put_back(done.before)
     return done.before.name
 
 

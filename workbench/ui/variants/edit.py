@@ -12,7 +12,7 @@ from core.errors import InputError, RankbookError
 from core.store import roles
 from core.store.engine import Store
 from core.variant import Variant
-from evals import kept_variants
+from evals import variants
 from workbench.behind.variants import text as variant_text
 from workbench.ui import address, errors, form, may
 from workbench.ui.variants import draft as variant_draft
@@ -148,7 +148,7 @@ def actions(store: Store, draft: Draft, variant: Variant | None) -> None:
 def _save_as(store: Store, draft: Draft, variant: Variant | None) -> None:
     key = key_of(draft.entry.name, "as")
     # As the widget's own default: what only the session says is lost on a field that is not on the screen yet.
-    free = kept_variants.free_name(variant.name) if variant else ""
+    free = variants.free_name(variant.name) if variant else ""
     st.text_input("Its name", free, key=key, max_chars=200, help="Commands, notebooks and pages find it by this name.")
     st.button("Save", key=f"{key}.save", type="primary", on_click=_do, args=("save as", store, draft, key))
     _problem(f"{DO}.as")

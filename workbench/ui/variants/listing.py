@@ -10,7 +10,7 @@ import streamlit as st
 
 from core import presets
 from core.variant import Variant
-from evals.kept_variants import Kept
+from evals.variants import SavedVariant
 from workbench.behind.variants import stages as variant_stages
 from workbench.ui.theme import read
 
@@ -23,7 +23,7 @@ _component = st.components.v2.component(
 )
 
 
-def draw(key: str, own: Sequence[Kept], selected: str, chosen: Callable[[str], None]) -> None:
+def draw(key: str, own: Sequence[SavedVariant], selected: str, chosen: Callable[[str], None]) -> None:
     """All there are; `chosen` hears the name of one."""
     groups = [
         {"title": "Your own", "items": [_of_kept(each) for each in own], "empty": EMPTY},
@@ -42,7 +42,7 @@ def pipeline(key: str, variant: Variant) -> None:
     _component(key=key, data={"steps": _steps(variant)})
 
 
-def _of_kept(kept: Kept) -> dict[str, Any]:
+def _of_kept(kept: SavedVariant) -> dict[str, Any]:
     if kept.variant is not None:
         return _item(kept.variant)
     return {"name": kept.name, "description": "", "steps": [], "problem": kept.problem}

@@ -7,7 +7,7 @@ import streamlit as st
 from core.errors import InputError, RankbookError
 from core.store import roles
 from core.store.engine import Store
-from evals import kept_variants
+from evals import variants
 from workbench.behind.variants import text as variant_text
 from workbench.ui import address, errors
 
@@ -39,4 +39,4 @@ def _kept(content: bytes) -> str:
     except UnicodeDecodeError as error:
         raise InputError("The file is not UTF-8, which TOML is written in.") from error
     variant_text.read(text)
-    return kept_variants.keep(text).name
+    return variants.keep(text).name

@@ -16,7 +16,7 @@ from core import bridge
 from core.errors import RankbookError
 from core.sql_export import export
 from core.variant import Variant
-from evals.evaluation import Opened
+from evals.evaluation.context import EvalContext
 from workbench.behind.jobs import Key
 from workbench.behind.weights import weighing
 from workbench.behind.weights.asked import Weighed
@@ -27,7 +27,7 @@ from workbench.ui.weights.instrument import Controls, Stand
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class WeightExplorer:
     """`name` begins all keys of its widgets, `key` says what the surface hangs on; `stand` reads the address.
 
     `about` goes before the verdict, where it stands beside another; `use` draws what puts a kept variant into a cell.
@@ -35,7 +35,7 @@ class Bench:
 
     name: str
     key: Key
-    ground: Opened
+    ground: EvalContext
     found: Weighed
     stand: Callable[[], Stand]
     select: Callable[..., None]
@@ -55,7 +55,7 @@ class Bench:
 
 
 @st.fragment
-def draw(bench: Bench) -> None:
+def draw(bench: WeightExplorer) -> None:
     """What a release has to answer in a blink: nothing above it is drawn again."""
     with errors.shown():
         stand, found = bench.placed(), bench.found
@@ -70,7 +70,7 @@ def draw(bench: Bench) -> None:
         _taken_along(bench, found.variant([int(part) for part in stand.weights.split("-")]), stand)
 
 
-def _query(bench: Bench, query: str) -> dict[str, Any]:
+def _query(bench: WeightExplorer, query: str) -> dict[str, Any]:
     """The candidates of the chosen query, or why there are none."""
     try:
         given = weighing.query_given(bench.found, query)
@@ -81,11 +81,11 @@ def _query(bench: Bench, query: str) -> dict[str, Any]:
 
 
 @st.cache_data(max_entries=100, show_spinner=False)
-def _titles(key: Key, query: str, _ground: Opened, _items: list[str]) -> list[str]:  # noqa: ARG001 - the cache's key
+def _titles(key: Key, query: str, _ground: EvalContext, _items: list[str]) -> list[str]:  # noqa: ARG001 - the cache's key
     return bridge.run(weighing.titles(_ground, _items))
 
 
-def _taken_along(bench: Bench, made: Variant, stand: Stand) -> None:
+def _taken_along(bench: WeightExplorer, made: Variant, stand: Stand) -> None:
     """The point as a variant of one's own, and as SQL."""
     asked_for, here = f"{bench.name}.sql", (bench.digest, replace(stand, query=""))
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.behind.legs import LEGS
-from workbench.behind.search.labelling import Judged
+from workbench.behind.search.labelling import QueryLabels
 from workbench.behind.weights.weighing import Plain
 from workbench.ui.address import put
 from workbench.ui.cards import badge_of
@@ -87,7 +87,7 @@ def labelled(surface: Plain) -> Plain:
 
 def shown(query: Plain, titles: list[str], grades: dict[str, int]) -> Plain:
     """A query's candidates as its list shows them."""
-    judged = Judged(query["kind"], grades)
+    judged = QueryLabels(query["kind"], grades)
     return {**query, "titles": titles, "badges": [badge_of(judged, item) for item in query["items"]]}
 
 

@@ -1,6 +1,6 @@
 """A point of the surface as a variant of one's own: its name, the button that keeps it, and where to go with it then.
 
-Owns what is asked where a name is taken. What is kept is `evals.kept_variants`'s.
+Owns what is asked where a name is taken. What is kept is `evals.variants`'s.
 """
 
 from __future__ import annotations

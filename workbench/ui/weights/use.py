@@ -9,16 +9,16 @@ import streamlit as st
 
 from core.errors import RankbookError
 from core.store.engine import Store
-from evals.query_sets import DEFAULT
+from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.weights import taken
-from workbench.behind.weights.asked import METRICS, Asked
-from workbench.behind.weights.taken import Placed
+from workbench.behind.weights.asked import METRICS, WeightsState
+from workbench.behind.weights.taken import CellLocation
 from workbench.ui import errors
 
 NEW = "A new notebook"
 
 
-def draw(key: str, store: Store, asked: Asked, name: str) -> None:
+def draw(key: str, store: Store, asked: WeightsState, name: str) -> None:
     """The notebooks, and once a cell is placed the way there."""
     field, placed, refused = f"{key}.use", f"{key}.placed", f"{key}.unplaced"
 
@@ -45,7 +45,7 @@ def draw(key: str, store: Store, asked: Asked, name: str) -> None:
         on_change=chosen,
         width=280,
     )
-    of, where = st.session_state.get(placed, ("", Placed("", "")))
+    of, where = st.session_state.get(placed, ("", CellLocation("", "")))
     if refused in st.session_state:
         errors.draw(st.session_state[refused])
     elif of == name:
@@ -53,8 +53,11 @@ def draw(key: str, store: Store, asked: Asked, name: str) -> None:
         st.html(f'<a class="rb-placed" href="{link}" target="_self">Open the cell in {html.escape(where.notebook)}</a>')
 
 
-def source(asked: Asked, name: str) -> str:
+def source(asked: WeightsState, name: str) -> str:
     """Over the same collection; on which of its queries the notebook says, for weights are not proved where found."""
-    where = {"collection": asked.collection, "query_set": "" if asked.query_set == DEFAULT else asked.query_set}
+    where = {
+        "collection": asked.collection,
+        "query_set": "" if asked.query_set == DEFAULT_QUERY_SET else asked.query_set,
+    }
     legs = [asked.variant] if asked.variant else asked.legs.split(",")
     return taken.source(where, asked.metric or METRICS[0], [*legs, name])

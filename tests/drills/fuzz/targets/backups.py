@@ -9,12 +9,10 @@ import tarfile
 import zlib
 from datetime import UTC, datetime
 
-from evals.backup import fitting, reading
-from evals.backup.archive import Pieces, Writer
-from evals.backup.form import HomeFile, Kept, Manifest
-from evals.backup.parts import LABELS
-from evals.rankings import Ranked
-from evals.running.packed import MARK, packed, unpacked
+from evals.backup import archive_reader, restore
+from evals.backup.archive_writer import ArchivePieces, Writer
+from evals.backup.file_format import LABELS, BackedUpCollection, HomeFile, Manifest
+from evals.runs.rankings import MARK, Ranking, decode_rankings, encode_rankings
 from tests.drills.fuzz.scratch import written
 from tests.drills.fuzz.target import Family
 
@@ -27,7 +25,7 @@ MANIFEST = Manifest(
     made_at=NOON,
     whole=True,
     revisions={},
-    collections=(Kept(number=1, name="handbook", kind="own", created_at=NOON),),
+    collections=(BackedUpCollection(number=1, name="handbook", kind="own", created_at=NOON),),
     files=(HomeFile(number=1, folder="notebooks", name="a.md"),),
 )
 
@@ -35,7 +33,7 @@ MANIFEST = Manifest(
 def archive() -> bytes:
     made = io.BytesIO()
     writer = Writer(made, MANIFEST)
-    pieces = Pieces(writer, "collections/0001", LABELS[0].name)
+    pieces = ArchivePieces(writer, "collections/0001", LABELS[0].name)
     pieces.add(b"key\tname\n1\tdefault\n2\t\\N\n")
     pieces.close()
     writer.add("files/0001", b"# a\n")
@@ -45,13 +43,13 @@ def archive() -> bytes:
 
 def read(content: bytes) -> None:
     path = written("some.rankbook", content)
-    with reading.opened(path) as found:
-        fitting.check_readable(found)
+    with archive_reader.opened(path) as found:
+        restore.check_readable(found)
         for kept in found.manifest.collections:
-            fitting.chosen(found, kept.name, None)
+            restore.chosen(found, kept.name, None)
             for part in LABELS:
                 found.keep_readable(kept.folder, part.name)
-    fitting.check(path)
+    restore.check(path)
 
 
 @family.target(
@@ -89,7 +87,9 @@ def backup_manifest(content: bytes) -> None:
     read(made.getvalue())
 
 
-RANKINGS = packed({"q": Ranked(("d1", "d2"), (0.5, 0.25), ("d1", "d2"), ((0, 5), (1, 2)))}, failures={}, notes=[])
+RANKINGS = encode_rankings(
+    {"q": Ranking(("d1", "d2"), (0.5, 0.25), ("d1", "d2"), ((0, 5), (1, 2)))}, failures={}, notes=[]
+)
 HEAD, SCORES = RANKINGS[len(MARK) + 8 : -17], RANKINGS[-17:]
 
 
@@ -114,7 +114,7 @@ def bent_directory(at: int, value: int) -> bytes:
 
 
 def use(content: bytes) -> None:
-    for ranked in unpacked(content).rankings.values():
+    for ranked in decode_rankings(content).rankings.values():
         assert ranked.length == len(ranked.ids) == len(ranked.scores)
 
 

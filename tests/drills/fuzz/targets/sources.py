@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
-from core.store.gate import admit, digest
+from core.store.sanitize import digest, sanitize_item
 from core.types import Flaw, Item, Place, Row
-from evals.authoring import read_queries
-from evals.exchange import read_run, write_run
-from evals.labels import check_labels
-from evals.runs import Subject
+from evals.labels.label_checks import check_labels
+from evals.labels.query_generation import read_queries
+from evals.runs.exchange import read_run, write_run
+from evals.runs.types import RunSubject
 from evals.sources import BeirSource, FolderSource, Source, TabularSource, TrecSource, guess
-from evals.sources.html_text import html_to_text
-from evals.sources.readers import AsciiDocReader, Document, RestructuredTextReader
-from evals.splits import Split
+from evals.sources.readers import AsciiDocReader, ReadDocument, RestructuredTextReader
+from evals.sources.readers.html_text import html_to_text
+from evals.types import QuerySplit
 from tests.drills.fuzz.scratch import folder, packed, written
 from tests.drills.fuzz.target import Family
 
@@ -71,7 +71,7 @@ def exhausted(source: Source) -> None:
 
 def admitted(rows: Iterator[Row[Item] | Flaw]) -> Iterator[Item]:
     for row in rows:
-        if isinstance(row, Row) and (item := admit(row.value, row.place, ("a", "kind"))[0]) is not None:
+        if isinstance(row, Row) and (item := sanitize_item(row.value, row.place, ("a", "kind"))[0]) is not None:
             digest(item)
             yield item
 
@@ -186,10 +186,12 @@ def trec_topics(content: bytes) -> None:
 
 
 @cache
-def asked() -> tuple[Subject, Split]:
+def asked() -> tuple[RunSubject, QuerySplit]:
     from core.types import Query
 
-    return Subject("c", 1, "default", b"", "test"), Split("test", {"q1": Query("q1", "a"), "q2": Query("q2", "b")})
+    return RunSubject("c", 1, "default", b"", "test"), QuerySplit(
+        "test", {"q1": Query("q1", "a"), "q2": Query("q2", "b")}
+    )
 
 
 def run_back(path: Path) -> None:
@@ -291,7 +293,7 @@ def asciidoc(content: bytes) -> None:
     kept(AsciiDocReader().read(content))
 
 
-def kept(document: Document) -> None:
+def kept(document: ReadDocument) -> None:
     """What a folder makes of a document, and an import of that."""
     item = Item("x", document.text, document.title or "x", document.metadata)
     list(admitted(iter([Row(item, Place("x"))])))

@@ -12,28 +12,25 @@ from sqlalchemy.dialects.postgresql import JSONB
 from core.chunking import chunker_from, chunkers, word_tokens
 from core.errors import InputError, RankbookError
 from core.expansion import PatternExpansion
-from core.expansion.patterns import Rule
-from core.expansion.synonym_files import from_path
-from core.expansion.templates import filled
-from core.filters import filter_from
-from core.filters.sql import JsonField, compiled
+from core.expansion.patterns import Rule, filled
+from core.expansion.synonyms import from_path
+from core.filters import JsonField, compiled, filter_from
 from core.routing import classify
 from core.snippets import snippet
 from core.store import names
 from core.store.attached.mapping import relation_name
 from core.types import Item
 from core.variant import Variant
-from evals.metric_names import Metric
-from evals.sources.options import chunk_set_of
+from evals.measures import Metric
+from evals.sources.guess import chunk_set_of
 from evals.suites.suite import Suite
 from tests.drills.fuzz.scratch import written
 from tests.drills.fuzz.target import Family
 from workbench.behind import toml_edit
-from workbench.behind.runs.asked import Asked
-from workbench.book import files, html, ipynb, markdown
-from workbench.book.document import Notebook
-from workbench.book.parts import Cell, Prose, unified
-from workbench.book.reading import meaning
+from workbench.behind.runs.asked import RunsState
+from workbench.notebooks import export_html, export_jupyter, files, markdown
+from workbench.notebooks.document import Cell, Notebook, Prose, unified
+from workbench.notebooks.parsing import meaning
 
 family = Family()
 
@@ -166,8 +163,8 @@ def notebook(content: bytes) -> None:
     assert {cell.id for cell in book.cells} <= {*meant.specs, *meant.problems}
     for prose in (part for part in book.parts if isinstance(part, Prose)):
         assert_inert(prose.text)
-    json.loads(ipynb.render(book, meant, opened.path.parent))
-    html.render(book, ())
+    json.loads(export_jupyter.render(book, meant, opened.path.parent))
+    export_html.render(book, ())
     assert book.doubts is not None
 
 
@@ -290,9 +287,11 @@ def name_typed(content: bytes) -> None:
 def address(content: bytes) -> None:
     from urllib.parse import parse_qsl
 
-    asked = Asked.of(dict(parse_qsl(content.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=None)))
+    asked = RunsState.of(
+        dict(parse_qsl(content.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=None))
+    )
     assert asked.number >= 1
-    assert Asked.of(asked.parameters()) == asked
+    assert RunsState.of(asked.parameters()) == asked
 
 
 TEXT = (

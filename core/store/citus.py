@@ -1,0 +1,226 @@
+"""Citus: which tables are distributed and how, and the nodes and shards that there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from sqlalchemy import event, text
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from core.errors import ConnectionFailed, MissingCapability
+from core.store.names import identifier, quoted, written
+
+if TYPE_CHECKING:
+    from core.store.engine import Store
+
+DEFAULT_SHARDS: Final = 4  # of a collection, unless citus.shard_count is set: each query visits all of them
+ANCHOR: Final = "items"  # the table beside which a collection's others are put
+BY_DOCUMENT: Final = re.compile(r"chunk_cache|(chunks|lexemes|postings|vectors)_\d+")  # by their item_key
+EVERYWHERE: Final = re.compile(r"chunk_sets|embedding_sets|terms_\d+")
+
+PROPAGATED: Final = "current_setting('citus.propagate_set_commands', true) = 'local'"
+PROPAGATE: Final = "SET citus.propagate_set_commands TO 'local'"
+COORDINATOR: Final = "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid = 0"
+ROOM: Final = "SELECT count(*) FROM pg_dist_node WHERE isactive AND shouldhaveshards AND noderole = 'primary'"
+CHOSEN: Final = "SELECT setting FROM pg_settings WHERE name = 'citus.shard_count' AND source <> 'default'"
+# DDL of several tables in one transaction, one connection a node: in parallel, a later statement may be refused.
+ONE_BY_ONE: Final = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
+TABLES: Final = """
+SELECT relation.relname, distributed.logicalrelid IS NOT NULL AS placed
+FROM pg_class AS relation
+JOIN pg_namespace AS space ON space.oid = relation.relnamespace
+LEFT JOIN pg_dist_partition AS distributed ON distributed.logicalrelid = relation.oid
+WHERE space.nspname = :namespace AND relation.relkind = 'r'
+ORDER BY relation.relname
+"""
+# A unique key must hold the column that a table is distributed by. That ids stay distinct is kept by the one writer
+# that a collection has at a time, who looks every id up; `verify` counts those that are not.
+ANY_ID: Final = ("ALTER TABLE {items} DROP CONSTRAINT items_id_key", "CREATE INDEX items_id_key ON {items} (id)")
+# What default privileges gave on a new schema is on the coordinator alone: workers are sent CREATE SCHEMA without it.
+RIGHTS: Final = """
+SELECT rolname, privilege_type FROM pg_namespace
+CROSS JOIN LATERAL aclexplode(nspacl)
+JOIN pg_roles ON pg_roles.oid = grantee
+WHERE nspname = :namespace AND grantee <> nspowner
+ORDER BY rolname, privilege_type
+"""
+PLACE_ANCHOR: Final = """
+SELECT create_distributed_table(
+    CAST(:table AS regclass), 'key', colocate_with => 'none', shard_count => CAST(:shards AS integer))
+"""
+PLACE_BESIDE: Final = "SELECT create_distributed_table(CAST(:table AS regclass), 'item_key', colocate_with => :anchor)"
+PLACE_EVERYWHERE: Final = "SELECT create_reference_table(CAST(:table AS regclass))"
+
+
+async def met(engine: AsyncEngine) -> bool:
+    """Whether the server is a Citus coordinator, made ready for our settings to reach its workers. Refuses a worker."""
+    async with engine.connect() as connection:
+        if not await connection.scalar(text("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")):
+            return False
+        if await connection.scalar(text("SELECT groupid FROM pg_dist_local_group")):
+            coordinator = await connection.scalar(text(COORDINATOR)) or "which its administrator knows"
+            where = engine.url.render_as_string(hide_password=True)
+            raise ConnectionFailed(
+                f"{where} is a worker of a Citus cluster. Set RANKBOOK_DSN to the cluster's coordinator, {coordinator}."
+            )
+    await _let_settings_through(engine)
+    return True
+
+
+async def _let_settings_through(engine: AsyncEngine) -> None:
+    """SET LOCAL reaches the workers, where indexes are searched: kept with the database, else said on connecting."""
+    if await _propagated(engine):
+        return
+    try:
+        async with engine.begin() as connection:
+            database = identifier(await connection.scalar(text("SELECT current_database()")))
+            await connection.execute(text(f"ALTER DATABASE {database} {PROPAGATE}".replace(":", r"\:")))
+    except ProgrammingError as error:
+        if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+            raise
+        event.listen(engine.sync_engine, "connect", _say_on_connecting)
+    await engine.dispose()  # connections that are there already do not know of it
+    if not await _propagated(engine):  # something set for the role alone goes before what is set for the database
+        event.listen(engine.sync_engine, "connect", _say_on_connecting)
+        await engine.dispose()
+
+
+async def _propagated(engine: AsyncEngine) -> bool:
+    async with engine.connect() as connection:
+        return bool(await connection.scalar(text(f"SELECT {PROPAGATED}")))
+
+
+def listen_as(engine: AsyncEngine, other: AsyncEngine) -> None:
+    """What is said on the connections of one engine is said on those of the other."""
+    if event.contains(engine.sync_engine, "connect", _say_on_connecting):
+        event.listen(other.sync_engine, "connect", _say_on_connecting)
+
+
+def _say_on_connecting(connection: Any, _: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute(PROPAGATE)
+    cursor.close()
+    connection.commit()
+
+
+async def distribute(store: Store, connection: AsyncConnection, namespace: str) -> None:
+    """The tables of a collection that is being made, before anything is in them."""
+    if not store.capabilities.distributed:
+        return
+    if not await connection.scalar(text(ROOM)):
+        raise MissingCapability(
+            f"The Citus cluster at {store.where} has no node for shards. Add a worker: SELECT citus_add_node('host', "
+            "5432); or let a cluster of one keep them itself: SELECT citus_set_coordinator_host('host', 5432); SELECT "
+            "citus_set_node_property('host', 5432, 'shouldhaveshards', true);"
+        )
+    await connection.execute(text(ONE_BY_ONE))
+    for role, right in (await connection.execute(text(RIGHTS), {"namespace": namespace})).all():
+        granted = f"GRANT {right} ON SCHEMA {identifier(namespace)} TO {identifier(role)}"
+        await connection.execute(text(granted.replace(":", r"\:")))
+    for statement in ANY_ID:
+        await connection.execute(written(statement, namespace, items=ANCHOR))
+    shards = int(await connection.scalar(text(CHOSEN)) or DEFAULT_SHARDS)
+    await connection.execute(text(PLACE_ANCHOR), {"table": quoted(namespace, ANCHOR), "shards": shards})
+    await follow(store, connection, namespace)
+
+
+async def follow(store: Store, connection: AsyncConnection, namespace: str) -> None:
+    """New tables stand where the collection's others do. One from before there was a cluster stays as it is."""
+    if not store.capabilities.distributed:
+        return
+    found = {row.relname: row.placed for row in await connection.execute(text(TABLES), {"namespace": namespace})}
+    new = [name for name, placed in found.items() if not placed and (_beside(name) or _everywhere(name))]
+    if not found.get(ANCHOR) or not new:
+        return
+    await connection.execute(text(ONE_BY_ONE))
+    for name in new:
+        table = {"table": quoted(namespace, name)}
+        if _everywhere(name):
+            await connection.execute(text(PLACE_EVERYWHERE), table)
+        else:
+            await connection.execute(text(PLACE_BESIDE), {**table, "anchor": quoted(namespace, ANCHOR)})
+
+
+def _beside(table: str) -> bool:
+    return BY_DOCUMENT.fullmatch(table) is not None
+
+
+def _everywhere(table: str) -> bool:
+    return EVERYWHERE.fullmatch(table) is not None
+
+
+NODES: Final = """
+SELECT nodename || ':' || nodeport AS address, groupid = 0 AS coordinator, isactive AS active, shouldhaveshards AS holds
+FROM pg_dist_node
+WHERE noderole = 'primary'
+ORDER BY groupid, address
+"""
+# Asked of these workers by the coordinator. One that does not answer would hold it up, or be a row with its reason.
+PGVECTOR: Final = """
+SELECT node_name || ':' || node_port AS address, success, result
+FROM master_run_on_worker(
+    CAST(:hosts AS text[]), CAST(:ports AS integer[]),
+    array_fill(CAST(:question AS text), ARRAY[cardinality(CAST(:hosts AS text[]))]), true)
+"""
+VERSION: Final = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+SHARDS_OF_NODES: Final = """
+SELECT collection.name, count(DISTINCT shard.shardid) AS shards,
+       count(DISTINCT shard.nodename || ':' || shard.nodeport) AS nodes,
+       pg_size_pretty(coalesce(sum(shard.shard_size), 0)) AS size
+FROM rankbook.collections AS collection
+JOIN pg_namespace AS space ON space.nspname = collection.namespace
+JOIN pg_class AS relation ON relation.relnamespace = space.oid
+JOIN citus_shards AS shard ON shard.table_name = relation.oid AND shard.citus_table_type = 'distributed'
+GROUP BY collection.name
+ORDER BY collection.name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One of the cluster, as its coordinator knows it. `problem` is why it does not answer, if so."""
+
+    address: str
+    coordinator: bool
+    active: bool
+    holds: bool
+    pgvector: str | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShards:
+    """What of a collection lies in shards, on so many nodes."""
+
+    collection: str
+    shards: int
+    nodes: int
+    size: str
+
+
+async def nodes(connection: AsyncConnection, problems: Mapping[str, str]) -> list[Node]:
+    """The coordinator first, if it is listed at all. `problems` says of its active workers why they do not answer."""
+    well = [address.rpartition(":") for address, problem in problems.items() if not problem]
+    asked = {"hosts": [host for host, _, _ in well], "ports": [int(port) for *_, port in well], "question": VERSION}
+    answers = {row.address: row for row in await connection.execute(text(PGVECTOR), asked)} if well else {}
+    found = await connection.execute(text(NODES))
+    return [_node(row, answers.get(row.address), problems.get(row.address, "")) for row in found]
+
+
+def _node(row: Any, answer: Any, problem: str) -> Node:
+    if problem:
+        return Node(row.address, row.coordinator, row.active, row.holds, problem=problem.partition("\n")[0])
+    if answer is None:  # the coordinator is not asked, nor a node that is not active
+        return Node(row.address, row.coordinator, row.active, row.holds)
+    if not answer.success:
+        return Node(row.address, row.coordinator, row.active, row.holds, problem=str(answer.result).partition("\n")[0])
+    return Node(row.address, row.coordinator, row.active, row.holds, pgvector=answer.result or None)
+
+
+async def held(connection: AsyncConnection) -> list[NodeShards]:
+    return [NodeShards(*row) for row in await connection.execute(text(SHARDS_OF_NODES))]

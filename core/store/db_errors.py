@@ -1,0 +1,141 @@
+"""Errors of the server and its driver in the project's own tree, those of Citus nodes included."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoneFree
+
+from core.errors import ConnectionFailed, Deadlock, StoreError
+
+LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
+TOO_MANY = ("too many clients", "too many connections", "remaining connection slots")
+FULL: Final = (
+    "The disk of {where} is full ({reason}). What was committed is kept: make room there and run the same command "
+    "again."
+)
+DEADLOCKED: Final = (
+    "Other work in {where} waited for this, and this for it, so the server ended this one. Nothing of it was done: run "
+    "the same command again."
+)
+BY_STATE: Final = {"53100": (StoreError, FULL), "40P01": (Deadlock, DEADLOCKED)}
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what the driver or the server said."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return str(cause).strip().partition("\n")[0]
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone, and not just a statement refused."""
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return True
+    if lost(error):
+        return True
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(cause, "sqlstate", None)
+    if state is None:
+        return isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
+    return str(state).startswith(LOST)
+
+
+def is_out_of_connections(error: BaseException) -> bool:
+    """Whether the server has no connection left. It says so before there is one that could bear a code."""
+    return any(words in reason(error) for words in TOO_MANY)
+
+
+def translate_error(error: BaseException, where: str) -> StoreError | None:
+    """The sentence, where there is one to be told."""
+    if isinstance(error, NoneFree) or is_out_of_connections(error):
+        return crowded(where)
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if (state := getattr(cause, "sqlstate", None)) in BY_STATE:
+        kind, sentence = BY_STATE[state]
+        return kind(sentence.format(where=where, reason=reason(error)))
+    if node := shut_out(error):
+        return ConnectionFailed(
+            f"The node {node} of the Citus cluster at {where} does not let in the role that its coordinator did. Let "
+            "the nodes' pg_hba.conf take it from the coordinator, or give Citus its password in pg_dist_authinfo."
+        )
+    if node := lost(error):
+        return ConnectionFailed(
+            f"The node {node} of the Citus cluster at {where} does not answer ({reason(error)}). What was committed is "
+            "kept: when the node is back, run the same command again. `rankbook doctor` lists the nodes."
+        )
+    if is_lost(error):
+        return ConnectionFailed(
+            f"The connection to {where} was lost ({reason(error)}). What was committed is kept: run the same command "
+            "again."
+        )
+    return None
+
+
+def silent(node: str, where: str) -> ConnectionFailed:
+    """For one who waited for a node that neither answers nor breaks its connections, or was told nothing of it."""
+    return ConnectionFailed(
+        f"The node {node} of the Citus cluster at {where} is silent: its coordinator cannot reach it, and what waited "
+        "for it was ended. What was committed is kept: when the node is back, run the same command again. `rankbook "
+        "doctor` lists the nodes."
+    )
+
+
+def crowded(where: str) -> ConnectionFailed:
+    """For one who waited long enough."""
+    return ConnectionFailed(
+        f"All connections to {where} are taken, and none came free in time. Nothing was changed: wait until other work "
+        "is done and run the same command again."
+    )
+
+
+# How Citus says that a node does not answer, the names being its own or libpq's.
+GONE: Final = (
+    re.compile(r"connection to the remote node (?:\S+@)?(\S+:\d+) failed"),
+    re.compile(r"failure on connection marked as essential: (\S+:\d+)"),
+    re.compile(r"connection error: (\S+:\d+)"),
+    re.compile(r"(?:could not|cannot) connect to (?:(?:the |remote )?node )?(\S+:\d+)"),
+    re.compile(r"connection establishment for node (\S+:\d+) failed"),
+    re.compile(r"could not establish any connections to the node (\S+:\d+)"),
+    re.compile(r"wait event for node (\S+:\d+) failed"),
+    re.compile(r"failed to COPY to shard \d+ on (\S+:\d+)"),
+    re.compile(r"failed to prepare transaction .* on host (\S+:\d+)"),
+    re.compile(r"failed to read result .* from node (\S+:\d+)"),
+)
+SHUT: Final = re.compile(r"authentication failed|no pg_hba\.conf entry|no password supplied")
+NAMELESS: Final = re.compile(r"could not connect to any active placements|no active placements were found")
+PASSED_ON: Final = re.compile(r"while executing command on (\S+:\d+)")
+BROKEN: Final = ("08", "57P")  # a connection's failure; the node was shut down, or crashed
+# What libpq says of a connection that broke, where Citus passes it on under a code of no meaning: at COMMIT, say.
+BROKE_OFF: Final = re.compile(
+    r"server closed the connection|connection not open|no connection to the server|invalid socket"
+    r"|could not (?:receive data from|send data to) server|connection (?:timed out|reset)|Broken pipe",
+    re.IGNORECASE,
+)
+
+
+def lost(error: BaseException) -> str | None:
+    """The node that did not answer, where an error is about one; the coordinator, who says so, is well."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    said = str(cause).strip().partition("\n")[0]  # what follows may quote a row
+    if SHUT.search(str(cause)):
+        return None
+    for pattern in GONE:
+        if found := pattern.search(said):
+            return found[1]
+    if NAMELESS.search(said):
+        return "that holds what was asked for"
+    passed_on = PASSED_ON.search(getattr(getattr(cause, "diag", None), "context", None) or said)
+    broken = str(getattr(cause, "sqlstate", None) or "").startswith(BROKEN) or BROKE_OFF.search(said)
+    if passed_on and broken:
+        return passed_on[1]
+    return None
+
+
+def shut_out(error: BaseException) -> str | None:
+    """The node that does not let in the role that asks, which is let in at the coordinator."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    found = GONE[0].search(str(cause))
+    return found[1] if found and SHUT.search(str(cause)) else None

@@ -1,0 +1,617 @@
+"""Runs scored side by side, with intervals, verdicts, and warnings about what the scores cannot tell."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError, SpecError, UnknownName
+from evals.display import Displayable, Table, TableCell
+from evals.measures import MEASURES, Metric
+from evals.metrics import coverage, scoring
+from evals.metrics.run_scores import grades_of, scored
+from evals.metrics.scoring import Scores
+from evals.runs.plan import DEEPEST
+from evals.runs.types import CandidateSet, Run, not_comparable, unlike, way_out
+from evals.statistics import crossfit
+from evals.statistics.comparison import PairComparison, Pairs, all_pairs, compare, findings
+from evals.statistics.mean_intervals import mean_intervals
+from evals.statistics.significance import finite
+from evals.statistics.verdicts import MARKS, Finding, Rules, Verdict, legend
+from evals.types import Grades, QuerySplit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WELL_JUDGED = 0.95  # below this share of judged hits, a difference may be one of labels
+NAMED = 4  # runs that a note names
+OFTEN = 0.05  # of the queries without a result, where it is a reason for a low score
+LEAST_FLATTERED = 0.001
+DEEPEST_JUDGED = 20  # cut-off to which labels are expected
+
+
+@dataclass(frozen=True, slots=True)
+class BoardWarning:
+    """Something to know before the scores are believed."""
+
+    message: str
+    queries: tuple[str, ...] = ()
+
+
+def doubts(board: Board) -> list[BoardWarning]:
+    rules = (_failed, _unanswered, _noted, _deep, _beyond, _shallow, _unjudged, _imported, _chosen, _together)
+    return [warned for rule in rules for warned in rule(board)]
+
+
+def _failed(board: Board) -> list[BoardWarning]:
+    return [
+        BoardWarning(
+            f"{run.name}: {len(run.failures)} of {len(board.split.queries)} queries failed and score 0; the first: "
+            f"{next(iter(run.failures.values()))}",
+            tuple(run.failures),
+        )
+        for run in board.runs
+        if run.failures
+    ]
+
+
+def _noted(board: Board) -> list[BoardWarning]:
+    """What runs themselves say, a leg that they went on without for one: each note once, with all that it is of."""
+    names: dict[str, list[str]] = {}
+    for run in board.runs:
+        for note in run.notes:
+            names.setdefault(note, []).append(run.name)
+    return [BoardWarning(f"{_listed(of)}: {note}") for note, of in names.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _deep(board: Board) -> list[BoardWarning]:
+    """Runs that are not of what ships beside runs that are."""
+    deep = [run for run in board.runs if run.depth]
+    if not deep or all(run.depth for run in board.runs if run.variant):
+        return []
+    message = (
+        f"Deep runs, asked for more than ships: {_listed([run.name for run in deep])}. Their first results may be "
+        "others than those that ship, so they are not compared with the rest. Evaluate them anew."
+    )
+    return [BoardWarning(message)]
+
+
+def _beyond(board: Board) -> list[BoardWarning]:
+    """Metrics that count more than a variant ships."""
+    warned = []
+    for metric in board.metrics:
+        cutoff, beyond = Metric.parse(metric).cutoff, [run for run in board.runs if run.looks_beyond(metric)]
+        deep = all(board.told_of(run, metric).depth for run in beyond)
+        if beyond:
+            whose = _listed([run.name for run in beyond])
+            seen = "a deep run of its own" if deep else "the candidates behind what ships"
+            message = f"{metric} counts {cutoff} hits, more than ship of {whose}: of {seen}, and it decides nothing."
+            warned.append(BoardWarning(message))
+    return warned
+
+
+def _shallow(board: Board) -> list[BoardWarning]:
+    """Metrics that look deeper than a deep run was asked for."""
+    warned = []
+    for metric in board.metrics:
+        cutoff = Metric.parse(metric).cutoff or 0
+        less = [run.name for run in board.runs if 0 < min(board.told_of(run, metric).depth, DEEPEST) < cutoff]
+        if less:
+            message = f"{metric} counts {cutoff} hits, and fewer were asked for of: {', '.join(less)}."
+            warned.append(BoardWarning(message))
+    return warned
+
+
+def _unjudged(board: Board) -> list[BoardWarning]:
+    """The metric with the fewest labels where it counts; of the first hundred hits nobody labels all."""
+    if _one_answer_each(board):
+        return []
+    worst, run, least = "", "", WELL_JUDGED
+    for metric in board.metrics:
+        if (Metric.parse(metric).cutoff or math.inf) > DEEPEST_JUDGED:
+            continue
+        for name, cell in board.cells(metric).items():
+            judged = None if cell.judged is None or cell.empty == 1 else cell.judged / (1 - cell.empty)
+            if judged is not None and judged < least:
+                worst, run, least = metric, name, judged
+    if not worst:
+        return []
+    message = (
+        f"Of the hits that {worst} counts, {100 * least:.0f}% are judged for {run}; the others count as not "
+        "relevant. Judge the pool before small differences are believed."
+    )
+    return [BoardWarning(message)]
+
+
+def _one_answer_each(board: Board) -> bool:
+    """Whether each query has its one right answer and no other label: there is nothing left to judge."""
+    return all(len(given) == 1 for given in map(board.split.grades.get, board.split.queries) if given)
+
+
+def _unanswered(board: Board) -> list[BoardWarning]:
+    """Variants that find nothing for many queries: they score 0 there, whatever the labels."""
+    found = {name: cell.empty for name, cell in board.cells(board.metrics[0]).items() if cell.empty >= OFTEN}
+    told = ", ".join(f"{name} for {share:.0%}" for name, share in list(found.items())[:NAMED])
+    return [BoardWarning(f"Nothing is found by {told} of the queries, which score 0.")] if found else []
+
+
+def _chosen(board: Board) -> list[BoardWarning]:
+    """By how much the best of many is flattered by the queries that make it the best."""
+    metric = board.metrics[0]
+    unseen = board.chosen_unseen(metric)
+    if unseen is None:
+        return []
+    cells = {name: board.cells(metric)[name].mean for name in board.compared(metric)}
+    best = max(cells, key=lambda name: cells[name])
+    flattered = cells[best] - unseen
+    if flattered < LEAST_FLATTERED:
+        return []
+    message = (
+        f"{best} is the best of {len(cells)} by {metric}, {cells[best]:.3f} over the queries that chose it: some "
+        f"{flattered:.3f} of it is luck. Chosen without the queries that it is scored by, the best gives {unseen:.3f}."
+    )
+    return [BoardWarning(message)]
+
+
+def _together(board: Board) -> list[BoardWarning]:
+    """What verdicts are made with in view that is not in the table, and what was set aside."""
+    place, metric = board.place, board.metrics[0]
+    others = [each.name for each in place.candidates if each.has(metric)]
+    told = []
+    if others and len(board.compared(metric)) > 1:
+        count = f"{len(others)} more {'set-up' if len(others) == 1 else 'set-ups'}"
+        told.append(f"Verdicts hold together with {count} that were scored over the same queries: {_listed(others)}.")
+    if gone := place.aside + place.deleted:
+        seen = "none" if not place.seen else "all" if place.seen == gone else str(place.seen)
+        deleted = f"{place.deleted} by deleting their runs, " if place.deleted else ""
+        told.append(f"Set aside: {gone}, {deleted}{seen} of them after their scores were seen.")
+    return [BoardWarning(" ".join(told))] if told else []
+
+
+def _imported(board: Board) -> list[BoardWarning]:
+    """Flaws of queries that are scored here; those of documents, once in all."""
+    about = [flaw for flaw in board.flaws if flaw.get("subject") in board.split.queries]
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for flaw in about:
+        by_kind.setdefault(str(flaw.get("of", "input")), []).append(flaw)
+    return [_warned(kind, found) for kind, found in by_kind.items()]
+
+
+def _warned(kind: str, found: Sequence[Mapping[str, Any]]) -> BoardWarning:
+    queries = tuple(dict.fromkeys(str(flaw["subject"]) for flaw in found))
+    said = (
+        f"Import warned of {len(queries)} of these queries ({kind}). The first, {queries[0]!r}: {found[0]['message']}"
+    )
+    return BoardWarning(said, queries)
+
+
+METRICS = ("ndcg@10", "recall@10", "mrr@10")
+DEFAULT_RULES, ALONE = Rules(), CandidateSet()
+FEWEST_TO_CHOOSE = 3  # runs: with fewer, choosing the best flatters it little
+FOLDS, REPEATS = 5, 10  # of choosing without the queries that are scored
+LEAST_TOLD = 0.01  # of the queries without a result, where it is said beside a score
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCell:
+    """A run's mean of a metric with its interval; `judged` is the share of the counted hits that have a label.
+
+    None: too few queries for an interval, or a metric that no labels of items belong to. `beyond` says that the metric
+    counts more results than ship, `deep` that they are a deep run's. `empty` is the share of the queries for which
+    nothing was found.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    judged: float | None
+    beyond: bool = False
+    deep: bool = False
+    empty: float = 0.0
+
+    @property
+    def badge(self) -> str:
+        """What is said beside a score that is not one of what ships, or where often nothing was found."""
+        kind = "deep" if self.deep else "beyond" if self.beyond else ""
+        empty = f"nothing for {self.empty:.0%}" if self.empty >= LEAST_TOLD else ""
+        return ", ".join(filter(None, (kind, empty)))
+
+
+class Board(Displayable):
+    """The table. Runs must be over the same subject; equal names are told apart by a number.
+
+    A metric that looks beyond what a variant ships is told of its deep run, where `deep` has one under the run's id,
+    else of the candidates that the run has behind what ships. It gets no verdict, no star and no place on a front.
+    `chunk_labels` are for metrics at the level of chunks: by variant, as `evals.metrics.run_scores` finds them. `place`
+    has the candidates that are not in the table: verdicts, intervals and stars are made with them in view.
+    """
+
+    def __init__(  # noqa: PLR0913 - an option each
+        self,
+        split: QuerySplit,
+        runs: Sequence[Run],
+        wanted: Sequence[Metric | str] = METRICS,
+        *,
+        baseline: str | None = None,
+        rules: Rules = DEFAULT_RULES,
+        flaws: Sequence[Mapping[str, Any]] = (),
+        chunk_labels: Mapping[str, Grades] | None = None,
+        deep: Mapping[str, Run] | None = None,
+        place: CandidateSet = ALONE,
+    ) -> None:
+        _refuse_others(runs)
+        self.place = place
+        self.split, self.rules, self.flaws = split, rules, tuple(flaws)
+        self.runs = _told_apart(runs)
+        self.names = tuple(run.name for run in self.runs)
+        self.metrics = tuple(dict.fromkeys(str(Metric.of(each)) for each in wanted))
+        self.baseline = self.names[0] if baseline is None else baseline
+        if self.baseline not in self.names:
+            raise UnknownName("run to compare with", self.baseline, self.names)
+        self._grades = grades_of(split)
+        self._deep = deep or {}
+        labels = scoring.Labels(self._grades)
+        self._scores = [self._scored(run, chunk_labels or {}, labels) for run in self.runs]
+        self._pairs: dict[str, Pairs] = {}
+        self._findings: dict[tuple[str, str], dict[str, Finding]] = {}
+        self._cells: dict[str, dict[str, ScoreCell]] = {}
+        self._coverage: dict[tuple[str, int | None], dict[str, float]] = {}
+        self._weights = {query.id: query.weight for query in split.queries.values()}
+
+    def _scored(self, run: Run, chunk_labels: Mapping[str, Grades], labels: scoring.Labels) -> dict[str, Scores]:
+        found: dict[str, Scores] = {}
+        for asked in dict.fromkeys(self.told_of(run, metric).depth for metric in self.metrics):
+            of = [metric for metric in self.metrics if self.told_of(run, metric).depth == asked]
+            found |= scored(self.split, self.told_of(run, of[0]), of, chunk_labels, labels)
+        return found
+
+    # -- what is shipped, and what is not ----------------------------------------------------------------------------
+
+    def told_of(self, run: Run, metric: str) -> Run:
+        """The run that a run's score by this metric is of: its deep one, for what looks beyond what ships."""
+        return self._deep.get(run.id, run) if run.looks_beyond(metric) else run
+
+    def compared(self, metric: str) -> tuple[str, ...]:
+        """The runs that can be compared by the metric: all of what ships, or all as deep as the baseline is."""
+        baseline = self.run(self.baseline)
+        asked = [run.depth for run in self.runs if run.variant is not None]
+        depth = baseline.depth if baseline.variant is not None else min(asked, default=0)
+        return tuple(
+            run.name
+            for run in self.runs
+            if not run.looks_beyond(metric) and (run.variant is None or run.depth == depth)
+        )
+
+    # -- numbers -----------------------------------------------------------------------------------------------------
+
+    def queries(self, metric: str) -> tuple[str, ...]:
+        """The queries that the metric can be told of."""
+        if metric not in self.metrics:
+            raise UnknownName("metric of this table", metric, self.metrics)
+        return self._scores[0][metric].queries
+
+    def values(self, metric: str) -> NDArray[np.float64]:
+        """[runs, queries], in the order of `names` and `queries(metric)`."""
+        self.queries(metric)  # refuses what is not here
+        return np.stack([scores[metric].row(metric) for scores in self._scores])
+
+    def weights(self, metric: str) -> NDArray[np.float64]:
+        return np.array([self.split.queries[query].weight for query in self.queries(metric)])
+
+    def of(self, name: str, metric: str) -> dict[str, float]:
+        """One run's scores by query."""
+        return self._scores[self._place(name)][metric].of(metric)
+
+    def run(self, name: str) -> Run:
+        return self.runs[self._place(name)]
+
+    def cells(self, metric: str) -> dict[str, ScoreCell]:
+        """Each run's mean with its interval."""
+        if metric not in self._cells:
+            self._cells[metric] = self._made(metric, self.queries(metric))
+        return self._cells[metric]
+
+    def by(self, metric: str, what: str = "kind") -> dict[str, dict[str, ScoreCell]]:
+        """The same for the queries of each kind, or of each tag: group, then run."""
+        groups = self.groups[what]
+        scored = set(self.queries(metric))
+        present = {name: [query for query in ids if query in scored] for name, ids in groups.items()}
+        return {name: self._made(metric, ids) for name, ids in present.items() if ids}
+
+    @property
+    def groups(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        return {"kind": self.split.kinds, "tag": self.split.tags}
+
+    def _made(self, metric: str, ids: Sequence[str]) -> dict[str, ScoreCell]:
+        place = {query: at for at, query in enumerate(self.queries(metric))}
+        chosen = [place[query] for query in ids]
+        rows, weights = self.values(metric)[:, chosen], self.weights(metric)[chosen]
+        if not weights.sum() > 0:
+            return {}
+        rules = self.rules
+        low, high = mean_intervals(
+            rows,
+            weights,
+            most=Metric.parse(metric).most,
+            level=rules.level,
+            samples=rules.samples,
+            seed=rules.seed,
+        )
+        means = np.average(rows, axis=1, weights=weights).tolist()
+        judged = [self._judged(run, metric, ids) for run in self.runs]
+        return {
+            run.name: ScoreCell(
+                means[at],
+                finite(low[at]),
+                finite(high[at]),
+                judged[at],
+                run.looks_beyond(metric),
+                bool(self.told_of(run, metric).depth),
+                _empty(self.told_of(run, metric), ids),
+            )
+            for at, run in enumerate(self.runs)
+        }
+
+    def _judged(self, run: Run, metric: str, ids: Sequence[str]) -> float | None:
+        parsed = Metric.parse(metric)
+        if parsed.level == "units" or not MEASURES[parsed.measure].function:
+            return None
+        key = (run.name, parsed.cutoff)
+        if key not in self._coverage:
+            rankings = self.told_of(run, metric).seen_by(metric)
+            self._coverage[key] = coverage.judged(self._grades, rankings, parsed.cutoff)
+        return scoring.mean({query: self._coverage[key][query] for query in ids}, self._weights)
+
+    # -- what can be concluded ---------------------------------------------------------------------------------------
+
+    def others(self, metric: str) -> dict[str, NDArray[np.float64]]:
+        """Scores of the candidates that are not in this table, over the same queries, under names that it has not."""
+        queries = self.queries(metric)
+        found = [each.scores.get(metric) or {} for each in self.place.candidates if each.has(metric)]
+        rows = [[scores[query] for query in queries] for scores in found if scores.keys() >= set(queries)]
+        return {f"candidate {at} beside {len(self.names)}": np.array(row) for at, row in enumerate(rows)}
+
+    def pairs(self, metric: str) -> Pairs:
+        """Every pair of the runs that can be compared and of the candidates beside them, looked at together."""
+        if metric not in self._pairs:
+            names, others = self.compared(metric), self.others(metric)
+            rows = [*self.values(metric)[[self._place(name) for name in names]], *others.values()]
+            self._pairs[metric] = all_pairs((*names, *others), rows, self.weights(metric), rules=self.rules)
+        return self._pairs[metric]
+
+    def finding(self, metric: str, name: str) -> Finding | None:
+        """What is to be said of a run against the baseline; None of the baseline itself, and of what does not ship."""
+        return self.against(metric, self.baseline).get(name)
+
+    def against(self, metric: str, baseline: str) -> dict[str, Finding]:
+        """Every run that can be compared with that one, looked at together with all candidates of the place.
+
+        Cells of a grid that nobody chose make no verdict of a candidate more careful; theirs are made with all in view.
+        """
+        if (metric, baseline) not in self._findings:
+            compared = self.compared(metric)
+            names = [name for name in compared if name != baseline] if baseline in compared else []
+            cells = [name for name in names if self._is_cell(name)]
+            chosen = [name for name in names if name not in cells]
+            made = self._together(metric, baseline, chosen)
+            made |= {name: found for name, found in self._together(metric, baseline, names).items() if name in cells}
+            self._findings[metric, baseline] = {name: made[name] for name in names}
+        return self._findings[metric, baseline]
+
+    def _together(self, metric: str, baseline: str, names: Sequence[str]) -> dict[str, Finding]:
+        if not names:
+            return {}
+        values = self.values(metric)
+        rows = [values[self._place(name)] for name in names] + list(self.others(metric).values())
+        pairs = [(name, baseline) for name in (*names, *self.others(metric))]
+        differences = np.stack(rows) - values[self._place(baseline)]
+        made = findings(pairs, differences, self.weights(metric), rules=self.rules)
+        return dict(zip(names, made, strict=False))
+
+    def _is_cell(self, name: str) -> bool:
+        variant = self.run(name).variant
+        return variant is not None and variant.id in self.place.cells
+
+    def best(self, metric: str) -> tuple[str, ...]:
+        """The runs that can be compared and that the best of them is not better than, itself first."""
+        compared = self.compared(metric)
+        if len(compared) < min(2, len(self.names)):  # one run of what ships, or none, beside others: no place to have
+            return ()
+        against = self.against(metric, self.baseline)
+        sure = {(name, self.baseline) for name, each in against.items() if each.verdict == Verdict.BETTER}
+        sure |= {(self.baseline, name) for name, each in against.items() if each.verdict == Verdict.WORSE}
+        return self.pairs(metric).best(sure, compared)
+
+    def chosen_unseen(self, metric: str) -> float | None:
+        """What the best of these gives where it is chosen without the queries that it is scored by; None of too few.
+
+        The mean of the best over the very queries that chose it lies above that: of many, one is lucky.
+        """
+        compared, queries = self.compared(metric), self.queries(metric)
+        if len(compared) < FEWEST_TO_CHOOSE or len(queries) < self.rules.fewest:
+            return None
+        rows = self.values(metric)[[self._place(name) for name in compared]]
+        asked = [self.split.queries[query] for query in queries]
+        kinds, texts = [query.kind for query in asked], [query.text for query in asked]
+        count = crossfit.fold_count(FOLDS, len(queries), texts)
+        if count < 2:
+            return None
+        fold_of = crossfit.folds(kinds, count, REPEATS, self.rules.seed, texts)
+        options = crossfit.ChoiceOptions(rows, np.arange(len(rows)), self.weights(metric))
+        chosen = options.chosen(crossfit.training(fold_of, count)).reshape(-1, count)
+        unseen = crossfit.held_out(options.values, chosen, fold_of).mean(axis=0)
+        return float(np.average(unseen, weights=self.weights(metric)))
+
+    def compare(self, name: str, other: str, metric: str, by: str | None = None) -> PairComparison:
+        """Two runs in every detail, by query and by group, or by one kind of group.
+
+        What is said of the two is made with all candidates in view; of a metric that looks beyond what ships, nothing.
+        Refused where one is deep and the other is not.
+        """
+        if why := not_comparable(self.run(name), self.run(other)):
+            raise SpecError(why)
+        rows = self.values(metric)[[self._place(name), self._place(other)]]
+        made = compare(
+            (name, other),
+            rows,
+            self.queries(metric),
+            self.weights(metric),
+            groups=self.groups if by is None else {by: self.groups[by]},
+            rules=self.rules,
+            finding=self.against(metric, other).get(name),
+        )
+        beyond = [each for each in (name, other) if self.run(each).looks_beyond(metric)]
+        if not beyond:
+            return made
+        cutoff = Metric.parse(metric).cutoff
+        return made.undecided(f"{metric} counts {cutoff} hits, more than ship of {' and '.join(beyond)}")
+
+    def front(self, metric: str) -> tuple[str, ...]:
+        """The Pareto front of quality against latency: runs that none is both better and quicker than.
+
+        Runs that were not timed alone are left out.
+        """
+        cells, compared = self.cells(metric), self.compared(metric)
+        cost = {run.name: run.latency.p50 for run in self.runs if run.latency and run.name in compared}
+        front: list[str] = []
+        for name in sorted(cost, key=lambda each: (cost[each], -cells[each].mean, each)):
+            if not front or cells[name].mean > cells[front[-1]].mean:
+                front.append(name)
+        return tuple(front)
+
+    def bounds(self, name: str, metric: str) -> tuple[float, float]:
+        """The mean with every unjudged hit not relevant, and the most that it could be."""
+        found = coverage.bounds(self._grades, self.told_of(self.run(name), metric).seen_by(metric), [metric])
+        return found.low.means(self._weights)[metric], found.high.means(self._weights)[metric]
+
+    def condensed(self, metric: str) -> dict[str, float]:
+        """Each run's mean over the judged hits alone."""
+        judged = {run.name: coverage.condensed(self._grades, run.lifted) for run in self.runs}
+        scores = {name: scoring.score_rankings(self._grades, found, [metric]) for name, found in judged.items()}
+        return {name: found.means(self._weights)[metric] for name, found in scores.items()}
+
+    # -- what to know ------------------------------------------------------------------------------------------------
+
+    @property
+    def warnings(self) -> tuple[BoardWarning, ...]:
+        """What casts doubt on the scores: failures, holes in the labels, what import found wrong with these queries."""
+        return tuple(doubts(self))
+
+    # -- what is shown -----------------------------------------------------------------------------------------------
+
+    def tables(self) -> tuple[Table, ...]:
+        return (board_table(self),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row a run: mean, interval and verdict of every metric, and latency."""
+        import pandas as pd
+
+        return pd.DataFrame([self._plain(run) for run in self.runs]).set_index("variant")
+
+    def _plain(self, run: Run) -> dict[str, Any]:
+        row: dict[str, Any] = {"variant": run.name}
+        for metric in self.metrics:
+            cell, finding = self.cells(metric)[run.name], self.finding(metric, run.name)
+            row |= {metric: cell.mean, f"{metric} low": cell.low, f"{metric} high": cell.high}
+            row |= {f"{metric} badge": cell.badge, f"{metric} judged": cell.judged}
+            row |= {f"{metric} verdict": str(finding.verdict) if finding else ""}
+        latency = run.latency
+        row |= {"p50 ms": latency.p50 if latency else None, "p95 ms": latency.p95 if latency else None}
+        return row | {"failed": len(run.failures), "index MB": run.index_bytes / 1e6 if run.index_bytes else None}
+
+    def _place(self, name: str) -> int:
+        if name not in self.names:
+            raise UnknownName("run of this table", name, self.names)
+        return self.names.index(name)
+
+
+def _empty(run: Run, queries: Sequence[str]) -> float:
+    """The share of the queries that were answered with nothing. One that failed is told elsewhere."""
+    answered = [run.rankings.get(query) for query in queries if query not in run.failures]
+    return sum(ranked is None or not ranked.length for ranked in answered) / max(len(queries), 1)
+
+
+def _refuse_others(runs: Sequence[Run]) -> None:
+    """Runs over other data are not compared: a difference would say nothing about the variants."""
+    if not runs:
+        raise InputError("There is no run to show. Evaluate a variant first.")
+    first = runs[0].subject
+    for run in runs[1:]:
+        if run.subject != first:
+            raise SpecError(
+                f"{run.name!r} and {runs[0].name!r} are not over the same data: "
+                f"{unlike(run.subject, first)}. {way_out(run.subject, first)}"
+            )
+
+
+def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:
+    seen: Counter[str] = Counter()
+    named = []
+    for run in runs:
+        seen[run.name] += 1
+        named.append(run if seen[run.name] == 1 else replace(run, name=f"{run.name} ({seen[run.name]})"))
+    return tuple(named)
+
+
+# -- a board -----------------------------------------------------------------------------------------------------------
+
+
+def board_table(board: Board) -> Table:
+    """Variants by metrics with intervals and verdicts, what it cost, and what to know before it is believed."""
+    subject, first = board.runs[0].subject, board.metrics[0]
+    costs: dict[str, list[TableCell]] = {"p50 ms": [_milliseconds(board, name) for name in board.names]}
+    if any(run.failures for run in board.runs):
+        costs["failed"] = [TableCell(str(len(run.failures))) for run in board.runs]
+    rows = tuple(
+        (name, *(_score(board, metric, name) for metric in board.metrics), _judged(board, first, name), *spent)
+        for name, *spent in zip(board.names, *costs.values(), strict=True)
+    )
+    return Table(
+        f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}",
+        ("variant", *board.metrics, f"judged {first}", *costs),
+        rows,
+        (f"judged {first}", *costs),
+        tuple(_notes(board)),
+    )
+
+
+def _notes(board: Board) -> Iterator[str]:
+    level = f"{board.rules.level:.0%} intervals in brackets."
+    yield f"{legend(board.baseline)} {level}" if len(board.names) > 1 else level
+    for warned in board.warnings:
+        yield f"Note: {warned.message}"
+
+
+def _score(board: Board, metric: str, name: str) -> TableCell:
+    cell = board.cells(metric).get(name)
+    if cell is None:
+        return TableCell("-")
+    finding = board.finding(metric, name)
+    interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.2f}, {cell.high:.2f}]"
+    mark = " ".join(filter(None, (MARKS[finding.verdict] if finding else "", cell.badge)))
+    strong = len(board.names) > 1 and name in board.best(metric)
+    hint = finding.sentence if finding else "what the others are compared with" if len(board.names) > 1 else ""
+    return TableCell(f"{cell.mean:.3f}", f"{interval} {mark}".strip(), strong, hint)
+
+
+def _judged(board: Board, metric: str, name: str) -> str:
+    cell = board.cells(metric).get(name)
+    return "-" if cell is None or cell.judged is None else f"{cell.judged:.0%}"
+
+
+def _milliseconds(board: Board, name: str) -> TableCell:
+    latency = board.run(name).latency
+    if latency is None:
+        return TableCell("-")
+    return TableCell(f"{latency.p50:.1f}", hint=f"p95 {latency.p95:.1f} ms; {latency.queries} queries, asked alone")

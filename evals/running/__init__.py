@@ -1,1 +1,0 @@
-"""Variants over labelled queries: planned into few leg runs, asked once, fused, and kept."""

@@ -1,0 +1,468 @@
+"""`rankbook data`: collections added, listed, checked, extended, exported and dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.commands import attach, labels, output, runtime, trash
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.store.collections import CollectionView
+    from evals.collections.reload import ReaderChange, SpanMove
+
+app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, verify, export, drop.")
+
+app.command()(attach.attach)
+app.command()(attach.aside)
+app.command()(labels.label)
+app.command()(labels.relabel)
+
+
+def recall(
+    name: Annotated[str, typer.Argument(help="The collection's name.")],
+    chunks: Annotated[str | None, typer.Option(help="A chunk set, or 'items'; by default the first chunk set.")] = None,
+    model: Annotated[str | None, typer.Option(help="The embedding model, where there are several.")] = None,
+    queries: Annotated[int, typer.Option(min=1, help="How many of the collection's queries, in the order of ids.")] = (
+        100
+    ),
+    depth: Annotated[int, typer.Option("--top", "-k", min=1, max=1000, help="How many neighbours are looked at.")] = 10,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Measure the vector index: how many of the true nearest, by comparing with every vector, it brings up.
+
+    \b
+    rankbook data recall handbook
+    rankbook data recall handbook --chunks items --queries 500 -k 100 --json
+    """
+    from core import bridge
+    from core.context import RequestContext
+    from core.store import collections
+    from core.store.resolve_target import search_target
+    from evals.collections.overview import shares_of, texts_of
+    from workbench.session import store
+
+    opened = store(output.notice)
+    view = bridge.run(collections.get(opened, name))
+    where = search_target(opened, view, chunks or view.default_chunk_set, model)
+    where.column("vectors")  # says in a sentence why there are none
+    texts = bridge.run(texts_of(RequestContext(opened, view), queries))
+    shares = bridge.run(shares_of(RequestContext(opened, view), where, texts, depth))
+    mean, perfect = sum(shares) / len(shares), sum(each == 1 for each in shares)
+    if as_json:
+        output.as_json(
+            {
+                "name": name,
+                "chunks": chunks or view.default_chunk_set,
+                "model": where.model,
+                "index": where.index,
+                "queries": len(shares),
+                "k": depth,
+                "recall": mean,
+                "least": min(shares),
+                "perfect": perfect,
+            }
+        )
+        return
+    columns = ("chunks", "model", "index", "queries", "recall", "least", "nothing missed")
+    row = (
+        chunks or view.default_chunk_set,
+        where.model,
+        where.index,
+        len(shares),
+        f"{mean:.4f}",
+        f"{min(shares):.4f}",
+        perfect,
+    )
+    output.table(f"recall@{depth} of the vector index against exact search", columns, [row], right=columns[3:])
+
+
+app.command()(recall)
+
+AsJson = output.AsJson
+NAMES_SHOWN = 10
+LONGEST_SPAN = 80
+Name = Annotated[str, typer.Argument(help="The collection's name.")]
+Queries = Annotated[str, typer.Option(help="The query set.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Remove documents that the source no longer has.")]
+
+
+@app.command("list")
+def list_collections(*, as_json: AsJson = False) -> None:
+    """List every collection in the store.
+
+    Example: rankbook data list --json | jq '.[].name'
+    """
+    from core import bridge
+    from evals.collections.overview import overview
+    from workbench.session import store
+
+    rows = bridge.run(overview(store()))
+    if as_json:
+        output.as_json(rows)
+    elif not rows:
+        output.notice("There is no collection yet. Add the demo with: rankbook data add handbook")
+    else:
+        cells = [
+            (row.name, row.items, row.chunk_sets, row.models, row.queries, f"{row.changed:%Y-%m-%d %H:%M}", row.state)
+            for row in rows
+        ]
+        columns = ("name", "documents", "chunk sets", "models", "queries", "changed", "state")
+        output.table("Collections", columns, cells, right=("documents", "queries"))
+
+
+@app.command()
+def add(  # noqa: PLR0913, PLR0917 - a flag each
+    name: Name,
+    origin: Annotated[
+        str | None, typer.Argument(metavar="[FROM]", help="A path, a bundled or public collection; by default NAME.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--as", help="The kind of source, where FROM does not tell.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the source, such as columns.id=doc_no.")
+    ] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(help="A glob of the files of a folder that are read, such as 'guide/**'.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="A glob of files and folders that are left out, such as drafts.")
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Text-search configuration: english, german, simple ...")] = None,
+    chunks: Annotated[
+        list[str] | None, typer.Option(help="A chunk set, NAME=CHUNKER[,option=value...]; 'none' for none.")
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="An embedding model; 'none' for no vectors.")] = None,
+    item_vectors: Annotated[bool, typer.Option(help="Embed whole documents too.")] = True,
+    half: Annotated[bool, typer.Option("--half", help="Index vectors in half precision: half the size.")] = False,
+    field: Annotated[list[str] | None, typer.Option(help="A metadata field to index for filters.")] = None,
+    prune: Prune = False,
+    check: Annotated[bool, typer.Option(help="Look for near-duplicates and leaked queries.")] = True,
+    _dask: runtime.Dask = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Bring documents, queries and labels into a collection; run again to refresh or resume it.
+
+    Unchanged documents cost nothing, and a text that was embedded once is not embedded again.
+
+    \b
+    rankbook data add handbook                         the demo that ships with Rankbook
+    rankbook data add scifact ./beir/scifact.zip       a BEIR folder or zip
+    rankbook data add scifact                          a public one (see: rankbook data catalog)
+    rankbook data add faq faq.csv -o columns.id=nr -o columns.text=answer --field product
+    rankbook data add docs ./docs --chunks small=fixed,max_tokens=100 --chunks sections=headings
+    rankbook data add notes ./notes -o suffixes=.md,.log --exclude drafts --exclude '*.tmp.md'
+    rankbook data add wiki --as ir_datasets -o id=wikir/en1k
+    """
+    from core import bridge
+    from evals.collections import load
+    from evals.sources.guess import chunk_set_of, source_of
+    from workbench.session import store
+
+    globs = [f"{word}={','.join(some)}" for word, some in (("include", include), ("exclude", exclude)) if some]
+    found = source_of(origin or name, source, [*(option or []), *globs])
+    given: dict[str, Any] = {
+        "language": language,
+        "chunks": None if chunks is None else dict(chunk_set_of(each) for each in chunks if each != "none"),
+        "models": None if model is None else tuple(each for each in model if each != "none"),
+        "embed_items": item_vectors,
+        "index": "halfvec" if half else None,
+        "fields": tuple(field) if field else None,
+        "prune": prune,
+        "check": check,
+    }
+    plan = load.plan_for(found, **{key: value for key, value in given.items() if value is not None})
+    with output.progress(quiet=as_json) as listener:
+        added = bridge.run(load.load_collection(store(output.notice), name, found, plan, listener=listener))
+    output.as_json(added) if as_json else _tell(added)
+
+
+def _tell(added: Any) -> None:
+    report = added.report
+    if added.stay_reason:
+        output.notice(added.stay_reason)
+    if added.change is not None and added.change.before != added.change.after and added.change.before.queries:
+        output.notice(f"default: {added.change.sentence}. To take that back: rankbook data label {added.name} --undo")
+    output.flaws(added.flaws, len(added.flaws) - len(report.flaws) + report.flawed)
+    output.notice(
+        f"{added.name}: {report.added:,} documents added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
+        f"{report.removed:,} removed; {report.chunks:,} chunks made, {report.embedded:,} texts embedded; "
+        f"{added.queries:,} queries, {added.labels:,} labels; {sum(report.seconds.values()):.1f} s."
+    )
+    if report.vanished:
+        output.notice(f"{report.vanished:,} stored documents are not in this source and stay: --prune removes such.")
+
+
+@app.command()
+def reload(
+    name: Name,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FROM]", help="The folder, where it is no longer where it was.")
+    ] = None,
+    prune: Prune = False,
+    reader: Annotated[bool, typer.Option("--reader", help="Change to the newest reader of documents.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    _dask: runtime.Dask = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Load a collection from its source again: what is new or changed comes in.
+
+    Documents that the source no longer has stay, and are counted; with --prune they go.
+    A folder is read by the reader that the collection was first loaded by. With --reader it changes to the newest: it
+    says first which documents that changes, what is embedded anew and which spans of labels move, and asks.
+
+    \b
+    rankbook data reload docs
+    rankbook data reload docs --prune
+    rankbook data reload docs --reader
+    rankbook data reload docs ./docs-moved --reader --yes
+    """
+    from core import bridge
+    from evals.collections import reload as reloading
+    from workbench.session import store
+
+    folder = folder and folder.expanduser()
+    if not reader:
+        opened = store(output.notice)
+        with output.progress(quiet=as_json) as listener:
+            added = bridge.run(reloading.refresh(opened, name, folder, prune=prune, listener=listener))
+        output.as_json(added) if as_json else _tell(added)
+        return
+    with output.progress(quiet=as_json) as listener:
+        change = bridge.run(reloading.preview(store(output.notice), name, folder, listener=listener))
+    if change is None:
+        output.done({"name": name, "changed": False}, f"{name} has the newest reader.", json=as_json)
+        return
+    _tell_change(change)
+    if not yes and (change.touches or change.lost):
+        typer.confirm(f"Change the reader of {output.printable(name)!r}?", abort=True, err=True)
+    with output.progress(quiet=as_json) as listener:
+        report = bridge.run(reloading.apply(store(), change, listener=listener))
+    sentence = (
+        f"{name}: read by reader {change.source.reader} from now on. {report.added:,} documents added, "
+        f"{report.changed:,} changed, {report.removed:,} removed; {report.embedded:,} texts embedded; "
+        f"{len(change.moved):,} spans moved, {len(change.lost):,} left out."
+    )
+    output.done({**change.plain(), "report": report}, sentence, json=as_json)
+
+
+def _tell_change(change: ReaderChange) -> None:
+    """What is about to change, on standard error."""
+    output.flaws(change.flaws, len(change.flaws), on=output.notices)
+    models = f" by {', '.join(change.models)}" if change.models else ""
+    output.notice(
+        f"Reader {change.before} becomes {change.source.reader}: {change.changed:,} documents have another text or "
+        f"title, {change.added:,} come in, {len(change.removed):,} go, {change.unchanged:,} stay as they are; "
+        f"{change.texts:,} texts are embedded anew{models}."
+    )
+    if change.removed:
+        labels = f"; {change.labels_without_document:,} labels are about them" if change.labels_without_document else ""
+        output.notice(f"No documents any more: {_first(change.removed)}{labels}.")
+    if change.moves:
+        output.notice(f"Spans of labels: {len(change.moved):,} move with their texts, {len(change.lost):,} cannot.")
+        rows = [
+            (move.query_set, move.span.query_id, move.span.item_id, _places(move), move.span.text[:LONGEST_SPAN])
+            for move in (*change.lost, *change.moved)[: output.FLAWS_SHOWN]
+        ]
+        columns = ("query set", "query", "document", "where", "text")
+        output.table("Spans that change, those that are left out first", columns, rows, on=output.notices)
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _places(move: SpanMove) -> str:
+    before = f"{move.span.start}:{move.span.end}"
+    return f"{before} -> {move.to.start}:{move.to.end}" if move.to else f"{before} -> left out"
+
+
+@app.command()
+def show(name: Name, queries: Queries = "default", *, as_json: AsJson = False) -> None:
+    """Show what a collection holds: documents, chunk sets, models, queries by split and kind, what import found odd.
+
+    Example: rankbook data show handbook
+    """
+    from core import bridge
+    from evals.collections.overview import describe
+    from workbench.session import store
+
+    described = bridge.run(describe(store(), name, query_set=queries))
+    if as_json:
+        output.as_json(described)
+        return
+    for title, facts in described.items():
+        if isinstance(facts, dict):
+            output.table(title, ("", ""), [(key, value) for key, value in facts.items()])
+        elif facts:
+            output.table(title, tuple(facts[0]), [tuple(row.values()) for row in facts])
+
+
+@app.command()
+def verify(name: Name, *, as_json: AsJson = False) -> None:
+    """Compare what should be in a collection's tables with what is. Exit code 1 where something is off.
+
+    Example: rankbook data verify handbook
+    """
+    from core import bridge
+    from core.store.verify import verify as check
+    from workbench.session import store
+
+    findings = bridge.run(check(store(), _view(name)))
+    wrong = [finding for finding in findings if finding.wrong]
+    if as_json:
+        output.as_json(findings)
+    else:
+        rows = [(finding.check, finding.wrong or "none") for finding in findings]
+        output.table(name, ("what must not be there", "found"), rows, right=("found",))
+        for finding in wrong:
+            output.notice(f"{finding.check}: {finding.wrong:,}. {finding.way_out}")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def export(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(help="The folder to make; it must not be there.")],
+    queries: Queries = "default",
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write a collection, its queries and labels as a BEIR folder, which `rankbook data add` brings back.
+
+    Example: rankbook data export handbook ./handbook-beir
+    """
+    from core import bridge
+    from evals.collections import export_beir
+    from workbench.session import store
+
+    made = bridge.run(export_beir.export(store(), _view(name), folder.expanduser(), query_set=queries))
+    told = f"{made.documents:,} documents, {made.queries:,} queries and {made.labels:,} labels are in {folder}."
+    output.done(made, told, json=as_json)
+
+
+@app.command()
+def drop(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a collection with its labels: into the trash. Asks first. Its judgements and kept runs stay.
+
+    `rankbook trash restore` brings it back as it was.
+
+    Example: rankbook data drop handbook --yes
+    """
+    from core import bridge
+    from evals.collections import load
+    from workbench.session import person, store
+
+    view = _view(name)
+    if not yes:
+        what = "the mapping; the table itself stays" if view.row.attached else "its documents, vectors and labels"
+        typer.confirm(f"Drop {output.printable(name)!r}, {what}?", abort=True, err=True)
+    entry = bridge.run(load.drop(store(), name, by=person()))
+    trash.say_deleted({"name": name, "dropped": True}, f"{name} is gone.", [entry], json=as_json)
+
+
+@app.command()
+def chunk(
+    name: Name,
+    chunks: Annotated[str, typer.Argument(metavar="SET", help="NAME=CHUNKER[,option=value...]")],
+    _dask: runtime.Dask = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Add a chunk set to a collection, beside those it has, and embed the chunks with its models.
+
+    Example: rankbook data chunk handbook small=fixed,max_tokens=80,overlap=10
+    """
+    from core import bridge
+    from evals.collections import load
+    from evals.sources.guess import chunk_set_of
+    from workbench.session import store
+
+    chunk_set, chunker = chunk_set_of(chunks)
+    with output.progress(quiet=as_json) as listener:
+        report = bridge.run(load.chunk(store(), _view(name), chunk_set, chunker, listener=listener))
+    sentence = f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded."
+    output.done({"name": name, "report": report}, sentence, json=as_json)
+
+
+@app.command()
+def embed(
+    name: Name,
+    model: Annotated[str, typer.Argument(help="A name, a folder, or openai:NAME for an endpoint.")],
+    over: Annotated[list[str] | None, typer.Option(help="A chunk set, or 'items'; all of them by default.")] = None,
+    _dask: runtime.Dask = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Embed a collection with another model, beside those it has.
+
+    \b
+    rankbook data embed handbook all-MiniLM-L6-v2@fp32
+    RANKBOOK_EMBEDDING_URL=http://localhost:8080/v1 rankbook data embed handbook openai:bge-m3 --over default
+    """
+    from core import bridge
+    from evals.collections import load
+    from workbench.session import store
+
+    view = _view(name)
+    chosen = tuple(over or [each.name for each in view.chunk_sets])
+    with output.progress(quiet=as_json) as listener:
+        report = bridge.run(load.embed(store(), view, model, chosen, listener=listener))
+    output.done({"name": name, "report": report}, f"{name}: {report.embedded:,} texts embedded.", json=as_json)
+
+
+@app.command()
+def catalog(*, as_json: AsJson = False) -> None:
+    """List well-known public collections that `rankbook data add NAME` downloads, with size and licence.
+
+    Example: rankbook data catalog --json
+    """
+    from evals.sources import catalog as entries
+
+    if as_json:
+        output.as_json([entry.model_dump() for entry in entries()])
+        return
+    rows = [(e.name, f"{e.documents:,}", f"{e.queries:,}", e.download_mb or "?", e.licence, e.note) for e in entries()]
+    columns = ("name", "documents", "queries", "MB", "licence", "what for")
+    output.table("Public collections", columns, rows, right=columns[1:4])
+
+
+@app.command()
+def forget(
+    model: Annotated[str | None, typer.Argument(help="Only the embeddings of this model.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Empty the cache of embeddings. Asks first. Collections keep their vectors; adding texts again will take longer.
+
+    Example: rankbook data forget all-MiniLM-L6-v2@fp32 --yes
+    """
+    from core import bridge
+    from core.store.chunk_and_embed import forget as forget_embeddings
+    from workbench.session import store
+
+    if not yes:
+        typer.confirm("Forget the cached embeddings?", abort=True, err=True)
+    forgotten = bridge.run(forget_embeddings(store(), model))
+    output.done({"model": model, "forgotten": forgotten}, f"{forgotten:,} embeddings forgotten.", json=as_json)
+
+
+def _view(name: str) -> CollectionView:
+    from core import bridge
+    from core.store import collections
+    from workbench.session import store
+
+    return bridge.run(collections.get(store(), name))

@@ -1,0 +1,196 @@
+"""A notebook for Jupyter: prose as Markdown cells, cells as calls of `evals.lab`, outputs beside them where there are.
+
+Owns the form (nbformat 4.5) and what of each output a foreign reader is given. Texts from a collection are escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+from core.errors import RankbookError
+from evals import display as lab_tables
+from evals.display import as_html, as_text, printable
+from evals.reports import palette
+from workbench.notebooks import markdown
+from workbench.notebooks.cells import PythonExport
+from workbench.notebooks.document import Cell, Notebook, Prose
+from workbench.notebooks.export_html import stale_sentence
+from workbench.notebooks.output import Code, Figure, Hits, Said, Table
+from workbench.notebooks.parsing import Meaning
+from workbench.notebooks.runner import CellResult
+
+Json = dict[str, Any]
+PLOTLY = "application/vnd.plotly.v1+json"
+_COLOUR = re.compile(r"<([a-z0-9]+)>\Z")
+
+
+def render(notebook: Notebook, meaning: Meaning, folder: Path, results: Sequence[CellResult] = ()) -> str:
+    """The file's text."""
+    told = PythonExport(meaning.shared, folder)
+    done = {result.cell.id: result for result in results}
+    cells: list[Json] = []
+    if not notebook.headers:
+        cells.append(_code("open", _opening(notebook, meaning, told)))
+    for part in notebook.shown:
+        if isinstance(part, Prose):
+            cells.append(_prose(part))
+        elif part in notebook.headers:
+            cells.append(_code(part.id, _opening(notebook, meaning, told)))
+        else:
+            cells.append(_code(part.id, _python(part, meaning, told), _outputs(done.get(part.id))))
+    python = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    metadata = {"kernelspec": python, "language_info": {"name": "python"}}
+    made = {"cells": _numbered(cells), "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(made, ensure_ascii=True, indent=1, allow_nan=False) + "\n"
+
+
+def _numbered(cells: list[Json]) -> list[Json]:
+    """With ids as the format wants them: letters, digits, - and _, at most 64, each once."""
+    return [
+        {**cell, "id": f"{re.sub(r'[^a-zA-Z0-9_-]', '-', str(cell['id']))[:50]}-{at}"}
+        for at, cell in enumerate(cells, start=1)
+    ]
+
+
+def _prose(part: Prose) -> Json:
+    return {"cell_type": "markdown", "id": part.id, "metadata": {}, "source": markdown.inert(part.text).strip()}
+
+
+def _code(identity: str, source: str, outputs: Sequence[Json] = ()) -> Json:
+    return {
+        "cell_type": "code",
+        "id": identity,
+        "metadata": {},
+        "execution_count": None,
+        "source": source,
+        "outputs": list(outputs),
+    }
+
+
+# -- code --------------------------------------------------------------------------------------------------------------
+
+
+def _opening(notebook: Notebook, meaning: Meaning, told: PythonExport) -> str:
+    """Imports, the collection, and the variants that cells call by name."""
+    written = "\n".join(_python(cell, meaning, told) for cell in notebook.cells)
+    imports = ["from evals.lab import Lab"]
+    imports += ["from evals.weights.tuned import Procedure"] if "Procedure(" in written else []
+    imports += ["from evals.statistics.verdicts import Rules"] if "Rules(" in written else []
+    shared = meaning.shared
+    queries = f", query_set={shared.query_set!r}" if shared.query_set != "default" else ""
+    lines = [*imports, "", f"lab = Lab({shared.collection or 'handbook'!r}{queries})"]
+    if told.used:  # by the cells that were just written
+        own = {each["name"]: each for each in shared.variants if "file" not in each}
+        plain = {name: own.get(name) or _without_nothing(each.to_data()) for name, each in told.used.items()}
+        lines += ["", f"variants = {pformat(plain, width=100, sort_dicts=False)}"]
+    return "\n".join([*lines, "lab"])
+
+
+def _without_nothing(value: Any) -> Any:
+    """Plain data without the options that are None, which is what leaving them out says."""
+    if isinstance(value, dict):
+        return {key: _without_nothing(each) for key, each in value.items() if each is not None}
+    return [_without_nothing(each) for each in value] if isinstance(value, list) else value
+
+
+def _python(cell: Cell, meaning: Meaning, told: PythonExport) -> str:
+    spec = meaning.specs.get(cell.id)
+    if spec is None:
+        return _commented(f"This cell is not valid: {meaning.problems[cell.id]}", cell.source)
+    title = [f"# {printable(spec.title)}"] if spec.title else []
+    try:
+        return "\n".join([*title, spec.python(told)])
+    except RankbookError as error:
+        return _commented(f"This cell cannot be said in Python: {error}", cell.source)
+
+
+def _commented(said: str, source: str) -> str:
+    return "\n".join(f"# {printable(line)}" for line in (said, *source.splitlines()))
+
+
+# -- outputs -----------------------------------------------------------------------------------------------------------
+
+
+def _outputs(result: CellResult | None) -> list[Json]:
+    if result is None or (result.output is None and not result.problem):
+        return []
+    said = [Said(text=f"It failed. {result.problem}")] if result.problem else []
+    if result.stale:
+        said = [Said(text=f"Stale: {stale_sentence(result)}")]
+    blocks = [*said, *(result.output.blocks if result.output else ())]
+    return [_display(block) for block in blocks]
+
+
+def _display(block: Said | Table | Figure | Hits | Code) -> Json:
+    shown: Json = {"text/plain": text_of(block), "text/html": html_of(block)}
+    if isinstance(block, Figure):
+        shown[PLOTLY] = {**_coloured(block.figure), "config": {"displayModeBar": False}}
+    return {"output_type": "display_data", "metadata": {}, "data": shown}
+
+
+def _coloured(value: Any) -> Any:
+    """Colours by name as those of the light page."""
+    if isinstance(value, dict):
+        return {key: _coloured(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_coloured(each) for each in value]
+    found = _COLOUR.match(value) if isinstance(value, str) else None
+    return palette.named()[found[1]][0] if found and found[1] in palette.named() else value
+
+
+def tables_of(block: Table | Hits) -> Iterator[lab_tables.Table]:
+    """As the Python API's tables, which know terminals and Jupyter."""
+    if isinstance(block, Table):
+        rows = tuple(tuple(lab_tables.TableCell(**dict(each)) for each in row) for row in block.rows)
+        yield lab_tables.Table(block.title, block.columns, rows, block.right, block.notes)
+        return
+    for column in block.columns:
+        graded = block.query_id is not None
+        found = tuple(
+            (
+                hit.rank,
+                f"{hit.score:.3f}",
+                hit.item,
+                "".join(text for text, _ in hit.snippet),
+                *(["unjudged" if hit.grade is None else hit.grade] if graded else []),
+            )
+            for hit in column.hits
+        )
+        title = f"{column.variant}: {block.query} ({column.milliseconds:.0f} ms)"
+        heads = ("", "score", "document", "text", *(["grade"] if graded else []))
+        nothing = () if found else ("Nothing was found.",)
+        yield lab_tables.Table(title, heads, found, ("", "score"), (*nothing, *column.notes))
+
+
+def text_of(block: Said | Table | Figure | Hits | Code) -> str:
+    """For whoever shows text alone."""
+    match block:
+        case Said():
+            return printable(block.text)
+        case Figure():
+            return printable(block.says)
+        case Code():
+            return f"{printable(block.title)}\n{block.text}"
+        case _:
+            return as_text(tuple(tables_of(block)))
+
+
+def html_of(block: Said | Table | Figure | Hits | Code) -> str:
+    match block:
+        case Said() if block.tone == "headline":
+            inner = f"<strong>{escape(printable(block.text))}</strong>"
+        case Said() | Figure():
+            inner = escape(text_of(block))
+        case Code():
+            inner = (
+                f"<details><summary>{escape(printable(block.title))}</summary><pre>{escape(block.text)}</pre></details>"
+            )
+        case _:
+            return as_html(tuple(tables_of(block)))
+    return f'<div class="tex2jax_ignore mathjax_ignore">{inner}</div>'

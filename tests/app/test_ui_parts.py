@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import workbench
 from core.errors import InputError
 from core.types import Hit, Query
 from evals.types import Label, LabelledQueries
@@ -22,7 +23,7 @@ from workbench.server import serve
 from workbench.ui import cards, errors
 from workbench.ui.state import SearchState
 
-WORKBENCH = Path(serve.__file__).parent
+WORKBENCH = Path(workbench.__file__).parent
 anything = st.text(max_size=60)
 
 

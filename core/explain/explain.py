@@ -155,7 +155,8 @@ async def explain(
     Where a stage asks a paid endpoint, remedies are tried only with `costly`: each try asks it again.
     """
     inner = replace(context, cancellation=None, deadline=None)  # the guard around all of it stops every part
-    return await run_cancellable(context, _explained(inner, query, variant, document, costly=costly))
+    explained = _explained(inner, query, variant, document, costly=costly)
+    return await run_cancellable(explained, context.cancellation, context.deadline)
 
 
 async def _explained(

@@ -108,9 +108,9 @@ async def ask_model(
     """What `read` makes of the answer's JSON. `read` raises `NoAnswer(..., passes=True)` to have it asked again."""
     patience = patience or RetryPolicy()
     try:
-        async with client(resources, endpoint.key, KEY) as sender:
+        async with client(endpoint.key, KEY, resources.transport) as sender:
             call = _Call(sender, endpoint, question, patience, session())
-            return await with_retries(resources, patience, lambda: call.attempt(read))
+            return await with_retries(patience, lambda: call.attempt(read), resources.pause)
     except EndpointFailure as failed:
         raise LanguageModelError(
             f"The language model {endpoint.model!r} at {endpoint.url} did not answer as asked: {failed.problem}. "

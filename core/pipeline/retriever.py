@@ -63,7 +63,8 @@ async def search(
     context: RequestContext, query: str, variant: Variant, *, excluded: frozenset[str] = frozenset()
 ) -> RetrievalResult:
     """Run the whole pipeline, as though the `excluded` items were not in the collection."""
-    return await run_cancellable(context, _Search(context, query, variant, excluded).run())
+    found = _Search(context, query, variant, excluded).run()
+    return await run_cancellable(found, context.cancellation, context.deadline)
 
 
 class _Search:

@@ -64,14 +64,14 @@ class ApiReranker(Reranker):
         url, model, key = self._endpoint(resources)
         top_n = min(len(hits), self.top_k or len(hits))
         body = {"model": model, "query": query, "documents": [hit.text for hit in hits], "top_n": top_n}
-        patience = RetryPolicy(timeout=self.timeout, attempts=self.attempts)
+        policy = RetryPolicy(timeout=self.timeout, attempts=self.attempts)
         try:
-            async with client(resources, key, self.key_name) as sender:
+            async with client(key, self.key_name, resources.transport) as sender:
 
                 async def attempt() -> Scores:
-                    return _scores(await post(sender, f"{url}/rerank", body, patience), len(hits), top_n)
+                    return _scores(await post(sender, f"{url}/rerank", body, policy), len(hits), top_n)
 
-                return await with_retries(resources, patience, attempt)
+                return await with_retries(policy, attempt, resources.pause)
         except EndpointFailure as failed:
             raise RerankError(
                 f"{url}/rerank did not rank with {model!r}: {failed.problem}. Check {URL}, the model's name and "

@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -168,11 +168,11 @@ class SpreadLegs:
         take: Callable[[LegQueryResults, int], Awaitable[None]],
     ) -> None:
         """`take` is handed what each slice brings, as it comes. A token that is set stops the rest."""
-        unhurried = replace(self.context, deadline=None)  # it holds for a query by itself, and goes along
 
         async def one(some: Sequence[str]) -> None:
             slice_ = await self._slice(task, some, vectors)
-            answer = await run_cancellable(unhurried, self.cluster.ask(slice_answered, slice_))
+            # Without the deadline, which holds for each query by itself, on the worker.
+            answer = await run_cancellable(self.cluster.ask(slice_answered, slice_), self.context.cancellation)
             await take(_unpack_legs(answer), len(some))
 
         slices = [queries[at : at + A_SLICE] for at in range(0, len(queries), A_SLICE)]
@@ -280,14 +280,14 @@ class SpreadQueries:
         self, variant: Variant, queries: Sequence[str], take: Callable[[QueryResults, int], Awaitable[None]]
     ) -> None:
         """`take` is handed what each slice brings, as it comes. A token that is set stops the rest."""
-        unhurried = replace(self.context, deadline=None)  # it holds for a query by itself, and goes along
         ground = WorkerGround.of(self.context)
 
         async def one(some: Sequence[str]) -> None:
             texts = {query: self.split.queries[query].text for query in some}
             excluded = {query: self.split.excluded[query] for query in some if query in self.split.excluded}
             asked = Searches(ground, variant, texts, excluded, self.connections)
-            answer = await run_cancellable(unhurried, self.cluster.ask(slice_searched, asked))
+            # Without the deadline, which holds for each query by itself, on the worker.
+            answer = await run_cancellable(self.cluster.ask(slice_searched, asked), self.context.cancellation)
             await take(_unpack_searches(answer), len(some))
 
         slices = [queries[at : at + A_BATCH] for at in range(0, len(queries), A_BATCH)]

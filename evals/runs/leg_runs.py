@@ -246,7 +246,9 @@ class LegQuerier:
 
     async def _ask(self, task: LegTask, line: recall.LegConnection, query: str, answered: LegQueryResults) -> None:
         try:
-            run = await run_cancellable(self.context, self._recalled(task, line, query))
+            run = await run_cancellable(
+                self._recalled(task, line, query), self.context.cancellation, self.context.deadline
+            )
         except Exception as error:
             answered.failures[query] = reason_of(error)
             self._prepared.pop(query, None)  # an embedding that was broken off is no use to the next leg

@@ -119,7 +119,7 @@ async def find(store: Store, name: str) -> CollectionView | None:
         revision = await connection.run_sync(collection_chain.revision, row.namespace)
         if row.attached is None and not collection_chain.is_newest(revision, row.namespace):
             await connection.run_sync(collection_chain.upgrade, row.namespace)
-            await citus.follow(store, connection, row.namespace)
+            await citus.follow(connection, row.namespace)
         elif revision is None:  # an attached table of which nothing is kept aside
             return CollectionView(row)
         chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
@@ -159,11 +159,11 @@ async def create(
         session = AsyncSession(connection)
         await register(session, row)
         await connection.run_sync(collection_chain.upgrade, namespace)
-        await citus.distribute(store, connection, namespace)
+        await citus.distribute(connection, namespace, store.where)
         session.add(ChunkSet(key=0, name=ITEMS, chunker={"kind": "none"}))
         await session.flush()
         await _create_text_tables(connection, 0)
-        await citus.follow(store, connection, namespace)
+        await citus.follow(connection, namespace)
     return await get(store, name)
 
 
@@ -215,7 +215,7 @@ async def add_chunk_set(store: Store, view: CollectionView, name: str, chunker: 
         known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
         if known is None:
             await _create_chunk_set(connection, name, chunker)
-            await citus.follow(store, connection, view.namespace)
+            await citus.follow(connection, view.namespace)
     fresh = await get(store, view.name)
     return fresh if known is None else await add_chunk_set(store, fresh, name, chunker)
 
@@ -254,7 +254,7 @@ async def add_embedding_set(
         if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
             made = EmbeddingSet(chunk_set=chunk_set.key, model=model, dimension=dimension, index=index)
             await _create_embedding_set(connection, made)
-            await citus.follow(store, connection, view.namespace)
+            await citus.follow(connection, view.namespace)
     return await get(store, view.name)
 
 

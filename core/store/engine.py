@@ -54,7 +54,7 @@ async def settle(connection: AsyncConnection, **settings: object) -> None:
     settled = _SETTLED.setdefault(transaction, {}) if transaction else {}
     if named.items() <= settled.items():
         return
-    if connection.sync_connection and connection.sync_connection.get_execution_options().get("distributed"):
+    if citus.is_distributed(connection):
         for name, value in named.items():  # Citus passes SET on to its workers, each by itself, and set_config not
             await connection.execute(text(f"SET LOCAL {name} TO {literal(value).compile(**_IN_PLACE)}"))
     else:

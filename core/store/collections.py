@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Text, column, delete, func, literal, select, table, update
+from sqlalchemy import Text, bindparam, column, delete, func, literal, select, table, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema
@@ -31,6 +31,14 @@ from core.store.schema import (
     vector_table,
 )
 
+# Tables with their indexes and what PostgreSQL keeps beside them for long values.
+SIZES: Final = text("""
+    SELECT nspname AS namespace, sum(pg_total_relation_size(pg_class.oid))::bigint AS bytes
+    FROM pg_class
+    JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE relkind IN ('r', 'm') AND nspname = ANY(:namespaces)
+    GROUP BY nspname
+""").bindparams(bindparam("namespaces"))
 PARENTS = "parents"  # what presets call the chunk set whose chunks have parents
 LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
@@ -334,3 +342,10 @@ async def _refuse_long_values(connection: AsyncConnection, name: str, field: str
             f"up to {largest:,} bytes there, and an indexed value may take {LARGEST_INDEXED_VALUE:,}. Leave the field "
             "out, or shorten these values."
         )
+
+
+async def sizes_on_disk(store: Store, namespaces: Sequence[str]) -> dict[str, int]:
+    """The bytes that the tables of these schemas take, with their indexes."""
+    async with store.begin(read_only=True) as connection:
+        rows = await connection.execute(SIZES, {"namespaces": list(namespaces)})
+        return {row.namespace: row.bytes for row in rows}

@@ -231,6 +231,11 @@ class Store:
             async with connection.begin():
                 yield connection
 
+    async def ping(self) -> None:
+        """Run a statement that changes nothing: raises where the server does not answer."""
+        async with self.begin(read_only=True) as connection:
+            await connection.execute(text("SELECT 1"))
+
     @property
     def where(self) -> str:
         """Which server this is, without its password."""

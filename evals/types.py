@@ -11,15 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.errors import UnknownName
 from core.types import Query
-
-if TYPE_CHECKING:
-    from evals.labels.label_checks import CheckedLabels
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +68,6 @@ class LabelledQueries:
     labels: tuple[Label, ...] = ()
     spans: tuple[Span, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
-
-    @classmethod
-    def of(cls, checked: CheckedLabels) -> LabelledQueries:
-        """The values without their places."""
-        return cls.ordered(
-            (row.value for row in checked.queries),
-            (row.value for row in checked.labels),
-            (row.value for row in checked.spans),
-            (row.value for row in checked.exclusions),
-        )
 
     @classmethod
     def ordered(

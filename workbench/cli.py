@@ -223,7 +223,7 @@ def doctor(*, as_json: collections.AsJson = False) -> None:
     from core import bridge
     from core.doctor import examine
     from core.doctor import examine_workers as examine_dask
-    from evals.schema import schema_chain
+    from evals import schema_chain
 
     findings = [*bridge.run(examine([schema_chain], waits.tell)), *bridge.run(examine_dask()), *serve.findings()]
     if as_json:
@@ -253,9 +253,14 @@ def main() -> None:
             _close_undisturbed()
         raise
     except Exception as error:
-        from workbench.behind.mishaps import sentence
+        from core.errors import RankbookError
 
-        said = sentence(error)
+        if isinstance(error, RankbookError):
+            said: str | None = str(error)
+        else:
+            from core.store.db_errors import error_sentence
+
+            said = error_sentence(error)
         if said is None or output.debugging():
             raise
         output.error(said)

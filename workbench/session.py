@@ -9,7 +9,7 @@ import threading
 from core import bridge
 from core.progress import Progress
 from core.store.engine import Store
-from evals.schema import schema_chain
+from evals import schema_chain
 from workbench.server import waits
 
 _opened: list[Store] = []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import SpecError
+
+M = TypeVar("M", bound=BaseModel)
 
 PREFIX: Final = "RANKBOOK_PACK_"
 
@@ -38,14 +40,22 @@ class Packing(BaseModel):
 
 def packing_from(environment: Mapping[str, str], **options: Any) -> Packing:
     """Options given in code; else those of variables such as RANKBOOK_PACK_FINAL_MAX_TOKENS; else the defaults."""
-    named = {name: environment.get(PREFIX + name.upper(), "").strip() for name in Packing.model_fields}
-    given = {name: value for name, value in named.items() if value and name not in options}
+    return options_from(Packing, "Packing", environment, options)
+
+
+def options_from(kind: type[M], name: str, environment: Mapping[str, str], options: Mapping[str, Any]) -> M:
+    """The same for a class that has more options than these; an error begins with its name."""
+    variables = {field: environment.get(PREFIX + field.upper(), "").strip() for field in kind.model_fields}
+    given = {field: value for field, value in variables.items() if value and field not in options}
     try:
-        return Packing(**{**given, **options})
-    except pydantic.ValidationError as error:
-        from_environment = ", ".join(PREFIX + name.upper() for name in given)
-        where = f"Packing, with {from_environment} from the environment," if given else "Packing"
-        raise SpecError.from_pydantic(where, error) from error
+        return kind(**{**given, **options})
+    except (pydantic.ValidationError, SpecError) as error:
+        cause = error if isinstance(error, pydantic.ValidationError) else error.__cause__
+        if not isinstance(cause, pydantic.ValidationError):
+            raise
+        from_environment = ", ".join(PREFIX + field.upper() for field in given)
+        where = f"{name}, with {from_environment} from the environment," if given else name
+        raise SpecError.from_pydantic(where, cause) from cause
 
 
 Range = tuple[int, int]

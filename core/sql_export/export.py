@@ -94,7 +94,7 @@ class ExportedSql:
         return "\n".join([*lines, "", f"EXECUTE {NAME}{given};", f"DEALLOCATE {NAME};", "COMMIT;", ""])
 
 
-async def export(
+async def export_sql(
     store: Store, view: CollectionView, variant: Variant, *, query: str | None = None, strict: bool = False
 ) -> ExportedSql:
     """The variant as SQL. `query` decides the weights of a routed variant; strict refuses what is left to be done."""
@@ -316,7 +316,7 @@ async def explained(
     context: RequestContext, variant: Variant, query: str, *, measured: bool = True, seconds: float = MOST_SECONDS
 ) -> Explained:
     """How the server goes about the variant's statement for this query; measured means run, its rows thrown away."""
-    made = await export(context.store, context.view, variant, query=query)
+    made = await export_sql(context.store, context.view, variant, query=query)
     vector = await vector_of(context, made, query)
     options = "ANALYZE, BUFFERS" if measured else "COSTS"
     asked = f"EXPLAIN ({options}) {made.statement}"

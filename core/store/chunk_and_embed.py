@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 from psycopg.types.json import Jsonb
-from sqlalchemy import LargeBinary, Table, any_, delete, literal, select, update
+from sqlalchemy import LargeBinary, Table, any_, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -261,3 +261,21 @@ async def forget(store: Store, model: str | None = None) -> int:
         statement = statement.where(CachedEmbedding.model == model)
     async with store.begin() as connection:
         return (await connection.execute(statement)).rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUsage:
+    """How many texts a model's embeddings are cached for, and their size."""
+
+    model: str
+    texts: int
+    bytes: int
+
+
+async def cache_usage(store: Store) -> list[CacheUsage]:
+    """The cache of embeddings, by model."""
+    size = func.sum(func.length(CachedEmbedding.vector))
+    wanted = select(CachedEmbedding.model, func.count(), size).group_by(CachedEmbedding.model)
+    async with store.begin(read_only=True) as connection:
+        rows = await connection.execute(wanted.order_by(CachedEmbedding.model))
+        return [CacheUsage(model, texts, int(size)) for model, texts, size in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg
 from sqlalchemy import event, text
@@ -14,9 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from core.errors import ConnectionFailed, MissingCapability
 from core.store.names import identifier, quoted, written
-
-if TYPE_CHECKING:
-    from core.store.engine import Store
 
 DEFAULT_SHARDS: Final = 4  # of a collection, unless citus.shard_count is set: each query visits all of them
 ANCHOR: Final = "items"  # the table beside which a collection's others are put
@@ -108,13 +105,19 @@ def _say_on_connecting(connection: Any, _: object) -> None:
     connection.commit()
 
 
-async def distribute(store: Store, connection: AsyncConnection, namespace: str) -> None:
-    """The tables of a collection that is being made, before anything is in them."""
-    if not store.capabilities.distributed:
+def is_distributed(connection: AsyncConnection) -> bool:
+    """Whether the store's connection leads to the coordinator of a Citus cluster."""
+    sync = connection.sync_connection
+    return bool(sync and sync.get_execution_options().get("distributed"))
+
+
+async def distribute(connection: AsyncConnection, namespace: str, where: str) -> None:
+    """Distribute the tables of a new, empty collection. `where` names the server in an error."""
+    if not is_distributed(connection):
         return
     if not await connection.scalar(text(ROOM)):
         raise MissingCapability(
-            f"The Citus cluster at {store.where} has no node for shards. Add a worker: SELECT citus_add_node('host', "
+            f"The Citus cluster at {where} has no node for shards. Add a worker: SELECT citus_add_node('host', "
             "5432); or let a cluster of one keep them itself: SELECT citus_set_coordinator_host('host', 5432); SELECT "
             "citus_set_node_property('host', 5432, 'shouldhaveshards', true);"
         )
@@ -126,12 +129,12 @@ async def distribute(store: Store, connection: AsyncConnection, namespace: str) 
         await connection.execute(written(statement, namespace, items=ANCHOR))
     shards = int(await connection.scalar(text(CHOSEN)) or DEFAULT_SHARDS)
     await connection.execute(text(PLACE_ANCHOR), {"table": quoted(namespace, ANCHOR), "shards": shards})
-    await follow(store, connection, namespace)
+    await follow(connection, namespace)
 
 
-async def follow(store: Store, connection: AsyncConnection, namespace: str) -> None:
-    """New tables stand where the collection's others do. One from before there was a cluster stays as it is."""
-    if not store.capabilities.distributed:
+async def follow(connection: AsyncConnection, namespace: str) -> None:
+    """Distribute a collection's new tables as its others are. A collection older than the cluster stays local."""
+    if not is_distributed(connection):
         return
     found = {row.relname: row.placed for row in await connection.execute(text(TABLES), {"namespace": namespace})}
     new = [name for name, placed in found.items() if not placed and (_beside(name) or _everywhere(name))]

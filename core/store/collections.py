@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Text, column, delete, func, literal, select, table, update
+from sqlalchemy import Text, bindparam, column, delete, func, literal, select, table, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.schema import CreateTable, DropSchema
@@ -31,6 +31,14 @@ from core.store.schema import (
     vector_table,
 )
 
+# Tables with their indexes and what PostgreSQL keeps beside them for long values.
+SIZES: Final = text("""
+    SELECT nspname AS namespace, sum(pg_total_relation_size(pg_class.oid))::bigint AS bytes
+    FROM pg_class
+    JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE relkind IN ('r', 'm') AND nspname = ANY(:namespaces)
+    GROUP BY nspname
+""").bindparams(bindparam("namespaces"))
 PARENTS = "parents"  # what presets call the chunk set whose chunks have parents
 LARGEST_INDEXED_DIMENSION = {"vector": 2000, "halfvec": 4000, "bit": 64_000}
 
@@ -119,7 +127,7 @@ async def find(store: Store, name: str) -> CollectionView | None:
         revision = await connection.run_sync(collection_chain.revision, row.namespace)
         if row.attached is None and not collection_chain.is_newest(revision, row.namespace):
             await connection.run_sync(collection_chain.upgrade, row.namespace)
-            await citus.follow(store, connection, row.namespace)
+            await citus.follow(connection, row.namespace)
         elif revision is None:  # an attached table of which nothing is kept aside
             return CollectionView(row)
         chunk_sets = await session.scalars(select(ChunkSet).order_by(ChunkSet.key))
@@ -159,11 +167,11 @@ async def create(
         session = AsyncSession(connection)
         await register(session, row)
         await connection.run_sync(collection_chain.upgrade, namespace)
-        await citus.distribute(store, connection, namespace)
+        await citus.distribute(connection, namespace, store.where)
         session.add(ChunkSet(key=0, name=ITEMS, chunker={"kind": "none"}))
         await session.flush()
         await _create_text_tables(connection, 0)
-        await citus.follow(store, connection, namespace)
+        await citus.follow(connection, namespace)
     return await get(store, name)
 
 
@@ -215,7 +223,7 @@ async def add_chunk_set(store: Store, view: CollectionView, name: str, chunker: 
         known = await connection.scalar(select(ChunkSet.key).where(ChunkSet.name == name))
         if known is None:
             await _create_chunk_set(connection, name, chunker)
-            await citus.follow(store, connection, view.namespace)
+            await citus.follow(connection, view.namespace)
     fresh = await get(store, view.name)
     return fresh if known is None else await add_chunk_set(store, fresh, name, chunker)
 
@@ -254,7 +262,7 @@ async def add_embedding_set(
         if await connection.scalar(select(EmbeddingSet.key).where(*same)) is None:
             made = EmbeddingSet(chunk_set=chunk_set.key, model=model, dimension=dimension, index=index)
             await _create_embedding_set(connection, made)
-            await citus.follow(store, connection, view.namespace)
+            await citus.follow(connection, view.namespace)
     return await get(store, view.name)
 
 
@@ -334,3 +342,10 @@ async def _refuse_long_values(connection: AsyncConnection, name: str, field: str
             f"up to {largest:,} bytes there, and an indexed value may take {LARGEST_INDEXED_VALUE:,}. Leave the field "
             "out, or shorten these values."
         )
+
+
+async def sizes_on_disk(store: Store, namespaces: Sequence[str]) -> dict[str, int]:
+    """The bytes that the tables of these schemas take, with their indexes."""
+    async with store.begin(read_only=True) as connection:
+        rows = await connection.execute(SIZES, {"namespaces": list(namespaces)})
+        return {row.namespace: row.bytes for row in rows}

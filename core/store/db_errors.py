@@ -9,8 +9,9 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoneFree
 
-from core.errors import ConnectionFailed, Deadlock, StoreError
+from core.errors import ConnectionFailed, Deadlock, RankbookError, StoreError
 
+DRIVER_ERRORS: Final = (DBAPIError,)  # what a statement may raise besides errors of our own
 LOST = ("08", "57P")  # connection exceptions; the server was shut down, or crashed
 TOO_MANY = ("too many clients", "too many connections", "remaining connection slots")
 FULL: Final = (
@@ -28,6 +29,24 @@ def reason(error: BaseException) -> str:
     """The first line of what the driver or the server said."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return str(cause).strip().partition("\n")[0]
+
+
+def error_sentence(error: Exception) -> str | None:
+    """An error in one sentence: our own words, or what the database or this machine refused; None for a bug of ours.
+
+    The driver's texts may repeat an address or a statement, so only the server's own first line is passed on.
+    """
+    if isinstance(error, RankbookError):
+        return str(error)
+    if isinstance(error, OSError):
+        refusal = error.strerror or str(error) or type(error).__name__
+        return f"{error.filename}: {refusal}." if error.filename else f"The system refused: {refusal}."
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(cause, psycopg.Error):
+        return "The database driver failed." if isinstance(error, DBAPIError) else None
+    if cause.diag.message_primary:
+        return f"The database refused: {cause.diag.message_primary} ({cause.sqlstate})."
+    return f"The database does not answer ({type(cause).__name__}). See `rankbook doctor`."
 
 
 def is_lost(error: BaseException) -> bool:

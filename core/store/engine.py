@@ -54,7 +54,7 @@ async def settle(connection: AsyncConnection, **settings: object) -> None:
     settled = _SETTLED.setdefault(transaction, {}) if transaction else {}
     if named.items() <= settled.items():
         return
-    if connection.sync_connection and connection.sync_connection.get_execution_options().get("distributed"):
+    if citus.is_distributed(connection):
         for name, value in named.items():  # Citus passes SET on to its workers, each by itself, and set_config not
             await connection.execute(text(f"SET LOCAL {name} TO {literal(value).compile(**_IN_PLACE)}"))
     else:
@@ -230,6 +230,11 @@ class Store:
                 await connection.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
             async with connection.begin():
                 yield connection
+
+    async def ping(self) -> None:
+        """Run a statement that changes nothing: raises where the server does not answer."""
+        async with self.begin(read_only=True) as connection:
+            await connection.execute(text("SELECT 1"))
 
     @property
     def where(self) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-import pydantic
 from pydantic import Field
 
 from core.context import RequestContext
@@ -20,7 +19,7 @@ from core.filters import filter_of_fields
 from core.legs.base import checked_text
 from core.llm.rating import RelevanceRating
 from core.packing import Packing
-from core.packing.types import PREFIX, PackedChunk, PackTrace
+from core.packing.types import PackedChunk, PackTrace, options_from
 from core.pipeline.retriever import RetrievalResult, search
 from core.presets import preset
 from core.registry import Options, in_a_sentence
@@ -30,7 +29,7 @@ from core.tasks import side_by_side
 from core.variant import Variant
 
 
-class Config(Options, Packing):
+class ContextPackConfig(Options, Packing):
     """What may be chosen. Each can also be set by the environment, as RANKBOOK_PACK_ and its name in capitals."""
 
     chunks: str = Field("parents", description="Which chunk set is searched.")
@@ -45,16 +44,7 @@ class Config(Options, Packing):
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], **options: Any) -> Self:
         """Options given in code; else those of the environment; else the defaults."""
-        named = {name: environment.get(PREFIX + name.upper(), "").strip() for name in cls.model_fields}
-        given = {name: value for name, value in named.items() if value and name not in options}
-        try:
-            return cls(**{**given, **options})
-        except SpecError as error:
-            if not isinstance(error.__cause__, pydantic.ValidationError):
-                raise
-            names = ", ".join(PREFIX + name.upper() for name in given)
-            where = f"The configuration, with {names} from the environment," if given else "The configuration"
-            raise SpecError.from_pydantic(where, error.__cause__) from error
+        return options_from(cls, "The configuration", environment, options)
 
     @in_a_sentence("The configuration of context-pack")
     def variant(self, filters: Mapping[str, Any] | None = None) -> Variant:
@@ -66,23 +56,20 @@ class Config(Options, Packing):
             top_k=self.return_top_n,
             filter=filter_of_fields(filters, "doc_id") if filters else None,
             legs=tuple(leg.model_copy(update={"depth": self.top_k_dense}) for leg in base.legs),
-            rerank=self._reranker(),
+            rerank=LanguageModelReranker(
+                rubric="hundred",
+                depth=self.max_candidates_to_rerank,
+                top_k=self.return_top_n,
+                max_text_chars_per_candidate=self.max_text_chars_per_candidate,
+                model=self.model_name,
+                strict_json_output=self.strict_json_output,
+            ),
             pack=Packing(**self.model_dump(include=set(Packing.model_fields))),
-        )
-
-    def _reranker(self) -> LanguageModelReranker:
-        return LanguageModelReranker(
-            rubric="hundred",
-            depth=self.max_candidates_to_rerank,
-            top_k=self.return_top_n,
-            max_text_chars_per_candidate=self.max_text_chars_per_candidate,
-            model=self.model_name,
-            strict_json_output=self.strict_json_output,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Trace(PackTrace):
+class ContextPackTrace(PackTrace):
     """Beside what packing tells: every candidate's mark, with answerability and key evidence, best first.
 
     Here `dense_candidates` are all that the vector search brought up, and `notes` are those of every stage.
@@ -106,7 +93,7 @@ class ContextPack:
     query: str
     selected_chunks: tuple[PackedChunk, ...]
     citations: tuple[str, ...]
-    trace: Trace
+    trace: ContextPackTrace
     context_pack: str
 
 
@@ -117,41 +104,35 @@ class ContextPackRetriever:
         self.context = context
 
     async def retrieve(
-        self, query: str, filters: Mapping[str, Any] | None = None, config: Config | None = None
+        self, query: str, filters: Mapping[str, Any] | None = None, config: ContextPackConfig | None = None
     ) -> ContextPack:
         (pack,) = await self.retrieve_all([query], filters, config)
         return pack
 
     async def retrieve_all(
-        self, queries: Sequence[str], filters: Mapping[str, Any] | None = None, config: Config | None = None
+        self, queries: Sequence[str], filters: Mapping[str, Any] | None = None, config: ContextPackConfig | None = None
     ) -> list[ContextPack]:
         """A pack for each query; all queries are embedded in one batch."""
-        variant = (config or Config.from_environment(self.context.resources.environment)).variant(filters)
-        context = await self._with_batch(queries, variant)
-        found: list[RetrievalResult] = await side_by_side(*(search(context, query, variant) for query in queries))
-        return [_told(bundle) for bundle in found]
-
-    async def _with_batch(self, queries: Sequence[str], variant: Variant) -> RequestContext:
+        variant = (config or ContextPackConfig.from_environment(self.context.resources.environment)).variant(filters)
         context = self.context
-        if len(queries) < 2:
-            return context
         model = search_target(context.store, context.view, variant.chunks, variant.model).model
-        if model is None:
-            return context
-        batched = _Batched(context.embedder(model), [checked_text(query) for query in queries])
-        return replace(context, resources=replace(context.resources, embedder=lambda _: batched))
+        if len(queries) > 1 and model is not None:
+            batched = _Batched(context.embedder(model), [checked_text(query) for query in queries])
+            context = replace(context, resources=replace(context.resources, embedder=lambda _: batched))
+        results: list[RetrievalResult] = await side_by_side(*(search(context, query, variant) for query in queries))
+        return [_context_pack(result) for result in results]
 
 
 class _Batched:
-    """An embedder that embeds the queries it was made with all at once, when the first of them is asked for.
+    """An embedder that embeds these queries all at once, when the first of them is needed.
 
-    A search that is cancelled leaves the batch to the others; with the last of them it ends.
+    Where the search that embeds them is cancelled, the next one does.
     """
 
     def __init__(self, embedder: Embedder, queries: Sequence[str]) -> None:
         self._embedder, self._queries = embedder, list(dict.fromkeys(queries))
-        self._vectors: asyncio.Task[Vectors] | None = None
-        self._waiting = 0
+        self._embedding = asyncio.Lock()
+        self._vectors: Vectors | None = None
         self.model = embedder.model
 
     @property
@@ -161,43 +142,23 @@ class _Batched:
     async def embed(self, texts: Sequence[str], purpose: Purpose = "document") -> Vectors:
         if purpose != "query" or not set(texts) <= set(self._queries):
             return await self._embedder.embed(texts, purpose)
-        made = await self._batch()
-        rows: Vectors = made[[self._queries.index(text) for text in texts]]
+        async with self._embedding:
+            if self._vectors is None:
+                self._vectors = await self._embedder.embed(self._queries, "query")
+        rows: Vectors = self._vectors[[self._queries.index(text) for text in texts]]
         return rows
-
-    async def _batch(self) -> Vectors:
-        if self._vectors is None:
-            self._vectors = asyncio.create_task(self._all())
-        batch, self._waiting = self._vectors, self._waiting + 1
-        try:
-            return await asyncio.shield(batch)
-        finally:
-            self._waiting -= 1
-            if not self._waiting and not batch.done():
-                self._vectors = None  # who comes later begins anew
-                await _stopped(batch)
-
-    async def _all(self) -> Vectors:
-        return await self._embedder.embed(self._queries, "query")
 
     def tokenize(self, text: str) -> Sequence[tuple[int, int]]:
         return self._embedder.tokenize(text)
 
 
-async def _stopped(task: asyncio.Task[Any]) -> None:
-    """Cancelled, and over; if it failed while it was being stopped, nobody is left to be told."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()
-
-
-def _told(bundle: RetrievalResult) -> ContextPack:
+def _context_pack(result: RetrievalResult) -> ContextPack:
     """The pipeline's pack with the whole of the trace."""
-    if bundle.pack is None:
+    if result.pack is None:
         raise SpecError("This variant packs nothing. Give it `pack`.")
-    told = {field.name: getattr(bundle.pack.trace, field.name) for field in fields(PackTrace)}
-    told["dense_candidates"] = bundle.trace[f"leg {bundle.variant.leg_names[0]}"].ranking
-    told["notes"] = bundle.trace.notes
-    pack, trace = bundle.pack, Trace(**told, marks=bundle.marks)
+    pack = result.pack
+    values = {field.name: getattr(pack.trace, field.name) for field in fields(PackTrace)}
+    values["dense_candidates"] = result.trace[f"leg {result.variant.leg_names[0]}"].ranking
+    values["notes"] = result.trace.notes
+    trace = ContextPackTrace(**values, marks=result.marks)
     return ContextPack(pack.query, pack.chunks, tuple(map(str, pack.citations)), trace, pack.context)

@@ -48,7 +48,7 @@ class Retriever(Protocol):
         ...
 
 
-class Config(Options):
+class HybridRetrieverConfig(Options):
     """What may be chosen."""
 
     chunks: str = Field("parents", description="Which chunk set is searched.")
@@ -71,9 +71,13 @@ class HybridRetriever:
     """
 
     def __init__(
-        self, config: Config | None = None, base: Variant | None = None, reranker: CustomReranker | None = None
+        self,
+        config: HybridRetrieverConfig | None = None,
+        base: Variant | None = None,
+        reranker: CustomReranker | None = None,
     ) -> None:
-        self.config, self.base, self.reranker = config or Config(), base or preset("hybrid-retriever"), reranker
+        self.config, self.reranker = config or HybridRetrieverConfig(), reranker
+        self.base = base or preset("hybrid-retriever")
         if len(self.base.legs) != 2:
             raise SpecError(
                 f"hybrid-retriever searches by vectors and by keywords, and its base {self.base.name!r} has the legs "

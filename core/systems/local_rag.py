@@ -23,7 +23,7 @@ from core.types import Hit
 from core.variant import Variant
 
 
-class Config(Options):
+class LocalRagConfig(Options):
     """What may be chosen. The last four were planned there."""
 
     model_config = ConfigDict(populate_by_name=True)
@@ -83,8 +83,8 @@ class Config(Options):
 class LocalRag:
     """The system."""
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.config = config or Config()
+    def __init__(self, config: LocalRagConfig | None = None) -> None:
+        self.config = config or LocalRagConfig()
 
     async def retrieve(self, ctx: RequestContext, query: str) -> tuple[Hit, ...]:
         return (await self.search(ctx, query)).hits

@@ -52,7 +52,7 @@ class Rerank(Options):
         return ApiReranker(depth=self.top_k, base_url=self.base_url, model=self.model, timeout=self.timeout)
 
 
-class Config(Options):
+class RagModuleConfig(Options):
     """What may be chosen for a search."""
 
     top_k: int = Field(10, ge=1, le=10_000, description="How many results come out.")
@@ -67,7 +67,7 @@ class Config(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RagModuleResult:
     """A passage that was found, with its breakdown; a score is None where that search did not find it or was not done.
 
     `section` is how the parent of a child begins.
@@ -116,11 +116,11 @@ class RagModule:
         self,
         collection: str,
         query: str,
-        config: Config | None = None,
+        config: RagModuleConfig | None = None,
         *,
         cancellation: asyncio.Event | None = None,
         deadline: float | None = None,
-    ) -> list[Result]:
+    ) -> list[RagModuleResult]:
         """Setting the token stops it, and so does the deadline, in seconds."""
         found = await self.search(collection, query, config, cancellation=cancellation, deadline=deadline)
         return [_result(hit) for hit in found.hits]
@@ -129,13 +129,13 @@ class RagModule:
         self,
         collection: str,
         query: str,
-        config: Config | None = None,
+        config: RagModuleConfig | None = None,
         *,
         cancellation: asyncio.Event | None = None,
         deadline: float | None = None,
     ) -> RetrievalResult:
         """The same with its trace."""
-        config = config or Config()
+        config = config or RagModuleConfig()
         view = await collections.get(self.store, collection)
         context = RequestContext(self.store, view, self._resources(config.rerank), cancellation, deadline)
         variant = self.variant(config)
@@ -152,7 +152,7 @@ class RagModule:
         return replace(self.resources, environment={**self.resources.environment, **given})
 
     @in_a_sentence("The configuration of rag-module")
-    def variant(self, config: Config) -> Variant:
+    def variant(self, config: RagModuleConfig) -> Variant:
         depth = config.rerank.top_k if config.rerank else config.top_k
         return preset("rag-module").but(
             chunks=config.chunks,
@@ -166,7 +166,7 @@ class RagModule:
             rerank=config.rerank.reranker() if config.rerank and self.reranker is None else None,
         )
 
-    def _legs(self, config: Config, depth: int) -> tuple[Leg, ...]:
+    def _legs(self, config: RagModuleConfig, depth: int) -> tuple[Leg, ...]:
         semantic = preset("rag-module").legs[0]
         named = {
             SEMANTIC: semantic.model_copy(update={"weight": config.semantic_weight}),
@@ -177,7 +177,7 @@ class RagModule:
         return tuple(leg.model_copy(update={"label": name, "depth": depth}) for name, leg in named.items())
 
 
-def _fusion(config: Config) -> Fusion:
+def _fusion(config: RagModuleConfig) -> Fusion:
     if config.mode != "hybrid" or config.fusion == "weighted":
         return LinearFusion(normalize="none")
     return preset("rag-module").fusion
@@ -193,9 +193,9 @@ def _missing(parts: Mapping[str, Any]) -> str:
     return f"A rag module cannot be built without {' and without '.join(absent)}. Pass what is missing."
 
 
-def _result(hit: Hit) -> Result:
+def _result(hit: Hit) -> RagModuleResult:
     raw = {leg.leg: leg.raw for leg in hit.legs}
-    return Result(
+    return RagModuleResult(
         content=hit.text,
         score=hit.score,
         chunk_id=hit.id,

@@ -137,7 +137,7 @@ class Content:
         """Rows by table."""
         namespace = self.row.namespace
         await self.connection.run_sync(collection_chain.upgrade, namespace)
-        await citus.distribute(self.store, self.connection, namespace)
+        await citus.distribute(self.connection, namespace, self.store.where)
         await self.connection.execution_options(schema_translate_map={HERE: namespace})
         counts = {
             mapped.__tablename__: await self.taking.into(file_format.mapped_table(mapped), namespace)
@@ -187,7 +187,7 @@ class Content:
                 await self.connection.execute(CreateTable(make(each.key)))
         for made in view.embedding_sets:
             await self.connection.execute(CreateTable(vector_table(made.key, made.dimension)))
-        await citus.follow(self.store, self.connection, view.namespace)
+        await citus.follow(self.connection, view.namespace)
         anew = {"lexed_to": 0, "posted_to": 0, "units": 0, "length": 0}
         await self.connection.execute(update(ChunkSet).values(anew))
 

@@ -17,18 +17,17 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
-from core.types import Place, Query, Row
+from core.types import Query
 from evals.backup import file_format
 from evals.backup.archive_reader import RowReader, counted
 from evals.backup.file_format import LABELS
 from evals.judging.judgements import MODEL_PREFIX
 from evals.labels import query_sets, revisions
-from evals.labels.label_checks import DEFAULT_MAX_GRADE, CheckedLabels
+from evals.labels.label_checks import DEFAULT_MAX_GRADE
 from evals.labels.revisions import Cause, LabelChange, LabelDifference, LabelState
 from evals.types import Exclusion, Label, LabelledQueries, MergedFrom, Span
 
 Absent = Callable[[Collection[str]], Awaitable[list[str]]]  # those of the ids that the collection does not hold
-NOWHERE: Final = Place("")
 OTHER_QUESTION = "of queries that read otherwise here"
 NO_QUESTION = "of queries that are not here"
 OTHER_GRADE = "labels graded otherwise here"
@@ -248,19 +247,12 @@ async def labelled_of(connection: AsyncConnection, key: int) -> LabelledQueries:
         table = _stored(name)
         return (await connection.execute(select(table).where(table.c.set_key == key))).all()
 
-    return LabelledQueries.of(
-        CheckedLabels(
-            tuple(
-                Row(Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.metadata), NOWHERE)
-                for row in await of("queries")
-            ),
-            tuple(Row(Label(row.query_id, row.item_id, row.grade, row.split), NOWHERE) for row in await of("labels")),
-            tuple(
-                Row(Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade), NOWHERE)
-                for row in await of("spans")
-            ),
-            tuple(Row(Exclusion(row.query_id, row.item_id), NOWHERE) for row in await of("exclusions")),
-            (),
-            (),
-        )
+    return LabelledQueries.ordered(
+        (Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.metadata) for row in await of("queries")),
+        (Label(row.query_id, row.item_id, row.grade, row.split) for row in await of("labels")),
+        (
+            Span(row.query_id, row.item_id, row.start_at, row.end_at, row.text, row.split, row.grade)
+            for row in await of("spans")
+        ),
+        (Exclusion(row.query_id, row.item_id) for row in await of("exclusions")),
     )

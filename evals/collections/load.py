@@ -269,7 +269,7 @@ async def _label(
 ) -> None:
     """The source's queries and labels for those that are there, unless somebody's would be lost by that."""
     labels = await label_files.held_against(store, view, source)
-    brought, there = LabelledQueries.of(labels), await query_sets.load(store, view.name)
+    brought, there = labels.labelled_queries(), await query_sets.load(store, view.name)
     stays = await _reason_to_stay(store, view, there, brought)
     version = (await collections.get(store, view.name)).row.version if check else None
     found: dict[str, Sequence[Flaw]] = {"documents": added.report.flaws}
@@ -390,7 +390,7 @@ async def label(
             )
         labels = await label_files.held_against(store, view, source)
         there = await query_sets.load(store, view.name, name=query_set)
-        labelled = LabelledQueries.of(labels)
+        labelled = labels.labelled_queries()
         _count(added, there, labelled)
         change, added.flaws = LabelChange.between(there, labelled), list(labels.flaws)
         if not even_so and (change.loses or not (labelled.labels or labelled.spans)):

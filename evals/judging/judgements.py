@@ -267,3 +267,21 @@ async def standing(store: Store, view: CollectionView) -> JudgementStatus:
         tuple(each for each in given if now.get(each.item_id) == each.version),
         tuple(each for each in given if now.get(each.item_id) != each.version),
     )
+
+
+async def change_mark(store: Store, collection: str) -> str:
+    """A text that changes with every judgement of the collection."""
+    table = StoredJudgement
+    wanted = select(func.count(), func.max(table.judged_at), func.sum(table.grade + 1))
+    async with store.begin(read_only=True) as connection:
+        row = (await connection.execute(wanted.where(table.collection == collection))).one()
+        return " ".join(map(str, row))
+
+
+async def judged_by_others(store: Store, collection: str, judge: str) -> set[PairId]:
+    """The pairs that other people have judged, stale judgements included."""
+    table = StoredJudgement
+    others = (table.collection == collection, table.judge != judge, ~table.is_model)
+    async with store.begin(read_only=True) as connection:
+        rows = await connection.execute(select(table.query_id, table.item_id).where(*others))
+        return {(row.query_id, row.item_id) for row in rows}

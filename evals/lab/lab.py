@@ -22,7 +22,7 @@ from core.fusion import Fusion
 from core.legs.base import checked_text
 from core.pipeline.retriever import search
 from core.progress import Listener
-from core.sql_export import export
+from core.sql_export import export_sql
 from core.store import collections
 from core.store.collections import CollectionView
 from core.store.engine import Store
@@ -165,7 +165,7 @@ class Lab(Displayable):
     def sql(self, variant: Reference, query: str | None = None) -> Statement:
         """The variant as one SQL statement with parameters; with a query, ready for psql."""
         context = self._ground().context
-        made = bridge.run(export(self.store, context.view, self.variant(variant), query=query))
+        made = bridge.run(export_sql(self.store, context.view, self.variant(variant), query=query))
         if query is None:
             return Statement(made.script)
         if not made.needs_vector or made.model is None:

@@ -249,6 +249,17 @@ def _each(counted: Any, parts: Any) -> Any:
     return select(counted).where(parts.set_key == QuerySet.key).correlate(QuerySet).scalar_subquery()
 
 
+async def label_counts(store: Store) -> dict[str, int]:
+    """How many labels each collection has, in all its query sets."""
+    counted = (
+        select(QuerySet.collection, func.count().label("labels"))
+        .join(StoredLabel, StoredLabel.set_key == QuerySet.key)
+        .group_by(QuerySet.collection)
+    )
+    async with store.begin(read_only=True) as connection:
+        return {row.collection: row.labels for row in await connection.execute(counted)}
+
+
 async def drop(store: Store, collection: str, name: str, *, by: str = "") -> TrashEntry:
     """One query set with its labels, into the trash. Judgements and kept runs stay."""
     known = {each.name: each for each in await listed(store, collection)}

@@ -14,14 +14,14 @@ from streamlit.testing.v1 import AppTest
 from core import bridge
 from core.errors import SpecError
 from core.store import attached, collections
-from core.store.attached import Attachment
+from core.store.attached import Attachment, discovery
 from core.store.engine import Store
 from evals.collections import load
 from evals.labels import query_sets
 from tests.app.corpus import MODEL, SCRIPT
 from tests.app.test_collections_page import LIST, button, nothing_left_under_way, page, press, rows, waited
 from tests.app.test_search_page import cards, handed, visit, written
-from workbench.behind.collections import attaching, theirs
+from workbench.behind.collections import attaching
 from workbench.behind.collections.attaching import AttachRequest
 from workbench.ui.collections import attach as attach_form
 
@@ -252,11 +252,11 @@ def test_labels_that_cannot_be_read_are_told_before_anything_is_attached(page, s
 )
 def test_columns_are_guessed_by_their_types_and_names(store, made, name, columns, guess):
     table = made(f"guess {name}", columns)
-    assert theirs.guessed(bridge.run(theirs.relation(store, f"public.{table}"))) == guess
+    assert discovery.guess_mapping(bridge.run(discovery.find_relation(store, f"public.{table}"))) == guess
 
 
 def test_tables_of_rankbooks_own_are_not_offered(store, faq):
-    found = bridge.run(theirs.tables(store))
+    found = bridge.run(discovery.list_tables(store))
     assert faq in found
     assert not [each for each in found if each.startswith(("rankbook.", "c_"))]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from core.store.browse import ChunkSpan, find_documents
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.showing import CELL, STAGE, page, settled
 from tests.app.test_search_page import handed, written
-from workbench.ui.document import Part, in_browser
-from workbench.ui.outputs.naming import find_documents
+from workbench.ui.document import in_browser
 
 PAIR = 'query_id = "q1"\nvariants = ["bm25", "vector"]\n'
 BOTH = '{ name = "both", rerank = { method = "overlap" }, leg = [{ kind = "vector" }, { kind = "fulltext" }] }'
@@ -201,7 +201,8 @@ def test_a_document_opens_with_its_passages(store):
 
 def test_passages_are_counted_as_a_browser_counts():
     text = "a\N{TEAPOT}\N{GRINNING FACE}b"
-    assert in_browser(text, [Part("x#0001", 0, 3), Part("x#0002", 3, 4)]) == [["x#0001", 0, 5], ["x#0002", 5, 6]]
+    spans = [ChunkSpan("x#0001", 0, 3), ChunkSpan("x#0002", 3, 4)]
+    assert in_browser(text, spans) == [["x#0001", 0, 5], ["x#0002", 5, 6]]
 
 
 def test_what_was_found_is_still_there_where_the_collection_is_gone(store):

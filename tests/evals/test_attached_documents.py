@@ -19,6 +19,7 @@ from core.explain import explain
 from core.pipeline.retriever import search
 from core.store import attached, collections, passages
 from core.store.attached import AttachedTable, mapped
+from core.store.browse import list_documents
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.passages import read_items
@@ -150,9 +151,9 @@ def test_the_exported_statement_gives_the_pipelines_ranking(store, attach, mappi
 
 
 def _by_sql(store, view, chosen):
-    from core.sql_export import export
+    from core.sql_export import export_sql
 
-    made = bridge.run(export(store, view, chosen))
+    made = bridge.run(export_sql(store, view, chosen))
     vector = bridge.run(EMBEDDER.embed(["red fox"], "query"))[0]
     with psycopg.connect(address(store)) as connection:
         for setting in made.setting_statements:
@@ -284,25 +285,21 @@ def test_whatever_speaks_of_documents_reads_them_whole(store, attach, mapping, t
     ]
     assert bridge.run(label_files.absent(store, view, [fables, "r1", "r7", "x\0"])) == ["r1", "x\0"]
     bridge.run(load.label(store, view, Given(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)})))
-    made = bridge.run(export_beir.export(store, view, tmp_path / "out"))
+    made = bridge.run(export_beir.export_sql(store, view, tmp_path / "out"))
     lines = (tmp_path / "out" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     assert made.documents == 4
     assert sorted(json.loads(line)["_id"] for line in lines) == named(mapping, DOCUMENTS)
 
 
 def test_only_the_collections_own_rows_are_listed(store, attach):
-    from workbench.behind.collections import browsed
-
     view = attach(parent="doc", where={"number": 10})
-    listed = bridge.run(browsed.documents(store, view, "", 1))
+    listed = bridge.run(list_documents(store, view, "", 1))
     assert ([each.id for each in listed.rows], listed.total) == (["fables"], 1)
 
 
 def test_of_rows_that_are_documents_only_the_collections_own_are_listed_too(store, attach):
-    from workbench.behind.collections import browsed
-
     view = attach(where={"number": 10})
-    assert [each.id for each in bridge.run(browsed.documents(store, view, "", 1)).rows] == ["r1", "r2", "r3"]
+    assert [each.id for each in bridge.run(list_documents(store, view, "", 1)).rows] == ["r1", "r2", "r3"]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -449,7 +449,7 @@ def test_what_is_new_comes_in_and_the_sets_digest_follows(store, name, donor):
     assert set(after.labels) == {*LABELLED.labels, Label("q7", "d1", 1)}
     assert set(after.spans) == set(LABELLED.spans)
     assert done.added == {"queries": 1, "labels": 3, "spans": 1, "exclusions": 1, "judgements": 2}
-    assert bridge.run(query_sets.keep(store, name, LabelledQueries.of(as_checked(after)))) is False, (
+    assert bridge.run(query_sets.keep(store, name, as_checked(after).labelled_queries())) is False, (
         "its digest is another's"
     )
     assert merged(store, donor, name=name)[0].added["labels"] == 0

@@ -9,7 +9,7 @@ import psycopg
 from core import bridge
 from core.context import RequestContext, Resources
 from core.pipeline.retriever import search
-from core.sql_export import ExportedSql, export
+from core.sql_export import ExportedSql, export_sql
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Hit
@@ -32,7 +32,7 @@ def variant(*legs: dict[str, Any], **options: Any) -> Variant:
 
 
 def exported(store: Store, view: CollectionView, chosen: Variant, **options: Any) -> ExportedSql:
-    return bridge.run(export(store, view, chosen, **options))
+    return bridge.run(export_sql(store, view, chosen, **options))
 
 
 def vector_of(text: str) -> Any:

@@ -17,7 +17,7 @@ from core.errors import ConnectionFailed
 from core.expansion import ExpansionContext, FeedbackExpansion
 from core.filters import filter_from
 from core.pipeline.retriever import search
-from core.sql_export import export
+from core.sql_export import export_sql
 from core.store import collections
 from core.store.collections import CollectionView
 from core.store.engine import Store
@@ -157,7 +157,7 @@ async def _looked_at(store: Store, view: CollectionView) -> dict[str, Any]:
 
 async def _exported(store: Store, view: CollectionView, variant: Variant, query: str) -> list[str]:
     """The variant as one statement, run by itself."""
-    made = await export(store, view, variant)
+    made = await export_sql(store, view, variant)
     vector = (await EMBEDDER.embed([query], "query"))[0]
     async with store.begin(read_only=True) as connection:
         for setting in made.setting_statements:

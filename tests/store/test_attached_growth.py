@@ -18,7 +18,7 @@ from core import bridge, doctor
 from core.context import RequestContext, Resources
 from core.errors import StoreError
 from core.pipeline.retriever import RetrievalResult, search
-from core.sql_export import export
+from core.sql_export import export_sql
 from core.store import attached, collections
 from core.store.attached import AttachedTable, Attachment, refresh_aside, side_tables
 from core.store.collections import CollectionView
@@ -141,7 +141,7 @@ def test_feedback_and_the_exported_statement_say_it_too(store, write, table, bui
     expanded = found(store, built, variant("trigram", expand={"method": "feedback"}))
     (stage,) = (each for each in expanded.trace.stages if each.name == "expand")
     assert any("was written to since" in note for note in stage.notes)
-    statement = bridge.run(export(store, fresh(store, built.name), variant("bm25"))).statement
+    statement = bridge.run(export_sql(store, fresh(store, built.name), variant("bm25"))).statement
     assert f"public.{table} was written to since" in " ".join(statement.replace("--", " ").split())
 
 

@@ -18,9 +18,10 @@ from core.context import RequestContext
 from core.errors import ConnectionFailed, MissingCapability, NotAllowed, StoreError
 from core.legs import legs
 from core.pipeline.retriever import search
-from core.store import collections
+from core.store import collections, demo_role
 from core.store.attached import AttachedTable, attach_table, let_read
 from core.store.collections import CollectionView
+from core.store.demo_role import open_demo
 from core.store.engine import Store
 from core.variant import Variant
 from evals.collections import load
@@ -29,7 +30,7 @@ from evals.judging.votes import BOTH, Contest, Vote
 from evals.schema import schema_chain as evals_chain
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, fresh, ingest, make, some_name
-from workbench.demo import role
+from workbench.demo.show import RIGHTS
 
 WORDS, SPELLING = (Variant.of_leg(legs[kind](), chunks="small") for kind in ("bm25", "trigram"))
 REFUSED = psycopg.errors.InsufficientPrivilege  # for want of the right, and not because the transaction only reads
@@ -58,7 +59,7 @@ def contest(store, view) -> Contest:
 @pytest.fixture(scope="module")
 def demo(store, view) -> Iterator[Store]:
     """The store as visitors reach it."""
-    opened = bridge.run(role.opened(store, view))
+    opened = bridge.run(open_demo(store, view, RIGHTS))
     yield opened
     bridge.run(opened.close())
 
@@ -87,7 +88,7 @@ def test_it_is_another_role_than_the_owners_and_the_server_says_so(store, view, 
             return await connection.scalar(text("SELECT session_user || ' ' || current_user"))
 
     database = bridge.run(_scalar(store, "SELECT current_database()"))
-    expected = role.role_of(database, view)
+    expected = demo_role.role_of(database, view)
     assert bridge.run(user(demo)) == f"{expected} {expected}"
     assert expected not in bridge.run(user(store))
 
@@ -224,7 +225,7 @@ def test_of_an_attached_table_it_reads_that_table_alone(store):
                 await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
                 await connection.execute(text(f"INSERT INTO public.{table} VALUES (1, 'reset the hub')"))
         view = await attach_table(store, some_name(), AttachedTable(table=tables[0], id="id", text="body"))
-        async with await role.opened(store, view) as opened:
+        async with await open_demo(store, view, RIGHTS) as opened:
             assert (await search(RequestContext(opened, view), "reset hub", variant)).hits
             async with opened.begin() as connection:
                 for table in tables:
@@ -250,9 +251,9 @@ def test_a_table_that_only_the_catalogue_names_is_shown_to_no_stranger(store):
             await connection.execute(text(rewrite), {"table": tables[1], "name": name})
         view = await collections.get(store, name)
         with pytest.raises(NotAllowed, match=f"rankbook access --attached '{name}=public.{tables[1]}'"):
-            await role.opened(store, view)
+            await open_demo(store, view, RIGHTS)
         await let_read(store, name, f"public.{tables[1]}")
-        async with await role.opened(store, view) as opened, opened.begin() as connection:
+        async with await open_demo(store, view, RIGHTS) as opened, opened.begin() as connection:
             assert await connection.scalar(text(f"SELECT count(*) FROM public.{tables[1]}")) == 0
 
     bridge.run(work())
@@ -266,7 +267,7 @@ def test_a_demo_of_an_attached_table_can_read_it_no_more_once_its_collection_is_
             await connection.execute(text(f"CREATE TABLE public.{table} (id int PRIMARY KEY, body text)"))
         mapping = AttachedTable(table=table, id="id", text="body")
         view, _other = await attach_table(store, some_name(), mapping), await attach_table(store, some_name(), mapping)
-        async with await role.opened(store, view) as opened:
+        async with await open_demo(store, view, RIGHTS) as opened:
             may = f"SELECT has_table_privilege('public.{table}', 'SELECT')"
             before = await _scalar(opened, may)
             await load.drop(store, view.name)
@@ -292,7 +293,7 @@ def given(store, admin, monkeypatch) -> Iterator[str]:
     made = f"given_{uuid.uuid4().hex[:8]}"
     name = sql.Identifier(made)
     admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
-    monkeypatch.setenv(role.DSN, conninfo.make_conninfo(store.server.conninfo(), user=made))
+    monkeypatch.setenv(demo_role.DSN, conninfo.make_conninfo(store.server.conninfo(), user=made))
     yield made
     admin.execute(sql.SQL("DROP OWNED BY {}").format(name))
     admin.execute(sql.SQL("DROP ROLE {}").format(name))
@@ -300,7 +301,7 @@ def given(store, admin, monkeypatch) -> Iterator[str]:
 
 def test_a_role_that_was_given_gets_what_it_lacks_and_no_more(store, view, contest, given):
     for _ in range(2):  # the second time it lacks nothing
-        opened = bridge.run(role.opened(store, view))
+        opened = bridge.run(open_demo(store, view, RIGHTS))
         try:
             assert bridge.run(_scalar(opened, "SELECT current_user")) == given
             assert bridge.run(search(RequestContext(opened, view), "unique3", WORDS)).hits
@@ -326,28 +327,28 @@ def test_a_role_that_may_do_more_is_refused(store, view, admin, given, grant):
     items = sql.Identifier(view.namespace, "items").as_string(None)
     admin.execute(grant.replace("{items}", items).format(given))
     with pytest.raises(StoreError, match=TOO_MUCH[grant]) as caught:
-        bridge.run(role.opened(store, view))
-    assert role.DSN in str(caught.value)
+        bridge.run(open_demo(store, view, RIGHTS))
+    assert demo_role.DSN in str(caught.value)
 
 
 def test_the_owner_itself_is_no_role_for_a_demo(store, view, admin, monkeypatch):
-    monkeypatch.setenv(role.DSN, store.server.conninfo())
+    monkeypatch.setenv(demo_role.DSN, store.server.conninfo())
     with pytest.raises(StoreError, match="rules the server"):
-        bridge.run(role.opened(store, view))
+        bridge.run(open_demo(store, view, RIGHTS))
 
 
 @pytest.mark.parametrize("string", ["garbage s3cret", "postgresql://:s3cret@host/db", "mysql://u:s3cret@host/db"])
 def test_garbage_in_its_place_is_refused_without_the_password(store, view, monkeypatch, string):
-    monkeypatch.setenv(role.DSN, string)
-    with pytest.raises(ConnectionFailed, match=role.DSN) as caught:
-        bridge.run(role.opened(store, view))
+    monkeypatch.setenv(demo_role.DSN, string)
+    with pytest.raises(ConnectionFailed, match=demo_role.DSN) as caught:
+        bridge.run(open_demo(store, view, RIGHTS))
     assert "s3cret" not in str(caught.value)
 
 
 def test_a_role_that_the_server_does_not_know_is_named(store, view, admin, monkeypatch):
-    monkeypatch.setenv(role.DSN, conninfo.make_conninfo(store.server.conninfo(), user="nobody_at_all"))
+    monkeypatch.setenv(demo_role.DSN, conninfo.make_conninfo(store.server.conninfo(), user="nobody_at_all"))
     with pytest.raises(ConnectionFailed, match="knows no role 'nobody_at_all'"):
-        bridge.run(role.opened(store, view))
+        bridge.run(open_demo(store, view, RIGHTS))
 
 
 # -- a server of somebody else's -------------------------------------------------------------------------------------
@@ -370,19 +371,19 @@ def elsewhere(store, admin) -> Iterator[str]:
 def test_where_no_role_may_be_made_the_demo_says_what_to_run_and_that_is_enough(store, admin, elsewhere, monkeypatch):
     async def work() -> None:
         async with await Store.open(elsewhere, chains=[evals_chain]) as owner:
-            from core.store import collections
+            from core.store import collections, demo_role
 
             view = await collections.create(owner, "there")
             with pytest.raises(MissingCapability, match="may not set up") as caught:
-                await role.opened(owner, view)
+                await open_demo(owner, view, RIGHTS)
             told = str(caught.value).split("to run: ")[1].split("; Then set")[0]
             made = told.split('"')[1]
             with psycopg.connect(store.server.conninfo(owner.engine.url.database), autocommit=True) as administrator:
                 for statement in told.split("; "):
                     administrator.execute(statement)
             try:
-                monkeypatch.setenv(role.DSN, conninfo.make_conninfo(elsewhere, user=made))
-                async with await role.opened(owner, view) as opened:
+                monkeypatch.setenv(demo_role.DSN, conninfo.make_conninfo(elsewhere, user=made))
+                async with await open_demo(owner, view, RIGHTS) as opened:
                     assert await _scalar(opened, "SELECT current_user") == made
             finally:
                 with psycopg.connect(store.server.conninfo(owner.engine.url.database), autocommit=True) as again:
@@ -399,15 +400,15 @@ def test_an_owner_who_may_make_roles_and_is_no_superuser_sets_it_up_alone(store,
 
     async def work() -> None:
         async with await Store.open(elsewhere, chains=[evals_chain]) as owner:
-            from core.store import collections
+            from core.store import collections, demo_role
 
             view = await collections.create(owner, "there")
-            async with await role.opened(owner, view) as opened:
+            async with await open_demo(owner, view, RIGHTS) as opened:
                 made = await _scalar(opened, "SELECT current_user")
-                assert made.startswith(role.PREFIX)
+                assert made.startswith(demo_role.PREFIX)
             admin.execute(f"ALTER ROLE {made} NOLOGIN")
-            with pytest.raises(ConnectionFailed, match=f"cannot log in.*{role.DSN}"):
-                await role.opened(owner, view)
+            with pytest.raises(ConnectionFailed, match=f"cannot log in.*{demo_role.DSN}"):
+                await open_demo(owner, view, RIGHTS)
             with psycopg.connect(store.server.conninfo(owner.engine.url.database), autocommit=True) as again:
                 again.execute(f"DROP OWNED BY {made}")
                 again.execute(f"DROP ROLE {made}")
@@ -450,15 +451,15 @@ def _asks_for_a_password(string: str) -> bool:
 def _made(parts) -> str:
     from types import SimpleNamespace
 
-    return role.role_of(parts["dbname"], SimpleNamespace(namespace="c_there"))  # type: ignore[arg-type]
+    return demo_role.role_of(parts["dbname"], SimpleNamespace(namespace="c_there"))  # type: ignore[arg-type]
 
 
 async def _opened_twice(string: str) -> None:
-    from core.store import collections
+    from core.store import collections, demo_role
 
     async with await Store.open(conninfo.make_conninfo(string, password="s3cret"), chains=[evals_chain]) as owner:
         view = await collections.create(owner, "there")
-        async with await role.opened(owner, view) as first, await role.opened(owner, view) as second:
+        async with await open_demo(owner, view, RIGHTS) as first, await open_demo(owner, view, RIGHTS) as second:
             for each in (first, second):
-                assert (await _scalar(each, "SELECT current_user")).startswith(role.PREFIX)
+                assert (await _scalar(each, "SELECT current_user")).startswith(demo_role.PREFIX)
                 assert "s3cret" not in each.where

@@ -28,7 +28,7 @@ from core.filters import filter_from
 from core.legs import legs
 from core.legs.fulltext import FulltextLeg
 from core.pipeline.retriever import search
-from core.sql_export import export
+from core.sql_export import export_sql
 from core.store import collections
 from core.store.attached import AttachedTable, attach_table
 from core.store.collections import CollectionView
@@ -247,7 +247,7 @@ def an_exported_statement(ground: Ground, hostile: str) -> str:
             "leg": [{"kind": "fulltext"}, {"kind": "vector", "label": hostile}],
         }
     ).but(filter=filter_from(where))
-    made = bridge.run(export(ground.store, ground.view, variant))
+    made = bridge.run(export_sql(ground.store, ground.view, variant))
     assert [row["id"] for row in rows(ground.store, made, f"cat {hostile}")]
     return hostile
 

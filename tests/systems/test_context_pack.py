@@ -17,7 +17,7 @@ from core.context import Resources
 from core.embedding.openai_backend import OpenAIEmbedder
 from core.errors import Cancelled, EmbeddingError, SpecError
 from core.llm import Session, using
-from core.systems.context_pack import Config, ContextPack, ContextPackRetriever, _Batched
+from core.systems.context_pack import ContextPack, ContextPackConfig, ContextPackRetriever, _Batched
 from core.types import Item
 from tests.fakes import HashingEmbedder, words
 from tests.store.making import fresh, ingest, make
@@ -47,7 +47,7 @@ def ask(store, view):
             ctx = replace(
                 ctx, resources=replace(ctx.resources, environment={**ctx.resources.environment, **(environment or {})})
             )
-            config = Config(**options) if options else None
+            config = ContextPackConfig(**options) if options else None
             found = bridge.run(ContextPackRetriever(ctx).retrieve(query, filters, config))
         return found, endpoint
 
@@ -250,20 +250,20 @@ def test_marks_tell_chunk_relevance_answerability_and_evidence(ask):
 def test_only_so_many_candidates_are_marked(ask):
     _, endpoint = ask(max_candidates_to_rerank=3)
     assert len(candidates(endpoint.asked[0])) == 3
-    assert Config().max_candidates_to_rerank == 50
+    assert ContextPackConfig().max_candidates_to_rerank == 50
 
 
 def test_only_so_many_of_the_marked_are_packed(ask):
     assert len(roles(ask(return_top_n=1)[0], "primary")) == 1
     assert len(roles(ask(return_top_n=3)[0], "primary")) == 3
-    assert Config().return_top_n == 15
+    assert ContextPackConfig().return_top_n == 15
 
 
 @pytest.mark.slow
 def test_each_text_is_cut_for_the_model(ask):
     _, endpoint = ask(max_text_chars_per_candidate=4)
     assert max(len(each["text"]) for each in candidates(endpoint.asked[0])) == 4
-    assert Config().max_text_chars_per_candidate == 1200
+    assert ContextPackConfig().max_text_chars_per_candidate == 1200
 
 
 def test_the_models_name_is_configurable(ask):
@@ -323,7 +323,7 @@ def test_each_kind_of_expansion_is_on_and_can_be_turned_off(ask, option, off, ro
 
 
 def test_defaults_of_assembly_and_budget():
-    config = Config()
+    config = ContextPackConfig()
     assert (config.include_parents, config.neighbor_same_page, config.neighbor_cross_page) == (True, 1, 2)
     assert (config.final_max_tokens, config.min_primary_hits_to_keep) == (12_000, 3)
 
@@ -357,16 +357,16 @@ def test_configuration_comes_from_the_environment_too(ask):
     assert not roles(found, "parent")
 
 
-@pytest.mark.parametrize("option", sorted(Config.model_fields))
+@pytest.mark.parametrize("option", sorted(ContextPackConfig.model_fields))
 def test_every_option_is_read_from_the_environment_unless_code_gives_it(option):
     values = {"chunks": "a", "embedding_model": "b", "model_name": "c", "include_parents": "false"}
     values["strict_json_output"] = "false"
     named = {f"RANKBOOK_PACK_{option.upper()}": values.get(option, "7")}
-    assert getattr(Config.from_environment(named), option) != getattr(Config(), option)
-    own = getattr(Config(), option)
-    assert getattr(Config.from_environment(named, **{option: own}), option) == own
+    assert getattr(ContextPackConfig.from_environment(named), option) != getattr(ContextPackConfig(), option)
+    own = getattr(ContextPackConfig(), option)
+    assert getattr(ContextPackConfig.from_environment(named, **{option: own}), option) == own
 
 
 def test_a_wrong_variable_is_named():
     with pytest.raises(SpecError, match=re.escape("RANKBOOK_PACK_TOP_K_DENSE")):
-        Config.from_environment({"RANKBOOK_PACK_TOP_K_DENSE": "many"})
+        ContextPackConfig.from_environment({"RANKBOOK_PACK_TOP_K_DENSE": "many"})

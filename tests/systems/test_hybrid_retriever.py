@@ -20,7 +20,7 @@ from core.presets import preset
 from core.rerank import LanguageModelReranker, ScoreReranker
 from core.store import attached, collections
 from core.store.attached import AttachedTable
-from core.systems.hybrid_retriever import Config, HybridRetriever, Result, Retriever
+from core.systems.hybrid_retriever import HybridRetriever, HybridRetrieverConfig, Result, Retriever
 from tests.systems.asking import CHUNKS, EMBEDDER, ITEMS, QUERY, candidates, collection, context, guide, marking
 from tests.unit.misbehaving import Reply, serving
 
@@ -37,7 +37,7 @@ def ask(store, view):
 
     def work(query=QUERY, top_k=3, endpoint=None, **options):
         with using(Session()):
-            retriever = HybridRetriever(Config(**options))
+            retriever = HybridRetriever(HybridRetrieverConfig(**options))
             return bridge.run(retriever.search(context(store, view, endpoint), query, top_k))
 
     return work
@@ -210,14 +210,14 @@ def test_the_language_model_marks_from_zero_to_ten_normalised_sorted_and_cut_to_
 def test_the_language_model_returns_as_many_as_are_asked_for_even_above_its_own_default(store):
     items = [guide(f"d{number:02}", f"Topic{number}", f"Reset number{number} is here.") for number in range(30)]
     with collection(store, items) as many, serving(marking({}, 5)) as endpoint, using(Session()):
-        retriever = HybridRetriever(Config(reranker=LanguageModelReranker()))
+        retriever = HybridRetriever(HybridRetrieverConfig(reranker=LanguageModelReranker()))
         found = bridge.run(retriever.search(context(store, many, endpoint), "reset", 25))
     assert len(found.hits) == 25
 
 
 def test_more_results_than_the_reranker_can_look_at_are_refused():
     with pytest.raises(SpecError, match="asked for 300 results"):
-        HybridRetriever(Config(reranker=LanguageModelReranker())).variant(300)
+        HybridRetriever(HybridRetrieverConfig(reranker=LanguageModelReranker())).variant(300)
 
 
 def test_the_language_models_failure_passes_results_through(ask):
@@ -235,12 +235,12 @@ SPENT = {URL: "http://127.0.0.1:9/v1", MODEL: "m", MAX_TOKENS: "1"}
 def test_a_missing_language_model_and_a_spent_budget_pass_results_through_with_a_note(store, view, ask, environment):
     ctx = context(store, view)
     ctx = replace(ctx, resources=replace(ctx.resources, environment=environment))
-    config = Config(reranker={"method": "llm"})
+    config = HybridRetrieverConfig(reranker={"method": "llm"})
     with using(Session()):
         found = bridge.run(HybridRetriever(config).search(ctx, QUERY, 3))
     assert [hit.id for hit in found.hits] == [hit.id for hit in ask().hits]
     assert any("results passed through" in note for note in found.trace["rerank"].notes)
-    strict = HybridRetriever(Config(reranker={"method": "llm", "on_failure": "pass"}))
+    strict = HybridRetriever(HybridRetrieverConfig(reranker={"method": "llm", "on_failure": "pass"}))
     with using(Session()), pytest.raises((SpecError, BudgetError)):
         bridge.run(strict.search(ctx, QUERY, 3))
 
@@ -260,7 +260,7 @@ class Backwards:
 
 def test_a_reranker_is_any_object_that_orders_results(store, view, ask):
     ours = Backwards()
-    made = HybridRetriever(Config(min_score=0.3), reranker=ours)
+    made = HybridRetriever(HybridRetrieverConfig(min_score=0.3), reranker=ours)
     found = bridge.run(made.retrieve(context(store, view), QUERY, 2))
     ((query, given, top_k),) = ours.given
     assert (query, top_k) == (QUERY, 2)
@@ -268,7 +268,7 @@ def test_a_reranker_is_any_object_that_orders_results(store, view, ask):
     assert [each.chunk_id for each in found] == [each.chunk_id for each in given[::-1][:2]]
     assert all(each.score >= 0.3 for each in found)
     with pytest.raises(SpecError, match="Two rerankers"):
-        HybridRetriever(Config(reranker={"method": "score"}), reranker=ours)
+        HybridRetriever(HybridRetrieverConfig(reranker={"method": "score"}), reranker=ours)
 
 
 def test_a_reranker_of_ones_own_that_fails_passes_results_through_with_a_note(store, view, ask):

@@ -12,7 +12,7 @@ from core.errors import SpecError
 from core.explain import explain
 from core.legs.query_terms import keywords_of
 from core.legs.trigram import TrigramLeg
-from core.systems.local_rag import Config, LocalRag
+from core.systems.local_rag import LocalRag, LocalRagConfig
 from core.types import Item
 from tests.fakes import HashingEmbedder
 from tests.store.making import ingest, make, query
@@ -32,7 +32,7 @@ def view(store):
 @pytest.fixture
 def ask(store, view):
     def work(asked=QUERY, **options):
-        return bridge.run(LocalRag(Config(**options)).search(context(store, view), asked))
+        return bridge.run(LocalRag(LocalRagConfig(**options)).search(context(store, view), asked))
 
     return work
 
@@ -156,7 +156,7 @@ def test_the_similarity_threshold_is_three_tenths_of_the_normalised_hybrid_score
     above = [pair for pair in ranked(everything) if pair[1] >= 0.6]
     assert ranked(ask(similarityThreshold=0.6)) == above
     assert 0 < len(above) < len(everything.hits)
-    assert Config().variant().min_score == 0.3
+    assert LocalRagConfig().variant().min_score == 0.3
 
 
 def test_at_its_defaults_the_threshold_acts_from_0_349_on_and_why_says_so(store, view, ask):
@@ -164,14 +164,14 @@ def test_at_its_defaults_the_threshold_acts_from_0_349_on_and_why_says_so(store,
         found = ask().hits[0].id
         return bridge.run(explain(context(store, view), QUERY, variant, found)).notes
 
-    usual = Config().variant()
+    usual = LocalRagConfig().variant()
     assert usual.least_score == pytest.approx((1 / 70) / (2.5 / 61))
     assert usual.least_score == pytest.approx(0.349, abs=5e-4)
     assert "0.349 is the least there is" in usual.description
     assert notes(usual)[-1].startswith(
         "min_score is 0.3 and drops nothing: no result of these legs scores below 0.349."
     )
-    assert not any("drops nothing" in note for note in notes(Config(similarity_threshold=0.35).variant()))
+    assert not any("drops nothing" in note for note in notes(LocalRagConfig(similarity_threshold=0.35).variant()))
 
 
 def test_a_threshold_on_the_vectors_own_similarity_is_an_option_beside_it(ask):
@@ -181,17 +181,17 @@ def test_a_threshold_on_the_vectors_own_similarity_is_an_option_beside_it(ask):
 
 def test_a_threshold_that_no_hit_can_reach_is_refused_or_warned_about(ask):
     with pytest.raises(SpecError, match="similarityThreshold: must be 1 or less"):
-        Config.model_validate({"similarityThreshold": 1.1})
+        LocalRagConfig.model_validate({"similarityThreshold": 1.1})
     found = ask("zebra", similarityThreshold=0.95)
     assert not found.hits
     assert any("No hit reaches min_score 0.95" in note for note in found.trace.notes)
 
 
 def test_knobs_go_by_their_published_names():
-    assert Config.model_validate({"RRF_K": 10, "similarityThreshold": 0.5}) == Config(
+    assert LocalRagConfig.model_validate({"RRF_K": 10, "similarityThreshold": 0.5}) == LocalRagConfig(
         rrf_k=10, similarity_threshold=0.5
     )
-    assert (Config().rrf_k, Config().similarity_threshold, Config().limit) == (60, 0.3, 10)
+    assert (LocalRagConfig().rrf_k, LocalRagConfig().similarity_threshold, LocalRagConfig().limit) == (60, 0.3, 10)
 
 
 def test_retrieve_gives_the_hits(store, view, ask):

@@ -15,7 +15,7 @@ from core.errors import Cancelled, DeadlineExceeded, SpecError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.rerank import ApiReranker
-from core.systems.rag_module import Config, RagModule, Rerank
+from core.systems.rag_module import RagModule, RagModuleConfig, Rerank
 from core.types import Item
 from tests.systems.asking import EMBEDDER, QUERY, collection
 from tests.unit.misbehaving import Pauses, Reply, serving
@@ -34,12 +34,12 @@ def module(store):
 
 @pytest.fixture
 def search(module, view):
-    return lambda query=QUERY, **options: bridge.run(module.search(view.name, query, Config(**options)))
+    return lambda query=QUERY, **options: bridge.run(module.search(view.name, query, RagModuleConfig(**options)))
 
 
 @pytest.fixture
 def retrieve(module, view):
-    return lambda query=QUERY, **options: bridge.run(module.retrieve(view.name, query, Config(**options)))
+    return lambda query=QUERY, **options: bridge.run(module.retrieve(view.name, query, RagModuleConfig(**options)))
 
 
 def depths(found):
@@ -50,7 +50,7 @@ def depths(found):
 
 
 def test_defaults():
-    config = Config()
+    config = RagModuleConfig()
     assert (config.top_k, config.mode, config.fusion, config.rerank) == (10, "hybrid", "rrf", None)
     assert (config.semantic_weight, config.keyword_weight, config.include_parent_context) == (0.7, 0.3, True)
     assert (Rerank().enabled, Rerank().top_k, Rerank().provider) == (True, 20, "local")
@@ -79,7 +79,9 @@ def test_modes_ask_one_search_or_both(retrieve):
 
 
 def test_any_keyword_index_will_do(store, view, retrieve):
-    other = bridge.run(RagModule(store, FulltextLeg(), EMBEDDER).retrieve(view.name, QUERY, Config(mode="keyword")))
+    other = bridge.run(
+        RagModule(store, FulltextLeg(), EMBEDDER).retrieve(view.name, QUERY, RagModuleConfig(mode="keyword"))
+    )
     assert {each.document_id for each in other} == {each.document_id for each in retrieve(mode="keyword")}
     assert [each.score for each in other] != [each.score for each in retrieve(mode="keyword")]
 
@@ -130,7 +132,7 @@ def test_rerank_top_k_is_also_the_depth_of_each_leg_and_of_the_fusion_and_top_k_
 def test_local_rerank_orders_by_the_share_of_query_words_and_leaves_scores_as_they_were(store, module):
     texts = {"near": "alpha.", "full": "Beta, ALPHA; one two three four five six seven.", "tie": "alpha zero zero zero"}
     with collection(store, [Item(each, text) for each, text in texts.items()]) as made:
-        config = Config(mode="semantic", chunks="default", rerank=Rerank(enabled=False))
+        config = RagModuleConfig(mode="semantic", chunks="default", rerank=Rerank(enabled=False))
         plain, found = (
             bridge.run(module.retrieve(made.name, "Alpha beta gamma", each))
             for each in (config, config.model_copy(update={"rerank": Rerank()}))
@@ -153,7 +155,7 @@ def test_api_rerank_posts_model_query_documents_and_top_n_and_its_scores_become_
         given = {"RANKBOOK_RERANK_URL": endpoint.url, "RANKBOOK_RERANK_KEY": "secret"}
         module = RagModule(store, Bm25Leg(), EMBEDDER, resources=Resources(pause=Pauses(), environment=given))
         rerank = Rerank(provider="api", base_url=endpoint.url, model="judge")
-        found = bridge.run(module.retrieve(view.name, QUERY, Config(rerank=rerank)))
+        found = bridge.run(module.retrieve(view.name, QUERY, RagModuleConfig(rerank=rerank)))
     assert endpoint.paths == ["/v1/rerank"]
     assert set(endpoint.asked[0]) == {"model", "query", "documents", "top_n"}
     assert (endpoint.asked[0]["model"], endpoint.asked[0]["query"]) == ("judge", QUERY)
@@ -173,9 +175,9 @@ def test_the_endpoints_key_and_time_out_can_be_given_in_code(store, view):
         plain = Resources(pause=Pauses(), environment={})
         made = RagModule(store, Bm25Leg(), EMBEDDER, resources=plain, rerank_key="of our own")
         rerank = Rerank(provider="api", base_url=endpoint.url, model="judge", timeout=7)
-        bridge.run(made.retrieve(view.name, QUERY, Config(rerank=rerank)))
+        bridge.run(made.retrieve(view.name, QUERY, RagModuleConfig(rerank=rerank)))
     assert endpoint.headers[0]["Authorization"] == "Bearer of our own"
-    variant = made.variant(Config(rerank=rerank))
+    variant = made.variant(RagModuleConfig(rerank=rerank))
     assert isinstance(variant.rerank, ApiReranker)
     assert variant.rerank.timeout == 7
     assert "of our own" not in variant.to_toml()
@@ -199,7 +201,7 @@ def test_a_reranker_of_ones_own_takes_the_providers_place(store, view):
     module = RagModule(store, Bm25Leg(), EMBEDDER, resources=Resources(environment={}), reranker=reranker)
 
     def retrieve(**options):
-        return bridge.run(module.retrieve(view.name, QUERY, Config(top_k=2, **options)))
+        return bridge.run(module.retrieve(view.name, QUERY, RagModuleConfig(top_k=2, **options)))
 
     plain = retrieve(rerank=Rerank(enabled=False, top_k=4))
     assert not reranker.seen
@@ -211,7 +213,7 @@ def test_a_reranker_of_ones_own_takes_the_providers_place(store, view):
     assert [(each.score, each.rerank_score) for each in turned] == [(0.04, 0.04), (0.03, 0.03)]
     assert len(retrieve()) == 2
     assert len(reranker.seen[1][1]) == 2
-    assert bridge.run(module.retrieve(view.name, "", Config(mode="keyword"))) == []
+    assert bridge.run(module.retrieve(view.name, "", RagModuleConfig(mode="keyword"))) == []
     assert len(reranker.seen) == 2
 
 

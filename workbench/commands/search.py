@@ -109,9 +109,8 @@ def export(
     """
     from core import bridge
     from core.context import RequestContext
-    from core.sql_export import export as exported
+    from core.sql_export import export_sql, vector_of
     from core.sql_export import run as run_on
-    from core.sql_export import vector_of
     from core.store import collections
     from evals.variants import resolve_variant
     from workbench.session import store
@@ -120,7 +119,7 @@ def export(
     variant = resolve_variant(name)
     opened = store(output.notice)
     context = RequestContext(opened, bridge.run(collections.get(opened, collection)))
-    made = bridge.run(exported(opened, context.view, variant, query=text, strict=strict))
+    made = bridge.run(export_sql(opened, context.view, variant, query=text, strict=strict))
     if text is None:
         output.raw(made.script)
     elif query is not None:

@@ -14,6 +14,7 @@ from core.legs import legs
 from core.pipeline.cost_estimate import estimate_calls as estimated
 from core.store import sanitize
 from core.store.collections import CollectionView
+from core.store.demo_role import DemoRights, open_demo
 from core.store.engine import Store
 from core.variant import Variant
 from evals.judging import votes
@@ -22,12 +23,14 @@ from evals.labels import query_sets
 from evals.variants import resolve_variant
 from workbench.behind import jobs
 from workbench.behind.search.labelling import examples
-from workbench.demo import role
 from workbench.demo.answers import Answers
 
 FEWEST_BLIND: Final = 2
 MOST: Final = 3
 LETTERS: Final = "ABC"
+RIGHTS: Final = DemoRights(
+    reads=("collections", "contests", "revision_catalog", "votes"), writes="votes", updates=("choice", "voted_at")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ async def opened(owner: Store, view: CollectionView, wanted: DemoOptions) -> Dem
     queries = await _examples(owner, view, wanted)
     if wanted.blind:
         await votes.announce(owner, contest)
-    store = await role.opened(owner, view)
+    store = await open_demo(owner, view, RIGHTS)
     answers = Answers(store, view, [each.variant for each in columns])
     title = " ".join(wanted.title.split()) or view.name
     return Demo(store, view, title, columns, queries, wanted.blind, wanted.seed, answers, contest)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pydantic
-from sqlalchemy import delete, func, or_, select
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from core.errors import RankbookError
 from core.store.engine import Store
 from core.store.resolve_target import search_target
-from core.store.sanitize import cleaned
 from core.variant import Variant
-from evals import schema as tables
 from evals.evaluation.context import EvalContext
+from evals.runs import cell_outputs
 from evals.runs.provenance import content_of, package_version, server_mark, variant_mark
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext
@@ -111,9 +107,6 @@ def digest(content: object) -> str:
     return hashlib.blake2b(written.encode(), digest_size=16).hexdigest()
 
 
-KEPT = 5  # outputs of one cell: changed back and forth, it has them at once
-
-
 @dataclass(frozen=True, slots=True)
 class Kept:
     """An output from before. `stale` says what moved on since; empty where nothing did."""
@@ -133,36 +126,16 @@ async def keep(store: Store, notebook: str, cell: str, basis: CacheKey, output: 
     if not store.keeps:
         return
     content = {"cell": cell, "basis": asdict(basis), "output": output.plain(), "milliseconds": milliseconds}
-    row = {"notebook": cleaned(notebook), "content": content, "made_at": func.clock_timestamp()}
-    table = tables.OutputRow
-    written = insert(table).values(digest=_key(notebook, basis), **row)
-    async with store.begin() as connection:
-        await connection.execute(written.on_conflict_do_update(index_elements=[table.digest], set_=row))
-        mine = (table.notebook == row["notebook"], table.content["cell"].astext == cell)
-        newest = select(table.digest).where(*mine).order_by(table.made_at.desc(), table.digest).limit(KEPT)
-        await connection.execute(delete(table).where(*mine, table.digest.not_in(newest)))
+    await cell_outputs.keep_output(store, notebook, _key(notebook, basis), content)
 
 
 async def find(store: Store, notebook: str, cell: str, basis: CacheKey) -> Kept | None:
-    """What the cell shows now, or showed last: by its identity, or by what it says where that is another."""
-    table = tables.OutputRow
-    wanted = _key(notebook, basis)
-    same = or_(table.content["cell"].astext == cell, table.content["basis"]["cell"].astext == basis.cell)
-    asked = select(table).where(table.notebook == cleaned(notebook), or_(table.digest == wanted, same))
-    async with store.begin(read_only=True) as connection:
-        rows = await AsyncSession(connection).scalars(asked.order_by(table.made_at.desc(), table.digest))
-        found = sorted(rows, key=lambda row: bytes(row.digest) != wanted)
-    return _read(found, basis)
-
-
-def _read(rows: Sequence[tables.OutputRow], basis: CacheKey) -> Kept | None:
-    """The first that can be read: another version may have written it in another form."""
-    for row in rows:
-        content: dict[str, Any] = row.content
+    """What the cell shows now, or showed last: the first that can be read, as other versions may write other forms."""
+    for row in await cell_outputs.find_outputs(store, notebook, _key(notebook, basis), cell, basis.cell):
         try:
-            output = Output.model_validate(content["output"])
-            stale = basis.moved(CacheKey(**content["basis"]))
-            return Kept(output, row.made_at, float(content["milliseconds"]), stale)
+            output = Output.model_validate(row.content["output"])
+            stale = basis.moved(CacheKey(**row.content["basis"]))
+            return Kept(output, row.made_at, float(row.content["milliseconds"]), stale)
         except (KeyError, TypeError, ValueError, pydantic.ValidationError):
             continue
     return None

@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError
-
 from core.context import Resources
 from core.errors import Cancelled, RankbookError
 from core.progress import Listener, nobody
+from core.store.db_errors import DRIVER_ERRORS, error_sentence
 from core.store.engine import Store
 from core.tasks import run_cancellable
 from evals.evaluation.context import EvalContext
-from workbench.behind.mishaps import sentence
 from workbench.notebooks import output_cache
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext
@@ -117,9 +115,9 @@ class Runner:
             return await self._made(empty, spec, begun, again=again, allowed=allowed)
         except Cancelled:
             raise
-        except (RankbookError, OSError, DBAPIError) as error:
+        except (RankbookError, OSError, *DRIVER_ERRORS) as error:
             spent = (time.perf_counter() - begun) * 1000
-            return replace(empty, problem=sentence(error) or str(error), milliseconds=spent)
+            return replace(empty, problem=error_sentence(error) or str(error), milliseconds=spent)
 
     async def _made(
         self, empty: CellResult, spec: CellSpec, begun: float, *, again: bool, allowed: Collection[str] | None
@@ -171,8 +169,8 @@ class Runner:
         try:
             basis = await cache_key(self.context, spec, contents)
             found = await output_cache.find(self.context.store, self.key, cell.id, basis)
-        except (RankbookError, OSError, DBAPIError) as error:
-            return CellResult(cell, number, spec, problem=sentence(error) or str(error))
+        except (RankbookError, OSError, *DRIVER_ERRORS) as error:
+            return CellResult(cell, number, spec, problem=error_sentence(error) or str(error))
         empty = CellResult(cell, number, spec)
         return empty if found is None else _from(found, empty)
 

@@ -15,7 +15,7 @@ from core.store import collections, grants, roles
 from core.store.engine import Store
 from core.store.grants import Right
 from core.store.roles import RoleStore
-from evals.schema import schema_chain
+from evals import schema_chain
 from workbench import session
 from workbench.server import logs, roles_file, sign_in
 from workbench.server.roles_file import RoleFile

@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import text
-
 from core import bridge
 from core.errors import InputError
 from core.store.engine import Store
@@ -70,16 +68,11 @@ class Health:
 
     def _answers(self) -> bool:
         try:
-            bridge.run(_ask(self._store()))
+            bridge.run(self._store().ping())
         except Exception as error:
             logs.told("store_unavailable", error=type(error).__name__)
             return False
         return True
-
-
-async def _ask(store: Store) -> None:
-    async with store.begin(read_only=True) as connection:
-        await connection.execute(text("SELECT 1"))
 
 
 APP = Path(__file__).parents[1] / "app.py"

@@ -3,82 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import streamlit as st
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core import bridge
-from core.errors import InputError
+from core.store.browse import ChunkSpan, DocumentText, read_document_of_unit
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.names import ITEMS
-from core.store.passages import whole_items
-from core.store.resolve_target import documents, search_target
-from core.store.schema import chunk_table
-from core.types import Metadata
 from workbench.ui import cards, errors
 
 LONGEST_FACT = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A passage by its id, and where it stands in its document's text."""
-
-    id: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """An item with the passages of one chunk set, and the one that was found: none, where the whole item was."""
-
-    item_id: str
-    title: str
-    text: str
-    metadata: Metadata
-    parts: tuple[Part, ...] = ()
-    found: str = ""
-
-    @property
-    def passage(self) -> tuple[int, int] | None:
-        return next(((part.start, part.end) for part in self.parts if part.id == self.found), None)
-
-    def pieces(self) -> list[tuple[str, bool]]:
-        """The text, cut where the passage begins and ends."""
-        if self.passage is None:
-            return [(self.text, False)]
-        start, end = self.passage
-        return [(self.text[:start], False), (self.text[start:end], True), (self.text[end:], False)]
-
-
-async def read(store: Store, view: CollectionView, chunks: str, unit_id: str) -> Document:
-    """The document of a unit of that level."""
-    unit = search_target(store, view, chunks).described([unit_id])
-    async with store.begin(view.namespace, read_only=True) as connection:
-        found = (await connection.execute(unit)).first()
-        if found is None:
-            raise InputError(f"{view.name!r} has no {unit_id!r} any more. Search again to see what it has now.")
-        item = (await connection.execute(documents(store, view).described([found.item_id]))).one()
-        parts = await _parts(connection, view, chunks, unit_id)
-    if view.in_parts:
-        whole = (await whole_items(store, view, None, [found.item_id]))[found.item_id]
-        parts = tuple(Part(each.id, each.start, each.end) for each in whole.chunks)
-    return Document(item.item_id, item.title, item.text, item.metadata, parts, unit_id)
-
-
-async def _parts(connection: AsyncConnection, view: CollectionView, chunks: str, unit_id: str) -> tuple[Part, ...]:
-    """All passages of the item that has this one, in the order of its text."""
-    if view.row.attached is not None or chunks == ITEMS:
-        return ()
-    table = chunk_table(view.chunk_set(chunks).key)
-    item = select(table.c.item_key).where(table.c.id == unit_id).scalar_subquery()
-    asked = select(table.c.id, table.c.start_at, table.c.end_at).where(table.c.item_key == item)
-    rows = await connection.execute(asked.order_by(table.c.start_at, table.c.end_at.desc(), table.c.ordinal))
-    return tuple(Part(row.id, row.start_at, row.end_at) for row in rows)
+def pieces(document: DocumentText, found: str) -> list[tuple[str, bool]]:
+    """The text, cut where the chunk that was found begins and ends; whole where the item itself was found."""
+    place = next(((each.start, each.end) for each in document.chunks if each.id == found), None)
+    if place is None:
+        return [(document.text, False)]
+    start, end = place
+    return [(document.text[:start], False), (document.text[start:end], True), (document.text[end:], False)]
 
 
 def show(store: Store, view: CollectionView, chunks: str, unit_id: str, closed: Callable[[], None]) -> None:
@@ -87,23 +30,23 @@ def show(store: Store, view: CollectionView, chunks: str, unit_id: str, closed: 
     @st.dialog("Document", width="medium", on_dismiss=closed)
     def dialog() -> None:
         with errors.shown():
-            document = bridge.run(read(store, view, chunks, unit_id))
+            document = bridge.run(read_document_of_unit(store, view, unit_id, chunks))
             facts = [
                 (name, cards.shortened(str(value), LONGEST_FACT)) for name, value in document.metadata.items() if value
             ]
-            title = cards.title_of(document.title, document.item_id)
+            title = cards.title_of(document.title, document.id)
             cards.draw_document(
                 f"document.{unit_id}",
                 title,
-                [("id", document.item_id), *facts],
-                [*map(list, document.pieces())],
-                in_browser(document.text, document.parts),
+                [("id", document.id), *facts],
+                [*map(list, pieces(document, unit_id))],
+                in_browser(document.text, document.chunks),
             )
 
     dialog()
 
 
-def in_browser(text: str, parts: Iterable[Part]) -> list[list[str | int]]:
+def in_browser(text: str, parts: Iterable[ChunkSpan]) -> list[list[str | int]]:
     """Passages with offsets as a browser counts, to which a letter beyond the first 65,536 is two."""
     ordered = list(parts)
     counted, at, wide = {0: 0}, 0, 0

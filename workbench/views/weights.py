@@ -15,6 +15,7 @@ from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.context import EvalContext, tuning_split
+from evals.labels import query_sets
 from evals.types import DEFAULT_QUERY_SET
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
@@ -89,7 +90,7 @@ def _filled(asked: WeightsState, names: list[str]) -> WeightsState:
 
 
 def _what(store: Store, asked: WeightsState, names: list[str]) -> None:
-    sets = bridge.run(weights_asked.query_sets_of(store, asked.collection))
+    sets = [each.name for each in bridge.run(query_sets.listed(store, asked.collection))]
     several = len(sets) > 1 or asked.query_set not in (*sets, DEFAULT_QUERY_SET)
     where = iter(
         st.columns([2, *([2] if several else []), 2, *([] if asked.variant else [4])], vertical_alignment="bottom")

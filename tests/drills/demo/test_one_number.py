@@ -12,7 +12,7 @@ import pytest
 
 from core import bridge
 from core.fusion import fusions
-from core.sql_export import export, vector_of
+from core.sql_export import export_sql, vector_of
 from core.store.engine import Store
 from core.store.server.embedded import DATABASE, SUPERUSER
 from core.variant import Variant
@@ -94,7 +94,7 @@ def test_the_best_point_has_one_score_by_eval_the_lab_sql_and_the_demo(
 async def _by_sql(ground: EvalContext, split: QuerySplit, variant: Variant) -> dict[str, list[str]]:
     """The documents of each query as psql gives them, by the statement that ships."""
     context = ground.context
-    made = await export(context.store, context.view, variant)
+    made = await export_sql(context.store, context.view, variant)
     script = [
         f"\\echo {QUERY}{query.id}{ROW}\n{made.filled(query.text, await vector_of(context, made, query.text))}"
         for query in split.queries.values()

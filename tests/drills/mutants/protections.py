@@ -777,7 +777,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "strangers see no table for a row of the catalogue",
-        "workbench/demo/role.py",
+        "core/store/demo_role.py",
         "if not known and not await can_read(await driver_of(connection), role, table):",
         "if False:",
         f"{DEMO_ROLE}::test_a_table_that_only_the_catalogue_names_is_shown_to_no_stranger",
@@ -785,15 +785,15 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a visitor's vote stays theirs",
-        "workbench/demo/privileges.py",
-        "GRANT INSERT, UPDATE (choice, voted_at) ON",
-        "GRANT INSERT, UPDATE ON",
+        "core/store/demo_role.py",
+        'GRANT INSERT, UPDATE ({}) ON {} TO {}").format(updated, written, name)',
+        'GRANT INSERT, UPDATE ON {} TO {}").format(written, name)',
         f"{DEMO_ROLE}::test_a_vote_cannot_be_made_somebody_elses",
         f"{DEMO_ROLE}::test_of_an_attached_table_it_reads_that_table_alone",
     ),
     Protection(
         "a demo's role that may do more is refused",
-        "workbench/demo/role.py",
+        "core/store/demo_role.py",
         "if excess is not None:",
         "if False:",
         f"{DEMO_ROLE}::test_a_role_that_may_do_more_is_refused",

@@ -6,31 +6,20 @@ The facts are those of `evals.collections.overview`; here they are put beside ea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, select, text
-
 from core.embedding import DEFAULT_MODEL
 from core.store.attached import Attachment
-from core.store.collections import CollectionView
+from core.store.collections import CollectionView, sizes_on_disk
 from core.store.engine import Store
-from core.store.schema import Collection
 from evals.collections import overview
 from evals.collections.overview import CollectionOverview
-from evals.schema import QuerySet, StoredLabel
+from evals.labels.query_sets import label_counts
 from workbench.behind.collections import uploads
 
-# Tables with their indexes and what PostgreSQL keeps beside them for long values.
-_SIZES: Final = text("""
-    SELECT nspname AS namespace, sum(pg_total_relation_size(pg_class.oid))::bigint AS bytes
-    FROM pg_class
-    JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    WHERE relkind IN ('r', 'm') AND nspname = ANY(:namespaces)
-    GROUP BY nspname
-""").bindparams(bindparam("namespaces"))
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 _STEP: Final = 1024.0
 OUTCOMES: Final = {
@@ -68,8 +57,8 @@ class CollectionSummary:
 
 async def shelf(store: Store) -> list[CollectionSummary]:
     """Every collection, in the order of their names."""
-    found, labels = await overview.glances(store), await _labels(store)
-    sizes = await _sizes(store, [view.namespace for _, view in found])
+    found, labels = await overview.glances(store), await label_counts(store)
+    sizes = await sizes_on_disk(store, [view.namespace for _, view in found])
     return [_shelved(summary, view, sizes, labels) for summary, view in found]
 
 
@@ -97,23 +86,6 @@ def known_models(shelf: Iterable[CollectionSummary]) -> list[str]:
     return list(dict.fromkeys([DEFAULT_MODEL, *(model for row in shelf for model in row.models)]))
 
 
-async def _sizes(store: Store, namespaces: Sequence[str]) -> dict[str, int]:
-    async with store.begin(read_only=True) as connection:
-        rows = await connection.execute(_SIZES, {"namespaces": list(namespaces)})
-        return {row.namespace: row.bytes for row in rows}
-
-
-async def _labels(store: Store) -> dict[str, int]:
-    """How many labels each collection has, in all its query sets."""
-    counted = (
-        select(QuerySet.collection, func.count().label("labels"))
-        .join(StoredLabel, StoredLabel.set_key == QuerySet.key)
-        .group_by(QuerySet.collection)
-    )
-    async with store.begin(read_only=True) as connection:
-        return {row.collection: row.labels for row in await connection.execute(counted)}
-
-
 def told_bytes(count: float) -> str:
     """As people say sizes: three digits and a unit."""
     power = 0
@@ -128,8 +100,9 @@ def many(count: int, one: str, more: str = "") -> str:
     return f"{count:,} {one if count == 1 else more or f'{one}s'}"
 
 
-def told_origin(row: Collection) -> str:
+def told_origin(view: CollectionView) -> str:
     """Where a collection's documents came from."""
+    row = view.row
     if row.attached is not None:
         return f"attached: {row.origin.get('attached', '')}"
     origin = dict(row.origin)

@@ -11,14 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from sqlalchemy import func, select
-
 from core.context import Resources
 from core.errors import InputError, LanguageModelError, UnknownName
 from core.progress import Listener, nobody
-from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.schema import ItemRow, chunk_table
 from core.variant import Variant
 from evals.evaluation.board import Board, ScoreCell
 from evals.evaluation.context import EvalContext, EvalOptions
@@ -34,7 +30,6 @@ from evals.metrics import scoring
 from evals.reports.model import line
 from evals.runs import run_store
 from evals.runs.types import Run
-from evals.schema import JudgementRow as StoredJudgement
 from evals.statistics.verdicts import Rules
 from evals.types import Grades, QuerySplit
 from evals.variants import every_name, resolve_variant
@@ -252,15 +247,6 @@ def plain(found: State) -> dict[str, Any]:
 # -- what changes, and what is taken along -----------------------------------------------------------------------------
 
 
-async def mark(store: Store, collection: str) -> str:
-    """What changes with every judgement of the collection."""
-    table = StoredJudgement
-    wanted = select(func.count(), func.max(table.judged_at), func.sum(table.grade + 1))
-    async with store.begin(read_only=True) as connection:
-        row = (await connection.execute(wanted.where(table.collection == collection))).one()
-        return " ".join(map(str, row))
-
-
 def exported(found: State, form: Form) -> str:
     """A qrels file of people's judgements that hold, one grade a pair, as `rankbook judge export` writes it."""
     return qrels({pair: each.grade for pair, each in found.settled.items()}, form)
@@ -285,20 +271,3 @@ async def _kept(store: Store, collection: str, judge: str, task: Task) -> Judgem
     every = await judging.load(store, collection)
     mine = [each for each in every if each.judge == judge and each.pair == (task.query.id, task.item.id)]
     return next((each for each in mine if each.version == task.item.version), None)
-
-
-# -- passages ----------------------------------------------------------------------------------------------------------
-
-
-async def passages(store: Store, view: CollectionView, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """Where the passages of these documents begin and end, by the collection's first chunk set; none without one."""
-    chunk_set = next((each for each in view.chunk_sets if each.key), None)
-    if view.row.attached is not None or chunk_set is None:
-        return {}
-    chunks, found = chunk_table(chunk_set.key), dict[str, list[tuple[int, int]]]()
-    asked = select(ItemRow.id, chunks.c.start_at, chunks.c.end_at).join(chunks, chunks.c.item_key == ItemRow.key)
-    async with store.begin(view.namespace, read_only=True) as connection:
-        rows = await connection.execute(asked.where(ItemRow.id.in_(ids)).order_by(ItemRow.id, chunks.c.start_at))
-        for row in rows:
-            found.setdefault(row.id, []).append((row.start_at, row.end_at))
-    return found

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from sqlalchemy import select
-
 from core.errors import InputError
 from core.store.collections import CollectionView
 from core.store.engine import Store
@@ -24,7 +22,6 @@ from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement, Task
 from evals.judging.queue import Queue, QueueSpec, build_queue
 from evals.runs.types import Run
-from evals.schema import JudgementRow as StoredJudgement
 from evals.types import QuerySplit
 
 RECENT: Final = 20  # documents that the pace is told by
@@ -111,12 +108,12 @@ class JudgingSession:
                 self.said = await (self._grade(act) if act.do == "grade" else self._skip(act))
                 self._moments.append(time.monotonic())
             if not self.pool.spec.again:
-                judged = await of_others(self.store, self.view.name, self.judge)
+                judged = await judging.judged_by_others(self.store, self.view.name, self.judge)
                 self.elsewhere = (judged - self._known) & self.tasks.keys()
 
     async def begin(self) -> None:
         """Know what others have judged by now: of that, only what is stale is in the queue, and has to be asked."""
-        self._known = await of_others(self.store, self.view.name, self.judge)
+        self._known = await judging.judged_by_others(self.store, self.view.name, self.judge)
 
     def _task(self, pair: PairId) -> Task:
         if pair not in self.tasks:
@@ -212,12 +209,3 @@ def by_query(tasks: Sequence[Task], most: int) -> tuple[Task, ...]:
             break
         taken += several
     return tuple(taken)
-
-
-async def of_others(store: Store, collection: str, judge: str) -> set[PairId]:
-    """The pairs that other people have judged, stale ones too."""
-    table = StoredJudgement
-    theirs = (table.collection == collection, table.judge != judge, ~table.is_model)
-    async with store.begin(read_only=True) as connection:
-        rows = await connection.execute(select(table.query_id, table.item_id).where(*theirs))
-        return {(row.query_id, row.item_id) for row in rows}

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from sqlalchemy import select
 
 from core import presets
 from core.errors import SpecError, UnknownName
@@ -20,19 +19,17 @@ from core.fusion import Fusion, fusions
 from core.fusion.base import FUSIONS, spec_of
 from core.legs import legs
 from core.progress import Listener
-from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
 from evals.evaluation.context import EvalContext, tuning_split
 from evals.measures import DEFAULT_METRIC
 from evals.runs.batch_fusion import FusionArrays, separable
-from evals.schema import QuerySet
 from evals.tuning import summary as sweep_summary
 from evals.tuning import workflow
 from evals.tuning.surface import Surface
 from evals.tuning.tuner import TuningProcedure, TuningResult
 from evals.tuning.workflow import Legs, TuningRequest
-from evals.types import DEFAULT_QUERY_SET, QuerySplit
+from evals.types import QuerySplit
 from evals.variants import hybrid_of, resolve_variant
 from workbench.behind import sending
 from workbench.behind.addressed import UrlState
@@ -110,17 +107,6 @@ def weighable() -> list[str]:
     """The presets and the kept variants of two to four legs."""
     kept = [each.name for each in variants.listed() if each.variant and len(each.variant.legs) in STEPS]
     return [*(name for name in presets.names() if len(presets.preset(name).legs) in STEPS), *kept]
-
-
-async def query_sets_of(store: Store, collection: str) -> list[str]:
-    """The names of its query sets, the usual one first."""
-    asked = (
-        select(QuerySet.name)
-        .where(QuerySet.collection == collection)
-        .order_by(QuerySet.name != DEFAULT_QUERY_SET, QuerySet.name)
-    )
-    async with store.begin(read_only=True) as connection:
-        return list(await connection.scalars(asked))
 
 
 def base_of(asked: WeightsState, chunks: str) -> Variant:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from core.errors import SpecError
 from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
+from evals.judging.judgements import change_mark
 from evals.judging.queue import Queue, QueueSpec, build_queue
 from evals.measures import DEFAULT_METRIC
 from evals.runs.types import Run
@@ -125,7 +126,7 @@ class JudgeCell(CellSpec):
     async def resolved(self, context: CellContext) -> dict[str, Any]:
         """Every judgement makes another output."""
         ground = await context.ground(self)
-        given = await judging_shown.mark(context.store, ground.view.name)
+        given = await change_mark(context.store, ground.view.name)
         return {**await super().resolved(context), "judgements": given}
 
     def python(self, told: PythonExport) -> str:

@@ -14,7 +14,7 @@ from core.explain import explain
 from core.legs import legs
 from core.pipeline.retriever import RetrievalResult, search
 from core.snippets import snippet
-from core.sql_export import export
+from core.sql_export import export_sql
 from core.store.resolve_target import search_target
 from core.types import Hit, Stage
 from core.variant import Variant
@@ -264,5 +264,5 @@ async def _why(ground: EvalContext, what: CellQuery, variant: Variant, document:
 
 
 async def _sql(ground: EvalContext, variant: Variant) -> Code:
-    made = await export(ground.store, ground.view, variant)
+    made = await export_sql(ground.store, ground.view, variant)
     return Code(title=f"{variant.name} as SQL", language="sql", text=made.script)

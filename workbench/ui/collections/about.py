@@ -91,7 +91,7 @@ def _facts(view: CollectionView) -> None:
     facts = {
         "Text search": view.row.language,
         "Fields for filters": ", ".join(view.row.fields) or "none",
-        "From": shortened(collections_shown.told_origin(view.row), LONGEST_ORIGIN),
+        "From": shortened(collections_shown.told_origin(view), LONGEST_ORIGIN),
         "Version": f"{view.row.version:,}",
         **(collections_shown.told_mapping(view) if view.row.attached is not None else {}),
     }

@@ -17,15 +17,15 @@ from core import bridge
 from core.embedding import DEFAULT_MODEL
 from core.errors import RankbookError
 from core.store import attached
-from core.store.attached import likes
+from core.store.attached import discovery, likes
 from core.store.attached.attach import Relation
+from core.store.attached.discovery import TablePreview
 from core.store.engine import Store
 from workbench.behind.collections import added as collections_added
-from workbench.behind.collections import announced, attaching, theirs
+from workbench.behind.collections import announced, attaching
 from workbench.behind.collections import work as collections_work
 from workbench.behind.collections.attaching import AttachRequest
 from workbench.behind.collections.shown import CollectionSummary, known_models
-from workbench.behind.collections.theirs import TablePreview
 from workbench.ui import errors, textgrid
 from workbench.ui.cards import shortened
 from workbench.ui.collections import notes
@@ -94,7 +94,7 @@ def _table(store: Store) -> str:
             help="Tables of these libraries are mapped by themselves.",
         )
     like = current().like
-    known = bridge.run(attached.made_by(like, store) if like in likes else theirs.tables(store))
+    known = bridge.run(attached.made_by(like, store) if like in likes else discovery.list_tables(store))
     if not known and not like:
         st.html(
             '<div class="rb-nothing">There is no table on this server besides Rankbook\'s own. To attach one of a '
@@ -128,8 +128,8 @@ def _found(store: Store, shelf: Sequence[CollectionSummary], wanted: AttachReque
         model = _model(wanted, shelf) if wanted.like else ""
         mapped = bridge.run(attaching.mapping(store, replace(wanted, given={"model": model}))) if wanted.like else None
         table = attached.written_name(mapped.namespace, mapped.table) if mapped else wanted.table
-        relation = bridge.run(theirs.relation(store, table))
-        first = dict(mapped.columns()) if mapped else theirs.guessed(relation)
+        relation = bridge.run(discovery.find_relation(store, table))
+        first = dict(mapped.columns()) if mapped else discovery.guess_mapping(relation)
         given = _columns(wanted, relation, first)
         left, middle, right = st.columns(3)
         with left:
@@ -162,7 +162,7 @@ def _model(wanted: AttachRequest, shelf: Sequence[CollectionSummary]) -> str:
 def _columns(wanted: AttachRequest, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
     given = {}
     for place, (field, (label, hint)) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
-        options = theirs.fitting(relation, field)
+        options = discovery.fitting_columns(relation, field)
         key = _key(wanted, field)
         nothing = None if field in NEEDED else NONE
         if st.session_state.get(key, nothing) not in (nothing, *options):
@@ -191,7 +191,7 @@ def _metadata(wanted: AttachRequest, relation: Relation, first: str) -> str | tu
         placeholder="None; one JSON column, or several plain ones",
         help="A json or jsonb column whose keys are the fields, or columns that are a field each.",
     )
-    json = theirs.fitting(relation, "metadata")
+    json = discovery.fitting_columns(relation, "metadata")
     return chosen[0] if len(chosen) == 1 and chosen[0] in json else tuple(chosen)
 
 
@@ -246,14 +246,15 @@ def _looked(store: Store, wanted: AttachRequest) -> TablePreview | None:
     if kept is None or kept[0] != wanted:
         with errors.shown(), st.spinner("Looking into it"):
             mapping = bridge.run(attaching.mapping(store, wanted))
-            kept = st.session_state["attach.looked"] = (wanted, bridge.run(theirs.looked_at(store, mapping)))
+            kept = st.session_state["attach.looked"] = (wanted, bridge.run(discovery.preview_table(store, mapping)))
     found: TablePreview | None = kept[1] if kept is not None and kept[0] == wanted else None
     return found
 
 
 def _draw_look(look: TablePreview) -> None:
     st.html(
-        f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: {html.escape(look.told)}.</p>'
+        f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: '
+        f"{html.escape(look.sentence)}.</p>"
     )
     columns = (Column("first rows: id"), Column("title"), Column("text", long=True))
     lines = [Line(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]

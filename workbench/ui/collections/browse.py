@@ -10,11 +10,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core import bridge
+from core.store.browse import Page, TextPiece, list_documents, read_document
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import ITEMS
-from workbench.behind.collections import browsed as collections_browsed
-from workbench.behind.collections.browsed import Judgement, Page, Read
+from evals.labels.browse import (
+    LabelEntry,
+    labels_of_document,
+    list_queries,
+    read_query,
+    relevant_counts,
+)
 from workbench.ui import errors, may, textgrid
 from workbench.ui.collections import changes as collections_changes
 from workbench.ui.collections import sets as collections_sets
@@ -44,8 +50,11 @@ def documents(store: Store, view: CollectionView) -> None:
         st.rerun()  # a click in here led elsewhere, which the page has to draw
     with errors.shown():
         of_set = collections_sets.chosen()
-        found = bridge.run(collections_browsed.documents(store, view, asked.find, asked.number, of_set))
-        lines = [Line(row.id, (row.title.strip() or row.id, row.id, f"{row.answers:,}")) for row in found.rows]
+        found = bridge.run(list_documents(store, view, asked.find, asked.number))
+        answers = bridge.run(relevant_counts(store, view.name, [row.id for row in found.rows], name=of_set))
+        lines = [
+            Line(row.id, (row.title.strip() or row.id, row.id, f"{answers.get(row.id, 0):,}")) for row in found.rows
+        ]
         listed, opened = _beside(asked.document)
         with listed:
             textgrid.draw(
@@ -88,7 +97,7 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
     if asked.shown != "queries" or collections_sets.chosen() != of_set or collections_changes.has_outcome(view, of_set):
         st.rerun()
     with errors.shown():
-        found = bridge.run(collections_browsed.queries(store, view.name, asked.find, asked.number, of_set))
+        found = bridge.run(list_queries(store, view.name, asked.find, asked.number, name=of_set))
         lines = [
             Line(row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}"))
             for row in found.rows
@@ -122,7 +131,7 @@ def _beside(opened: str) -> Sequence[DeltaGenerator]:
 
 
 def _filter(found: Page[Any], asks: str) -> Filter:
-    return Filter(current().find.strip(), asks, found.told, found.number, found.pages)
+    return Filter(current().find.strip(), asks, found.range_text, found.number, found.pages)
 
 
 def _nothing(find: str, what: str, where: str) -> str:
@@ -143,24 +152,26 @@ def _document(store: Store, view: CollectionView, item_id: str) -> None:
                 chooser("Chunks of", "chunks", sets, chosen)
             st.button("Close", key="browse.close", icon=":material/close:", on_click=go, kwargs={"document": ""})
         with errors.shown():
-            read = bridge.run(collections_browsed.document(store, view, item_id, chosen, collections_sets.chosen()))
-            collections_text.draw("browse.text", read)
-            st.html(f'<p class="rb-summary">{_said(read, chosen if sets else "")}</p>')
-            _answers(read)
+            document = bridge.run(read_document(store, view, item_id, chosen))
+            judged = bridge.run(labels_of_document(store, view.name, item_id, name=collections_sets.chosen()))
+            pieces = document.pieces(collections_text.LONGEST_TEXT)
+            collections_text.draw("browse.text", document, pieces)
+            st.html(f'<p class="rb-summary">{_said(pieces, len(document.chunks), chosen if sets else "")}</p>')
+            _answers(judged)
 
 
-def _said(read: Read, chunks: str) -> str:
+def _said(pieces: Sequence[TextPiece], count: int, chunks: str) -> str:
     if not chunks:
         return "There is no chunk set: the document is searched as a whole."
-    overlap = any(len(piece.within) > 1 for piece in read.pieces)
+    overlap = any(len(piece.within) > 1 for piece in pieces)
     hatched = " Hatched text is in two chunks or more." if overlap else ""
     return (
-        f"{read.chunks:,} chunks in <code>{html.escape(chunks)}</code>, each with its number where it begins; point at "
+        f"{count:,} chunks in <code>{html.escape(chunks)}</code>, each with its number where it begins; point at "
         f"a number for its place and headings. Text without a band is in no chunk.{hatched}"
     )
 
 
-def _answers(read: Read) -> None:
+def _answers(judged: Sequence[LabelEntry]) -> None:
     """The queries that it was judged for."""
     textgrid.draw(
         "browse.answers",
@@ -171,7 +182,7 @@ def _answers(read: Read) -> None:
             Column("split", wide=True),
             Column("grade", "0 is not relevant; the more, the better.", right=True),
         ),
-        [_judgement(each, each.text, each.kind) for each in read.judged],
+        [_judgement(each, each.text, each.kind) for each in judged],
         opened=lambda at: go(view="queries", query=_id_of(at)),
         empty="Nobody has judged this document for any query.",
         low=True,
@@ -182,7 +193,7 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
     with st.container(border=True, key="browse.query"), errors.shown():
         head = st.container(horizontal=True, vertical_alignment="center")
         head.button("Close", key="browse.close", icon=":material/close:", on_click=go, kwargs={"query": ""})
-        found, judged = bridge.run(collections_browsed.query(store, view, query_id, collections_sets.chosen()))
+        found, judged = bridge.run(read_query(store, view, query_id, name=collections_sets.chosen()))
         with head:
             links({"Search it": ("", {"collection": view.name, "query": found.text})})
         st.html(f'<h3 class="rb-name">{html.escape(found.text)}</h3>{_facts(found.id, found.kind, found.tags)}')
@@ -209,7 +220,7 @@ def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:
     return f'<p class="rb-summary">{made}</p>'
 
 
-def _judgement(each: Judgement, first: str, second: str) -> Line:
+def _judgement(each: LabelEntry, first: str, second: str) -> Line:
     """Split and id together name the row: a document may be judged in several splits."""
     return Line(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
 

@@ -9,10 +9,8 @@ from typing import Final
 import streamlit as st
 
 from core import bridge
-from core.store.chunk_and_embed import forget
+from core.store.chunk_and_embed import CacheUsage, cache_usage, forget
 from core.store.engine import Store
-from workbench.behind.collections import cached as collections_cached
-from workbench.behind.collections.cached import Cached
 from workbench.behind.collections.shown import many, told_bytes
 from workbench.ui import errors, textgrid
 from workbench.ui.collections.asking import Question
@@ -48,12 +46,12 @@ def draw(store: Store) -> None:
 
 
 @st.cache_data(ttl=KEPT, max_entries=5, show_spinner="Counting what is cached")
-def _cached(where: str, _store: Store) -> list[Cached]:  # noqa: ARG001 - the cache's key
-    return bridge.run(collections_cached.cached(_store))
+def _cached(where: str, _store: Store) -> list[CacheUsage]:  # noqa: ARG001 - the cache's key
+    return bridge.run(cache_usage(_store))
 
 
 @_forgetting.dialog
-def _confirm(store: Store, model: str, rows: Sequence[Cached]) -> None:
+def _confirm(store: Store, model: str, rows: Sequence[CacheUsage]) -> None:
     with errors.shown():
         texts = sum(row.texts for row in rows if model in (ALL, row.model))
         of = f"by <strong>{html.escape(model)}</strong>" if model else "by all models"

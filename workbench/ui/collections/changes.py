@@ -14,9 +14,9 @@ from core.errors import InputError, RankbookError
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from evals.labels import corrections
+from evals.labels.browse import LabelEntry
 from evals.labels.label_checks import DEFAULT_MAX_GRADE, USUAL_GRADE
 from evals.labels.revisions import Cause, Revision
-from workbench.behind.collections.browsed import Judgement
 from workbench.behind.collections.shown import many
 from workbench.ui import errors, may, sign_in, textgrid
 from workbench.ui.textgrid import Column, Line
@@ -110,7 +110,7 @@ def _draw_outcome(view: CollectionView, of_set: str) -> None:
 # -- one label ---------------------------------------------------------------------------------------------------------
 
 
-def correct(store: Store, view: CollectionView, of_set: str, query_id: str, judged: Sequence[Judgement]) -> None:
+def correct(store: Store, view: CollectionView, of_set: str, query_id: str, judged: Sequence[LabelEntry]) -> None:
     """A form for one document's label; whoever may not change labels sees none."""
     if not may.edit(store):
         return

@@ -14,6 +14,7 @@ import streamlit as st
 
 from core import bridge
 from core.progress import Listener
+from core.store.browse import chunk_offsets
 from evals.evaluation.context import EvalContext
 from workbench.behind import jobs
 from workbench.behind import sending as behind_sending
@@ -109,7 +110,7 @@ def _passages(ground: EvalContext) -> Callable[[Sequence[str]], Mapping[str, Seq
     def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
         keys = {each: (view.name, view.version_key, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
-            found = bridge.run(judging_shown.passages(ground.store, view, new))
+            found = bridge.run(chunk_offsets(ground.store, view, new))
             kept.update({keys[each]: found.get(each, ()) for each in new})
         answer = {each: kept[keys[each]] for each in ids}
         for old in list(kept)[:-KEPT]:

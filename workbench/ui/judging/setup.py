@@ -11,11 +11,11 @@ from streamlit.delta_generator import DeltaGenerator
 from core import bridge
 from core.store.engine import Store
 from evals.evaluation.context import EvalContext
+from evals.labels import query_sets
 from evals.runs import run_store
 from workbench.behind.judging import asked as judging_asked
 from workbench.behind.judging import choices
 from workbench.behind.judging.asked import JudgeState, joined
-from workbench.behind.weights import asked as weights_asked
 from workbench.ui import address, errors
 
 NAME = "judging"
@@ -26,7 +26,11 @@ LAYOUTS = {"one": "One at a time", "list": "A list per query"}
 
 def where(store: Store, asked: JudgeState, names: list[str]) -> Iterator[DeltaGenerator]:
     """Which collection and query set, first: the rest hangs on it. Gives the places beside them."""
-    sets = bridge.run(weights_asked.query_sets_of(store, asked.collection)) if asked.collection in names else []
+    sets = (
+        [each.name for each in bridge.run(query_sets.listed(store, asked.collection))]
+        if asked.collection in names
+        else []
+    )
     places = iter(st.columns(4 if len(sets) > 1 else 3))
     with next(places):
         gone = ("query_set", "split", "variants", *CLEARED)

@@ -17,7 +17,7 @@ from core.errors import RankbookError
 from core.store import roles
 from evals.evaluation.context import EvalContext
 from evals.judging.agreement import PairId
-from evals.judging.judgements import Judgement
+from evals.judging.judgements import Judgement, change_mark
 from evals.judging.llm_judge import SCALE, ModelJudge
 from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
 from evals.labels import query_sets
@@ -59,7 +59,7 @@ def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
 def _state(key: Key, ground: EvalContext, sitting: JudgingSession) -> tuple[State | None, bool]:
     """The latest there is, and whether a later one is being made: one at a time, however fast somebody grades."""
     kept: dict[Key, tuple[str, State | BaseException]] = st.session_state.setdefault(STATE, {})
-    mark, job = bridge.run(judging_shown.mark(ground.store, ground.view.name)), ("judging state", *key)
+    mark, job = bridge.run(change_mark(ground.store, ground.view.name)), ("judging state", *key)
     shown, pool = kept.get(key), sitting.pool
     work = jobs.find(job)
     if work is None and (shown is None or shown[0] != mark):

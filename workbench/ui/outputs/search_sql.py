@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.sql_export import Explained, explained, export, vector_of
+from core.sql_export import Explained, explained, export_sql, vector_of
 from core.variant import Variant
 from evals.evaluation.context import EvalContext
 from workbench.ui import errors
@@ -57,7 +57,7 @@ def _statement(shown: CellView, ground: EvalContext, mark: str, variant: Variant
 
 
 async def _text(ground: EvalContext, variant: Variant, query: str) -> str:
-    made = await export(ground.store, ground.view, variant, query=query or None)
+    made = await export_sql(ground.store, ground.view, variant, query=query or None)
     return made.filled(query, await vector_of(ground.context, made, query)) if query else made.script
 
 

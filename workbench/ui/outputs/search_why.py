@@ -16,6 +16,7 @@ import streamlit as st
 from core.errors import Cancelled, RankbookError
 from core.explain import ExplanationLine, explain
 from core.progress import Listener
+from core.store.browse import DocumentMatch, find_documents
 from core.variant import Variant
 from evals.display import el
 from evals.evaluation.context import EvalContext
@@ -26,7 +27,6 @@ from workbench.ui import blocks, sending
 from workbench.ui.address import put
 from workbench.ui.outputs.base import CellView
 from workbench.ui.outputs.beside import beside
-from workbench.ui.outputs.naming import DocumentMatch, find_documents
 
 EVERY = "*"  # in the address: asked of all columns
 Said = tuple[ExplanationLine, ...]

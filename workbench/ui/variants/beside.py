@@ -13,7 +13,7 @@ from core import bridge
 from core.context import RequestContext
 from core.pipeline.cost_estimate import embedded_at
 from core.progress import Listener
-from core.sql_export import ExportedSql, export, vector_of
+from core.sql_export import ExportedSql, export_sql, vector_of
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
@@ -72,7 +72,7 @@ def sql(store: Store, variant: Variant, asked: VariantsState, names: Sequence[st
     query = asked.query.strip()
     with st.spinner("Writing the statement", show_time=False):
         context = RequestContext(store, bridge.run(collections.get(store, asked.collection)))
-        made = bridge.run(export(store, context.view, variant, query=query or None))
+        made = bridge.run(export_sql(store, context.view, variant, query=query or None))
     for each in made.outside:
         blocks.draw(Said(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")
     st.code(_filled(context, made, query) if query else made.script, language="sql", height=620)

@@ -14,7 +14,7 @@ import streamlit as st
 
 from core import bridge
 from core.errors import RankbookError
-from core.sql_export import export
+from core.sql_export import export_sql
 from core.variant import Variant
 from evals.evaluation.context import EvalContext
 from workbench.behind.jobs import Key
@@ -95,4 +95,4 @@ def _taken_along(bench: WeightExplorer, made: Variant, stand: Stand) -> None:
             st.session_state[asked_for] = here
     weights_kept.kept(bench.ground.store, bench.name, made, bench.use)
     if st.session_state.get(asked_for) == here:
-        st.code(bridge.run(export(bench.ground.store, bench.ground.view, made)).script, language="sql")
+        st.code(bridge.run(export_sql(bench.ground.store, bench.ground.view, made)).script, language="sql")

@@ -1,13 +1,13 @@
-"""Where labelled collections come from: one file a source, registered here, found by name or by a look at the files.
+"""Sources of labelled collections, one file each, registered here, and chosen by name or by looking at the files.
 
-Importing this loads no pandas, pyarrow, ir_datasets or torch: those are imported where rows are read.
+Importing this loads no pandas, pyarrow, ir_datasets or torch; they are imported where rows are read.
 """
 
 from __future__ import annotations
 
 from evals.sources.base import Source, sources
 from evals.sources.beir import BeirSource
-from evals.sources.bundled import BundledSource, CatalogEntry, bundled_names, bundled_path, catalog, catalog_entry
+from evals.sources.bundled import BundledSource, CatalogEntry, bundled_names, bundled_path, catalog
 from evals.sources.files import ArchiveLimits
 from evals.sources.folder import FolderSource
 from evals.sources.guess import guess, source_from
@@ -31,7 +31,6 @@ __all__ = [
     "bundled_names",
     "bundled_path",
     "catalog",
-    "catalog_entry",
     "guess",
     "source_from",
     "sources",

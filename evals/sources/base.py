@@ -1,7 +1,7 @@
-"""What a source of labelled collections is, and the registry of them.
+"""The contract of sources of labelled collections, and their registry.
 
-Owns the contract only: a source reads somebody's files, row by row, and says where each row stood. It neither cleans
-texts, nor compares labels with documents, nor touches the database: `evals.labels.label_checks` and the ingest do.
+A source reads files row by row and says where each row stands. It does not clean texts, compare labels with documents
+or use the database: `evals.labels.label_checks` and the ingest do.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from core.types import Flaw, Item, Query, Row
 from evals.types import Exclusion, Label, Span
 
 
-def _parted(value: Any) -> Any:
-    """`a,b` as a command line gives it; everything else as it is."""
+def _split_text(value: Any) -> Any:
+    """The parts of `a,b`, as it is written on a command line; any other value unchanged."""
     if not isinstance(value, str):
         return value
     return [part for each in value.split(",") if (part := each.strip())]
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_parted)]
-"""Several texts, which may also be given as one with commas between them."""
+Texts = Annotated[tuple[str, ...], BeforeValidator(_split_text)]
+"""Several texts, also accepted as one text with commas between them."""
 
 
 class Source(BaseModel, ABC):
-    """A labelled collection as it lies in files. Every iterator streams, and one bad row costs that row alone.
+    """A labelled collection in files. Every iterator streams, and a bad row costs that row alone.
 
-    A missing file raises InputError when its iterator is first advanced. Iterators may be taken again and again.
+    A missing file raises InputError when its iterator is first advanced. Each method may be called any number of times.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +54,7 @@ class Source(BaseModel, ABC):
         return iter(())
 
     def exclusions(self) -> Iterator[Row[Exclusion] | Flaw]:
-        """Documents to be taken out of the ranking of one query, such as the one it was written from."""
+        """Documents that one query's ranking leaves out, such as the document that it was written from."""
         return iter(())
 
     def card(self) -> str:
@@ -62,15 +62,15 @@ class Source(BaseModel, ABC):
         return ""
 
     def size(self) -> int | None:
-        """About how many documents there are, where that is quick to tell: for the time left on screen."""
+        """About how many documents there are, if that is quick to estimate: for the time left on screen."""
         return None
 
     def as_loaded(self, origin: Mapping[str, Any]) -> Source:  # noqa: ARG002 - most can be read in one way only
-        """This source, read as the collection of that origin was: its documents keep their texts."""
+        """This source, reading documents as it did when the collection of that origin was loaded."""
         return self
 
     def wishes(self) -> dict[str, Any]:
-        """How the collection wants to be loaded (fields of `library.Plan`), where whoever made it said so."""
+        """Fields of `evals.collections.load.LoadPlan` that the collection itself asks for."""
         return {}
 
     def spec(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from core.errors import InputError, SpecError
 from core.types import Flaw, Item, Query, Row
 from evals.sources.base import Source, sources
 from evals.sources.files import ArchiveLimits, Tree, opened_tree
+from evals.sources.json_lines import read_json_lines
 from evals.sources.rows import (
     EXCLUSION_FILES,
     SAMPLE,
@@ -21,7 +22,6 @@ from evals.sources.rows import (
     item_rows,
     query_rows,
     read_exclusions,
-    read_json_lines,
     read_qrels,
     span_row,
 )
@@ -30,7 +30,7 @@ from evals.types import Exclusion, Label, Span
 T = TypeVar("T")
 CARDS = ("README.md", "SOURCE.md", "DATASET.md", "README.txt")
 MAX_CARD = 2**20
-WISHES, MAX_WISHES = "rankbook.json", 2**16  # how it wants to be loaded
+WISHES, MAX_WISHES = "rankbook.json", 2**16  # how the collection is to be loaded
 
 
 @sources.register("beir")
@@ -74,47 +74,47 @@ class BeirSource(Source):
         return ""
 
     def wishes(self) -> dict[str, Any]:
-        """The language that `evals.collections.export_beir` wrote down beside; nothing where the folder is somebody
-        else's."""
+        """The language that `evals.collections.export_beir` wrote; other fields may be of a later version."""
         with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
             name = root_of(tree, self.path) + WISHES
-            if name in tree.names():
-                with tree.open(name) as stream:
-                    return _wishes(stream.read(MAX_WISHES), tree.place(name))
-        return {}  # a folder that cannot be read is told in a sentence when its rows are
+            if name not in tree.names():
+                return {}
+            with tree.open(name) as stream:
+                try:
+                    wishes = json.loads(stream.read(MAX_WISHES))
+                except (ValueError, RecursionError) as error:
+                    message = f"{tree.place(name)} is not JSON ({error}). Mend it, or remove it and name the language."
+                    raise SpecError(message) from error
+            language = wishes.get("language") if isinstance(wishes, dict) else None
+            if language is not None and not isinstance(language, str):
+                message = f"The language in {tree.place(name)} is {language!r:.80}."
+                raise SpecError(f'{message} Give it as in "german", or remove the file.')
+            return {"language": language} if language else {}
+        return {}  # an unreadable folder is refused when its rows are read
 
     def size(self) -> int | None:
-        """As many lines as the beginning of a corpus lets expect; a .gz tells its length only when it is read."""
+        """The number of lines, estimated from the beginning of the corpus; None for a .gz."""
         with suppress(InputError, OSError), opened_tree(self.path, self.limits) as tree:
             name = root_of(tree, self.path) + "corpus.jsonl"
             if name in tree.names():
                 with tree.open(name) as stream:
                     sample = stream.read(SAMPLE)
                 return extrapolated(sample.count(b"\n"), len(sample), tree.size(name))
-        return None  # said in a sentence when the rows are read
+        return None  # errors are raised when the rows are read
 
     def _rows(
         self, file: str, read: Callable[[Row[dict[str, Any]]], Iterator[Row[T] | Flaw]]
     ) -> Iterator[Row[T] | Flaw]:
         with opened_tree(self.path, self.limits) as tree:
-            name = _find(tree, root_of(tree, self.path) + file)
-            if name is None:
-                _explain_absence(tree, root_of(tree, self.path), file, self.path)
+            root, names = root_of(tree, self.path), set(tree.names())
+            name = next((name for name in (root + file, f"{root}{file}.gz") if name in names), None)
+            if name is None:  # a collection without queries is fine; judgements without queries mean a missing file
+                if file == "queries.jsonl" and qrels_files(tree, root):
+                    message = "queries.jsonl was expected: there are judgements in qrels/, and no queries for them."
+                    raise InputError(message, path=self.path)
                 return
             with tree.open(name) as stream:
                 yield from json_records(stream, tree.place(name), read)
-
-
-def _wishes(written: bytes, file: str) -> dict[str, Any]:
-    """Only what is known: the file may come from anywhere, and from a later version."""
-    try:
-        told = json.loads(written)
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"{file} is not JSON ({error}). Mend it, or remove it and name the language.") from error
-    language = told.get("language") if isinstance(told, dict) else None
-    if language is not None and not isinstance(language, str):
-        raise SpecError(f'The language in {file} is {language!r:.80}. Give it as in "german", or remove the file.')
-    return {"language": language} if language else {}
 
 
 def json_records(
@@ -133,7 +133,7 @@ def holds_corpus(tree: Tree) -> bool:
 
 
 def root_of(tree: Tree, path: Path) -> str:
-    """Where corpus.jsonl lies: BEIR's own archives have one folder named after the collection around everything."""
+    """The folder of corpus.jsonl: BEIR's own archives have a folder with the collection's name around everything."""
     found = [name for name in tree.names() if PurePosixPath(name).name in ("corpus.jsonl", "corpus.jsonl.gz")]
     if not found:
         there = ", ".join(tree.names()[:8]) or "nothing"
@@ -148,16 +148,3 @@ def qrels_files(tree: Tree, root: str) -> list[tuple[str, str]]:
     folder = f"{root}qrels/"
     names = [name for name in tree.names() if name.startswith(folder) and name.endswith((".tsv", ".tsv.gz"))]
     return [(name, name.removeprefix(folder).removesuffix(".gz").removesuffix(".tsv")) for name in names]
-
-
-def _find(tree: Tree, name: str) -> str | None:
-    names = set(tree.names())
-    return next((candidate for candidate in (name, f"{name}.gz") if candidate in names), None)
-
-
-def _explain_absence(tree: Tree, root: str, file: str, path: Path) -> None:
-    """A collection without queries is fine; judgements without queries mean that a file is missing."""
-    if file == "queries.jsonl" and qrels_files(tree, root):
-        raise InputError(
-            "queries.jsonl was expected: there are judgements in qrels/, and no queries for them.", path=path
-        )

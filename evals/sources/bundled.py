@@ -1,4 +1,4 @@
-"""The collections that come along, and the catalog of those that can be downloaded."""
+"""The collections that ship with Rankbook, and the catalogue of those that can be downloaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 def datasets_root() -> Path:
     """`evals/bundled` in a wheel, `datasets` beside the packages in a checkout.
 
-    The catalogue tells ours from site-packages/datasets, which would be the Hugging Face library.
+    The catalogue file tells our folder from site-packages/datasets, the Hugging Face library.
     """
     roots = (_PACKAGE / "bundled", _PACKAGE.parent / "datasets")
     for root in roots:
@@ -34,17 +34,14 @@ def datasets_root() -> Path:
 
 
 def is_collection(path: Path) -> bool:
-    """A folder as bundled collections have it: documents/ with queries.jsonl or qrels/ beside it, or BEIR's layout."""
+    """Whether a folder has the layout of bundled collections, documents/ with labels or a card, or BEIR's layout."""
     beside = (path / "queries.jsonl").exists() or (path / "qrels").is_dir() or (path / "README.md").exists()
     return ((path / "documents").is_dir() and beside) or (path / "corpus.jsonl").is_file()
 
 
 def bundled_names() -> list[str]:
-    return sorted(path.name for path in datasets_root().iterdir() if path.is_dir() and _ours(path))
-
-
-def _ours(path: Path) -> bool:
-    return is_collection(path) or (path / "documents").is_dir()
+    folders = (path for path in datasets_root().iterdir() if path.is_dir())
+    return sorted(path.name for path in folders if (path / "documents").is_dir() or is_collection(path))
 
 
 def bundled_path(name: str) -> Path:
@@ -54,7 +51,7 @@ def bundled_path(name: str) -> Path:
 
 
 def collection_at(path: Path) -> Source:
-    """A folder in one of the two layouts that bundled collections have."""
+    """The source of a folder in one of the two layouts of bundled collections."""
     if not (path / "documents").is_dir():
         return BeirSource(path=path)
     queries, labels = path / "queries.jsonl", path / "qrels"
@@ -129,10 +126,3 @@ def catalog() -> tuple[CatalogEntry, ...]:
         raise SpecError.from_pydantic(f"The catalogue {path}", error) from error
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"The catalogue {path} is not valid TOML: {error}.") from error
-
-
-def catalog_entry(name: str) -> CatalogEntry:
-    entries = {entry.name: entry for entry in catalog()}
-    if name not in entries:
-        raise UnknownName("public collection in the catalogue", name, entries)
-    return entries[name]

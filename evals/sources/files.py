@@ -1,4 +1,4 @@
-"""Files of a folder or of an archive, read in place: links, sizes and ratios are guarded, names are checked."""
+"""Files of a folder or an archive, read in place, with limits on sizes, compression ratios, links and names."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.errors import InputError
 from core.types import Flaw, Place
 
-METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2}  # others may ask for 4 GB to unpack a byte
+METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2}  # others may take 4 GB to unpack a byte
 DIRECTORY_ENTRY = 512  # bytes that an entry of a zip's directory has room for on average
 DIRECTORY_END = 2**20  # bytes that any directory may take; entries are read in smaller pieces
-RATIO_FLOOR = 16 * 2**20  # below this much output a high ratio harms nobody, and tiny test files often have one
-
-
+RATIO_FLOOR = 16 * 2**20  # below this much output a high ratio does no harm, and tiny test files often have one
 WAY_OUT = "If the file is to be trusted, unpack it yourself and give the folder"
 
 
@@ -57,7 +55,7 @@ class Budget:
 
 
 class MeteredStream(io.RawIOBase):
-    """A stream whose bytes are charged to a budget, and whose damage is told as InputError."""
+    """A stream whose bytes are charged to a budget, and whose damage becomes an InputError."""
 
     def __init__(self, raw: BinaryIO, file: str, budget: Budget, *, packed: bool) -> None:
         self._raw, self._file, self._budget = raw, file, budget
@@ -84,12 +82,12 @@ class MeteredStream(io.RawIOBase):
         return len(block)
 
     def close(self) -> None:
-        self._raw.close()  # GzipFile leaves a file that it was given open
+        self._raw.close()  # GzipFile does not close a file object that it was opened on
         super().close()
 
 
 class BoundedFile(io.FileIO):
-    """A zip that is read in pieces of some size at most: its directory is read at once, however long it says it is."""
+    """A zip file that refuses reads beyond a size: zipfile reads the directory in one piece of the stated length."""
 
     def __init__(self, path: Path, most: int) -> None:
         super().__init__(path)
@@ -108,19 +106,19 @@ class Tree(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Every file there is, sorted."""
+        """Every file, sorted."""
 
     @abstractmethod
     def place(self, name: str) -> str:
-        """How a complaint names this file."""
+        """How an error message names this file."""
 
     @abstractmethod
     def size(self, name: str) -> int:
-        """How long the file says it is; where its name ends in .gz, still packed."""
+        """The stated size in bytes; of a .gz file, the packed size."""
 
     @abstractmethod
     def open(self, name: str) -> io.BufferedReader:
-        """The file's bytes, unpacked where its name ends in .gz."""
+        """The file's bytes, unpacked if its name ends in .gz."""
 
 
 class FolderTree(Tree):
@@ -129,7 +127,7 @@ class FolderTree(Tree):
     def __init__(self, root: Path, limits: ArchiveLimits) -> None:
         self._root = root
         packed = sum(self.size(name) for name in self.names() if name.endswith(".gz"))
-        self._budget = Budget(str(root), packed, limits)  # one for all of them together
+        self._budget = Budget(str(root), packed, limits)  # shared by all files
 
     def names(self) -> list[str]:
         found = (path for pattern in ("*", "*/*") for path in self._root.glob(pattern) if path.is_file())
@@ -146,7 +144,7 @@ class FolderTree(Tree):
 
 
 class ZipTree(Tree):
-    """A zip archive, looked over before the first byte is read."""
+    """A zip archive, whose directory is checked before the first byte is read."""
 
     def __init__(self, archive: zipfile.ZipFile, path: Path, limits: ArchiveLimits) -> None:
         self._archive, self._path = archive, path
@@ -175,33 +173,29 @@ class ZipTree(Tree):
 def checked_entries(
     archive: zipfile.ZipFile, packed: int, path: str, limits: ArchiveLimits
 ) -> Iterator[zipfile.ZipInfo]:
-    """The files of an archive of `packed` bytes, or InputError where it is not to be trusted as a whole."""
+    """The files of an archive of `packed` bytes, or InputError if any entry makes it untrustworthy."""
     entries = archive.infolist()
     if len(entries) > limits.entries:
         raise InputError(f"The archive has {len(entries):,} entries; {limits.entries:,} are allowed.", path=path)
     Budget(path, packed, limits).spend(sum(entry.file_size for entry in entries))
     seen: set[str] = set()
     for entry in entries:
-        if problem := _problem(entry, seen):
-            raise InputError(f"The archive is refused: the entry {entry.filename!r:.80} {problem}.", path=path)
-        seen.add(entry.filename)
+        name = entry.filename
+        unusual = entry.compress_type not in METHODS
+        problems = (
+            (not name, "has no name"),
+            (name.startswith("/") or "\\" in name or ":" in name.split("/")[0], "has an absolute or a foreign path"),
+            (".." in PurePosixPath(name).parts, "leads out of the archive"),
+            (stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR), "is a link or a device"),
+            (bool(entry.flag_bits & 0x1), "is encrypted"),
+            (unusual, "is packed in an unusual way; pack it anew with the usual deflate method"),
+            (name in seen, "stands there twice"),
+        )
+        if problem := next((problem for applies, problem in problems if applies), ""):
+            raise InputError(f"The archive is refused: the entry {name!r:.80} {problem}.", path=path)
+        seen.add(name)
         if not entry.is_dir():
             yield entry
-
-
-def _problem(entry: zipfile.ZipInfo, seen: set[str]) -> str:
-    name = entry.filename
-    unusual = entry.compress_type not in METHODS
-    problems = (
-        (not name, "has no name"),
-        (name.startswith("/") or "\\" in name or ":" in name.split("/")[0], "has an absolute or a foreign path"),
-        (".." in PurePosixPath(name).parts, "leads out of the archive"),
-        (stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR), "is a link or a device"),
-        (bool(entry.flag_bits & 0x1), "is encrypted"),
-        (unusual, "is packed in an unusual way; pack it anew with the usual deflate method"),
-        (name in seen, "stands there twice"),
-    )
-    return next((said for wrong, said in problems if wrong), "")
 
 
 def _metered(inner: BinaryIO, name: str, file: str, budget: Budget) -> io.BufferedReader:
@@ -209,7 +203,7 @@ def _metered(inner: BinaryIO, name: str, file: str, budget: Budget) -> io.Buffer
 
 
 def open_file(path: Path, budget: Budget | None = None) -> io.BufferedReader:
-    """A file's bytes, unpacked under a budget where its name ends in .gz."""
+    """A file's bytes, unpacked under a budget if its name ends in .gz."""
     require_file(path)
     try:
         raw: io.BufferedReader = io.BufferedReader(io.FileIO(path), 256 * 1024)
@@ -222,7 +216,7 @@ def open_file(path: Path, budget: Budget | None = None) -> io.BufferedReader:
 
 
 def require_file(path: Path, what: str = "a file") -> None:
-    """InputError where nothing readable stands at `path`. A pipe or a device is not a file: it might never end."""
+    """InputError unless `path` is a plain file. A pipe or a device is refused because it might never end."""
     if not exists(path):
         raise InputError(f"There is nothing here; {what} was expected. Check the path.", path=path)
     if not path.is_file():
@@ -230,7 +224,7 @@ def require_file(path: Path, what: str = "a file") -> None:
 
 
 def exists(path: Path) -> bool:
-    """`Path.exists` that answers for any text, NUL and over-long names included."""
+    """`Path.exists` for any text: False for names with NUL and over-long ones, which it raises for."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -239,7 +233,7 @@ def exists(path: Path) -> bool:
 
 @contextmanager
 def opened_tree(path: Path, limits: ArchiveLimits) -> Iterator[Tree]:
-    """A folder or a .zip, for the time of one pass over it."""
+    """A folder or a .zip, open for one pass over it."""
     if not exists(path):
         message = "There is nothing here; a folder or a .zip was expected. Check the path."
         raise InputError(message, path=path)
@@ -258,45 +252,61 @@ def opened_tree(path: Path, limits: ArchiveLimits) -> Iterator[Tree]:
 
 
 def printable(path: Path | str) -> str:
-    """A path as it can be stored and shown, even if its bytes are not UTF-8."""
+    """A path as text that can be stored and printed, even if its bytes are not UTF-8."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def walk(root: Path, suffixes: tuple[str, ...], passed: Callable[[str], None] | None = None) -> Iterator[Path | Flaw]:
-    """Hidden files and folders are passed over; a link that leads out of the folder, or to a folder, is a Flaw.
+def walk(root: Path, suffixes: tuple[str, ...], skipped: Callable[[str], None] | None = None) -> Iterator[Path | Flaw]:
+    """The files below a folder that end in one of `suffixes`, in the order of their paths, hidden ones left out.
 
-    `passed` is called with the path of each file of another ending.
+    A link that leads out of the folder, or to a folder, is a Flaw. `skipped` is called with the path of each file of
+    another ending.
     """
     home, pending = root.resolve(), [iter(_sorted(root))]
     while pending:
         entry = next(pending[-1], None)
         if entry is None:
             pending.pop()
-        elif entry.is_symlink() and (problem := _link_problem(entry, home, suffixes)):
-            yield Flaw(Place(printable(entry.path)), problem)
+            continue
+        path, wanted = printable(entry.path), entry.name.lower().endswith(suffixes)
+        if entry.is_symlink() and (problem := _link_problem(Path(entry.path), home, wanted=wanted)):
+            yield Flaw(Place(path), problem)
         elif entry.is_dir(follow_symlinks=False):
             try:
                 pending.append(iter(_sorted(Path(entry.path))))
             except InputError as error:
-                yield Flaw(Place(printable(entry.path)), error.message)
-        elif not entry.is_file():
-            continue
-        elif entry.name.lower().endswith(suffixes):
-            yield _named(Path(entry.path))
-        elif passed is not None:
-            passed(printable(entry.path))
+                yield Flaw(Place(path), error.message)
+        elif wanted and entry.is_file():
+            if path == entry.path:
+                yield Path(path)
+            else:
+                yield Flaw(Place(path), "The file's name is not UTF-8, so it cannot be an id. Rename it.")
+        elif skipped is not None and entry.is_file():
+            skipped(path)
+
+
+def _link_problem(link: Path, home: Path, *, wanted: bool) -> str:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return "The link leads nowhere. It was left out." if wanted else ""
+    if not target.is_dir() and not wanted:
+        return ""
+    if not target.is_relative_to(home):
+        return "The link leads out of the folder. It was not followed."
+    return "The link leads to a folder that is read anyway. It was not followed." if target.is_dir() else ""
 
 
 def ending(name: str) -> str:
-    """How a file's name ends, in lower case; empty where it has no ending."""
+    """The ending of a file's name in lower case; empty if it has none."""
     return Path(name).suffix.lower()
 
 
 def matches(parts: tuple[str, ...], glob: str) -> bool:
-    """Whether a path below a folder is of that glob, or lies in a folder that is.
+    """Whether a glob matches a path below a folder, or a folder on that path.
 
-    Without a slash inside, a glob is about any one name on the path; with one, about the path from the top, where
-    `**` stands for any number of folders.
+    A glob without a slash inside is matched with each name on the path; one with a slash with the path from the top,
+    where `**` stands for any number of folders.
     """
     pattern = tuple(part for part in glob.split("/") if part and part != ".")
     if len(pattern) < 2 and not glob.startswith("/"):
@@ -312,7 +322,7 @@ def matches(parts: tuple[str, ...], glob: str) -> bool:
 
 
 def _skipping(reached: set[int], pattern: tuple[str, ...]) -> set[int]:
-    """With the places after each `**`, which may stand for no folder."""
+    """The positions reached, and those after each `**`, which may stand for no folder."""
     further = set(reached)
     for at, part in enumerate(pattern):
         if at in further and part == "**":
@@ -321,7 +331,7 @@ def _skipping(reached: set[int], pattern: tuple[str, ...]) -> set[int]:
 
 
 def _sorted(folder: Path) -> list[os.DirEntry[str]]:
-    """A folder sorts as its name and a slash, which makes the walk's order that of whole paths."""
+    """The entries of a folder, a subfolder sorted as its name and a slash, so that a walk is in the order of paths."""
     try:
         with os.scandir(folder) as entries:
             seen = [entry for entry in entries if not entry.name.startswith(".")]
@@ -330,21 +340,3 @@ def _sorted(folder: Path) -> list[os.DirEntry[str]]:
     return sorted(
         seen, key=lambda entry: os.fsencode(entry.name + ("/" if entry.is_dir(follow_symlinks=False) else ""))
     )
-
-
-def _link_problem(entry: os.DirEntry[str], home: Path, suffixes: tuple[str, ...]) -> str:
-    try:
-        target = Path(entry.path).resolve(strict=True)
-    except (OSError, RuntimeError):
-        return "The link leads nowhere. It was left out." if entry.name.lower().endswith(suffixes) else ""
-    if not target.is_dir() and not entry.name.lower().endswith(suffixes):
-        return ""
-    if not target.is_relative_to(home):
-        return "The link leads out of the folder. It was not followed."
-    return "The link leads to a folder that is read anyway. It was not followed." if target.is_dir() else ""
-
-
-def _named(path: Path) -> Path | Flaw:
-    if printable(path) == str(path):
-        return path
-    return Flaw(Place(printable(path)), "The file's name is not UTF-8, so it cannot be an id. Rename it.")

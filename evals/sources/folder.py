@@ -1,7 +1,6 @@
-"""A folder of documents as a collection: a file is a document, read by the reader of its ending.
+"""A folder of documents as a collection: each file is a document, read by the reader of its ending.
 
-Owns which files are documents, what they are called, and what is said of the others; `evals.sources.readers` owns how
-one is read.
+Owns which files are documents, their ids, and the notes about files left out; `evals.sources.readers` owns the reading.
 """
 
 from __future__ import annotations
@@ -21,14 +20,13 @@ from evals.sources import readers
 from evals.sources.base import Source, Texts, sources
 from evals.sources.beir import json_records
 from evals.sources.files import ending, exists, matches, open_file, printable, walk
-from evals.sources.readers import ReadDocument
 from evals.sources.readers.worker import IsolatedReaders
 from evals.sources.rows import EXCLUSION_FILES, query_rows, read_exclusions, read_qrels
 from evals.types import Exclusion, Label
 
 MAX_FILE = 32 * 2**20
-MOST_ENDINGS = 500  # that are counted one by one
-# What Sphinx, MkDocs and Jekyll keep or make beside the pages: sources a second time, styles, templates, lists.
+MOST_ENDINGS = 500  # that are counted singly
+# What Sphinx, MkDocs and Jekyll generate or keep with the pages: copies of sources, styles, templates, lists.
 THEME_FOLDERS = frozenset({"_sources", "_static", "_templates", "_themes", "_layouts"})
 THEME_FILES = ("search.html", "genindex.html", "genindex-*.html", "py-modindex.html", "modindex.html", "404.html")
 
@@ -82,15 +80,20 @@ class FolderSource(Source):
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """Those that are read here and now."""
+        """The endings of files that are read on this machine."""
         if self.suffixes is not None:
             return self.suffixes
         return readers.FIRST_SUFFIXES if self.reader == readers.FIRST else readers.suffixes()
 
     def items(self) -> Iterator[Row[Item] | Flaw]:
-        """What is left out is told first, so that a look at the first rows shows it too."""
+        """Notes on files left out, then the documents, so that a preview of the first rows has the notes too."""
         require_folder(self.path, f"a folder with files that end in {', '.join(self.endings)}")
-        self._require_readers()
+        # Endings that a person names must have their readers installed; by default those without one are left out.
+        missing = [suffix for suffix in self.suffixes or () if _missing_extra(suffix)]
+        if missing and self.reader > readers.FIRST:
+            way_in = f"pip install 'rankbook[{_missing_extra(missing[0])}]'"
+            message = f"Files that end in {', '.join(missing)} are read with an extra: {way_in}."
+            raise InputError(message, path=printable(self.path))
         left_out, ids = LeftOut(), set()
         for file in self._files(left_out):
             left_out.documents += 1
@@ -129,15 +132,15 @@ class FolderSource(Source):
         return sum(isinstance(file, Path) for file in self._files()) if self.path.is_dir() else None
 
     def ids(self) -> Iterator[str]:
-        """The documents' ids, without reading one."""
+        """The ids of the documents, without reading any."""
         yield from (self._id(file.relative_to(self.path)) for file in self._files() if isinstance(file, Path))
 
     def spec(self) -> dict[str, Any]:
-        """With the reader, whichever it is, as a later version may have another default; the path from the root."""
+        """With an absolute path, and with the reader's number, because a later version may have another default."""
         return {**super().spec(), "path": str(self.path.absolute()), "reader": self.reader}
 
     def as_loaded(self, origin: Mapping[str, Any]) -> FolderSource:
-        """By the reader that the collection was loaded by: the first, where its origin names none."""
+        """This source with the reader that the collection was loaded by: the first, if its origin names none."""
         kept = origin.get("reader", readers.FIRST)
         if not isinstance(kept, int) or kept == self.reader:
             return self
@@ -153,16 +156,16 @@ class FolderSource(Source):
     # -- which files -------------------------------------------------------------------------------------------------
 
     def _files(self, left_out: LeftOut | None = None) -> Iterator[Path | Flaw]:
-        """The documents' files; the others are counted."""
+        """The files of documents; the others are counted in `left_out`."""
         counted = left_out or LeftOut()
 
-        def passed(path: str) -> None:
+        def skipped(path: str) -> None:
             if self._is_chosen(Path(path).relative_to(printable(self.path)).parts):
                 counted.add_ending(ending(path))
             else:
                 counted.by_globs += 1
 
-        for file in walk(self.path, self.endings, passed):
+        for file in walk(self.path, self.endings, skipped):
             parts = file.relative_to(self.path).parts if isinstance(file, Path) else ()
             if isinstance(file, Flaw):
                 yield file
@@ -178,13 +181,6 @@ class FolderSource(Source):
             return False
         return not self.include or any(matches(parts, glob) for glob in self.include)
 
-    def _require_readers(self) -> None:
-        """Endings that somebody names must have their readers installed; by default those without are passed over."""
-        missing = [suffix for suffix in self.suffixes or () if _extra_of(suffix)] if self.reader > readers.FIRST else []
-        if missing:
-            message = f"Files that end in {', '.join(missing)} are read with an extra: {_pip(_extra_of(missing[0]))}."
-            raise InputError(message, path=printable(self.path))
-
     def _qrels(self) -> list[Path]:
         if self.labels_path is None:
             return []
@@ -198,29 +194,28 @@ class FolderSource(Source):
         try:
             with open_file(path) as stream:
                 raw = stream.read(MAX_FILE + 1)
-            document = self._read(path, raw, isolated)
+            document = self._read(path.name, raw, isolated)
         except InputError as error:
             yield Flaw(place, error.message)
             return
-        item = self._item(path, document)
-        yield Row(item, place)
-        yield from (Flaw(place, note, "cleaned", item.id) for note in document.notes)
-
-    def _read(self, path: Path, raw: bytes, isolated: IsolatedReaders) -> ReadDocument:
-        if len(raw) > MAX_FILE:
-            raise InputError(f"The file is larger than {MAX_FILE:,} bytes. Split it, or give it as JSONL.")
-        if self.reader == readers.FIRST:
-            return readers.read_first(path.name, raw)
-        name = readers.by_suffix().get(ending(path.name), "markdown")
-        reader = readers.readers[name]
-        return isolated.read(name, raw) if reader.isolated else reader().read(raw)
-
-    def _item(self, path: Path, document: ReadDocument) -> Item:
         relative, metadata = path.relative_to(self.path), dict(document.metadata)
         if self.folder_field and len(relative.parts) > 1:
             metadata.setdefault(self.folder_field, relative.parts[0])
-        title = _words(path.stem) if document.title is None else document.title
-        return Item(self._id(relative), document.text, title, metadata)
+        title = document.title
+        if title is None:
+            title = " ".join(re.split(r"[-_\s]+", path.stem)).strip() or path.stem
+        item = Item(self._id(relative), document.text, title, metadata)
+        yield Row(item, place)
+        yield from (Flaw(place, note, "cleaned", item.id) for note in document.notes)
+
+    def _read(self, name: str, raw: bytes, isolated: IsolatedReaders) -> readers.ReadDocument:
+        if len(raw) > MAX_FILE:
+            raise InputError(f"The file is larger than {MAX_FILE:,} bytes. Split it, or give it as JSONL.")
+        if self.reader == readers.FIRST:
+            return readers.read_first(name, raw)
+        kind = readers.by_suffix().get(ending(name), "markdown")
+        reader = readers.readers[kind]
+        return isolated.read(kind, raw) if reader.isolated else reader().read(raw)
 
     def _id(self, relative: Path) -> str:
         whole = relative.as_posix()
@@ -229,7 +224,7 @@ class FolderSource(Source):
 
 @dataclass
 class LeftOut:
-    """Files of a folder that are no documents, counted by what kept them out."""
+    """Files of a folder that are not documents, counted by the reason."""
 
     documents: int = 0
     endings: Counter[str] = field(default_factory=Counter)
@@ -238,38 +233,40 @@ class LeftOut:
     same_id: list[str] = field(default_factory=list)
 
     def add_ending(self, suffix: str) -> None:
-        """Counted by itself, or among the others where there are too many to tell."""
+        """Count a file of an ending that is not read; beyond `MOST_ENDINGS`, other endings are counted together."""
         named = printable(suffix) or "without an ending"
         self.endings[named if named in self.endings or len(self.endings) < MOST_ENDINGS else "of other endings"] += 1
 
     def sentences(self, reader: int) -> tuple[str, ...]:
-        """What is left out and the way in, a sentence each."""
-        extra = {suffix: count for suffix, count in self.endings.items() if _extra_of(suffix)}
+        """Sentences that say what is left out, and how to have it read."""
+        extra = {suffix: count for suffix, count in self.endings.items() if _missing_extra(suffix)}
         known = readers.suffixes() if reader == readers.FIRST else ()
         newer = {suffix: count for suffix, count in self.endings.items() if suffix in known}
         others = {suffix: count for suffix, count in self.endings.items() if suffix not in extra | newer}
-        made = []
+        notes = []
         if newer:
-            made.append(
+            notes.append(
                 f"Not read: {_counted(newer)}. The collection keeps the reader that it was loaded by; "
                 "`rankbook data reload NAME --reader` changes to one that reads them."
             )
         if extra:
-            way_in = _pip(_extra_of(next(iter(extra))))
-            made.append(f"Not read: {_counted(extra)}. They are read with an extra: {way_in}.")
+            way_in = f"pip install 'rankbook[{_missing_extra(next(iter(extra)))}]'"
+            notes.append(f"Not read: {_counted(extra)}. They are read with an extra: {way_in}.")
         if others:
-            made.append(f"Not read: {_counted(others)}. A text format is read where it is named: -o suffixes=.md,.log.")
+            notes.append(
+                f"Not read: {_counted(others)}. A text format is read where it is named: -o suffixes=.md,.log."
+            )
         if self.theme:
             names = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.theme.items()))
-            made.append(f"Left out as files of a theme or a tool: {names}. With -o theme_files=true they are read.")
+            notes.append(f"Left out as files of a theme or a tool: {names}. With -o theme_files=true they are read.")
         if self.by_globs:
-            made.append(f"Left out by include and exclude: {self.by_globs:,} files.")
+            notes.append(f"Left out by include and exclude: {self.by_globs:,} files.")
         if self.same_id:
-            made.append(
+            notes.append(
                 f"Left out because a file before it has the same id: {self.same_id[0]} ({len(self.same_id):,} in all). "
                 "Loaded as a new collection with -o id_from=file, each has an id of its own."
             )
-        return tuple(made)
+        return tuple(notes)
 
 
 def _counted(endings: Mapping[str, int]) -> str:
@@ -278,18 +275,14 @@ def _counted(endings: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {suffix}" for suffix, count in ordered)
 
 
-def _extra_of(suffix: str) -> str:
-    """The extra that an ending waits for; empty where its reader is there, or where there is none."""
+def _missing_extra(suffix: str) -> str:
+    """The extra to install for an ending; empty if its reader is installed, or if there is none."""
     name = readers.by_suffix().get(suffix)
     return readers.readers[name].extra if name and not readers.readers[name].available() else ""
 
 
-def _pip(extra: str) -> str:
-    return f"pip install 'rankbook[{extra}]'"
-
-
 def theme_part(parts: tuple[str, ...]) -> str:
-    """The folder or file on a path that no author of the documents wrote; empty where there is none."""
+    """The first folder on a path that a documentation tool generates, or else such a file's name; empty otherwise."""
     folder = next((part for part in parts[:-1] if part in THEME_FOLDERS), "")
     return folder or (parts[-1] if any(matches(parts[-1:], glob) for glob in THEME_FILES) else "")
 
@@ -298,7 +291,3 @@ def require_folder(path: Path, what: str) -> None:
     if not exists(path) or not path.is_dir():
         state = "This is not a folder" if exists(path) else "There is nothing here"
         raise InputError(f"{state}; {what} was expected. Check the path.", path=printable(path))
-
-
-def _words(stem: str) -> str:
-    return " ".join(re.split(r"[-_\s]+", stem)).strip() or stem

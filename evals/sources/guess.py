@@ -23,7 +23,7 @@ from evals.sources.trec import TrecSource
 
 
 def source_of(origin: str, kind: str | None, options: list[str]) -> Source:
-    """The source of that kind, or the one that `origin` is taken for, with these options."""
+    """The source of that kind, or the one guessed from `origin`, with these options."""
     chosen = _nested(options)
     if kind is not None:
         first = next(iter(sources[kind].model_fields))
@@ -35,13 +35,13 @@ def source_of(origin: str, kind: str | None, options: list[str]) -> Source:
 
 def _nested(options: list[str]) -> dict[str, Any]:
     """`a.b=c` as {"a": {"b": "c"}}, so that every option of every source can be given."""
-    made: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for option in options:
         path, equals, value = option.partition("=")
         if not equals:
             raise SpecError(f"The option {option!r} has no value. Write it as name=value, for instance columns.id=nr.")
         *parents, last = path.split(".")
-        inside = made
+        inside = nested
         for parent in parents:
             inside = inside.setdefault(parent, {})
             if not isinstance(inside, dict):
@@ -49,7 +49,7 @@ def _nested(options: list[str]) -> dict[str, Any]:
         if last in inside:
             raise SpecError(f"The option {path!r} is given twice. Keep the one that is meant.")
         inside[last] = value
-    return made
+    return nested
 
 
 def chunk_set_of(text: str) -> tuple[str, dict[str, Any]]:
@@ -78,9 +78,9 @@ def source_from(spec: Mapping[str, Any]) -> Source:
 
 
 def guess(path_or_name: str | Path, *, suffixes: str = "") -> Source:
-    """What stands at the path; else the bundled collection or the catalogue's of that name.
+    """The source of a path; else the bundled collection of that name, or the one in the catalogue.
 
-    With `suffixes`, a folder that holds files of these endings is one of documents.
+    With `suffixes`, a folder that holds files of these endings is a folder of documents.
     """
     path, name = Path(path_or_name).expanduser(), str(path_or_name)
     if exists(path):

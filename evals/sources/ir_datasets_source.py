@@ -1,4 +1,4 @@
-"""Any collection of the ir_datasets package, by id. It downloads; a failure of any kind becomes one sentence."""
+"""Any collection of the ir_datasets package, by id. It downloads, and any failure becomes one sentence."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from evals.types import Label
 
 _HOST = re.compile(r"https?://([^/\s'\"]+)|host='([^']+)'")
 _UNREACHED = re.compile(r"Max retries|ConnectionError|ConnectTimeout|Failed to resolve|Name or service|timed out")
+TEXT_FIELDS = ("text", "body", "abstract")
 _SPLITS = ("train", "dev", "valid", "validation", "test")
 
 
@@ -31,12 +32,20 @@ class IrDatasetsSource(Source):
     timeout: float = Field(default=15.0, gt=0, description="Seconds to wait for the server before giving up.")
 
     def items(self) -> Iterator[Row[Item] | Flaw]:
-        with self._loaded() as package, told(self.id, "documents"):
+        with self._loaded() as package, download_errors(self.id, "documents"):
             for number, document in enumerate(package.load(self.id).docs_iter(), 1):
-                yield Row(_item(document), Place(f"ir_datasets:{self.id}/docs", number))
+                fields = document._asdict()
+                title = fields["title"] if isinstance(fields.get("title"), str) else ""
+                used = {"doc_id", "title", *TEXT_FIELDS}
+                text = next((fields[name] for name in TEXT_FIELDS if isinstance(fields.get(name), str)), None)
+                if text is None:  # the collection's own idea of the text, which has the title inside it
+                    text, title, used = document.default_text(), "", {"doc_id"}
+                metadata = _scalars(fields, used)
+                item = Item(str(document.doc_id), text, title, metadata)
+                yield Row(item, Place(f"ir_datasets:{self.id}/docs", number))
 
     def queries(self) -> Iterator[Row[Query] | Flaw]:
-        with self._loaded() as package, told(self.id, "queries"):
+        with self._loaded() as package, download_errors(self.id, "queries"):
             dataset = package.load(self.id)
             parts = [dataset] if dataset.has_queries() else [package.load(part) for part in self._parts(package)]
             seen: set[str] = set()
@@ -44,10 +53,12 @@ class IrDatasetsSource(Source):
                 for query in part.queries_iter() if part.has_queries() else ():
                     if query.query_id not in seen:  # the splits of some collections share their topics
                         seen.add(query.query_id)
-                        yield Row(_query(query), Place(f"ir_datasets:{self.id}/queries", len(seen)))
+                        metadata = _scalars(query._asdict(), {"query_id", "text"})
+                        value = Query(str(query.query_id), query.default_text(), metadata=metadata)
+                        yield Row(value, Place(f"ir_datasets:{self.id}/queries", len(seen)))
 
     def labels(self) -> Iterator[Row[Label] | Flaw]:
-        with self._loaded() as package, told(self.id, "judgements"):
+        with self._loaded() as package, download_errors(self.id, "judgements"):
             whole = package.load(self.id)
             for part in [self.id] if whole.has_qrels() else self._parts(package):
                 dataset = package.load(part)
@@ -62,7 +73,7 @@ class IrDatasetsSource(Source):
     @contextmanager
     def _loaded(self) -> Iterator[Any]:
         try:
-            # Read at each download; a value that the user has set stands.
+            # ir_datasets reads these at each download; values that the user has set are kept.
             os.environ.setdefault("IR_DATASETS_DL_TRIES", "1")
             os.environ.setdefault("IR_DATASETS_DL_TIMEOUT", str(self.timeout))
             import ir_datasets
@@ -70,7 +81,7 @@ class IrDatasetsSource(Source):
             message = f"The package ir_datasets cannot be loaded ({_first_line(error)}). Run: pip install ir-datasets"
             raise InputError(message) from error
         if self.id not in ir_datasets.registry:
-            # Of some 2,000 ids the nearest few help; the whole list does not.
+            # There are some 2,000 ids, so only the nearest are named.
             near = get_close_matches(self.id, list(ir_datasets.registry), n=8, cutoff=0.5)
             way_out = "These are the nearest; all ids are listed at https://ir-datasets.com."
             raise UnknownName("ir_datasets collection", self.id, near, way_out=way_out)
@@ -78,8 +89,8 @@ class IrDatasetsSource(Source):
 
 
 @contextmanager
-def told(name: str, what: str) -> Iterator[None]:
-    """Whatever a download fails with, as one sentence that says what to do."""
+def download_errors(name: str, what: str) -> Iterator[None]:
+    """Turn any failure of a download into an InputError that says what to do."""
     try:
         yield
     except (RankbookError, GeneratorExit):
@@ -97,21 +108,6 @@ def split_of(dataset_id: str) -> str:
     return last if last in _SPLITS else "test"
 
 
-def _item(document: Any) -> Item:
-    fields = document._asdict()
-    title = fields.get("title")
-    title = title if isinstance(title, str) else ""
-    body = next((fields[name] for name in ("text", "body", "abstract") if isinstance(fields.get(name), str)), None)
-    # Where a collection has no plain text field, its own idea of the text is used, and the title is inside it.
-    text, title = (body, title) if body is not None else (document.default_text(), "")
-    used = {"doc_id", "title", "text", "body", "abstract"} if body is not None else {"doc_id"}
-    return Item(str(document.doc_id), text, title, _scalars(fields, used))
-
-
-def _query(query: Any) -> Query:
-    return Query(str(query.query_id), query.default_text(), metadata=_scalars(query._asdict(), {"query_id", "text"}))
-
-
 def _scalars(fields: dict[str, Any], used: set[str]) -> dict[str, Any]:
     usable = (str, int, float, bool, list, tuple, dict)
     return {
@@ -122,7 +118,7 @@ def _scalars(fields: dict[str, Any], used: set[str]) -> dict[str, Any]:
 
 
 def _first_line(error: Exception) -> str:
-    """The reason, short. A failed connection is spelled out by requests over several lines of nested objects."""
+    """The reason, short: requests reports a failed connection in several lines of nested objects."""
     host = _HOST.search(str(error))
     if host and _UNREACHED.search(str(error)):
         return f"{host[1] or host[2]} cannot be reached"

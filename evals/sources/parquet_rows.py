@@ -1,8 +1,8 @@
-"""Rows of a Parquet file, decoded a few at a time. Owns what one may become: a few kilobytes can say many gigabytes.
+"""Rows of a Parquet file, decoded in small batches. Owns the memory limits: a few kilobytes can become gigabytes.
 
-A value that stands in a dictionary once can be that of every row, and one row's list can have billions of elements. So
-a batch has the fewer rows the longer a value may be, lists that may become long are decoded by a process that has only
-so much memory, and each row is charged with the bytes that it becomes before Python gets it.
+A value that is stored once in a dictionary can be the value of every row, and the list of one row can have billions of
+elements. So a batch has fewer rows where values may be long, lists that may be long are decoded in a process with
+limited memory, and the decoded size of each row is charged to a budget before Python objects are made of it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from evals.sources.files import ArchiveLimits, Budget
 from evals.sources.rows import MAX_LINE, plain
 
 BATCH: Final = 1024  # rows
-MOST_COLUMNS: Final = 10_000  # of a table: each is a name in every row
-FEWEST: Final = 16  # rows of a batch whose values may each be as long as all that their row group holds
+MOST_COLUMNS: Final = 10_000  # of a table: each column is a name in every row
+FEWEST: Final = 16  # rows of a batch in which each value may be as long as the whole row group
 DECODED: Final = 256 * 2**20  # bytes that a batch may become in pyarrow
 LARGEST_FOOTER: Final = 8 * 2**20  # bytes
-SHORT_FOOTER: Final = 2**20  # bytes that are looked through, which takes Python a second
-ROOM: Final = 2**30  # bytes for the process that decodes lists, of which one row may be as long as it likes
-SCALAR: Final = 8  # bytes charged for a number, a date and whatever else has no length
+SHORT_FOOTER: Final = 2**20  # bytes; parsing that many takes Python a second
+ROOM: Final = 2**30  # bytes for the process that decodes lists, where one row may have any length
+SCALAR: Final = 8  # bytes charged for a number, a date and other values of fixed size
 WAY_OUT: Final = "If the file is to be trusted, write it as JSONL and give that"
 NO_ROOM: Final = 3
 DECODE: Final = f"""
@@ -49,7 +49,7 @@ except MemoryError:
 except (lib.ArrowException, OSError, ValueError) as error:
     sys.exit(str(error)[:1000])
 """
-SMALL_POOLS: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}  # what is reserved counts as used
+SMALL_POOLS: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}  # reserved memory counts as used
 
 
 @contextmanager
@@ -58,12 +58,18 @@ def opened_parquet(path: Path) -> Iterator[tuple[tuple[str, ...], Iterator[Row[d
     from pyarrow import lib, parquet
 
     try:
-        if _footer_length(path) > LARGEST_FOOTER:  # which pyarrow makes hundreds of times its length of
+        if _footer_length(path) > LARGEST_FOOTER:  # pyarrow needs hundreds of times its length
             raise InputError(f"Its footer is longer than {LARGEST_FOOTER:,} bytes. {WAY_OUT}.", path=path)
         file = parquet.ParquetFile(path)  # type: ignore[no-untyped-call]
-        _refuse_odd_width(file.metadata.num_columns, path)
-        columns = tuple(file.schema_arrow.names)
-        sizes = _unpacked(file.metadata)
+        if not (columns := file.metadata.num_columns):  # pyarrow makes as many rows as the file claims
+            raise InputError("The Parquet file has no columns, and so no rows that could be read.", path=path)
+        if columns > MOST_COLUMNS:
+            raise InputError(f"The file has {columns:,} columns, and {MOST_COLUMNS:,} are allowed.", path=path)
+        names = tuple(file.schema_arrow.names)
+        # The stated bytes of each row group unpacked: where statistics are damaged, asking pyarrow for those of a
+        # single column ends the whole process.
+        groups = (file.metadata.row_group(at) for at in range(file.metadata.num_row_groups))
+        sizes = [max(0, group.total_byte_size) for group in groups]
     except (lib.ArrowException, OSError, ValueError) as error:
         raise InputError(f"This is not a readable Parquet file ({_reason(error)}).", path=path) from error
     with file:
@@ -71,12 +77,14 @@ def opened_parquet(path: Path) -> Iterator[tuple[tuple[str, ...], Iterator[Row[d
         Budget(str(path), packed, ArchiveLimits(), way_out=WAY_OUT).spend(sum(sizes))
         budget = Budget(str(path), packed, ArchiveLimits(), way_out=WAY_OUT)
         rows = max(FEWEST, min(BATCH, DECODED // max(1, *sizes, 1)))
-        # Linux alone holds a process to its memory; and starting one takes far longer than reading a small file.
-        lists = _has_lists(file.schema) and sys.platform == "linux"
+        # Only Linux enforces the limit; and starting a process takes far longer than reading a small file.
+        lists = sys.platform == "linux" and any(
+            file.schema.column(at).max_repetition_level for at in range(len(file.schema))
+        )
         apart = lists and most_elements(path) * max(sizes, default=0) > DECODED
         batches: Any = _decoded_apart(path, rows) if apart else file.iter_batches(batch_size=rows)  # type: ignore[no-untyped-call]
         with closing(batches):
-            yield columns, _rows(batches, str(path), budget, lib.ArrowException)
+            yield names, _rows(batches, str(path), budget, lib.ArrowException)
 
 
 def number_of_rows(path: Path) -> int | None:
@@ -85,48 +93,28 @@ def number_of_rows(path: Path) -> int | None:
     try:
         return int(parquet.read_metadata(path).num_rows)  # type: ignore[no-untyped-call]
     except (lib.ArrowException, OSError, ValueError):
-        return None  # said in a sentence when the rows are read
-
-
-def _refuse_odd_width(columns: int, path: Path) -> None:
-    """Of rows without a column pyarrow makes as many as the file claims, and what columns take no batch makes less."""
-    if columns == 0:
-        raise InputError("The Parquet file has no columns, and so no rows that could be read.", path=path)
-    if columns > MOST_COLUMNS:
-        raise InputError(f"The file has {columns:,} columns, and {MOST_COLUMNS:,} are allowed.", path=path)
-
-
-def _has_lists(schema: Any) -> bool:
-    return any(schema.column(at).max_repetition_level for at in range(len(schema)))
-
-
-def _unpacked(metadata: Any) -> list[int]:
-    """Bytes of each row group unpacked, as far as the file says so.
-
-    By row group: asked of single columns, pyarrow ends the whole process where their statistics are damaged.
-    """
-    return [max(0, metadata.row_group(at).total_byte_size) for at in range(metadata.num_row_groups)]
+        return None  # the error is raised when the rows are read
 
 
 def _decoded_apart(path: Path, rows: int) -> Iterator[Any]:
-    """The batches, by a process that ends where they do not fit into its memory."""
+    """The batches, decoded by a process that ends if they do not fit into its memory."""
     from pyarrow import ipc, lib  # type: ignore[attr-defined]
 
     command = [sys.executable, "-P", "-c", DECODE, str(path), str(rows)]
-    environment, pipe, said = {**os.environ, **SMALL_POOLS}, subprocess.PIPE, ""
+    environment, pipe, problem = {**os.environ, **SMALL_POOLS}, subprocess.PIPE, ""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment) as decoder:  # noqa: S603
         out, err = cast("BinaryIO", decoder.stdout), cast("BinaryIO", decoder.stderr)
         try:
             try:
                 yield from ipc.open_stream(out)  # type: ignore[no-untyped-call]
             except (lib.ArrowException, OSError, EOFError) as error:
-                said = str(error)
+                problem = str(error)
             out.close()
-            said = err.read().decode("utf-8", "replace").strip() or said
-            if decoder.wait() == NO_ROOM or decoder.returncode < 0 or "MemoryError" in said:
+            problem = err.read().decode("utf-8", "replace").strip() or problem
+            if decoder.wait() == NO_ROOM or decoder.returncode < 0 or "MemoryError" in problem:
                 raise InputError(f"A few of its rows need more than {ROOM:,} bytes of memory. {WAY_OUT}.", path=path)
-            if decoder.returncode or said:
-                raise ValueError(said)
+            if decoder.returncode or problem:
+                raise ValueError(problem)
         finally:
             decoder.kill()
 
@@ -155,7 +143,7 @@ def _rows(
 
 
 def decoded_sizes(values: Any) -> Any:
-    """The bytes that each value of an Arrow array becomes, those inside of it included."""
+    """The decoded bytes of each value of an Arrow array, with the values nested in it."""
     import numpy as np
     from pyarrow import ExtensionArray, compute, types  # type: ignore[attr-defined]
 
@@ -185,8 +173,8 @@ def _reason(error: Exception) -> str:
 
 
 # -- the footer --------------------------------------------------------------------------------------------------------
-# pyarrow ends the whole process where it is asked for a column's number of values and the statistics beside it are
-# damaged. So this one number is read here: out of Thrift's compact protocol, as parquet.thrift lays it out.
+# Where a column's statistics are damaged, asking pyarrow for its number of values ends the whole process. So this one
+# number is read here, from Thrift's compact protocol in the layout of parquet.thrift.
 
 _PLACE = (4, 1, 3, 5)  # FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData.num_values
 _BYTE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 3, 8, 9, 10, 11, 12
@@ -196,7 +184,7 @@ _UNKNOWN = 2**63
 
 
 def most_elements(path: Path) -> int:
-    """How many values a column has in a row group, where it has the most; very many where that is hard to tell."""
+    """The largest number of values that a column has in a row group; a very large number if that cannot be read."""
     length = _footer_length(path)
     if not 0 < length <= SHORT_FOOTER:
         return _UNKNOWN
@@ -210,7 +198,7 @@ def most_elements(path: Path) -> int:
 
 
 def _footer_length(path: Path) -> int:
-    """As the file's end says it; 0 where that is no Parquet's, as of one that was cut off."""
+    """The length stated at the file's end; 0 if that is not the end of a Parquet file, but of one cut off, say."""
     with path.open("rb") as opened:
         end = opened.seek(-8, 2)
         length, mark = int.from_bytes(opened.read(4), "little"), opened.read(4)
@@ -218,25 +206,25 @@ def _footer_length(path: Path) -> int:
 
 
 class _Thrift:
-    """A reader of one struct that gives the whole numbers at one place of it and passes over all else."""
+    """Reads the whole numbers at one place of a struct, and skips everything else."""
 
     def __init__(self, content: bytes) -> None:
-        self._content, self._at, self._found = content, 0, list[int]()
+        self._content, self._at, self._numbers = content, 0, list[int]()
 
     def numbers(self, place: tuple[int, ...]) -> list[int]:
         self._struct(place, _DEEPEST)
-        return self._found
+        return self._numbers
 
     def _struct(self, place: tuple[int, ...], deep: int) -> None:
-        """`place` is the way on to the number: the number of a field here, of one in it, and so on."""
+        """`place` is the path to the number: the id of a field of this struct, of a field in that one, and so on."""
         field = 0
         while head := self._byte():
             field = field + (head >> 4) if head >> 4 else self._signed()
-            if head & 15 >= _BYTE:  # what is less is true or false, and says nothing more
+            if head & 15 >= _BYTE:  # lower kinds are true and false, which have no further bytes
                 self._value(head & 15, place[1:] if place[:1] == (field,) else None, deep)
 
     def _value(self, kind: int, place: tuple[int, ...] | None, deep: int) -> None:
-        """`place` is None where the number is not in it, and () where it is the number."""
+        """`place` is None if the number is not inside this value, and () if this value is the number."""
         if deep == 0:
             raise RecursionError
         if kind in (_LIST, _SET):
@@ -253,7 +241,7 @@ class _Thrift:
         elif kind in _LENGTHS or kind == _BINARY:
             self._skip(_LENGTHS.get(kind) or self._number())
         elif (number := self._signed()) and place == ():
-            self._found.append(number)
+            self._numbers.append(number)
 
     def _byte(self) -> int:
         self._at += 1

@@ -1,85 +1,66 @@
-"""Rows of text files: lines, then fields, then items, queries and labels; one bad row costs that row alone."""
+"""Rows of text files: lines and their cells, and from fields to items, queries and labels.
+
+A bad row costs that row alone. `evals.sources.json_lines` reads fields out of JSON.
+"""
 
 from __future__ import annotations
 
 import io
-import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from datetime import date, time
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from core.errors import InputError
 from core.types import Flaw, Item, Place, Query, Row
 from evals.types import Exclusion, Label, Span
 
 MAX_LINE = 32 * 2**20
-MOST_PARTS = 2**20  # values in one line of JSON
-_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"')
-SAMPLE = 4 * 2**20  # bytes from which a size is judged
-LINES_TRIED = 20
-_BLOCK = 2**18
-_BLANKS = b" \t\r\n"
-_IN_STRING = re.compile(rb'"|\\.?', re.DOTALL)
-_OUTSIDE = re.compile(rb'["{}]')
-_SEPARATORS = re.compile(rb"[,\[\]]")
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_UTF8_MARK = b"\xef\xbb\xbf"
+SAMPLE = 4 * 2**20  # bytes from which a size is estimated
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF8_MARK = b"\xef\xbb\xbf"
 
 
 def extrapolated(count: int, read: int, size: int) -> int | None:
-    """About how many there are in a file of that size, if it goes on as it began."""
+    """About how many there are in a file of `size` bytes, where the first `read` bytes hold `count`."""
     return round(count * max(size, read) / read) if read else None
 
 
 def count_lines(path: Path) -> int | None:
-    """Line ends of a plain file, for an estimate. None where unpacking to count would take as long as it saves."""
+    """Line ends of a plain file, for an estimate; None for a packed one, which would have to be unpacked."""
     if path.suffix == ".gz":
         return None
     try:
         with path.open("rb") as stream:
             return sum(block.count(b"\n") for block in iter(partial(stream.read, 2**20), b""))
     except (OSError, ValueError):
-        return None  # said in a sentence when the rows are read
+        return None  # the error is raised when the rows are read
 
 
 def shown(value: object, width: int = 60) -> str:
-    """A value as it may stand in a sentence: quoted, escaped, cut short."""
-    text = ascii(value) if _unprintable(value) else repr(value)
+    """A value for use in a sentence: quoted, escaped, cut short."""
+    surrogates = isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
+    text = ascii(value) if surrogates else repr(value)
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def _unprintable(value: object) -> bool:
-    return isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
-
-
 def read_lines(stream: BinaryIO, file: str, *, limit: int = MAX_LINE) -> Iterator[Row[str] | Flaw]:
-    """Each line with its line end. Only LF ends a line: CR LF stays as it is, U+2028 is text."""
+    """Each line with its line end. Only LF ends a line: CR stays in it, and U+2028 is text."""
     number = 0
     while raw := stream.readline(limit + 1):
         number += 1
         if number == 1:
-            raw = _without_mark(raw, file)
+            if raw.startswith(UTF16_MARKS):
+                raise InputError("The file is UTF-16. Save it as UTF-8 and try again.", path=file)
+            raw = raw.removeprefix(UTF8_MARK)
         if len(raw) > limit:
-            _skip_rest(stream, raw, limit)
+            while raw and not raw.endswith(b"\n"):
+                raw = stream.readline(limit)
             yield Flaw(Place(file, number), f"The line is longer than {limit:,} bytes. It was left out.")
         else:
             yield decoded(raw, Place(file, number))
-
-
-def _without_mark(raw: bytes, file: str) -> bytes:
-    if raw.startswith(_UTF16_MARKS):
-        raise InputError("The file is UTF-16. Save it as UTF-8 and try again.", path=file)
-    return raw.removeprefix(_UTF8_MARK)
-
-
-def _skip_rest(stream: BinaryIO, raw: bytes, limit: int) -> None:
-    while raw and not raw.endswith(b"\n"):
-        raw = stream.readline(limit)
 
 
 def decoded(raw: bytes, place: Place) -> Row[str] | Flaw:
@@ -91,214 +72,20 @@ def decoded(raw: bytes, place: Place) -> Row[str] | Flaw:
 
 
 def start_of(stream: io.BufferedReader[Any], size: int) -> bytes:
-    """The first bytes, which stay in the stream: as many as its buffer holds, and so many at most."""
+    """The first `size` bytes, or as many of them as the buffer holds; they stay in the stream."""
     return stream.peek(size)[:size]
 
 
-def is_lines(path: Path) -> bool:
-    """Whether a plain file of JSON holds a value a line, so that its lines may be counted."""
-    try:
-        with path.open("rb") as stream:
-            return _in_lines(start_of(stream, SAMPLE))
-    except (OSError, ValueError):
-        return True  # said in a sentence when the rows are read
-
-
-def read_json_lines(
-    stream: BinaryIO, file: str, count: Callable[[int], object] = lambda _: None
-) -> Iterator[Row[dict[str, Any]] | Flaw]:
-    """One JSON object a line, blank lines passed over; or the objects of an array, or of pretty-printed JSON.
-
-    `count` is called with the length of each line or object before it is given.
-    """
-    stream = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", stream))
-    if not _in_lines(start := start_of(stream, SAMPLE)):
-        if file.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson")):
-            what = "one JSON array" if start.lstrip(_BLANKS).startswith(b"[") else "JSON over several lines"
-            yield Flaw(Place(file, 1), f"This is {what} and not an object a line. It was read as such.", "noted")
-        yield from _read_values(stream, file, count)
-        return
-    for line in read_lines(stream, file):
-        if isinstance(line, Row):
-            count(len(line.value))
-        if isinstance(line, Flaw):
-            yield line
-        elif text := line.value.strip(" \t\r\n"):
-            yield parse_object(Row(text, line.place))
-
-
-def _in_lines(start: bytes) -> bool:
-    """Whether one of the first lines is an object by itself; else an array or an object must begin the file."""
-    if start.startswith(_UTF16_MARKS):
-        return True  # refused in a sentence as the first line is read
-    start = start.removeprefix(_UTF8_MARK).lstrip(_BLANKS)
-    if not start.startswith((b"[", b"{")):
-        return True
-    lines = [line for line in start.split(b"\n", LINES_TRIED)[:LINES_TRIED] if line.strip()]
-    if start.startswith(b"["):
-        return not _begins_array(lines[0])
-    return len(lines) < 2 or any(_is_object(line) for line in lines)
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _begins_array(line: bytes) -> bool:
-    """An array of objects; one of anything else, closed on its line, is a bad line among others."""
-    inside = line.strip()[1:].lstrip()
-    return not inside or inside.startswith((b"{", b"]"))
-
-
-def _read_values(
-    stream: io.BufferedReader[Any], file: str, count: Callable[[int], object]
-) -> Iterator[Row[dict[str, Any]] | Flaw]:
-    """The objects of an array, or one after the other, over however many lines. Memory holds the longest allowed."""
-    scanner = _ObjectScanner(file, count)
-    while block := stream.read(_BLOCK):
-        yield from scanner.feed(block)
-    yield from scanner.end()
-
-
-@dataclass
-class _ObjectScanner:
-    """Cuts bytes into outermost objects by their brackets, strings aside; JSON's own parser reads each."""
-
-    file: str
-    count: Callable[[int], object]
-    line: int = 1
-    begun: int = 1  # the line on which the object began that is being read
-    depth: int = 0
-    in_string: bool = False
-    escaped: bool = False  # a block ended behind a backslash
-    too_long: bool = False
-    pieces: list[bytes] = field(default_factory=list)
-    size: int = 0
-    start: int = 0  # in the block, where what is not yet taken begins
-    arrays: int = 0  # outside objects, opened and not yet closed
-
-    def feed(self, block: bytes) -> Iterator[Row[dict[str, Any]] | Flaw]:
-        self.start, at, self.escaped = 0, int(self.escaped), False
-        while hit := (_IN_STRING if self.in_string else _OUTSIDE).search(block, at):
-            sign, at = hit[0], hit.end()
-            if self.in_string:
-                self.in_string = sign != b'"'
-                self.escaped = sign == b"\\"  # at the very end, else the sign would have two bytes
-            elif sign == b'"':
-                self.in_string = True
-            elif sign == b"{":
-                yield from self._open(block, hit.start())
-            elif self.depth:
-                yield from self._close(block, at)
-        if self.depth:
-            self._keep(block[self.start :])
-        else:
-            yield from self._stray(block[self.start :])
-
-    def end(self) -> Iterator[Row[dict[str, Any]] | Flaw]:
-        if self.depth:
-            yield Flaw(Place(self.file, self.begun), "The object that begins here is not closed before the file ends.")
-        elif self.in_string:
-            yield Flaw(Place(self.file, self.line), "A quote is opened and not closed before the file ends.")
-        elif self.arrays > 0:
-            message = "The array is not closed before the file ends: it may have been cut off, and objects be missing."
-            yield Flaw(Place(self.file, self.line), message)
-
-    def _open(self, block: bytes, at: int) -> Iterator[Flaw]:
-        if self.depth == 0:
-            yield from self._stray(block[self.start : at])
-            self.start, self.begun = at, self.line
-        self.depth += 1
-
-    def _close(self, block: bytes, at: int) -> Iterator[Row[dict[str, Any]] | Flaw]:
-        self.depth -= 1
-        if self.depth == 0:
-            self._keep(block[self.start : at])
-            self.start = at
-            yield self._object()
-
-    def _keep(self, piece: bytes) -> None:
-        self.line += piece.count(b"\n")
-        self.size += len(piece)
-        self.too_long = self.too_long or self.size > MAX_LINE
-        if self.too_long:
-            self.pieces.clear()
-        else:
-            self.pieces.append(piece)
-
-    def _object(self) -> Row[dict[str, Any]] | Flaw:
-        place, raw, too_long = Place(self.file, self.begun), b"".join(self.pieces), self.too_long
-        self.count(self.size)
-        self.pieces, self.size, self.too_long = [], 0, False
-        if too_long:
-            return Flaw(place, f"The object is longer than {MAX_LINE:,} bytes. It was left out.")
-        text = decoded(raw, place)
-        return text if isinstance(text, Flaw) else parse_object(text)
-
-    def _stray(self, between: bytes) -> Iterator[Flaw]:
-        """What stands between objects: commas, blanks and the array's brackets, or values that are no objects."""
-        self.arrays += between.count(b"[") - between.count(b"]")
-        for part in _SEPARATORS.split(between):
-            if value := part.strip(_BLANKS).removeprefix(_UTF8_MARK):
-                line = self.line + part[: part.find(value)].count(b"\n")
-                start = shown(value[:60].decode("utf-8", "replace"))
-                yield Flaw(Place(self.file, line), f"A JSON object was expected, and this is {start}.")
-            self.line += part.count(b"\n")
-
-
-def parse_object(line: Row[str]) -> Row[dict[str, Any]] | Flaw:
-    if (parts := _parts(line.value)) > MOST_PARTS:
-        return Flaw(line.place, f"The line holds {parts:,} values, and {MOST_PARTS:,} are allowed. It was left out.")
-    try:
-        value = json.loads(line.value, parse_constant=_refuse, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        at = Place(line.place.file, (line.place.line or 1) + error.lineno - 1)
-        return Flaw(at, f"Not valid JSON: {error.msg} at column {error.colno}.")
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, NaN, brackets nested for ever
-        return Flaw(line.place, f"Not usable JSON: {_reason(error)}.")
-    if not isinstance(value, dict):
-        return Flaw(line.place, f"A JSON object was expected, and this is {shown(value)}.")
-    return Row(value, line.place)
-
-
-def _parts(text: str) -> int:
-    """About how many values a JSON text holds: in memory each takes many times the two letters that it may have."""
-    parts = sum(map(text.count, ",[{"))
-    return sum(map(_JSON_TEXT.sub("", text).count, ",[{")) if parts > MOST_PARTS else parts
-
-
-def _reason(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error).split(";")[0].rstrip(".")
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a JSON number, and PostgreSQL's jsonb does not take it")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"{shown(digits, 20)} is too large a number")
-    return number
-
-
 MAX_DEPTH = 20
-MAX_SHOWN = 200  # of what is neither text nor number, such as bytes
+MAX_SHOWN = 200  # characters of a value that is neither text nor number, such as bytes
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """ISO text for dates and times, None for what JSON has no word for, `str` for all else."""
+    """The value as JSON holds it: dates and times as ISO text, NaN and infinity as None, other objects as text."""
     if isinstance(value, Mapping) and depth < MAX_DEPTH:
         return {str(name): plain(inner, depth + 1) for name, inner in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)) and depth < MAX_DEPTH:
         return [plain(inner, depth + 1) for inner in value]
-    return _scalar(value)
-
-
-def _scalar(value: object) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
@@ -313,7 +100,7 @@ _QUERY_FIELDS = frozenset({"_id", "text", "metadata", "kind", "tags", "weight"})
 
 
 def id_text(value: object) -> str:
-    """An id as text. Numbers are taken as JSON and spreadsheets write them, 12.0 being 12; "" means none."""
+    """An id as text; "" means none. Numbers may be ids, and 12.0, as spreadsheets write it, is 12."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, float) and value.is_integer():
@@ -337,7 +124,7 @@ def whole_number(value: object) -> int | None:
 
 
 def item_rows(row: Row[dict[str, Any]]) -> Iterator[Row[Item] | Flaw]:
-    """`_id`, `title`, `text` and `metadata`; whatever else the row has joins the metadata."""
+    """A document from `_id`, `title`, `text` and `metadata`; all other fields join the metadata."""
     fields = _with_id(row.value)
     if isinstance(identity := _identity(fields, row.place, "document"), Flaw):
         yield identity
@@ -351,7 +138,7 @@ def item_rows(row: Row[dict[str, Any]]) -> Iterator[Row[Item] | Flaw]:
 
 
 def _with_id(fields: dict[str, Any]) -> dict[str, Any]:
-    """Many hand-made files say `id` where BEIR says `_id`."""
+    """The fields with `id` renamed to `_id`, if they have no `_id`: many hand-made files say `id`."""
     if "_id" in fields or "id" not in fields:
         return fields
     return {"_id": fields["id"], **{name: value for name, value in fields.items() if name != "id"}}
@@ -389,7 +176,7 @@ def _metadata_flaw(fields: Fields, place: Place, subject: str) -> Iterator[Flaw]
 
 
 def query_rows(row: Row[dict[str, Any]]) -> Iterator[Row[Query] | Flaw]:
-    """`kind`, `tags` and `weight` may stand at the top or inside `metadata`; the top wins."""
+    """A query. `kind`, `tags` and `weight` may be fields of the row or of `metadata`; the row's win."""
     fields = _with_id(row.value)
     if isinstance(identity := _identity(fields, row.place, "query"), Flaw):
         yield identity
@@ -400,22 +187,20 @@ def query_rows(row: Row[dict[str, Any]]) -> Iterator[Row[Query] | Flaw]:
     metadata = dict(_metadata(fields, _QUERY_FIELDS))
     inner = {name: metadata.pop(name) for name in ("kind", "tags", "weight") if name in metadata}
     facets = {**inner, **{name: fields[name] for name in ("kind", "tags", "weight") if fields.get(name) is not None}}
-    kind, tags, weight = _kind(facets.get("kind")), _tags(facets.get("tags")), _weight(facets.get("weight"))
+    name = facets.get("kind")
+    kind = "" if name is None or name == "" else id_text(name) or None
+    tags, weight = _tags(facets.get("tags")), _weight(facets.get("weight"))
     query = Query(identity, texts["text"], kind or "", tags or (), 1.0 if weight is None else weight, metadata)
     yield Row(query, row.place)
     yield from _metadata_flaw(fields, row.place, identity)
-    for name, value, wanted in (
+    for facet, value, wanted in (
         ("kind", kind, "text"),
         ("tags", tags, "a list of texts"),
         ("weight", weight, "0 or more"),
     ):
         if value is None:
-            message = f"The query's {name} is {shown(facets[name])}; {wanted} was expected. It was kept without."
+            message = f"The query's {facet} is {shown(facets[facet])}; {wanted} was expected. It was kept without."
             yield Flaw(row.place, message, "cleaned", identity)
-
-
-def _kind(value: object) -> str | None:
-    return "" if value is None else id_text(value) if value == "" or id_text(value) else None
 
 
 def _tags(value: object) -> tuple[str, ...] | None:
@@ -439,7 +224,7 @@ def _weight(value: object) -> float | None:
 
 
 def label_row(query: object, item: object, grade: object, split: str, place: Place) -> Row[Label] | Flaw:
-    """A judgement. Whether the query and the item exist, and the grade is on the scale, is judged later."""
+    """A judgement. That the query and the item exist and the grade is on the scale is checked by `label_checks`."""
     query_id, item_id, number = id_text(query), id_text(item), whole_number(grade)
     if not query_id or not item_id:
         return Flaw(place, f"The judgement names no {'document' if query_id else 'query'}.", subject=query_id)
@@ -449,7 +234,7 @@ def label_row(query: object, item: object, grade: object, split: str, place: Pla
 
 
 def span_row(row: Row[dict[str, Any]]) -> Row[Span] | Flaw:
-    """One line of spans.jsonl: query-id, corpus-id, start, end, text; split and score where given."""
+    """A line of spans.jsonl: query-id, corpus-id, start, end and text, with an optional split and score."""
     fields = row.value
     query_id, item_id = id_text(fields.get("query-id")), id_text(fields.get("corpus-id"))
     if not query_id or not item_id:
@@ -488,7 +273,7 @@ def read_qrels(stream: BinaryIO, file: str, split: str) -> Iterator[Row[Label] |
 
 
 def read_exclusions(stream: BinaryIO, file: str) -> Iterator[Row[Exclusion] | Flaw]:
-    """`query item`; columns after that are not read."""
+    """`query item`; further columns are not read."""
     for row in _cells(stream, file):
         if isinstance(row, Flaw):
             yield row
@@ -499,7 +284,7 @@ def read_exclusions(stream: BinaryIO, file: str) -> Iterator[Row[Exclusion] | Fl
 
 
 def _cells(stream: BinaryIO, file: str) -> Iterator[Row[list[str]] | Flaw]:
-    """Tabs where the line has any, so that an id may hold a blank; else blanks."""
+    """The cells of each line, separated by tabs if it has any, so that an id may hold a blank; else by blanks."""
     first = True
     for line in read_lines(stream, file):
         if isinstance(line, Flaw):

@@ -1,11 +1,11 @@
-"""Rows of CSV, TSV, JSON, JSONL, Parquet as plain dicts with their places. Owns formats, not what columns mean."""
+"""Rows of CSV, TSV, JSON, JSONL and Parquet as dicts with their places. Owns the formats, not what columns mean."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,20 +16,21 @@ from typing import Any, BinaryIO
 from core.errors import InputError
 from core.types import Flaw, Place, Row
 from evals.sources.files import open_file, require_file
+from evals.sources.json_lines import is_lines, read_json_lines
 from evals.sources.parquet_rows import MOST_COLUMNS, number_of_rows, opened_parquet
-from evals.sources.rows import MAX_LINE, count_lines, is_lines, read_json_lines, read_lines, start_of
+from evals.sources.rows import MAX_LINE, count_lines, read_lines, start_of
 
 _JSON = (".jsonl", ".ndjson", ".json")
 TABLE_SUFFIXES = (".csv", ".tsv", *_JSON, ".parquet", ".csv.gz", ".tsv.gz", *(f"{suffix}.gz" for suffix in _JSON))
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_SAMPLE_ROWS, _SAMPLE = 50, 2**18  # rows and bytes from which a delimiter is told
-_PEEK = 100  # JSON objects may leave a field out, so the columns are those of the first rows, long ones being fewer
+_SAMPLE_ROWS, _SAMPLE = 50, 2**18  # rows and bytes from which a delimiter is guessed
+_PEEK = 100  # first rows whose fields are the columns, because a JSON object may leave a field out
 TableRow = Row[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table being read: the columns it names, and its rows, to be taken once."""
+    """An open table: its columns, and its rows, which can be read once."""
 
     file: str
     columns: tuple[str, ...]
@@ -45,14 +46,14 @@ class TableFile:
         return column
 
     def pick(self, given: str | None, usual: tuple[str, ...], purpose: str) -> str:
-        """The column given, else the first usual one that is there."""
-        found = given if given is not None else next((name for name in usual if name in self.columns), usual[0])
-        return self.require(found, purpose)
+        """The column given, else the first of the usual ones that the table has."""
+        chosen = given if given is not None else next((name for name in usual if name in self.columns), usual[0])
+        return self.require(chosen, purpose)
 
 
 @contextmanager
 def opened_table(path: Path, quote: str = '"', delimiter: str = "") -> Iterator[TableFile]:
-    """A table by the ending of its name, for the time of one pass. Without a delimiter, the rows tell theirs."""
+    """A table, read by the ending of its name, open for one pass. Without a delimiter, it is guessed from the rows."""
     name = path.name.lower().removesuffix(".gz")
     require_file(path, "a CSV, TSV, JSON, JSONL or Parquet file")
     if name.endswith(".parquet"):
@@ -71,7 +72,7 @@ def opened_table(path: Path, quote: str = '"', delimiter: str = "") -> Iterator[
 
 
 def count_rows(path: Path) -> int | None:
-    """About how many rows there are, where that is quick to tell; a line break inside quotes counts as a row."""
+    """About how many rows there are, if that is quick to count; a line break inside quotes counts as a row."""
     name = path.name.lower()
     if name.endswith(".parquet"):
         return number_of_rows(path)
@@ -101,9 +102,9 @@ def _json_table(stream: BinaryIO, file: str) -> TableFile:
 
 @dataclass
 class _Feed:
-    """Hands lines to the csv module, and remembers how many, how long the record at hand is, and what was unreadable.
+    """Feeds lines to the csv module, counts them and the current record's length, and collects unreadable lines.
 
-    A quote that is never closed makes one record of all the rest: it ends where a line would have to.
+    A quote that is never closed would make one record of the rest of the file, so a record's length is limited.
     """
 
     lines: Iterator[Row[str] | Flaw]
@@ -122,7 +123,7 @@ class _Feed:
         self.taken += 1
         if isinstance(line, Flaw):
             self.flaws.append(line)
-            return "\n"  # its record is left out; the line still counts
+            return "\n"  # its record is left out; the line is still counted
         self.length += len(line.value)
         return line.value
 
@@ -132,10 +133,7 @@ def _csv_table(stream: io.BufferedReader, file: str, delimiter: str, quote: str,
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
     usual, delimiter = delimiter, sniff(start_of(stream, _SAMPLE), delimiter, quote) if sniffed else delimiter
     feed = _Feed(read_lines(stream, file))
-    reader = csv.reader(
-        feed, delimiter=delimiter, quotechar=quote or None, quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
-    )
-    records = _records(reader, feed, file)
+    records = _records(_csv_reader(feed, delimiter, quote), feed, file)
     header = next(records, None)
     if not isinstance(header, Row):
         reason = header.message if header else "The file is empty; a header line was expected."
@@ -147,15 +145,21 @@ def _csv_table(stream: io.BufferedReader, file: str, delimiter: str, quote: str,
         )
     if repeated := sorted(name for name, count in Counter(columns).items() if count > 1):
         raise InputError(f"The header names a column twice: {', '.join(map(repr, repeated[:30]))}.", path=file, line=1)
-    rows = _as_dicts(records, columns)
+    rows: Iterator[TableRow | Flaw] = (_as_dict(record, columns) for record in records)
     if delimiter != usual:
         message = f"The columns are parted by {DELIMITERS[delimiter]}, as the first rows tell."
         rows = chain((Flaw(Place(file, 1), message, "noted"),), rows)
     return TableFile(file, columns, rows)
 
 
+def _csv_reader(lines: Iterable[str], delimiter: str, quote: str) -> Any:
+    if not quote:
+        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    return csv.reader(lines, delimiter=delimiter, quotechar=quote)
+
+
 def sniff(sample: bytes, usual: str, quote: str = '"') -> str:
-    """What parts the columns: that which cuts header and first rows into as many cells, the usual one before others."""
+    """The delimiter that cuts most of the first rows into as many cells as the header; in a tie, the usual one."""
     text = sample.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     lines = text[: text.rfind("\n") + 1 or len(text)].splitlines(keepends=True)[: 2 * _SAMPLE_ROWS]
     best, shared = usual, 0.0
@@ -167,15 +171,9 @@ def sniff(sample: bytes, usual: str, quote: str = '"') -> str:
 
 
 def _share_of_whole_rows(lines: list[str], delimiter: str, quote: str) -> float:
-    """Of the first rows, how many have as many cells as a header of several has; 0 where it has but one."""
+    """The share of the first rows that have as many cells as the header; 0 if the header has only one."""
     try:
-        read = csv.reader(
-            lines,
-            delimiter=delimiter,
-            quotechar=quote or None,
-            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
-        )
-        rows = [row for row in islice(read, _SAMPLE_ROWS) if row]
+        rows = [row for row in islice(_csv_reader(lines, delimiter, quote), _SAMPLE_ROWS) if row]
     except csv.Error:
         return 0.0
     if not rows or len(rows[0]) < 2:
@@ -184,7 +182,7 @@ def _share_of_whole_rows(lines: list[str], delimiter: str, quote: str) -> float:
 
 
 def _records(reader: Any, feed: _Feed, file: str) -> Iterator[Row[list[str]] | Flaw]:
-    """Each record with the physical line on which it starts; blank lines are passed over."""
+    """Each record with the physical line on which it starts; blank lines are skipped."""
     while True:
         place, feed.flaws, feed.length = Place(file, feed.taken + 1), [], 0
         try:
@@ -200,14 +198,10 @@ def _records(reader: Any, feed: _Feed, file: str) -> Iterator[Row[list[str]] | F
             yield Row(cells, place)
 
 
-def _as_dicts(records: Iterator[Row[list[str]] | Flaw], columns: tuple[str, ...]) -> Iterator[TableRow | Flaw]:
-    for record in records:
-        if isinstance(record, Flaw):
-            yield record
-        elif len(record.value) != len(columns):
-            count = len(record.value)
-            yield Flaw(
-                record.place, f"The row has {count} cells and the header {len(columns)}. Is a quote or comma missing?"
-            )
-        else:
-            yield Row(dict(zip(columns, record.value, strict=True)), record.place)
+def _as_dict(record: Row[list[str]] | Flaw, columns: tuple[str, ...]) -> TableRow | Flaw:
+    if isinstance(record, Flaw):
+        return record
+    if (count := len(record.value)) != len(columns):
+        message = f"The row has {count} cells and the header {len(columns)}. Is a quote or comma missing?"
+        return Flaw(record.place, message)
+    return Row(dict(zip(columns, record.value, strict=True)), record.place)

@@ -1,4 +1,4 @@
-"""CSV, TSV, JSON, JSONL and Parquet with a column mapping: documents, queries and judgements, a table each."""
+"""CSV, TSV, JSON, JSONL and Parquet with a column mapping: one table each of documents, queries and judgements."""
 
 from __future__ import annotations
 
@@ -147,19 +147,18 @@ class TabularSource(Source):
 
 
 def _optional(table: TableFile, given: str | None, usual: str) -> str | None:
-    """A column that need not be there, unless it was asked for; "" asks for none."""
+    """A column that need not be in the table unless it is named; "" stands for no column."""
     if given is None:
         return usual if usual in table.columns else None
     return table.require(given, usual) if given else None
 
 
 def _mapped(row: Row[dict[str, Any]], names: dict[str, str | None], kept: list[str] | None) -> Row[dict[str, Any]]:
-    """The row under the names that records know; other columns become metadata, empty cells and nulls excepted."""
-    cells, taken = row.value, set(names.values())
-    others = [name for name in cells if name not in taken] if kept is None else kept
-    nested = cells.get("metadata") if "metadata" in others and isinstance(cells.get("metadata"), dict) else None
+    """The row with its fields renamed; other columns become metadata, except empty cells and nulls."""
+    cells, used = row.value, set(names.values())
+    others = [name for name in cells if name not in used] if kept is None else kept
     metadata = {name: cells[name] for name in others if cells.get(name) not in (None, "")}
-    if nested is not None:
-        metadata = {**{name: value for name, value in metadata.items() if name != "metadata"}, **nested}
+    if isinstance(metadata.get("metadata"), dict):
+        metadata |= metadata.pop("metadata")
     fields = {field: cells.get(column) for field, column in names.items() if column is not None}
     return Row({**fields, "metadata": metadata}, row.place)

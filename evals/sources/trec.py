@@ -1,11 +1,11 @@
-"""TREC collections: documents and topics in SGML, and qrels."""
+"""TREC collections: documents and topics in SGML or tab-separated, and qrels. Files are scanned in a sliding window."""
 
 from __future__ import annotations
 
 import html
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +23,7 @@ from evals.sources.rows import SAMPLE, extrapolated, item_rows, read_lines, read
 from evals.types import Label
 
 MAX_DOCUMENT = 32 * 2**20
+MAX_TAG = 4096  # bytes of a tag that may be cut by the edge of the window
 _READ = 256 * 1024
 _TAG = re.compile(r"<(/?)([A-Za-z][\w.:-]{0,63})(?:\s[^<>]*)?/?>")
 _MARKUP = re.compile(r"</?[A-Za-z][^<>]*>|<[!?][^<>]*>")
@@ -31,7 +32,7 @@ _BLANKS = re.compile(r"[ \t\r\f\v]+")
 
 @dataclass
 class _Scanner:
-    """A window over the stream that knows its line and drops what is behind it."""
+    """A window over the stream that counts the lines it drops."""
 
     stream: BinaryIO
     window: bytes = b""
@@ -48,14 +49,44 @@ class _Scanner:
         self.line += self.window.count(b"\n", 0, count)
         self.window = self.window[count:]
 
+    def seek(self, mark: re.Pattern[bytes]) -> bool:
+        """Drop everything before the next opening tag; False where there is none."""
+        while True:
+            if hit := next((hit for hit in mark.finditer(self.window) if not hit[1]), None):
+                self.drop(hit.start())
+                return True
+            # A tag may be cut by the window's edge, so what follows the last "<" is kept, unless it is too long.
+            edge = self.window.rfind(b"<")
+            self.drop(edge if 0 <= edge > len(self.window) - MAX_TAG else len(self.window))
+            if not self.more():
+                return False
+
+    def block_end(self, mark: re.Pattern[bytes]) -> int | str:
+        """Where the block at the window's start ends; or what is wrong with it, in which case it is dropped."""
+        start = 1
+        while True:
+            hit = mark.search(self.window, start)
+            if hit and hit[1]:
+                return hit.end()
+            if hit:
+                self.drop(hit.start())
+                return "is not closed before the next one"
+            start = max(start, len(self.window) - MAX_TAG)
+            if len(self.window) > MAX_DOCUMENT:
+                self.drop(len(self.window))
+                return f"is longer than {MAX_DOCUMENT:,} bytes"
+            if not self.more():
+                self.drop(len(self.window))
+                return "is not closed before the end of the file"
+
 
 def read_blocks(stream: BinaryIO, file: str, tag: str) -> Iterator[Row[bytes] | Flaw]:
-    """The bytes from each `<tag>` to its `</tag>`, both included, with the line of the opening one."""
+    """The bytes from each `<tag>` to its `</tag>`, both included, with the line of the opening tag."""
     scanner = _Scanner(stream)
     mark = re.compile(rb"<(/?)" + re.escape(tag.encode()) + rb"(?:\s[^<>]*)?>", re.IGNORECASE)
-    while _seek_opening(scanner, mark):
+    while scanner.seek(mark):
         place = Place(file, scanner.line)
-        end = _closing(scanner, mark)
+        end = scanner.block_end(mark)
         if isinstance(end, str):
             yield Flaw(place, f"The <{tag}> that begins here {end}. It was left out.")
         else:
@@ -63,40 +94,8 @@ def read_blocks(stream: BinaryIO, file: str, tag: str) -> Iterator[Row[bytes] | 
             scanner.drop(end)
 
 
-def _seek_opening(scanner: _Scanner, mark: re.Pattern[bytes]) -> bool:
-    while True:
-        found = next((hit for hit in mark.finditer(scanner.window) if not hit[1]), None)
-        if found:
-            scanner.drop(found.start())
-            return True
-        # A tag may be cut by the window's edge, so what follows the last "<" stays, unless it is no tag at all.
-        edge = scanner.window.rfind(b"<")
-        scanner.drop(edge if 0 <= edge > len(scanner.window) - 4096 else len(scanner.window))
-        if not scanner.more():
-            return False
-
-
-def _closing(scanner: _Scanner, mark: re.Pattern[bytes]) -> int | str:
-    """Where the block that opens the window ends, or what is wrong with it; the bad part is dropped then."""
-    start = 1
-    while True:
-        found = mark.search(scanner.window, start)
-        if found and found[1]:
-            return found.end()
-        if found:
-            scanner.drop(found.start())
-            return "is not closed before the next one"
-        start = max(start, len(scanner.window) - 4096)
-        if len(scanner.window) > MAX_DOCUMENT:
-            scanner.drop(len(scanner.window))
-            return f"is longer than {MAX_DOCUMENT:,} bytes"
-        if not scanner.more():
-            scanner.drop(len(scanner.window))
-            return "is not closed before the end of the file"
-
-
 def fields_of(block: str) -> dict[str, list[str]]:
-    """Outermost elements inside a block, by lower-case name, tags inside them stripped."""
+    """The texts of the outermost elements inside a block, by lower-case name."""
     inner = block[block.find(">") + 1 : block.rfind("<")]
     last_close = {hit[2].lower(): hit.start() for hit in _TAG.finditer(inner) if hit[1]}
     fields: dict[str, list[str]] = defaultdict(list)
@@ -112,7 +111,7 @@ def fields_of(block: str) -> dict[str, list[str]]:
 
 
 def loose_fields_of(block: str) -> dict[str, list[str]]:
-    """As classic topics have it: a tag's content runs to the next tag, whether or not it is closed."""
+    """The same for classic topics, where a tag's content runs to the next tag, closed or not."""
     fields: dict[str, list[str]] = defaultdict(list)
     hits = list(_TAG.finditer(block))
     for hit, following in pairwise(hits):
@@ -122,7 +121,7 @@ def loose_fields_of(block: str) -> dict[str, list[str]]:
 
 
 def flat_text(markup: str) -> str:
-    """Text without tags and entities; line breaks stay, they may end paragraphs."""
+    """Text without tags and entities. Line breaks are kept, as they may end paragraphs."""
     bare = _MARKUP.sub(" ", markup.replace("<![CDATA[", " ").replace("]]>", " "))
     return "\n".join(_BLANKS.sub(" ", line).strip() for line in html.unescape(bare).split("\n")).strip()
 
@@ -185,24 +184,21 @@ class TrecSource(Source):
                 yield from read(stream, str(path))
 
     def size(self) -> int | None:
-        """As many as the beginning lets expect, where nothing is packed."""
+        """An estimate from the beginning of the files, if none is packed."""
         with suppress(InputError, OSError):
             paths = [path for path in self._files() if isinstance(path, Path)]
-            if not any(path.name.endswith(".gz") for path in paths):
-                return extrapolated(*self._sampled(paths), sum(path.stat().st_size for path in paths))
-        return None  # said in a sentence when the rows are read
-
-    def _sampled(self, paths: Sequence[Path]) -> tuple[int, int]:
-        """Documents begun, and bytes read, of the first files."""
-        begun = read = 0
-        for path in paths:
-            if read >= SAMPLE:
-                break
-            with open_file(path) as stream:
-                mark = rb"\n" if self._is_tsv(stream) else self._opening
-                sample = stream.read(SAMPLE - read)
-            begun, read = begun + len(re.findall(mark, sample, re.IGNORECASE)), read + len(sample)
-        return begun, read
+            if any(path.name.endswith(".gz") for path in paths):
+                return None
+            documents = read = 0
+            for path in paths:
+                if read >= SAMPLE:
+                    break
+                with open_file(path) as stream:
+                    mark = rb"\n" if self._is_tsv(stream) else self._opening
+                    sample = stream.read(SAMPLE - read)
+                documents, read = documents + len(re.findall(mark, sample, re.IGNORECASE)), read + len(sample)
+            return extrapolated(documents, read, sum(path.stat().st_size for path in paths))
+        return None  # errors are raised when the rows are read
 
     @property
     def _opening(self) -> bytes:
@@ -259,28 +255,27 @@ class TrecSource(Source):
         if self.topics is None:
             return
         with open_file(self.topics) as stream:
-            read = self._topic_blocks if starts_with_tag(stream) else _tsv_topics
-            yield from read(stream, str(self.topics))
-
-    def _topic_blocks(self, stream: BinaryIO, file: str) -> Iterator[Row[Query] | Flaw]:
-        # One pass needs one tag: classic files say <top>, XML ones <topic> (and <topics> around all of them).
-        tag = "top" if re.search(rb"<top[\s>]", stream.peek(_SNIFF), re.IGNORECASE) else "topic"  # type: ignore[attr-defined]
-        for block in read_blocks(stream, file, tag):
-            if isinstance(block, Flaw):
-                yield block
-                continue
-            source, problem = _decode(block.value)
-            query = self._topic(Row(source, block.place))
-            yield query
-            if problem:
-                yield Flaw(block.place, problem, "cleaned")
+            if not starts_with_tag(stream):
+                yield from _tsv_topics(stream, str(self.topics))
+                return
+            # Classic files have <top>, XML ones <topic> (and <topics> around all of them).
+            tag = "top" if re.search(rb"<top[\s>]", stream.peek(_SNIFF), re.IGNORECASE) else "topic"
+            for block in read_blocks(stream, str(self.topics), tag):
+                if isinstance(block, Flaw):
+                    yield block
+                    continue
+                source, problem = _decode(block.value)
+                yield self._topic(Row(source, block.place))
+                if problem:
+                    yield Flaw(block.place, problem, "cleaned")
 
     def _topic(self, block: Row[str]) -> Row[Query] | Flaw:
         parts = {
             name: _LABEL.sub("", " ".join(" ".join(part).split()))
             for name, part in loose_fields_of(block.value).items()
         }
-        identity = topic_number(parts.pop("num", "") or _attribute(block.value))
+        attribute = re.match(r"<[^<>]{0,500}?\b(?:number|id|num)\s*=\s*[\"']?([^\"'<>\s]{1,200})", block.value)
+        identity = topic_number(parts.pop("num", "") or (attribute[1] if attribute else ""))
         if not identity:
             return Flaw(block.place, "The topic has no number: neither <num> nor an attribute `number` or `id`.")
         known = {"title", "desc", "narr", *self.topic_fields}
@@ -295,18 +290,13 @@ class TrecSource(Source):
 
 
 def topic_number(text: str) -> str:
-    """Old topics say 051 where their qrels say 51."""
+    """The number without leading zeros: old topics have 051 where their qrels have 51."""
     number = text.strip()
     return number.lstrip("0") or "0" if number.isascii() and number.isdigit() else number
 
 
-def _attribute(block: str) -> str:
-    found = re.match(r"<[^<>]{0,500}?\b(?:number|id|num)\s*=\s*[\"']?([^\"'<>\s]{1,200})", block)
-    return found[1] if found else ""
-
-
 def starts_with_tag(stream: BinaryIO) -> bool:
-    """Looks ahead without moving on."""
+    """Whether the first character of the stream is `<`; nothing is read."""
     ahead: bytes = stream.peek(_SNIFF)  # type: ignore[attr-defined]
     return ahead.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
 

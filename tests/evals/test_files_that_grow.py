@@ -23,8 +23,8 @@ from core.types import Flaw, Place, Query, Row
 from evals.runs import exchange
 from evals.runs.types import RunSubject
 from evals.sources import ItemColumns, TabularSource
+from evals.sources.json_lines import MOST_PARTS, parse_object
 from evals.sources.parquet_rows import LARGEST_FOOTER, MOST_COLUMNS, decoded_sizes, most_elements
-from evals.sources.rows import MOST_PARTS, parse_object
 from evals.sources.table_files import _Feed, opened_table
 from evals.types import QuerySplit
 

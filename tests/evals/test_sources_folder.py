@@ -15,10 +15,10 @@ from core.errors import InputError, RankbookError, SpecError, UnknownName
 from core.types import Flaw, Row
 from evals.sources import BundledSource, FolderSource, bundled_names, bundled_path, guess
 from evals.sources.files import matches
-from evals.sources.front_matter import split_front_matter
 from evals.sources.guess import source_of
 from evals.sources.readers import NEWEST, PdfReader
-from evals.sources.readers.html_text import html_to_text
+from evals.sources.readers.base import split_front_matter
+from evals.sources.readers.html import html_to_text
 from tests.effort import examples, quickly
 
 FRONT = "---\ntitle: Alarms\ndate: 2024-06-11\ntags: [a, b]\n---\n\n# Heading\n\nBody.\n"

@@ -22,7 +22,6 @@ from evals.sources import (
     TabularSource,
     TrecSource,
     catalog,
-    catalog_entry,
     guess,
     source_from,
 )
@@ -74,9 +73,6 @@ def test_the_catalogue_agrees_with_what_ir_datasets_states():
             count(entry.ir_datasets, "docs"),
             count(entry.ir_datasets, "queries"),
         )
-    assert catalog_entry("scifact").documents == 5183
-    with pytest.raises(UnknownName, match="scifact"):
-        catalog_entry("scifat")
 
 
 def test_a_path_or_a_name_is_enough(tmp_path):

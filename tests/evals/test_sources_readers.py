@@ -527,8 +527,8 @@ def test_the_process_of_readers_opens_no_connection_and_starts_no_program():
 
     program = (
         "import socket, subprocess\n"
-        "from evals.sources.readers.worker import _limit\n"
-        "_limit(2**32)\n"
+        "from evals.sources.readers.worker import restrict_process\n"
+        "restrict_process(2**32)\n"
         "for work in (lambda: socket.create_connection(('127.0.0.1', 9)), lambda: subprocess.run(['true'])):\n"
         "    try:\n"
         "        work()\n"

@@ -20,7 +20,7 @@ from core.errors import InputError, RankbookError, SpecError
 from core.types import Flaw, Row
 from evals.sources import BeirSource, ItemColumns, TabularSource
 from evals.sources.guess import source_of
-from evals.sources.rows import _ObjectScanner
+from evals.sources.json_lines import _ObjectScanner
 from evals.sources.table_files import sniff
 from tests.effort import examples
 

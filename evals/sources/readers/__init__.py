@@ -1,6 +1,6 @@
-"""How documents are read, a file a kind of document. Adding one is one file and one line here.
+"""Readers of documents, one for each kind of file. Adding one is one file and one line here.
 
-`FIRST` and `NEWEST` number the ways of reading a folder; a collection keeps the number that it was loaded by.
+`FIRST` and `NEWEST` number the versions of reading a folder; a collection keeps the version that it was loaded by.
 """
 
 from __future__ import annotations
@@ -42,6 +42,6 @@ def by_suffix() -> dict[str, str]:
 
 
 def suffixes(*, available: bool = True) -> tuple[str, ...]:
-    """The endings that are read by themselves; with `available` false, those too whose reader is not installed."""
+    """The endings that are read by default; with `available` false, those whose reader is not installed too."""
     endings = [suffix for suffix, name in by_suffix().items() if not available or readers[name].available()]
     return tuple(sorted(endings, key=lambda suffix: (*FIRST_SUFFIXES, suffix).index(suffix)))

@@ -1,7 +1,7 @@
 """AsciiDoc as text with headings in Markdown: its blocks, lists, links and attributes, line by line.
 
 No library on PyPI reads it without running a program. Includes are not followed, pass-through blocks stay text, and
-what is not known here stays as it was written.
+unknown markup stays as it is written.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from evals.sources.front_matter import split_front_matter
-from evals.sources.readers.base import ReadDocument, Reader, decoded, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decoded_parts, readers, titled
 
-LONGEST_LINE = 100_000  # characters; a longer one is taken as it stands
+LONGEST_LINE = 100_000  # characters; a longer one is kept as it is
 MOST_ATTRIBUTES = 1000
 LONGEST_VALUE = 1000
 _HEADING = re.compile(r"^(={1,6}|#{1,6})[ \t]+(\S.*)$")
@@ -51,10 +50,7 @@ class AsciiDocReader(Reader):
     suffixes = (".adoc", ".asciidoc")
 
     def read(self, raw: bytes) -> ReadDocument:
-        source, notes = decoded(raw)
-        metadata, body, problem = split_front_matter(source)
-        if problem:
-            notes = (*notes, f"The front matter is not valid YAML and was left out: {problem}.")
+        metadata, body, notes = decoded_parts(raw)
         page = _AsciiDocPage()
         text = "\n".join(page.lines(body.splitlines()))
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
@@ -67,7 +63,7 @@ class AsciiDocReader(Reader):
 
 @dataclass
 class _AsciiDocPage:
-    """What has been read of a page so far."""
+    """The state of reading one page."""
 
     title: str = ""
     attributes: dict[str, str] = field(default_factory=dict)
@@ -76,7 +72,7 @@ class _AsciiDocPage:
     in_header: bool = True
 
     def lines(self, source: list[str]) -> Iterator[str]:
-        """Each line as Markdown, or nothing of it. A block stays open until its delimiter comes again."""
+        """The page's lines as Markdown. A block stays open until its delimiter comes again."""
         opened: list[str] = []
         underline = False
         for line, after in zip_longest(source, source[1:], fillvalue=""):
@@ -85,7 +81,10 @@ class _AsciiDocPage:
             if underline:
                 underline = False
                 continue
-            if not _verbatim(inner) and (underline := _is_underline(mark, after.rstrip())):
+            below = after.rstrip()
+            # A title over two lines: the second is one sign over and over, about as long.
+            underline = not _verbatim(inner) and len(below) > 2 and below[0] in UNDERLINES and mark[:1].isalnum()
+            if underline := underline and not below.strip(below[0]) and abs(len(mark) - len(below)) <= 2:
                 yield from self._heading("=" * (UNDERLINES.index(after[0]) + 1), self._inline(mark))
                 continue
             if len(mark) < LONGEST_LINE and _DELIMITER.match(mark):
@@ -110,7 +109,7 @@ class _AsciiDocPage:
         elif line.startswith("//") and not line.startswith("///"):
             return
         elif attribute := _ATTRIBUTE.match(line):
-            self._keep(attribute[1], attribute[2] or "")
+            self._set_attribute(attribute[1], attribute[2] or "")
         elif directive := _DIRECTIVE.match(line):
             yield from self._directive(directive[1], directive[2], directive[3])
         elif _BLOCK_LINE.match(line):
@@ -126,7 +125,7 @@ class _AsciiDocPage:
             self.in_header = False
             yield from self._text(line, inner)
 
-    def _keep(self, name: str, value: str) -> None:
+    def _set_attribute(self, name: str, value: str) -> None:
         if name in ("title", "doctitle") and value and not self.title:
             self.title = value.strip()
         if len(self.attributes) < MOST_ATTRIBUTES and not name.startswith("!") and not name.endswith("!"):
@@ -135,10 +134,8 @@ class _AsciiDocPage:
     def _directive(self, name: str, target: str, text: str) -> Iterator[str]:
         if name == "include":
             self.includes.append(target[:100])
-        elif name == "image":
-            alt = text.split(",", maxsplit=1)[0].strip('" ')
-            if alt:
-                yield alt
+        elif name == "image" and (alt := text.split(",", maxsplit=1)[0].strip('" ')):
+            yield alt
         elif name in ("ifdef", "ifndef") and text:
             yield self._inline(text)
 
@@ -178,17 +175,10 @@ class _AsciiDocPage:
         return text
 
 
-def _is_underline(line: str, after: str) -> bool:
-    """Whether the line after is the underline of this one: one sign over and over, about as long."""
-    if len(after) < 3 or after[0] not in UNDERLINES or after.strip(after[0]) or not line[:1].isalnum():
-        return False
-    return abs(len(line) - len(after)) <= 2
-
-
 def _verbatim(delimiter: str) -> bool:
     return delimiter.startswith(("----", "....", "++++", "////", "```"))
 
 
 def _edge(delimiter: str, language: str) -> Iterator[str]:
-    """What opens or closes a block: a fence where its text is code, else a paragraph's end."""
+    """The line that opens or closes a block: a fence where its text is code, else an empty line."""
     yield f"```{language}" if delimiter.startswith(("----", "....", "```")) else ""

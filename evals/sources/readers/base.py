@@ -1,28 +1,30 @@
-"""What a reader of documents is, and the registry of them: the bytes of one file in, its text and title out.
+"""The contract of document readers, their registry, and what they share: text decoding, front matter and titles.
 
-A reader knows nothing of folders and ids. What it cannot read it refuses with an InputError of one sentence.
+A reader turns the bytes of one file into its text and title, and knows nothing of folders and ids. A file that it
+cannot read it refuses with an InputError of one sentence.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from core.registry import Registry
+import yaml
 
-_ATX = re.compile(r"^ {0,3}#[ \t]+(.*)$")
-_UNDERLINE = re.compile(r"^ {0,3}=+[ \t]*$")
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)")
-_TAG = re.compile(r"<[^<>]*>")
-LONGEST_HEADING = 1000  # characters of a line that may be one
+from core.registry import Registry
+from evals.sources.rows import plain
+
+MAX_FRONT_MATTER = 64 * 1024
+_OPENING = re.compile(r"\A---[ \t]*\r?\n")
+_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """What one file holds. `title` is None where only the file's name is left; `notes` say what was not taken over."""
+    """The content of one file. `title` is None if the file has none; `notes` say what was left out or repaired."""
 
     text: str
     title: str | None = None
@@ -31,10 +33,10 @@ class ReadDocument:
 
 
 class Reader(ABC):
-    """One kind of file. Isolated readers run foreign parsers, in a process with limits of memory and time."""
+    """A reader of one kind of file. Isolated readers use third-party parsers, so they run in a process with limits."""
 
     suffixes: ClassVar[tuple[str, ...]]
-    extra: ClassVar[str] = ""  # the optional dependencies that it needs
+    extra: ClassVar[str] = ""  # the name of the optional dependencies that it needs
     isolated: ClassVar[bool] = False
 
     @abstractmethod
@@ -43,7 +45,7 @@ class Reader(ABC):
 
     @classmethod
     def available(cls) -> bool:
-        """Whether what it needs is installed."""
+        """Whether its dependencies are installed."""
         return True
 
 
@@ -51,7 +53,7 @@ readers: Registry[type[Reader]] = Registry("reader")
 
 
 def decoded(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """UTF-8 (or UTF-16 with its mark) as text, with replacement where it is neither; and what to say about that."""
+    """The text of UTF-8 (or of UTF-16 with a byte order mark), and a note where bytes had to be replaced."""
     for mark in (b"\xff\xfe", b"\xfe\xff"):
         if raw.startswith(mark):
             return raw.decode("utf-16", "replace"), ()
@@ -64,47 +66,46 @@ def decoded(raw: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def titled(metadata: Mapping[str, Any], heading: str) -> tuple[str | None, dict[str, Any]]:
-    """The title by the rule of all readers, front matter before the first heading; and the metadata without it."""
+    """The title and the remaining metadata. A title in the front matter goes before the first heading."""
     rest = dict(metadata)
     title = rest.pop("title", None)
     return (str(title) if title not in (None, "") else heading).strip() or None, rest
 
 
-def first_title(text: str) -> str:
-    """The first heading of level 1 in Markdown, outside fenced blocks: `# Title`, underlined by `===`, or <h1>."""
-    before = ""
-    for line in _outside_fences(text):
-        if len(line) > LONGEST_HEADING:
-            before = ""
-        elif heading := _ATX.match(line):
-            return without_closing(heading[1].strip())
-        elif before and _UNDERLINE.match(line):
-            return before
-        elif title := _html_heading(line):
-            return title
-        else:
-            before = line.strip()
-    return ""
+class _Loader(yaml.SafeLoader):
+    """Safe loading without aliases: a few nested ones can expand to gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not taken")
+        return super().compose_node(parent, index)
 
 
-def _outside_fences(text: str) -> Iterator[str]:
-    fenced = False
-    for line in text.splitlines():
-        fence = bool(_FENCE.match(line))
-        fenced ^= fence
-        if not fenced and not fence:
-            yield line
+def split_front_matter(text: str) -> tuple[dict[str, Any], str, str]:
+    """(metadata, body, problem) of a text that may open with a YAML block between two `---` lines.
+
+    A first line `---` that opens no mapping is a horizontal rule, and stays in the body.
+    """
+    opening = _OPENING.match(text)
+    closing = _CLOSING.search(text, opening.end(), opening.end() + MAX_FRONT_MATTER) if opening else None
+    if opening is None or closing is None:
+        return {}, text, ""
+    body = text[closing.end() :].lstrip("\r\n")
+    try:
+        fields = yaml.load(text[opening.end() : closing.start()], _Loader)  # noqa: S506, a SafeLoader
+    except Exception as error:  # PyYAML's constructors raise whatever their parsing happens to raise
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).split("\n", maxsplit=1)[0] or type(error).__name__
+        return {}, body, f"{problem} (line {mark.line + 2})" if mark is not None else str(problem)
+    if fields is not None and not isinstance(fields, dict):
+        return {}, text, ""
+    return plain(fields or {}), body, ""
 
 
-def _html_heading(line: str) -> str:
-    """As read-me files centre their titles: <h1 align="center">Title</h1>."""
-    lower = line.lower()
-    if (at := lower.find("<h1")) < 0 or (end := lower.find("</h1>", at)) < 0:
-        return ""
-    return " ".join(_TAG.sub("", line[line.find(">", at) + 1 : end]).split())
-
-
-def without_closing(heading: str) -> str:
-    """`Title ##` is `Title`, and `C#` stays `C#`."""
-    bare = heading.rstrip("#")
-    return bare.rstrip() if bare != heading and (not bare or bare[-1] in " \t") else heading
+def decoded_parts(raw: bytes) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """(metadata, body, notes) of a text file that may begin with front matter."""
+    source, notes = decoded(raw)
+    metadata, body, problem = split_front_matter(source)
+    if problem:
+        notes = (*notes, f"The front matter is not valid YAML and was left out: {problem}.")
+    return metadata, body, notes

@@ -1,19 +1,18 @@
-"""HTML pages: what stands in the main part, without navigation, headers, footers and links to headings.
+"""HTML pages: their main part without navigation, headers, footers and permalinks, as text with Markdown headings.
 
-The main part is where the page says so (<main>, role="main", the body of Sphinx and MkDocs themes); elsewhere parts
-are left out that are named as navigation or hold little but links. Measured on pages of each shape, an extractor made
-for news (trafilatura) lost code's line ends and kept the menus of short pages.
+The main part is the one that the page marks (<main>, role="main", the body of Sphinx and MkDocs themes). In a page
+without such a mark, elements are left out that are named as navigation or hold little but links. On pages of each
+shape, an extractor made for news (trafilatura) lost the line ends of code and kept the menus of short pages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
 from typing import Any
 
-from evals.sources.front_matter import split_front_matter
-from evals.sources.readers.base import ReadDocument, Reader, decoded, readers, titled
-from evals.sources.readers.html_text import html_to_text
+from evals.sources.readers.base import ReadDocument, Reader, decoded_parts, readers, titled
 
 MOST_LINKS = 0.6  # share of a block's characters that stand in links, above which it is a menu
 FEWEST_LINKS = 3
@@ -30,7 +29,7 @@ _DROPPED = frozenset(
     {"script", "style", "template", "noscript", "nav", "button", "input", "select", "textarea", "svg", "iframe"}
 )
 _ROLES = frozenset({"navigation", "search", "banner", "contentinfo", "doc-toc", "complementary"})
-# Classes that documentation tools give to what is no text of the page, wherever it stands.
+# Classes that documentation tools give to furniture, in the main part too.
 _CLASSES = frozenset(
     {"md-source-file", "sphinxsidebar", "toctree-wrapper", "breadcrumb", "breadcrumbs", "wy-breadcrumbs", "copybtn"}
     | {"rst-footer-buttons", "prev-next-area", "pagination", "related", "linenos", "lineno", "linenodiv"}
@@ -44,7 +43,7 @@ _PARTS = frozenset(
     {"header", "footer", "menu", "nav", "navbar", "navigation", "sidebar", "breadcrumb", "breadcrumbs", "toc", "cookie"}
     | {"banner", "search", "social", "share", "pagination", "advert", "ads", "modal", "skip"}
 )
-# What the parser reads, and does not take back as a text.
+# Characters that lxml parses and then refuses as the text of an element.
 _UNSETTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _WORDS = re.compile(r"[A-Za-z]+")
 
@@ -56,10 +55,7 @@ class HtmlReader(Reader):
     suffixes = (".html", ".htm", ".xhtml")
 
     def read(self, raw: bytes) -> ReadDocument:
-        source, notes = decoded(raw)
-        metadata, body, problem = split_front_matter(source)
-        if problem:
-            notes = (*notes, f"The front matter is not valid YAML and was left out: {problem}.")
+        metadata, body, notes = decoded_parts(raw)
         head, whole, problem = html_to_text(body)
         if problem:
             notes = (*notes, f"The HTML is malformed; its tags were stripped: {problem}.")
@@ -70,32 +66,36 @@ class HtmlReader(Reader):
 
 
 def _main_part(source: str) -> tuple[str, str] | None:
-    """(first heading of level 1, text); None where the parser did not take all of the page."""
+    """(first heading of level 1, text); None where the parser did not read all of the page."""
     from lxml import etree, html
 
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
     try:
         page = html.document_fromstring(_UNSETTABLE.sub("", source).encode("utf-8", "replace"), parser=parser)
         if any(error.level_name == "FATAL" for error in parser.error_log):
-            return None  # nested deeper than it goes: what follows is missing from the tree
-        return _text_of(page)
-    except (etree.LxmlError, ValueError, AssertionError):  # a control character that is written as a reference, say
+            return None  # nested deeper than it goes: the rest of the page is missing from the tree
+        landmark = _landmark(page)  # searched in the whole page: without <body>, the parser keeps <main> in the head
+        part = page if landmark is None else landmark
+        for element in list(part.iterdescendants()):
+            if _is_furniture(element) or (landmark is None and _is_named(element)):
+                _drop(element)
+        if landmark is None:
+            _drop_menus(page)
+        for element in list(part.iter("p")):  # a paragraph alone in a cell or a list's entry is its line
+            parent = element.getparent()
+            if parent is not None and parent.tag in ("li", "td", "th", "dt", "dd") and len(parent) == 1:
+                element.drop_tag()
+        for element in part.iter("pre"):  # fenced, so that a comment in code is no heading
+            element.text = f"```\n{(element.text or '').lstrip(chr(10))}"
+            if len(element):
+                element[-1].tail = f"{(element[-1].tail or '').rstrip()}\n```"
+            else:
+                element.text = f"{element.text.rstrip()}\n```"
+        heading = next(part.iter("h1"), None)
+        _, text, problem = html_to_text(etree.tostring(part, encoding="unicode", method="html", with_tail=False))
+        return None if problem else (_words(heading), text)
+    except (etree.LxmlError, ValueError, AssertionError):  # a control character written as a reference, say
         return None
-
-
-def _text_of(page: Any) -> tuple[str, str] | None:
-    from lxml import etree
-
-    part = _landmark(page)  # not of its body: without the tag, the parser keeps <nav> and <main> in the head
-    _prune(page if part is None else part, named=part is None)
-    if part is None:
-        part = page
-        _prune_menus(page)
-    _flatten(part)
-    _fence(part)
-    heading = next(part.iter("h1"), None)
-    _, text, problem = html_to_text(etree.tostring(part, encoding="unicode", method="html", with_tail=False))
-    return None if problem else (_words(heading), text)
 
 
 def _words(element: Any) -> str:
@@ -103,27 +103,19 @@ def _words(element: Any) -> str:
 
 
 def _landmark(page: Any) -> Any | None:
-    """The element that the page names as its main part. Of several of a kind none is it, as on a page of articles."""
+    """The element that the page marks as its main part; none where several are, as on a page of articles."""
     part = None
     for path in (*_MAIN, *(_BODY.format(name) for name in _THEME_BODIES)):
-        named = set((page if part is None else part).xpath(path))
+        outer = page if part is None else part
+        named = set(outer.xpath(path))
         outermost = [each for each in named if named.isdisjoint(each.iterancestors())][:2]
-        if len(outermost) == 1 and _holds(outermost[0], page if part is None else part):
+        if len(outermost) != 1 or outermost[0] is outer:
+            continue
+        if any(_words(each) for each in outermost[0].iter("h1", "h2", "p", "pre", "li", "td")):
             part = outermost[0]
             if part.tag != "main":
                 break  # inside <main> there may be sidebars beside the article
     return part
-
-
-def _holds(inner: Any, outer: Any) -> bool:
-    """Whether it has a heading or a paragraph that could be what the page is about."""
-    return outer is not inner and any(_words(each) for each in inner.iter("h1", "h2", "p", "pre", "li", "td"))
-
-
-def _prune(part: Any, *, named: bool) -> None:
-    for element in list(part.iterdescendants()):
-        if element is not part and (_is_furniture(element) or (named and _is_named(element))):
-            _drop(element)
 
 
 def _is_furniture(element: Any) -> bool:
@@ -139,7 +131,7 @@ def _is_furniture(element: Any) -> bool:
 
 
 def _is_named(element: Any) -> bool:
-    """Named as navigation in a page that does not say where its main part is; a part with the page's title stays."""
+    """Whether its id or class names it as navigation. An element with the page's title stays."""
     if element.tag not in ("div", "td", "ul", "ol", "table", "section", "aside", "header", "form", "p"):
         return False
     names = f"{element.get('id') or ''} {element.get('class') or ''}".lower()
@@ -152,52 +144,109 @@ def _drop(element: Any) -> None:
         element.drop_tree()
 
 
-def _prune_menus(body: Any) -> None:
-    """Blocks that are mostly links, unless they are most of the page."""
-    sizes, links, counts = _link_shares(body)
-    whole = sizes.get(body, 0)
-    for element in list(body.iter("div", "td", "ul", "ol", "table", "section", "p")):
-        size = sizes.get(element, 0)
-        menu = counts.get(element, 0) >= FEWEST_LINKS and links.get(element, 0) > MOST_LINKS * size
-        if menu and size < whole / 2 and next(element.iter("h1"), None) is None:
-            _drop(element)
-
-
-def _link_shares(body: Any) -> tuple[dict[Any, int], dict[Any, int], dict[Any, int]]:
-    """Characters, characters in links, and the number of links below each element, in one pass from the leaves up."""
-    sizes: dict[Any, int] = {}
-    links: dict[Any, int] = {}
-    counts: dict[Any, int] = {}
-    for element in _leaves_first(body):
+def _drop_menus(body: Any) -> None:
+    """Drop blocks that are mostly links, unless they are most of the page."""
+    sizes: dict[Any, int] = {}  # characters below each element
+    linked: dict[Any, int] = {}  # those of them that stand in links
+    links: dict[Any, int] = {}  # the number of links
+    for element in reversed(list(body.iter())):  # children come before their parents
         size = len((element.text or "").strip())
         within = count = 0
         for child in element:
             size += sizes[child] + len((child.tail or "").strip())
-            within += links[child]
-            count += counts[child]
+            within += linked[child]
+            count += links[child]
         if element.tag == "a" and element.get("href"):
             within, count = size, count + 1
-        sizes[element], links[element], counts[element] = size, within, count
-    return sizes, links, counts
+        sizes[element], linked[element], links[element] = size, within, count
+    for element in list(body.iter("div", "td", "ul", "ol", "table", "section", "p")):
+        size = sizes.get(element, 0)
+        menu = links.get(element, 0) >= FEWEST_LINKS and linked.get(element, 0) > MOST_LINKS * size
+        if menu and size < sizes.get(body, 0) / 2 and next(element.iter("h1"), None) is None:
+            _drop(element)
 
 
-def _leaves_first(body: Any) -> Iterator[Any]:
-    yield from reversed(list(body.iter()))  # document order the other way round: children before their parents
+# -- any markup as text ------------------------------------------------------------------------------------------------
+
+_BLOCKS = frozenset(
+    {"address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "dialog", "div", "dl", "dt"}
+    | {"fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "li", "main", "nav", "ol", "option", "p"}
+    | {"pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"}
+)
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_UNREAD = frozenset({"script", "style", "template"})
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_DECLARATION = re.compile(r"<[!?][^<>]*+>")
+# A tag with its attributes, quoted ones first because they may hold ">"; or a "<" that begins none. Possessive: linear.
+_OPENING = re.compile(r"""<(/?)([A-Za-z][\w:-]*+)(?:(?:[^<>"']|"[^"<]*+"|'[^'<]*+')*+>|[^<>]*+>)|<""")
 
 
-def _fence(part: Any) -> None:
-    """Code between fences, so that a comment in it is no heading."""
-    for element in part.iter("pre"):
-        element.text = f"```\n{(element.text or '').lstrip(chr(10))}"
-        if len(element):
-            element[-1].tail = f"{(element[-1].tail or '').rstrip()}\n```"
-        else:
-            element.text = f"{element.text.rstrip()}\n```"
+class _TextParser(HTMLParser):
+    """Collects pieces of text. Runs of blanks become one, except in <pre>."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self.title: list[str] = []
+        self._in_title, self._dropping, self._verbatim = False, 0, 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002, HTMLParser's own signature
+        if tag in _HEADINGS:
+            self.pieces.append(f"\n\n{_HEADINGS[tag]} ")
+        elif tag in _BLOCKS:
+            self.pieces.append("\n- " if tag == "li" else "\n" if tag in ("tr", "dt", "dd") else "\n\n")
+        elif tag == "br":
+            self.pieces.append("\n")
+        self._dropping += tag in _UNREAD
+        self._verbatim += tag == "pre"
+        self._in_title = self._in_title or (tag == "title" and not self.title)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _UNREAD and tag not in ("pre", "title"):
+            self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _HEADINGS or tag in _BLOCKS:
+            self.pieces.append("\n" if tag in ("li", "tr", "dt", "dd") else "\n\n")
+        elif tag in ("td", "th"):
+            self.pieces.append(" | ")
+        self._dropping = max(0, self._dropping - (tag in _UNREAD))
+        self._verbatim = max(0, self._verbatim - (tag == "pre"))
+        self._in_title = self._in_title and tag != "title"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title.append(data)
+        elif self._verbatim and not self._dropping:
+            self.pieces.append(data)
+        elif not self._dropping:
+            flowing = re.sub(r"\s+", " ", data)
+            self.pieces.append(flowing.lstrip() if self.pieces and self.pieces[-1].endswith((" ", "\n")) else flowing)
 
 
-def _flatten(part: Any) -> None:
-    """A paragraph alone in a cell or a list's entry is its line; the text that follows it stays."""
-    for element in list(part.iter("p")):
-        parent = element.getparent()
-        if parent is not None and parent.tag in ("li", "td", "th", "dt", "dd") and len(parent) == 1:
-            element.drop_tag()
+def html_to_text(source: str) -> tuple[str, str, str]:
+    """(title, text, problem). Markup that the standard parser gives up on is stripped of its tags instead."""
+    parser = _TextParser()
+    try:
+        parser.feed(_bare_tags(source))
+        parser.close()
+    except (AssertionError, ValueError, RecursionError) as error:  # e.g. `<![x`, which the parser asserts away
+        return "", _tidy(unescape(_TAG.sub(" ", source))), str(error) or type(error).__name__
+    return " ".join("".join(parser.title).split()), _tidy("".join(parser.pieces)), ""
+
+
+def _bare_tags(source: str) -> str:
+    """Tags without attributes, and text. The standard parser takes quadratic time over `<a <a <a` and the like."""
+    pieces, start = [], 0
+    while (opened := source.find("<!--", start)) >= 0 and (closed := source.find("-->", opened + 4)) >= 0:
+        pieces.append(source[start:opened])
+        start = closed + 3
+    bare = "".join([*pieces, source[start:]]).replace("<![CDATA[", " ")
+    return _OPENING.sub(lambda hit: f"<{hit[1]}{hit[2]}>" if hit[2] else "&lt;", _DECLARATION.sub(" ", bare))
+
+
+def _tidy(text: str) -> str:
+    lines = [
+        line.strip(" \t").removesuffix("|").rstrip() if "|" in line else line.rstrip(" \t") for line in text.split("\n")
+    ]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

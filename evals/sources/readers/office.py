@@ -1,6 +1,6 @@
 """Word, PDF and Jupyter's notebooks through markitdown, which is installed by the extra `documents`.
 
-Its converters are called one by one, on bytes: neither its guessing nor its plug-ins, nor anything that fetches.
+Its converters are called one by one, on bytes; its type guessing, plug-ins and downloads are never used.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from core.errors import InputError
 from evals.sources.files import ArchiveLimits, checked_entries
-from evals.sources.readers.base import ReadDocument, Reader, first_title, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, readers, titled
+from evals.sources.readers.markdown import first_title
 
 EXTRA = "documents"
-_LIMITS = ArchiveLimits(entries=5000, total_bytes=256 * 2**20)  # of what is packed in a Word file
+_LIMITS = ArchiveLimits(entries=5000, total_bytes=256 * 2**20)  # of a Word file, which is a zip
 
 
 class _MarkItDown(Reader):
@@ -24,7 +25,7 @@ class _MarkItDown(Reader):
     extra = EXTRA
     isolated = True
     needs: ClassVar[tuple[str, ...]] = ("markitdown",)
-    what: ClassVar[str]
+    what: ClassVar[str]  # the kind of document, as sentences name it
     hint: ClassVar[str] = ""
 
     @classmethod
@@ -32,29 +33,29 @@ class _MarkItDown(Reader):
         return all(find_spec(name) is not None for name in cls.needs)
 
     def read(self, raw: bytes) -> ReadDocument:
-        self.look_over(raw)
+        self.require_kind(raw)
         from markitdown import StreamInfo
 
         converter = self.converter()
         try:
-            made = converter.convert(io.BytesIO(raw), StreamInfo(extension=self.suffixes[0]))
+            converted = converter.convert(io.BytesIO(raw), StreamInfo(extension=self.suffixes[0]))
         except MemoryError:
             raise
         except Exception as error:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise InputError(f"This is not a readable {self.what} ({reason}). It was left out.") from error
-        text = self.tidied(made.markdown or "")
-        title, _ = titled({"title": made.title or ""}, first_title(text))
+        text = self.trimmed(converted.markdown or "")
+        title, _ = titled({"title": converted.title or ""}, first_title(text))
         empty = () if text.strip() else (f"The {self.what} holds no text. {self.hint}".strip(),)
         return ReadDocument(text, title, {}, empty)
 
-    def look_over(self, raw: bytes) -> None:
-        """Refuse what is not of the kind, before the converter sees it."""
+    def require_kind(self, raw: bytes) -> None:
+        """Refuse bytes that are of another kind, before the converter sees them."""
 
     def converter(self) -> Any:
         raise NotImplementedError
 
-    def tidied(self, text: str) -> str:
+    def trimmed(self, text: str) -> str:
         return text.strip()
 
 
@@ -66,7 +67,7 @@ class WordReader(_MarkItDown):
     needs = ("markitdown", "mammoth")
     what = "Word document"
 
-    def look_over(self, raw: bytes) -> None:
+    def require_kind(self, raw: bytes) -> None:
         try:
             with zipfile.ZipFile(io.BytesIO(raw)) as archive:
                 names = {entry.filename for entry in checked_entries(archive, len(raw), "the document", _LIMITS)}
@@ -90,7 +91,7 @@ class PdfReader(_MarkItDown):
     what = "PDF"
     hint = "A scan has to go through text recognition first."
 
-    def look_over(self, raw: bytes) -> None:
+    def require_kind(self, raw: bytes) -> None:
         if b"%PDF-" not in raw[:1024]:
             raise InputError("This is not a PDF: it does not begin as one. It was left out.")
 
@@ -99,7 +100,7 @@ class PdfReader(_MarkItDown):
 
         return PdfConverter()
 
-    def tidied(self, text: str) -> str:
+    def trimmed(self, text: str) -> str:
         return text.strip(" \t\r\n").rstrip("\f")
 
 

@@ -1,7 +1,7 @@
 """reStructuredText through docutils, as text with headings in Markdown. Nothing is included, fetched or run.
 
 Sphinx's directives and roles, which docutils does not know, keep their texts: a signature, a note, the name in a
-reference. What docutils finds malformed stays as it was written.
+reference. Markup that docutils finds malformed stays as it is written.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from functools import cache
 from threading import Lock
 from typing import Any, ClassVar
 
-from evals.sources.front_matter import split_front_matter
-from evals.sources.readers.base import ReadDocument, Reader, decoded, readers, titled
+from evals.sources.readers.base import ReadDocument, Reader, decoded_parts, readers, titled
 
-MOST_NAMES = 500  # of directives that one file may bring along
+MOST_NAMES = 500  # of directives in one file
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]{1,100}\|[ \t]+)?([A-Za-z][\w.+:-]{0,80}?)[ \t]?::(?=\s|$)")
 _TARGET = re.compile(r"\s*<[^<>]*>$")
-# Sphinx's and its extensions' directives that hold code, none of a page's text, or what stands in another file.
+# Directives of Sphinx and its extensions that hold code, that hold no text of the page, or that name another file.
 _CODE = frozenset({"code", "code-block", "sourcecode", "prompt", "testcode", "testoutput", "doctest"})
 _NO_TEXT = frozenset(
     {"toctree", "index", "contents", "sectnum", "highlight", "currentmodule", "default-domain", "role", "meta"}
@@ -39,7 +38,7 @@ _LABELS = {
     "seealso": "See also",
     "todo": "To do",
 }
-_one_at_a_time = Lock()  # docutils keeps its directives in the module
+_one_at_a_time = Lock()  # docutils keeps its directives in a module
 
 
 @readers.register("restructuredtext")
@@ -50,14 +49,14 @@ class RestructuredTextReader(Reader):
     isolated = True
 
     def read(self, raw: bytes) -> ReadDocument:
-        source, notes = decoded(raw)
-        metadata, body, problem = split_front_matter(source)
-        if problem:
-            notes = (*notes, f"The front matter is not valid YAML and was left out: {problem}.")
+        metadata, body, notes = decoded_parts(raw)
         try:
             tree, left_out = _parsed(body)
-            fields = _fields_at_top(tree)
-            text, heading = "\n\n".join(_blocks(tree, 0)), _heading(tree)
+            fields = _leading_fields(tree)
+            text = "\n\n".join(_blocks(tree, 0))
+            section = next((each for each in tree.children if each.tagname == "section"), ())
+            title = next((each for each in section if each.tagname == "title"), None)
+            heading = " ".join(_inline(title).split()) if title is not None else ""
         except Exception as error:  # docutils and its directives raise whatever their parsing runs into
             reason = type(error).__name__
             return ReadDocument(
@@ -68,7 +67,7 @@ class RestructuredTextReader(Reader):
 
 
 def _parsed(source: str) -> tuple[Any, tuple[str, ...]]:
-    """The tree, and a sentence for what stands in other files or is markup of another kind."""
+    """The tree, and a sentence that names the directives whose content is elsewhere or of another markup."""
     from docutils.core import publish_doctree
     from docutils.parsers.rst import Parser
 
@@ -103,7 +102,7 @@ _SETTINGS: Mapping[str, Any] = {
 
 @contextmanager
 def _directives_of(source: str) -> Iterator[None]:
-    """The directives that the source names and docutils lacks, for the time of one file."""
+    """Register the directives that the source names and docutils lacks, while one file is parsed."""
     from docutils.parsers.rst import directives
 
     registered: dict[str, Any] = directives._directives  # type: ignore[attr-defined] # no function takes from it
@@ -128,7 +127,7 @@ def _directives_of(source: str) -> Iterator[None]:
 
 
 def _references() -> Any:
-    """Sphinx's roles give the name that they show: `title <target>` the title, `~a.b.c` its last part."""
+    """An inliner that reads a Sphinx role as its visible name: `title <target>` as title, `~a.b.c` as c."""
     from docutils import nodes
     from docutils.parsers.rst.states import Inliner
 
@@ -151,7 +150,7 @@ def _references() -> Any:
 
 @cache
 def _classes() -> tuple[Any, Any, Any, Any]:
-    """What docutils calls back; made when it is first needed, because importing docutils takes a moment."""
+    """Directive classes for docutils to call; made at first use, because importing docutils is slow."""
     from docutils import nodes
     from docutils.parsers.rst import Directive
     from docutils.parsers.rst.directives import unchanged
@@ -200,19 +199,13 @@ def _classes() -> tuple[Any, Any, Any, Any]:
 # -- the tree as text --------------------------------------------------------------------------------------------------
 
 
-def _fields_at_top(tree: Any) -> dict[str, Any]:
-    """A field list before everything else is the front matter of a reStructuredText file; it leaves the text."""
+def _leading_fields(tree: Any) -> dict[str, Any]:
+    """Take a leading field list, reStructuredText's front matter, out of the tree."""
     first = next((each for each in tree.children if each.tagname not in ("comment", "substitution_definition")), None)
     if first is None or first.tagname != "field_list":
         return {}
     tree.remove(first)
     return {field[0].astext().strip(): " ".join(field[1].astext().split()) for field in first.children}
-
-
-def _heading(tree: Any) -> str:
-    section = next((each for each in tree.children if each.tagname == "section"), None)
-    title = next((each for each in section.children if each.tagname == "title"), None) if section is not None else None
-    return " ".join(_inline(title).split()) if title is not None else ""
 
 
 _ADMONITIONS = frozenset(
@@ -224,7 +217,9 @@ _INVISIBLE = frozenset(
 
 
 def _blocks(node: Any, level: int) -> Iterator[str]:  # noqa: C901, PLR0912 - a case a kind of node
-    """The blocks below a node, in order; `level` is that of the section it stands in."""
+    """The blocks below a node, in order; `level` is that of its section."""
+    from docutils import nodes
+
     for child in node.children:
         name = child.tagname
         if name in _INVISIBLE:
@@ -236,7 +231,9 @@ def _blocks(node: Any, level: int) -> Iterator[str]:  # noqa: C901, PLR0912 - a 
         elif name in ("title", "subtitle") and node.tagname == "section":
             yield f"{'#' * min(level, 6)} {' '.join(_inline(child).split())}"
         elif name in ("literal_block", "doctest_block", "math_block"):
-            yield _fenced(child)
+            classes = [each for each in child.get("classes", ()) if each != "code"]
+            fence = "````" if "```" in (text := child.astext()) else "```"
+            yield f"{fence}{classes[0] if classes else ''}\n{text}\n{fence}"
         elif name in ("bullet_list", "enumerated_list"):
             yield _listed(child, level)
         elif name in ("definition_list", "field_list", "option_list"):
@@ -253,17 +250,11 @@ def _blocks(node: Any, level: int) -> Iterator[str]:  # noqa: C901, PLR0912 - a 
         elif name in ("footnote", "citation"):
             label = child.children[0].astext() if child.children else ""
             yield f"[{label}] " + "\n\n".join(each for each in _blocks(child, level) if each != label)
-        elif _is_text(child):
+        elif isinstance(child, nodes.TextElement | nodes.Text | nodes.image):
             if text := _inline(child).strip():
                 yield text
         else:
             yield from _blocks(child, level)
-
-
-def _is_text(node: Any) -> bool:
-    from docutils import nodes
-
-    return isinstance(node, nodes.TextElement | nodes.Text | nodes.image)
 
 
 def _inline(node: Any) -> str:
@@ -282,17 +273,10 @@ def _inline(node: Any) -> str:
 
 
 def _as_written(message: Any) -> Iterator[str]:
-    """What docutils could not make sense of stands in its complaint; a complaint alone is no text of the page."""
+    """The source text that a docutils error message quotes; the message itself is no text of the page."""
     for child in message.children:
         if child.tagname == "literal_block" and (text := child.astext().strip()):
             yield text
-
-
-def _fenced(block: Any) -> str:
-    classes = [each for each in block.get("classes", ()) if each != "code"]
-    text = block.astext()
-    fence = "````" if "```" in text else "```"
-    return f"{fence}{classes[0] if classes else ''}\n{text}\n{fence}"
 
 
 def _listed(node: Any, level: int) -> str:
@@ -305,7 +289,7 @@ def _listed(node: Any, level: int) -> str:
 
 
 def _pairs(node: Any, level: int) -> Iterator[str]:
-    """Terms, fields and options, each over what is said of it."""
+    """Terms, fields and options, each above its description."""
     for item in node.children:
         names, bodies = [], []
         for part in item.children:

@@ -1,7 +1,7 @@
-"""Foreign parsers in a process of their own, with limits of memory and time, that reaches no network, starts nothing.
+"""Third-party parsers in a process with limits of memory and time, without network and without child processes.
 
-One process serves one pass over a folder; a file that takes it down is refused, and the next has a new one. What
-comes back is JSON: a process that a file has taken over can say something wrong, and do nothing.
+One process serves one pass over a folder. A file that kills it is refused, and the next file gets a new process.
+Answers are JSON: a process that a file has taken over can give a wrong answer, and do nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REFUSED_EVENTS = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spa
 
 
 class IsolatedReaders:
-    """Readers in a process of their own, which begins with the first file and ends with the `with`."""
+    """Readers in a separate process, which starts with the first file and ends with the `with` block."""
 
     def __init__(self, seconds: float = SECONDS, memory: int = MEMORY) -> None:
         self.seconds, self._memory = seconds, memory
@@ -39,25 +39,25 @@ class IsolatedReaders:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._end()
+        self._stop()
 
     def read(self, reader: str, raw: bytes) -> ReadDocument:
-        """As that reader does it, or InputError."""
-        process = self._process = self._process or self._begin()
+        """The document as that reader reads it, or InputError."""
+        process = self._process = self._process or self._start()
         expired: list[bool] = []
 
-        def stop() -> None:
+        def kill() -> None:
             expired.append(True)
             process.kill()
 
-        timer = Timer(self.seconds, stop)
+        timer = Timer(self.seconds, kill)
         timer.start()
         try:
-            answer = _exchange(process, {"reader": reader}, raw)
+            answer = _exchange(process, reader, raw)
         finally:
             timer.cancel()
         if answer is None:
-            self._end()
+            self._stop()
             if expired:
                 raise InputError(f"Reading it took longer than {self.seconds:g} seconds. It was left out.")
             raise InputError("The library that reads it broke down over it. It was left out.")
@@ -70,7 +70,7 @@ class IsolatedReaders:
             tuple(map(str, answer.get("notes") or ())),
         )
 
-    def _begin(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).resolve().parents[3])
         paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         needed = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -87,7 +87,7 @@ class IsolatedReaders:
         except OSError as error:
             raise InputError(f"The process that would read it cannot be started: {error.strerror or error}.") from error
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -99,12 +99,12 @@ class IsolatedReaders:
         process.wait()
 
 
-def _exchange(process: subprocess.Popen[bytes], order: dict[str, Any], raw: bytes) -> dict[str, Any] | None:
-    """The answer, or None where the process is gone or talks nonsense."""
+def _exchange(process: subprocess.Popen[bytes], reader: str, raw: bytes) -> dict[str, Any] | None:
+    """The answer, or None where the process is gone or answers with something else than a JSON object."""
     if process.stdin is None or process.stdout is None:
         return None
     try:
-        _send(process.stdin, json.dumps(order).encode())
+        _send(process.stdin, reader.encode())
         _send(process.stdin, raw)
         answer = _receive(process.stdout)
         read = json.loads(answer) if answer is not None else None
@@ -133,21 +133,22 @@ def _receive(stream: BinaryIO | Any) -> bytes | None:
 # -- in the process ----------------------------------------------------------------------------------------------------
 
 
-def _serve(memory: int) -> None:
-    _limit(memory)
-    incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
-    while (order := _receive(incoming)) is not None and (raw := _receive(incoming)) is not None:
-        _send(outgoing, json.dumps(_answer(json.loads(order)["reader"], raw)).encode())
-
-
-def _limit(memory: int) -> None:
+def restrict_process(memory: int) -> None:
+    """Limit this process's memory, and refuse network and child processes from now on."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.addaudithook(_refuse)
+
+
+def _serve(memory: int) -> None:
+    restrict_process(memory)
+    incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    while (reader := _receive(incoming)) is not None and (raw := _receive(incoming)) is not None:
+        _send(outgoing, json.dumps(_answer(reader.decode(), raw)).encode())
 
 
 def _refuse(event: str, _: tuple[Any, ...]) -> None:

@@ -73,7 +73,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "front matter is loaded safely",
-        "evals/sources/front_matter.py",
+        "evals/sources/readers/base.py",
         "class _Loader(yaml.SafeLoader):",
         "class _Loader(yaml.UnsafeLoader):",
         "tests/evals/test_sources_folder.py::test_front_matter_makes_nothing_of_pythons_own",
@@ -81,7 +81,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "front matter has no aliases",
-        "evals/sources/front_matter.py",
+        "evals/sources/readers/base.py",
         "if self.check_event(yaml.AliasEvent):",
         "if False:",
         "tests/evals/test_sources_folder.py::test_front_matter_is_read_safely",
@@ -145,7 +145,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a line of JSON holds so many values",
-        "evals/sources/rows.py",
+        "evals/sources/json_lines.py",
         "if (parts := _parts(line.value)) > MOST_PARTS:",
         "if (parts := 0):",
         f"{GROWING}::test_a_line_of_json_holds_so_many_values_and_as_much_text_as_there_is_room_for",
@@ -186,7 +186,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a line that is no JSON is refused in a sentence",
-        "evals/sources/rows.py",
+        "evals/sources/json_lines.py",
         'return Flaw(at, f"Not valid JSON: {error.msg} at column {error.colno}.")',
         "raise",
         f"{FUZZED}::test_a_parser_succeeds_or_says_in_a_sentence_what_is_wrong",
@@ -218,7 +218,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "a bad line costs that line alone",
-        "evals/sources/rows.py",
+        "evals/sources/json_lines.py",
         'return Flaw(at, f"Not valid JSON: {error.msg} at column {error.colno}.")',
         "raise",
         f"{BEIR}::test_one_bad_row_costs_that_row_alone_and_names_its_line",

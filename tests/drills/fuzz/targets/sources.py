@@ -20,7 +20,7 @@ from evals.runs.exchange import read_run, write_run
 from evals.runs.types import RunSubject
 from evals.sources import BeirSource, FolderSource, Source, TabularSource, TrecSource, guess
 from evals.sources.readers import AsciiDocReader, ReadDocument, RestructuredTextReader
-from evals.sources.readers.html_text import html_to_text
+from evals.sources.readers.html import html_to_text
 from evals.types import QuerySplit
 from tests.drills.fuzz.scratch import folder, packed, written
 from tests.drills.fuzz.target import Family

@@ -29,7 +29,7 @@ from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Code, Figure, Hits, Output, Said, Table
 from workbench.notebooks.output_cache import CacheKey, cache_key
-from workbench.notebooks.parsing import meaning
+from workbench.notebooks.parsing import parse_cells
 from workbench.notebooks.runner import CellResult, Runner
 
 HEADER = '```notebook\ncollection = "kettles"\nsplit = "test"\n```\n\n'
@@ -271,7 +271,7 @@ def test_an_output_hangs_on_the_declared_version_of_what_made_it_and_not_on_the_
 def test_a_word_search_does_not_hang_on_what_models_run_on(store):
     async def marks(cell: str) -> str:
         runner = Runner(store, Notebook.parse(HEADER + cell), key=uuid.uuid4().hex)
-        (spec,) = runner.meaning.specs.values()
+        (spec,) = runner.parsed.specs.values()
         return (await cache_key(runner.context, spec)).server
 
     words = bridge.run(marks(SEARCH.replace(', "vector"', "")))
@@ -339,7 +339,7 @@ def test_hostile_texts_are_text_in_the_page(trapped):
 
 def test_hostile_texts_are_text_in_jupyter(trapped):
     book, runner, results = trapped
-    made = json.loads(export_jupyter.render(book, runner.meaning, Path(), results))
+    made = json.loads(export_jupyter.render(book, runner.parsed, Path(), results))
     for cell in made["cells"]:
         if cell["cell_type"] == "markdown":
             assert "<script" not in cell["source"].replace("`a < b`", "")
@@ -367,7 +367,7 @@ def test_a_page_marks_what_is_stale_failed_and_not_run(store):
 def test_an_export_writes_out_the_variants_that_only_one_cell_knows(tmp_path):
     other = '{ name = "both", top_k = 5, leg = [{ kind = "bm25" }] }'
     book = Notebook.parse(f"{HEADER}```compare\none = {PAIR}\nother = {other}\n```\n")
-    opening, cell = json.loads(export_jupyter.render(book, meaning(book), tmp_path))["cells"]
+    opening, cell = json.loads(export_jupyter.render(book, parse_cells(book), tmp_path))["cells"]
     assert cell["source"].startswith("lab.compare(variants['both'], variants['both (2)'], 'ndcg@10'")
     assert "'both (2)': {" in opening["source"]
 
@@ -376,7 +376,7 @@ def test_an_export_for_jupyter_is_in_the_format_with_figures_in_plain_colours(st
     text = HEADER + '```evaluate\nvariants = ["bm25", "vector"]\n```\n'
     book = Notebook.parse(text)
     runner = Runner(store, book, key=uuid.uuid4().hex)
-    made = json.loads(export_jupyter.render(book, runner.meaning, Path(), bridge.run(runner.run())))
+    made = json.loads(export_jupyter.render(book, runner.parsed, Path(), bridge.run(runner.run())))
     assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
     ids = [cell["id"] for cell in made["cells"]]
     assert len(set(ids)) == len(ids)

@@ -24,7 +24,7 @@ from evals.judging.votes import Vote
 from tests.app.corpus import HOSTILE, MARKUP, SCRIPT
 from workbench.commands import demo as command
 from workbench.demo import show
-from workbench.demo.show import Demo, DemoOptions, asked
+from workbench.demo.show import Demo, DemoOptions, clean_query
 
 DEMO_APP = Path(__file__).parents[2] / "workbench" / "demo_app.py"
 QUERY = "remove scale from the kettle"
@@ -39,13 +39,13 @@ def begin(store: Store) -> Iterator[Begin]:
 
     def make(collection: str = "kettles", **wanted: Any) -> Demo:
         view = bridge.run(collections.get(store, collection))
-        made = bridge.run(show.opened(store, view, DemoOptions(**{"variants": TWO, **wanted})))
+        made = bridge.run(show.open_demo(store, view, DemoOptions(**{"variants": TWO, **wanted})))
         begun.append(made)
         show.set_current(made)
         return made
 
     yield make
-    show.take_off()
+    show.clear_current()
     for each in begun:
         bridge.run(each.store.close())
 
@@ -133,7 +133,7 @@ def test_visitors_see_no_ids_no_variants_and_no_settings(begin, page):
     visit(page, QUERY)
     seen = json.dumps([handed(page, each.key) for each in page.get("bidi_component")]) + written(page)
     assert "descale#" not in seen
-    assert not any(entrant.variant.id in seen or entrant.variant.name in seen for entrant in made.entrants)
+    assert not any(column.variant.id in seen or column.variant.name in seen for column in made.columns)
     assert not any(name in seen for name in ("Today", "Tomorrow", "SELECT ", "bm25"))
     assert not page.selectbox
     assert not page.button
@@ -157,8 +157,8 @@ def test_what_a_corpus_or_a_query_says_is_handed_over_as_text_and_written_nowher
 
 def test_a_long_query_is_cut_and_a_torn_one_mended(begin, page):
     begin()
-    assert len(asked("kettle " * 400)) <= votes.LONGEST_QUERY
-    assert asked(" a\n\tb\x00\ud800 ") == "a b\N{REPLACEMENT CHARACTER}"
+    assert len(clean_query("kettle " * 400)) <= votes.LONGEST_QUERY
+    assert clean_query(" a\n\tb\x00\ud800 ") == "a b\N{REPLACEMENT CHARACTER}"
     visit(page, "kettle " * 400)
     assert titles(columns(page)[0])
 
@@ -220,11 +220,11 @@ def test_a_column_that_fails_leaves_the_other_alone_and_tells_no_visitor_why(beg
 
 def test_whoever_starts_the_demo_is_told_before_any_visitor_is(begin):
     with pytest.raises(MissingCapability, match=r"'By meaning' finds nothing here.*rankbook data embed"):
-        bridge.run(show.tried(begin("no vectors")))
+        bridge.run(show.try_columns(begin("no vectors")))
 
 
 def test_without_a_demo_the_page_says_no_more_than_that_it_does_not_work(page):
-    show.take_off()
+    show.clear_current()
     visit(page)
     assert "That did not work" in written(page)
     assert "rankbook demo" not in written(page)
@@ -248,7 +248,7 @@ def test_a_demo_that_cannot_be_is_refused_in_a_sentence(begin, wanted, sentence)
 
 def test_without_variants_there_are_two_that_anybody_understands(begin, store):
     def names(collection: str) -> list[str]:
-        return [each.name for each in begin(collection, variants=()).entrants]
+        return [each.name for each in begin(collection, variants=()).columns]
 
     assert names("kettles") == ["By words", "By words and meaning"]
     assert names("no vectors") == ["By words", "By spelling"]
@@ -272,7 +272,7 @@ def test_a_vote_is_kept_counted_changed_and_taken_back(begin, page, said, meant)
     before = bridge.run(votes.count(made.store, made.contest))
     visit(page, QUERY)
     mine = page.session_state["ballot.visitor"]
-    first = made.entrants[made.order(mine, QUERY)[0]].variant.id
+    first = made.columns[made.order(mine, QUERY)[0]].variant.id
     for value, kept in (("A", first), (said, meant), (None, None)):
         ballot(page).set_value(value).run()
         assert not page.exception
@@ -340,7 +340,7 @@ def rankbook(*words: str, code: int = 0) -> Any:
 
 def test_the_tally_tells_shares_intervals_and_queries(begin):
     made = begin(names=("Old words", "New meaning"), blind=True)
-    for visitor, choice in (("ada", made.entrants[0]), ("bob", made.entrants[0]), ("eve", made.entrants[1])):
+    for visitor, choice in (("ada", made.columns[0]), ("bob", made.columns[0]), ("eve", made.columns[1])):
         bridge.run(votes.cast(made.store, made.contest, Vote(visitor, "tally this", choice.variant.id)))
     said = " ".join(rankbook("kettles", "--tally").output.split())
     assert "Old words" in said

@@ -318,7 +318,7 @@ def test_a_cell_that_cannot_tell_what_it_sends_fails_before_it_sends_anything(st
         assert ran(desk, "s", allowed=allowed) == ["failed"]
         assert "nothing can be scored" in desk.standing(desk.notebook.cells[0]).result.problem
     headless = Runner(store, desk.notebook, key="headless", resources=resources)
-    assert bridge.run(headless.announced()) == []
+    assert bridge.run(headless.cost_notices()) == []
     (result,) = bridge.run(headless.run())
     assert "nothing can be scored" in result.problem
     assert elsewhere.hosts == []
@@ -475,7 +475,7 @@ def test_what_is_here_is_written_over_what_another_program_wrote_where_somebody_
         rewrite(desk, "scale", '"scale"', '"mine"')
     assert conflict.value.text == theirs
     assert '"mine"' in conflict.value.unsaved.text
-    seen = files.opened(desk.path)
+    seen = files.read_notebook(desk.path)
     assert '-query = "lime"' in desk.differences(seen.notebook)
     assert '+query = "mine"' in desk.differences(seen.notebook)
     desk.write_over(seen.digest)
@@ -489,7 +489,7 @@ def test_what_is_here_is_written_over_what_another_program_wrote_where_somebody_
 def test_what_nobody_has_seen_yet_is_not_written_over(desk):
     rewrite(desk, "words", '"kettle"', '"teapot"')
     desk.path.write_text("# First\n", encoding="utf-8")
-    seen = files.opened(desk.path)
+    seen = files.read_notebook(desk.path)
     desk.path.write_text("# Second\n", encoding="utf-8")
     with pytest.raises(ChangedOnDisk):
         desk.write_over(seen.digest)
@@ -582,4 +582,4 @@ def test_a_notebook_that_is_there_is_never_written_over(tmp_path):
     shelf.create("mine", Notebook.parse(NOTEBOOK))
     with pytest.raises(InputError, match="left alone"):
         shelf.create("mine.md", Notebook.parse("other"))
-    assert files.opened(tmp_path / "mine.md").notebook.text == NOTEBOOK
+    assert files.read_notebook(tmp_path / "mine.md").notebook.text == NOTEBOOK

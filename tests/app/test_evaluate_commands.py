@@ -31,7 +31,7 @@ from evals.types import Label
 from tests.app.corpus import MODEL, Listed
 from tests.unit.misbehaving import Reply, serving
 from workbench.cli import app
-from workbench.commands.runtime import STOPPED, stoppable
+from workbench.commands.runtime import STOPPED, run_stoppable
 
 TAKEOVER = "\x1b]0;owned\x07\x1b[2J"
 THINGS = ("kettle", "toaster", "teapot", "fridge", "lamp", "fan", "oven", "mixer")
@@ -509,7 +509,7 @@ def test_ctrl_c_lets_the_work_put_things_away_and_says_that_it_goes_on(capsys):
         raise Cancelled("stopped")
 
     with pytest.raises(typer.Exit) as ended:
-        stoppable(work)
+        run_stoppable(work)
     assert (ended.value.exit_code, put_away) == (STOPPED, ["kept"])
     assert "What was done is kept" in capsys.readouterr().err
 
@@ -520,7 +520,7 @@ def test_work_that_ends_in_spite_of_ctrl_c_gives_its_result():
         await token.wait()
         return "done"
 
-    assert stoppable(work) == "done"
+    assert run_stoppable(work) == "done"
 
 
 def test_an_error_of_the_work_is_the_error_that_is_met():
@@ -528,7 +528,7 @@ def test_an_error_of_the_work_is_the_error_that_is_met():
         raise Cancelled("by somebody else")
 
     with pytest.raises(Cancelled, match="somebody else"):
-        stoppable(work)
+        run_stoppable(work)
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------

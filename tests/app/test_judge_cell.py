@@ -32,7 +32,7 @@ from workbench.notebooks import export_html, export_jupyter
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Output, Said, Table
-from workbench.notebooks.parsing import meaning
+from workbench.notebooks.parsing import parse_cells
 from workbench.notebooks.runner import CellResult, Runner
 from workbench.ui.outputs import VIEWS, CellView
 
@@ -144,7 +144,7 @@ def test_a_mistake_is_a_sentence_with_the_way_out(store, name, cell, said):
 @pytest.mark.parametrize("text", [POOL, BETWEEN])
 def test_it_goes_to_html_and_to_python_that_runs(store, name, text):
     notebook = Notebook.parse(header(name) + text)
-    read = meaning(notebook, None)
+    read = parse_cells(notebook, None)
     result = run(store, name, text)
     assert "Scores so far" in export_html.render(notebook, [result])
     assert "lab.pool" in export_jupyter.render(notebook, read, Path(), [result])

@@ -16,7 +16,7 @@ from tests.app.test_desk import ended, locked
 from tests.app.test_search_page import visit, written
 from workbench.notebooks import session
 from workbench.notebooks.cells import kinds
-from workbench.notebooks.files import FOLDER, shelf
+from workbench.notebooks.files import FOLDER, own_folder
 from workbench.notebooks.session import NotebookSession
 
 
@@ -40,12 +40,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def page(store: Store, folder: Path) -> Iterator[AppTest]:
     yield AppTest.from_function(draw, default_timeout=60)
-    for name in shelf().own():
+    for name in own_folder().own():
         opened(store, name).stop()
 
 
 def opened(store: Store, name: str = "kettles") -> NotebookSession:
-    return session.at(store, shelf().find(name))
+    return session.at(store, own_folder().find(name))
 
 
 def shown(page: AppTest, **address: str) -> AppTest:
@@ -280,7 +280,7 @@ def test_every_kind_can_be_added_and_is_valid(page, store, folder):
     for kind in (*kinds, "note"):
         choose(shown(page), "add-end", kind)
     assert [cell.kind for cell in opened(store).notebook.cells[2:]] == list(kinds)
-    assert not opened(store).meaning.problems
+    assert not opened(store).parsed.problems
 
 
 def test_another_collection_is_written_into_the_header(page, folder):

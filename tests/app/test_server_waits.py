@@ -111,7 +111,7 @@ def test_the_demo_says_for_what_the_server_is_waited_for_and_answers_once_it_is_
     make(own_store, "kettles", [HashingEmbedder()])
     ingest(own_store, "kettles", documents(3), [HashingEmbedder()])
     view = bridge.run(collections.get(own_store, "kettles"))
-    made = bridge.run(show.opened(own_store, view, DemoOptions(variants=("bm25",))))
+    made = bridge.run(show.open_demo(own_store, view, DemoOptions(variants=("bm25",))))
     page = AppTest.from_file(str(DEMO_APP), default_timeout=60)
     page.query_params["query"] = QUERY
     starting = supervisor.open_lock(server.cluster / START)
@@ -131,5 +131,5 @@ def test_the_demo_says_for_what_the_server_is_waited_for_and_answers_once_it_is_
         assert page.get("bidi_component")
     finally:
         os.close(starting)
-        show.take_off()
+        show.clear_current()
         bridge.run(made.store.close())

@@ -47,7 +47,7 @@ from workbench.behind.weights import taken
 from workbench.behind.weights.asked import Weighed, WeightsState
 from workbench.notebooks import session
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.files import FOLDER, shelf
+from workbench.notebooks.files import FOLDER, own_folder
 from workbench.notebooks.runner import Runner
 from workbench.notebooks.session import NotebookSession
 from workbench.server.access import JUDGES
@@ -167,7 +167,7 @@ def test_a_viewer_opens_a_run_and_may_neither_pin_nor_delete_it():
 
 
 def desk(role: str) -> NotebookSession:
-    return session.at(STORES[role], shelf().find("kettles"))
+    return session.at(STORES[role], own_folder().find("kettles"))
 
 
 @pytest.mark.parametrize("role", roles.READERS)
@@ -177,7 +177,7 @@ def test_a_notebooks_file_is_changed_by_editors_alone(role, folder):
         lambda own: own.change("change", lambda book: book.insert("search", 'query = "x"\nvariants = ["bm25"]')),
         lambda own: own.undo(1),
         lambda own: own.read_again(),
-        lambda own: own.copied(shelf(), "mine"),
+        lambda own: own.copied(own_folder(), "mine"),
     ]
     for change in changes:
         with pytest.raises(NotAllowed, match="only editors may change notebooks"):

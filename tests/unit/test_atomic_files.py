@@ -36,7 +36,7 @@ def full_disk() -> Iterator[None]:
 
 def saved_notebook(folder: Path) -> None:
     path = folder / "old"
-    files.saved(files.opened(path), Notebook.parse(TOO_LONG))
+    files.save_notebook(files.read_notebook(path), Notebook.parse(TOO_LONG))
 
 
 def kept_variant(folder: Path) -> None:
@@ -52,7 +52,7 @@ WRITERS: list[Callable[[Path], Any]] = [
     lambda folder: write_whole(folder / "new", TOO_LONG),
     lambda folder: write_whole(folder / "old", TOO_LONG),
     lambda folder: create_whole(folder / "new", TOO_LONG.encode()),
-    lambda folder: files.created(folder / "new.md", Notebook.parse(TOO_LONG)),
+    lambda folder: files.create_notebook(folder / "new.md", Notebook.parse(TOO_LONG)),
     saved_notebook,
     kept_variant,
     lambda folder: gate.write(folder / "new.xml", TOO_LONG),

@@ -16,14 +16,14 @@ from workbench.notebooks.cells.base import CellContext
 from workbench.notebooks.cells.evaluate import outside
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import shipped, shipped_names
-from workbench.notebooks.parsing import Meaning, meaning
+from workbench.notebooks.parsing import ParsedCells, parse_cells
 from workbench.notebooks.shared import HEADER, Shared
 
 PATH = Path("book.md")
 
 
-def read(text: str) -> Meaning:
-    return meaning(Notebook.parse(text), PATH)
+def read(text: str) -> ParsedCells:
+    return parse_cells(Notebook.parse(text), PATH)
 
 
 def mistake(text: str) -> str:
@@ -88,14 +88,14 @@ def test_variants_of_the_notebook_are_known_by_name_and_unknown_ones_are_told_be
 def test_a_variants_file_is_meant_from_the_notebooks_folder(tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\n[[leg]]\nkind = "bm25"\n')
     book = Notebook.parse('```evaluate\nvariants = ["mine.toml"]\n```\n')
-    assert meaning(book, tmp_path / "book.md").problems == {}
-    assert meaning(book, tmp_path / "elsewhere" / "book.md").problems != {}
+    assert parse_cells(book, tmp_path / "book.md").problems == {}
+    assert parse_cells(book, tmp_path / "elsewhere" / "book.md").problems != {}
 
 
 @pytest.mark.parametrize("name", shipped_names())
 def test_notebooks_that_ship_are_valid_and_say_what_they_are_over(name):
     book = Notebook.parse(shipped(name).read_text(encoding="utf-8"))
-    made = meaning(book, shipped(name))
+    made = parse_cells(book, shipped(name))
     assert made.problems == {}
     assert book.doubts == ()
     assert made.shared.collection == "handbook"

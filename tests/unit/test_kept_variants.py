@@ -100,11 +100,11 @@ def test_a_file_that_changed_a_moment_ago_is_read_again_whatever_the_disks_clock
 def test_a_notebook_is_a_plain_file_of_bounded_size_too(tmp_path):
     os.mkfifo(tmp_path / "pipe.md")
     with pytest.raises(InputError, match="not a plain file"):
-        files.opened(tmp_path / "pipe.md")
+        files.read_notebook(tmp_path / "pipe.md")
     with (tmp_path / "large.md").open("wb") as large:
         large.truncate(files.LARGEST + 1)
     with pytest.raises(InputError, match="more than 16,777,216 bytes"):
-        files.opened(tmp_path / "large.md")
+        files.read_notebook(tmp_path / "large.md")
 
 
 def old(file: Path) -> None:

@@ -6,18 +6,17 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands import labels as labelling
-from workbench.commands import output
-
-Name = Annotated[str, typer.Argument(help="The name the collection will have here.")]
+from core import bridge
+from workbench.commands import output, runtime
+from workbench.commands.labels import show_labels
 
 
 def attach(  # noqa: PLR0913, PLR0917 - a flag each
-    name: Name,
+    name: Annotated[str, typer.Argument(help="The name the collection will have here.")],
     table: Annotated[
         str, typer.Option(help="The table or view, such as public.docs; with --like, what that asks for.")
     ],
-    like: Annotated[str | None, typer.Option(help="langchain, llamaindex or haystack: fills the mapping in.")] = None,
+    like: Annotated[str | None, typer.Option(help="{likes}: fills the mapping in.")] = None,
     identifier: Annotated[str | None, typer.Option("--id", help="The column that identifies a row.")] = None,
     text: Annotated[str | None, typer.Option(help="The column with the text.")] = None,
     title: Annotated[str | None, typer.Option(help="The column with a title.")] = None,
@@ -49,11 +48,9 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data attach kb --like langchain --table my_collection --model openai:text-embedding-3-small
     rankbook data attach parts --table parts --id nr --text body --metadata meta --parent meta.source
     """
-    from core import bridge
     from workbench.behind.collections import attaching
-    from workbench.session import store
 
-    given = {
+    options = {
         "id": identifier,
         "text": text,
         "title": title,
@@ -65,17 +62,17 @@ def attach(  # noqa: PLR0913, PLR0917 - a flag each
         "where": attaching.conditions(where or []),
         "language": language,
     }
-    wanted = attaching.AttachRequest(name, table, like or "", given, aside, labels or "")
-    opened = store(output.notice)
+    request = attaching.AttachRequest(name, table, like or "", options, aside, labels or "")
+    store = runtime.open_store()
     with output.progress(quiet=as_json) as listener:
-        made = bridge.run(attaching.attach(opened, wanted, listener))
+        attached = bridge.run(attaching.attach(store, request, listener))
     if as_json:
-        output.as_json({"name": name, "table": made.table, "advice": made.advice, "labels": made.labels})
+        output.print_json({"name": name, "table": attached.table, "advice": attached.advice, "labels": attached.labels})
         return
-    if made.labels:
-        labelling.tell(made.labels)
-    output.notice(f"{name} is attached to {made.table}.")
-    for each in made.advice:
+    if attached.labels:
+        show_labels(attached.labels)
+    output.notice(f"{name} is attached to {attached.table}.")
+    for each in attached.advice:
         output.notice(f"\n{each.subject}: {each.why}")
         if each.statement:
             output.notice(f"    {each.statement}")
@@ -98,27 +95,24 @@ def aside(
     rankbook data aside docs
     rankbook data aside docs --refresh
     """
-    from core import bridge
     from core.errors import InputError
     from core.store import attached, collections
     from workbench.behind.collections import attaching
-    from workbench.session import store
 
     if drop and refresh:
         raise InputError("--drop removes what stands aside, and --refresh brings it up to date. Give one of them.")
-    opened = store(output.notice)
+    store = runtime.open_store()
     if drop:
-        bridge.run(attached.drop_aside(opened, bridge.run(collections.get(opened, name))))
-        output.done({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
+        bridge.run(attached.drop_aside(store, bridge.run(collections.get(store, name))))
+        output.result({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
         return
-    if refresh:
-        with output.progress(quiet=as_json) as listener:
-            view, found = bridge.run(attaching.refreshed(opened, name, listener))
-        counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
-        sentence = f"{name}: {attaching.told_difference(view, found)}"
-        output.done({"name": name, "aside": True, **counts}, sentence, json=as_json)
-        return
-    with output.progress(quiet=as_json) as listener:
-        bridge.run(attaching.aside(opened, name, listener))
+    counts: dict[str, object] = {}
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
-    output.done({"name": name, "aside": True}, sentence, json=as_json)
+    with output.progress(quiet=as_json) as listener:
+        if refresh:
+            view, found = bridge.run(attaching.refreshed(store, name, listener))
+            counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
+            sentence = f"{name}: {attaching.told_difference(view, found)}"
+        else:
+            bridge.run(attaching.aside(store, name, listener))
+    output.result({"name": name, "aside": True, **counts}, sentence, json=as_json)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import output
+from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from core.progress import Listener
-    from core.store.engine import Store
-    from evals.backup import RestoredLabels, RestoreReport, Saved
+    from evals.backup import RestoreReport
     from evals.backup.file_format import Folders
 
-T = TypeVar("T")
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, such as monday.tar.")]
 Collection = Annotated[str | None, typer.Option("--collection", "-c", help="Only this one.")]
-CALLED = {
+PLURALS = {
     "items": "documents",
     "query_sets": "query sets",
     "chunk_sets": "chunk sets",
@@ -51,26 +47,27 @@ def backup(
     """
     from evals.backup import save_backup
 
-    path, folders = file.expanduser(), _folders() if collection is None else None
-
-    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, Saved]:
-        return save_backup(
-            store,
-            path,
-            collection=collection,
-            folders=folders,
-            outputs=outputs,
-            overwrite=overwrite,
-            listener=listener,
-            cancellation=token,
+    folders = _folders() if collection is None else None
+    store = runtime.open_store()
+    with output.progress(quiet=as_json) as listener:
+        saved = runtime.run_stoppable(
+            lambda token: save_backup(
+                store,
+                file.expanduser(),
+                collection=collection,
+                folders=folders,
+                outputs=outputs,
+                overwrite=overwrite,
+                listener=listener,
+                cancellation=token,
+            ),
+            "No backup was written.",
         )
-
-    saved = _watched(work, "No backup was written.", quiet=as_json)
     if as_json:
-        output.as_json(saved)
+        output.print_json(saved)
         return
     for name, rows in saved.rows.items():
-        output.notice(f"{name}: {_counted(rows)}")
+        output.notice(f"{name}: {_counts(rows)}")
     if saved.files:
         output.notice(f"Notebooks and kept variants: {saved.files}")
     output.notice(
@@ -117,72 +114,44 @@ def restore(
     rankbook restore --fresh monday.tar        after an upgrade to a new major version of PostgreSQL
     """
     from core.errors import SpecError
-    from evals.backup import read_manifest
+    from evals.backup import read_manifest, restore_backup, restore_labels
 
     path = file.expanduser()
     read_manifest(path)  # before a server is started for it
     if fresh:
-        _make_room(path, collection, name, labels_only=labels_only, quiet=as_json)
-    tables = tables_by_collection(attach or [])
-    if labels_only:
-        if tables:
-            raise SpecError("--labels-only attaches no table: leave --attach out.")
-        _merge(path, collection, name, as_json=as_json)
-        return
-    from evals.backup import restore_backup as restored
-
-    folders = _folders()
-
-    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, RestoreReport]:
-        return restored(
-            store,
-            path,
-            collection=collection,
-            name=name,
-            tables=tables,
-            folders=folders,
-            listener=listener,
-            cancellation=token,
-        )
-
-    done = _watched(work, "Nothing is half restored; run it again for the rest.", quiet=as_json)
+        if collection or name or labels_only:
+            raise SpecError("--fresh begins an empty store, for all of a backup: leave the other options out.")
+        _move_data_aside(path, quiet=as_json)
+    tables = runtime.tables_by_collection(attach or [])
+    if labels_only and tables:
+        raise SpecError("--labels-only attaches no table: leave --attach out.")
+    only: dict[str, Any] = {"collection": collection, "name": name}
+    folders, store = _folders(), runtime.open_store()
+    with output.progress(quiet=as_json) as listener:
+        if labels_only:
+            merged = runtime.run_stoppable(
+                lambda token: restore_labels(store, path, **only, listener=listener, cancellation=token),
+                "Each collection has all of its labels from the file, or none yet.",
+            )
+        else:
+            report = runtime.run_stoppable(
+                lambda token: restore_backup(
+                    store, path, **only, tables=tables, folders=folders, listener=listener, cancellation=token
+                ),
+                "Nothing is half restored; run it again for the rest.",
+            )
     if as_json:
-        output.as_json(done)
+        output.print_json(merged if labels_only else report)
+    elif labels_only:
+        for each in merged:
+            output.notice(f"{each.name}: {_counts(each.added) or 'nothing was new'}")
+            _show_left(each.left, "  left out: {count:,} {what}", each.note)
     else:
-        _tell(done)
+        _show_report(report)
 
 
-def tables_by_collection(given: Sequence[str]) -> dict[str, str]:
-    """`docs=public.docs`, each: a collection, and the table that it is attached to."""
-    from core.errors import SpecError
-    from core.store.attached import relation_name
-
-    tables = {}
-    for each in given:
-        name, equals, table = each.partition("=")
-        if not (name and equals):
-            raise SpecError(f"{each!r} names no collection and table. Write NAME=TABLE, such as docs=public.docs.")
-        relation_name(table)  # refuses what names no table
-        tables[name] = table
-    return tables
-
-
-def _merge(path: Path, collection: str | None, name: str | None, *, as_json: bool) -> None:
-    from evals.backup import restore_labels
-
-    def work(store: Store, listener: Listener, token: asyncio.Event) -> Coroutine[Any, Any, list[RestoredLabels]]:
-        return restore_labels(store, path, collection=collection, name=name, listener=listener, cancellation=token)
-
-    done = _watched(work, "Each collection has all of its labels from the file, or none yet.", quiet=as_json)
-    if as_json:
-        output.as_json(done)
-        return
-    for each in done:
-        _tell_merged(each)
-
-
-def _make_room(path: Path, collection: str | None, name: str | None, *, labels_only: bool, quiet: bool) -> None:
-    """Only for a file that is whole: what is moved aside is missed from then on."""
+def _move_data_aside(path: Path, *, quiet: bool) -> None:
+    """Only for a backup that is whole: nobody sees what is moved aside from then on."""
     import os
 
     from core.errors import SpecError
@@ -190,8 +159,6 @@ def _make_room(path: Path, collection: str | None, name: str | None, *, labels_o
     from core.store.server import installation
     from evals.backup import check
 
-    if collection or name or labels_only:
-        raise SpecError("--fresh begins an empty store, for all of a backup: leave the other options out.")
     if os.environ.get("RANKBOOK_DSN"):
         raise SpecError(
             "--fresh is for the embedded server, and RANKBOOK_DSN names another. Unset it, or leave --fresh out."
@@ -205,72 +172,41 @@ def _make_room(path: Path, collection: str | None, name: str | None, *, labels_o
         output.notice(f"The old data folder is {folder} now. Delete it once nothing is missing.")
 
 
-def _watched(
-    work: Callable[[Store, Listener, asyncio.Event], Coroutine[Any, Any, T]], stopped: str, *, quiet: bool
-) -> T:
-    """The result, with progress. Stopped, the work has undone what was not whole, and this is said."""
-    from core.errors import Cancelled
-    from workbench.commands.runtime import STOPPED, stoppable
-    from workbench.session import store
-
-    opened = store(output.notice)
-    with output.progress(quiet=quiet) as listener:
-
-        async def tried(token: asyncio.Event) -> T | None:
-            try:
-                return await work(opened, listener, token)
-            except Cancelled:
-                if not token.is_set():
-                    raise
-                return None
-
-        done = stoppable(tried)
-    if done is None:
-        output.notice(f"Stopped. {stopped}")
-        raise typer.Exit(STOPPED)
-    return done
-
-
 def _folders() -> Folders:
     from evals.variants import folder
-    from workbench.notebooks.files import shelf
+    from workbench.notebooks.files import own_folder
 
-    return {"notebooks": shelf().folder, "variants": folder()}
+    return {"notebooks": own_folder().folder, "variants": folder()}
 
 
-def _tell(done: RestoreReport) -> None:
-    for back in done.collections:
-        output.notice(
-            f"{back.name}: {_counted({**back.rows, **back.merged.added, **back.results}) or 'nothing but its name'}"
-        )
-        for what, count in back.left.items():
-            if count:
-                output.notice(f"  {count:,} {CALLED.get(what, what)} are here already, and were left as they are")
-        if back.note:
-            output.notice(f"  {back.note}")
-    for name in done.there:
+def _show_report(report: RestoreReport) -> None:
+    for each in report.collections:
+        counts = _counts({**each.rows, **each.merged.added, **each.results})
+        output.notice(f"{each.name}: {counts or 'nothing but its name'}")
+        _show_left(each.left, "  {count:,} {what} are here already, and were left as they are", each.note)
+    for name in report.there:
         output.notice(f"{name}: is here already, and was left as it is")
-    if done.there:
+    if report.there:
         output.notice("--labels-only brings back their labels and judgements.")
-    for path in done.files:
+    for path in report.files:
         output.notice(f"Put back: {path}")
-    output.notice("Restored." if done.collections or done.files else "There was nothing to restore.")
+    output.notice("Restored." if report.collections or report.files else "There was nothing to restore.")
 
 
-def _tell_merged(merged: RestoredLabels) -> None:
-    output.notice(f"{merged.name}: {_counted(merged.added) or 'nothing was new'}")
-    for why, count in merged.left.items():
+def _show_left(left: Mapping[str, int], sentence: str, note: str) -> None:
+    """What was not restored, and how many of each."""
+    for what, count in left.items():
         if count:
-            output.notice(f"  left out: {count:,} {why}")
-    if merged.note:
-        output.notice(f"  {merged.note}")
+            output.notice(sentence.format(count=count, what=PLURALS.get(what, what)))
+    if note:
+        output.notice(f"  {note}")
 
 
-def _counted(rows: Mapping[str, int]) -> str:
-    """Tables of one kind together, in plain words."""
+def _counts(rows: Mapping[str, int]) -> str:
+    """How many rows, tables of one kind together, in plain words."""
     sums: dict[str, int] = {}
     for table, count in rows.items():
         if count and table not in HIDDEN:
-            what = CALLED.get(table, table.rstrip("0123456789").rstrip("_"))
+            what = PLURALS.get(table, table.rstrip("0123456789").rstrip("_"))
             sums[what] = sums.get(what, 0) + count
     return ", ".join(f"{count:,} {what}" for what, count in sums.items())

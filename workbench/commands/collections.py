@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core import bridge
 from workbench.commands import attach, labels, output, runtime, trash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from evals.collections.load import LoadReport
+    from evals.collections.reload import ReaderChange
 
-    from core.store.collections import CollectionView
-    from evals.collections.reload import ReaderChange, SpanMove
+NAMES_SHOWN = 10
+LONGEST_SPAN = 80  # characters
+
+Prune = Annotated[bool, typer.Option("--prune", help="Remove documents that the source no longer has.")]
 
 app = typer.Typer(no_args_is_help=True, help="Collections: list, add, show, verify, export, drop.")
 
-app.command()(attach.attach)
+app.command(cls=runtime.PluginCommand)(attach.attach)
 app.command()(attach.aside)
 app.command()(labels.label)
 app.command()(labels.relabel)
 
 
+@app.command()
 def recall(
-    name: Annotated[str, typer.Argument(help="The collection's name.")],
+    name: runtime.Collection,
     chunks: Annotated[str | None, typer.Option(help="A chunk set, or 'items'; by default the first chunk set.")] = None,
     model: Annotated[str | None, typer.Option(help="The embedding model, where there are several.")] = None,
     queries: Annotated[int, typer.Option(min=1, help="How many of the collection's queries, in the order of ids.")] = (
@@ -40,25 +45,20 @@ def recall(
     rankbook data recall handbook
     rankbook data recall handbook --chunks items --queries 500 -k 100 --json
     """
-    from core import bridge
-    from core.context import RequestContext
-    from core.store import collections
     from core.store.resolve_target import search_target
     from evals.collections.overview import shares_of, texts_of
-    from workbench.session import store
 
-    opened = store(output.notice)
-    view = bridge.run(collections.get(opened, name))
-    where = search_target(opened, view, chunks or view.default_chunk_set, model)
+    context = runtime.open_request(name)
+    chunks = chunks or context.view.default_chunk_set
+    where = search_target(context.store, context.view, chunks, model)
     where.column("vectors")  # says in a sentence why there are none
-    texts = bridge.run(texts_of(RequestContext(opened, view), queries))
-    shares = bridge.run(shares_of(RequestContext(opened, view), where, texts, depth))
+    shares = bridge.run(shares_of(context, where, bridge.run(texts_of(context, queries)), depth))
     mean, perfect = sum(shares) / len(shares), sum(each == 1 for each in shares)
     if as_json:
-        output.as_json(
+        output.print_json(
             {
                 "name": name,
-                "chunks": chunks or view.default_chunk_set,
+                "chunks": chunks,
                 "model": where.model,
                 "index": where.index,
                 "queries": len(shares),
@@ -70,41 +70,21 @@ def recall(
         )
         return
     columns = ("chunks", "model", "index", "queries", "recall", "least", "nothing missed")
-    row = (
-        chunks or view.default_chunk_set,
-        where.model,
-        where.index,
-        len(shares),
-        f"{mean:.4f}",
-        f"{min(shares):.4f}",
-        perfect,
-    )
+    row = (chunks, where.model, where.index, len(shares), f"{mean:.4f}", f"{min(shares):.4f}", perfect)
     output.table(f"recall@{depth} of the vector index against exact search", columns, [row], right=columns[3:])
 
 
-app.command()(recall)
-
-AsJson = output.AsJson
-NAMES_SHOWN = 10
-LONGEST_SPAN = 80
-Name = Annotated[str, typer.Argument(help="The collection's name.")]
-Queries = Annotated[str, typer.Option(help="The query set.")]
-Prune = Annotated[bool, typer.Option("--prune", help="Remove documents that the source no longer has.")]
-
-
 @app.command("list")
-def list_collections(*, as_json: AsJson = False) -> None:
+def list_collections(*, as_json: output.AsJson = False) -> None:
     """List every collection in the store.
 
     Example: rankbook data list --json | jq '.[].name'
     """
-    from core import bridge
     from evals.collections.overview import overview
-    from workbench.session import store
 
-    rows = bridge.run(overview(store()))
+    rows = bridge.run(overview(runtime.open_store()))
     if as_json:
-        output.as_json(rows)
+        output.print_json(rows)
     elif not rows:
         output.notice("There is no collection yet. Add the demo with: rankbook data add handbook")
     else:
@@ -118,7 +98,7 @@ def list_collections(*, as_json: AsJson = False) -> None:
 
 @app.command()
 def add(  # noqa: PLR0913, PLR0917 - a flag each
-    name: Name,
+    name: runtime.Collection,
     origin: Annotated[
         str | None, typer.Argument(metavar="[FROM]", help="A path, a bundled or public collection; by default NAME.")
     ] = None,
@@ -144,7 +124,7 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     check: Annotated[bool, typer.Option(help="Look for near-duplicates and leaked queries.")] = True,
     _dask: runtime.Dask = None,
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Bring documents, queries and labels into a collection; run again to refresh or resume it.
 
@@ -159,14 +139,12 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data add notes ./notes -o suffixes=.md,.log --exclude drafts --exclude '*.tmp.md'
     rankbook data add wiki --as ir_datasets -o id=wikir/en1k
     """
-    from core import bridge
     from evals.collections import load
     from evals.sources.guess import chunk_set_of, source_of
-    from workbench.session import store
 
     globs = [f"{word}={','.join(some)}" for word, some in (("include", include), ("exclude", exclude)) if some]
-    found = source_of(origin or name, source, [*(option or []), *globs])
-    given: dict[str, Any] = {
+    resolved = source_of(origin or name, source, [*(option or []), *globs])
+    options: dict[str, Any] = {
         "language": language,
         "chunks": None if chunks is None else dict(chunk_set_of(each) for each in chunks if each != "none"),
         "models": None if model is None else tuple(each for each in model if each != "none"),
@@ -176,13 +154,13 @@ def add(  # noqa: PLR0913, PLR0917 - a flag each
         "prune": prune,
         "check": check,
     }
-    plan = load.plan_for(found, **{key: value for key, value in given.items() if value is not None})
+    plan = load.plan_for(resolved, **{key: value for key, value in options.items() if value is not None})
     with output.progress(quiet=as_json) as listener:
-        added = bridge.run(load.load_collection(store(output.notice), name, found, plan, listener=listener))
-    output.as_json(added) if as_json else _tell(added)
+        loaded = bridge.run(load.load_collection(runtime.open_store(), name, resolved, plan, listener=listener))
+    output.print_json(loaded) if as_json else _show_loaded(loaded)
 
 
-def _tell(added: Any) -> None:
+def _show_loaded(added: LoadReport) -> None:
     report = added.report
     if added.stay_reason:
         output.notice(added.stay_reason)
@@ -200,16 +178,16 @@ def _tell(added: Any) -> None:
 
 @app.command()
 def reload(
-    name: Name,
+    name: runtime.Collection,
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FROM]", help="The folder, where it is no longer where it was.")
     ] = None,
     prune: Prune = False,
     reader: Annotated[bool, typer.Option("--reader", help="Change to the newest reader of documents.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: runtime.Yes = False,
     _dask: runtime.Dask = None,
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Load a collection from its source again: what is new or changed comes in.
 
@@ -223,37 +201,35 @@ def reload(
     rankbook data reload docs --reader
     rankbook data reload docs ./docs-moved --reader --yes
     """
-    from core import bridge
     from evals.collections import reload as reloading
-    from workbench.session import store
 
     folder = folder and folder.expanduser()
     if not reader:
-        opened = store(output.notice)
+        store = runtime.open_store()
         with output.progress(quiet=as_json) as listener:
-            added = bridge.run(reloading.refresh(opened, name, folder, prune=prune, listener=listener))
-        output.as_json(added) if as_json else _tell(added)
+            added = bridge.run(reloading.refresh(store, name, folder, prune=prune, listener=listener))
+        output.print_json(added) if as_json else _show_loaded(added)
         return
     with output.progress(quiet=as_json) as listener:
-        change = bridge.run(reloading.preview(store(output.notice), name, folder, listener=listener))
+        change = bridge.run(reloading.preview(runtime.open_store(), name, folder, listener=listener))
     if change is None:
-        output.done({"name": name, "changed": False}, f"{name} has the newest reader.", json=as_json)
+        output.result({"name": name, "changed": False}, f"{name} has the newest reader.", json=as_json)
         return
-    _tell_change(change)
-    if not yes and (change.touches or change.lost):
-        typer.confirm(f"Change the reader of {output.printable(name)!r}?", abort=True, err=True)
+    _show_change(change)
+    if change.touches or change.lost:
+        output.confirm(f"Change the reader of {output.printable(name)!r}?", yes=yes)
     with output.progress(quiet=as_json) as listener:
-        report = bridge.run(reloading.apply(store(), change, listener=listener))
+        report = bridge.run(reloading.apply(runtime.open_store(), change, listener=listener))
     sentence = (
         f"{name}: read by reader {change.source.reader} from now on. {report.added:,} documents added, "
         f"{report.changed:,} changed, {report.removed:,} removed; {report.embedded:,} texts embedded; "
         f"{len(change.moved):,} spans moved, {len(change.lost):,} left out."
     )
-    output.done({**change.plain(), "report": report}, sentence, json=as_json)
+    output.result({**change.plain(), "report": report}, sentence, json=as_json)
 
 
-def _tell_change(change: ReaderChange) -> None:
-    """What is about to change, on standard error."""
+def _show_change(change: ReaderChange) -> None:
+    """What another reader will change, on standard error."""
     output.flaws(change.flaws, len(change.flaws), on=output.notices)
     models = f" by {', '.join(change.models)}" if change.models else ""
     output.notice(
@@ -262,41 +238,32 @@ def _tell_change(change: ReaderChange) -> None:
         f"{change.texts:,} texts are embedded anew{models}."
     )
     if change.removed:
+        names, more = ", ".join(change.removed[:NAMES_SHOWN]), len(change.removed) - NAMES_SHOWN
+        names = f"{names} and {more:,} more" if more > 0 else names
         labels = f"; {change.labels_without_document:,} labels are about them" if change.labels_without_document else ""
-        output.notice(f"No documents any more: {_first(change.removed)}{labels}.")
+        output.notice(f"No documents any more: {names}{labels}.")
     if change.moves:
         output.notice(f"Spans of labels: {len(change.moved):,} move with their texts, {len(change.lost):,} cannot.")
-        rows = [
-            (move.query_set, move.span.query_id, move.span.item_id, _places(move), move.span.text[:LONGEST_SPAN])
-            for move in (*change.lost, *change.moved)[: output.FLAWS_SHOWN]
-        ]
+        rows = []
+        for move in (*change.lost, *change.moved)[: output.FLAWS_SHOWN]:
+            span = move.span
+            place = f"{span.start}:{span.end} -> " + (f"{move.to.start}:{move.to.end}" if move.to else "left out")
+            rows.append((move.query_set, span.query_id, span.item_id, place, span.text[:LONGEST_SPAN]))
         columns = ("query set", "query", "document", "where", "text")
         output.table("Spans that change, those that are left out first", columns, rows, on=output.notices)
 
 
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
-
-
-def _places(move: SpanMove) -> str:
-    before = f"{move.span.start}:{move.span.end}"
-    return f"{before} -> {move.to.start}:{move.to.end}" if move.to else f"{before} -> left out"
-
-
 @app.command()
-def show(name: Name, queries: Queries = "default", *, as_json: AsJson = False) -> None:
+def show(name: runtime.Collection, queries: runtime.Queries = "default", *, as_json: output.AsJson = False) -> None:
     """Show what a collection holds: documents, chunk sets, models, queries by split and kind, what import found odd.
 
     Example: rankbook data show handbook
     """
-    from core import bridge
     from evals.collections.overview import describe
-    from workbench.session import store
 
-    described = bridge.run(describe(store(), name, query_set=queries))
+    described = bridge.run(describe(runtime.open_store(), name, query_set=queries))
     if as_json:
-        output.as_json(described)
+        output.print_json(described)
         return
     for title, facts in described.items():
         if isinstance(facts, dict):
@@ -306,19 +273,17 @@ def show(name: Name, queries: Queries = "default", *, as_json: AsJson = False) -
 
 
 @app.command()
-def verify(name: Name, *, as_json: AsJson = False) -> None:
+def verify(name: runtime.Collection, *, as_json: output.AsJson = False) -> None:
     """Compare what should be in a collection's tables with what is. Exit code 1 where something is off.
 
     Example: rankbook data verify handbook
     """
-    from core import bridge
     from core.store.verify import verify as check
-    from workbench.session import store
 
-    findings = bridge.run(check(store(), _view(name)))
+    findings = bridge.run(check(*runtime.open_collection(name)))
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
-        output.as_json(findings)
+        output.print_json(findings)
     else:
         rows = [(finding.check, finding.wrong or "none") for finding in findings]
         output.table(name, ("what must not be there", "found"), rows, right=("found",))
@@ -329,31 +294,29 @@ def verify(name: Name, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def export(
-    name: Name,
+    name: runtime.Collection,
     folder: Annotated[Path, typer.Argument(help="The folder to make; it must not be there.")],
-    queries: Queries = "default",
+    queries: runtime.Queries = "default",
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Write a collection, its queries and labels as a BEIR folder, which `rankbook data add` brings back.
 
     Example: rankbook data export handbook ./handbook-beir
     """
-    from core import bridge
     from evals.collections import export_beir
-    from workbench.session import store
 
-    made = bridge.run(export_beir.export(store(), _view(name), folder.expanduser(), query_set=queries))
-    told = f"{made.documents:,} documents, {made.queries:,} queries and {made.labels:,} labels are in {folder}."
-    output.done(made, told, json=as_json)
+    done = bridge.run(export_beir.export(*runtime.open_collection(name), folder.expanduser(), query_set=queries))
+    sentence = f"{done.documents:,} documents, {done.queries:,} queries and {done.labels:,} labels are in {folder}."
+    output.result(done, sentence, json=as_json)
 
 
 @app.command()
 def drop(
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    name: runtime.Collection,
+    yes: runtime.Yes = False,
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Remove a collection with its labels: into the trash. Asks first. Its judgements and kept runs stay.
 
@@ -361,50 +324,45 @@ def drop(
 
     Example: rankbook data drop handbook --yes
     """
-    from core import bridge
     from evals.collections import load
-    from workbench.session import person, store
 
-    view = _view(name)
-    if not yes:
-        what = "the mapping; the table itself stays" if view.row.attached else "its documents, vectors and labels"
-        typer.confirm(f"Drop {output.printable(name)!r}, {what}?", abort=True, err=True)
-    entry = bridge.run(load.drop(store(), name, by=person()))
-    trash.say_deleted({"name": name, "dropped": True}, f"{name} is gone.", [entry], json=as_json)
+    store, view = runtime.open_collection(name)
+    what = "the mapping; the table itself stays" if view.row.attached else "its documents, vectors and labels"
+    output.confirm(f"Drop {output.printable(name)!r}, {what}?", yes=yes)
+    entry = bridge.run(load.drop(store, name, by=runtime.user_name()))
+    trash.report_deleted({"name": name, "dropped": True}, f"{name} is gone.", [entry], json=as_json)
 
 
 @app.command()
 def chunk(
-    name: Name,
+    name: runtime.Collection,
     chunks: Annotated[str, typer.Argument(metavar="SET", help="NAME=CHUNKER[,option=value...]")],
     _dask: runtime.Dask = None,
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Add a chunk set to a collection, beside those it has, and embed the chunks with its models.
 
     Example: rankbook data chunk handbook small=fixed,max_tokens=80,overlap=10
     """
-    from core import bridge
     from evals.collections import load
     from evals.sources.guess import chunk_set_of
-    from workbench.session import store
 
     chunk_set, chunker = chunk_set_of(chunks)
     with output.progress(quiet=as_json) as listener:
-        report = bridge.run(load.chunk(store(), _view(name), chunk_set, chunker, listener=listener))
+        report = bridge.run(load.chunk(*runtime.open_collection(name), chunk_set, chunker, listener=listener))
     sentence = f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded."
-    output.done({"name": name, "report": report}, sentence, json=as_json)
+    output.result({"name": name, "report": report}, sentence, json=as_json)
 
 
 @app.command()
 def embed(
-    name: Name,
+    name: runtime.Collection,
     model: Annotated[str, typer.Argument(help="A name, a folder, or openai:NAME for an endpoint.")],
     over: Annotated[list[str] | None, typer.Option(help="A chunk set, or 'items'; all of them by default.")] = None,
     _dask: runtime.Dask = None,
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Embed a collection with another model, beside those it has.
 
@@ -412,19 +370,17 @@ def embed(
     rankbook data embed handbook all-MiniLM-L6-v2@fp32
     RANKBOOK_EMBEDDING_URL=http://localhost:8080/v1 rankbook data embed handbook openai:bge-m3 --over default
     """
-    from core import bridge
     from evals.collections import load
-    from workbench.session import store
 
-    view = _view(name)
+    store, view = runtime.open_collection(name)
     chosen = tuple(over or [each.name for each in view.chunk_sets])
     with output.progress(quiet=as_json) as listener:
-        report = bridge.run(load.embed(store(), view, model, chosen, listener=listener))
-    output.done({"name": name, "report": report}, f"{name}: {report.embedded:,} texts embedded.", json=as_json)
+        report = bridge.run(load.embed(store, view, model, chosen, listener=listener))
+    output.result({"name": name, "report": report}, f"{name}: {report.embedded:,} texts embedded.", json=as_json)
 
 
 @app.command()
-def catalog(*, as_json: AsJson = False) -> None:
+def catalog(*, as_json: output.AsJson = False) -> None:
     """List well-known public collections that `rankbook data add NAME` downloads, with size and licence.
 
     Example: rankbook data catalog --json
@@ -432,7 +388,7 @@ def catalog(*, as_json: AsJson = False) -> None:
     from evals.sources import catalog as entries
 
     if as_json:
-        output.as_json([entry.model_dump() for entry in entries()])
+        output.print_json([entry.model_dump() for entry in entries()])
         return
     rows = [(e.name, f"{e.documents:,}", f"{e.queries:,}", e.download_mb or "?", e.licence, e.note) for e in entries()]
     columns = ("name", "documents", "queries", "MB", "licence", "what for")
@@ -442,27 +398,16 @@ def catalog(*, as_json: AsJson = False) -> None:
 @app.command()
 def forget(
     model: Annotated[str | None, typer.Argument(help="Only the embeddings of this model.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: runtime.Yes = False,
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Empty the cache of embeddings. Asks first. Collections keep their vectors; adding texts again will take longer.
 
     Example: rankbook data forget all-MiniLM-L6-v2@fp32 --yes
     """
-    from core import bridge
     from core.store.chunk_and_embed import forget as forget_embeddings
-    from workbench.session import store
 
-    if not yes:
-        typer.confirm("Forget the cached embeddings?", abort=True, err=True)
-    forgotten = bridge.run(forget_embeddings(store(), model))
-    output.done({"model": model, "forgotten": forgotten}, f"{forgotten:,} embeddings forgotten.", json=as_json)
-
-
-def _view(name: str) -> CollectionView:
-    from core import bridge
-    from core.store import collections
-    from workbench.session import store
-
-    return bridge.run(collections.get(store(), name))
+    output.confirm("Forget the cached embeddings?", yes=yes)
+    forgotten = bridge.run(forget_embeddings(runtime.open_store(), model))
+    output.result({"model": model, "forgotten": forgotten}, f"{forgotten:,} embeddings forgotten.", json=as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core import bridge
 from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
@@ -41,111 +42,105 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook compare lucene.trec ours.trec --collection handbook --split test
     rankbook compare before after --overlap
     """
-    from core import bridge
     from evals.evaluation.compare_runs import Where, pair
     from evals.evaluation.context import EvalOptions
     from evals.statistics.verdicts import Rules
-    from workbench.session import store
 
-    wanted = None if overlap else EvalOptions(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
+    options = None if overlap else EvalOptions(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
     with output.waiting(f"Opening {one} and {other} ...", quiet=as_json):
-        found = bridge.run(pair(store(output.notice), (one, other), Where(collection, queries, split), wanted))
+        both = bridge.run(pair(runtime.open_store(), (one, other), Where(collection, queries, split), options))
     if as_json:
-        output.as_document(_plain_pair(found, by))
+        runs = [{"name": run.name, "id": run.id} for run in both.runs]
+        output.document({"runs": runs, **(_plain_overlap(both) if both.board is None else _plain(both.board, by))})
         return
-    output.show_foreign(found.foreign)
-    if found.board is None:
-        for note in (note for each in found.foreign for note in each.run.notes):
+    output.show_foreign(both.foreign)
+    if both.board is None:
+        for note in (note for each in both.foreign for note in each.run.notes):
             output.notice(f"Note: {note}")
-        _show_overlap(found)
+        _show_overlap(both)
         return
-    for name in found.board.metrics:
-        _show_comparison(found.board, name, by)
-    for warned in found.board.warnings:
-        output.notice(f"Note: {warned.message}")
+    for name in both.board.metrics:
+        _show_comparison(both.board, name, by)
+    for warning in both.board.warnings:
+        output.notice(f"Note: {warning.message}")
 
 
 def _show_comparison(board: Board, metric: str, by: str) -> None:
     from evals.evaluation.compare_runs import compared
 
     other, one = board.names  # B is the baseline, and stands first
-    made = compared(board, metric, by)
-    output.notice(f"{metric}: {made.finding.sentence}")
+    comparison = compared(board, metric, by)
+    output.notice(f"{metric}: {comparison.finding.sentence}")
     cells = board.cells(metric)
     rows = [(name, output.figure(cells[name])) for name in (one, other) if name in cells]
-    rows += [("won, equal, lost", f"{made.wins}, {made.ties}, {made.losses}")]
+    rows += [("won, equal, lost", f"{comparison.wins}, {comparison.ties}, {comparison.losses}")]
     output.table(f"{one} against {other}", ("", metric), rows)
     groups = [
-        (each.group or "(none)", each.finding.difference.queries, output.verdict(each.finding)) for each in made.groups
+        (each.group or "(none)", each.finding.difference.queries, output.verdict(each.finding))
+        for each in comparison.groups
     ]
     if groups:
         output.table(f"By {by} of query", (by, "queries", f"{one} is"), groups, right=("queries",))
-    mine, theirs = board.of(one, metric), board.of(other, metric)
+    scores = [board.of(name, metric) for name in (one, other)]
     deciding = [
         (
             each.query,
             board.split.queries[each.query].text,
-            f"{mine[each.query]:.3f}",
-            f"{theirs[each.query]:.3f}",
+            *(f"{score[each.query]:.3f}" for score in scores),
             f"{each.difference:+.3f}",
         )
-        for each in made.deciding
+        for each in comparison.deciding
     ]
     if deciding:
         output.table("The queries that decide", ("id", "query", one, other, "difference"), deciding)
 
 
-def _show_overlap(found: RunPair) -> None:
+def _plain(board: Board, by: str) -> dict[str, Any]:
+    from evals.evaluation.compare_runs import compared
+
+    metrics = {}
+    for metric in board.metrics:
+        comparison = compared(board, metric, by)
+        metrics[metric] = {
+            "sentence": comparison.finding.sentence,
+            "verdict": str(comparison.finding.verdict),
+            "difference": comparison.finding.difference,
+            "groups": comparison.groups,
+            "deciding": [
+                {"query": each.query, "text": board.split.queries[each.query].text, "difference": each.difference}
+                for each in comparison.deciding
+            ],
+            "by query": {each.query: each.difference for each in comparison.queries},
+        }
+    return {"metrics": metrics}
+
+
+def _show_overlap(both: RunPair) -> None:
     from evals.runs.types import unlike
 
-    one, other = found.runs
-    if differs := unlike(one.subject, other.subject):
-        output.notice(f"They are not over the same data: {differs}.")
-    measures = found.overlap()
-    rows = [(name, f"{_mean(values):.3f}", _alike(values)) for name, values in measures.items()]
-    output.table(
-        f"{one.name} and {other.name}, {len(measures['rbo'])} queries", ("", "mean", "queries that are equal"), rows
-    )
-    apart = sorted(measures["rbo"].items(), key=lambda pair: (pair[1], pair[0]))[:TOP]
-    texts = {query: found.split.queries[query].text if query in found.split.queries else "" for query, _ in apart}
-    shown = [(query, texts[query], f"{value:.3f}") for query, value in apart if value < 1]
-    if shown:
-        output.table("The queries that differ most", ("id", "query", "rbo"), shown, right=("rbo",))
+    one, other = both.runs
+    if differences := unlike(one.subject, other.subject):
+        output.notice(f"They are not over the same data: {differences}.")
+    measures = both.overlap()
+    rows = [
+        (name, f"{_mean(values):.3f}", sum(value >= 1 - 1e-12 for value in values.values()))
+        for name, values in measures.items()
+    ]
+    title = f"{one.name} and {other.name}, {len(measures['rbo'])} queries"
+    output.table(title, ("", "mean", "queries that are equal"), rows)
+    least_alike = sorted(measures["rbo"].items(), key=lambda pair: (pair[1], pair[0]))[:TOP]
+    least_alike = [(key, value) for key, value in least_alike if value < 1]
+    queries = both.split.queries
+    apart = [(key, queries[key].text if key in queries else "", f"{value:.3f}") for key, value in least_alike]
+    if apart:
+        output.table("The queries that differ most", ("id", "query", "rbo"), apart, right=("rbo",))
     output.notice("1 is the same ranking, 0 nothing in common. Which of the two is better, only labels tell.")
+
+
+def _plain_overlap(both: RunPair) -> dict[str, Any]:
+    measures = both.overlap()
+    return {"overlap": {name: _mean(values) for name, values in measures.items()}, "by query": measures}
 
 
 def _mean(values: Mapping[str, float]) -> float:
     return sum(values.values()) / len(values) if values else 0.0
-
-
-def _alike(values: Mapping[str, float]) -> int:
-    return sum(value >= 1 - 1e-12 for value in values.values())
-
-
-def _plain_pair(found: RunPair, by: str) -> dict[str, Any]:
-    one, other = found.runs
-    told: dict[str, Any] = {"runs": [{"name": run.name, "id": run.id} for run in (one, other)]}
-    if found.board is None:
-        measures = found.overlap()
-        means = {name: _mean(values) for name, values in measures.items()}
-        return {**told, "overlap": means, "by query": measures}
-    board = found.board
-    return {**told, "metrics": {metric: _plain_comparison(board, metric, by) for metric in board.metrics}}
-
-
-def _plain_comparison(board: Board, metric: str, by: str) -> dict[str, Any]:
-    from evals.evaluation.compare_runs import compared
-
-    made = compared(board, metric, by)
-    texts = board.split.queries
-    return {
-        "sentence": made.finding.sentence,
-        "verdict": str(made.finding.verdict),
-        "difference": made.finding.difference,
-        "groups": made.groups,
-        "deciding": [
-            {"query": each.query, "text": texts[each.query].text, "difference": each.difference}
-            for each in made.deciding
-        ],
-        "by query": {each.query: each.difference for each in made.queries},
-    }

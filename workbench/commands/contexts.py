@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core import bridge
 from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from core.progress import Listener
     from core.variant import Variant
-    from evals.evaluation.context import EvalContext
-    from evals.evaluation.packed_contexts import ContextEstimate, ContextRow, ContextRun
-    from evals.types import QuerySplit
-
-    Scored = tuple[ContextRun, Sequence[ContextRow]]
+    from evals.evaluation.packed_contexts import ContextRow, ContextRun
 
 COLUMNS = ("tokens", "gain", "gain share", "span recall", "span precision")
 
@@ -48,39 +44,28 @@ def context(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook context handbook bm25 vector --pack
     rankbook context handbook mine.toml --split all --budgets 500,1000 --json
     """
-    from core import bridge
-    from evals.evaluation.context import default_split, open_eval
-    from workbench.session import store
-
-    sizes = _sizes(budgets)
-    ground = bridge.run(open_eval(store(output.notice), collection, queries))
-    part = ground.split(split or default_split(ground.labelled))
-    made = [_packing(runtime.variant(ground.view, name, chunks, model), pack=pack) for name in variants]
-    with output.progress(quiet=as_json) as listener:
-        # Nothing of it is kept, so that Ctrl-C may end it at once.
-        found = bridge.run(_runs(ground, made, part, sizes, listener))
-    scored = [(run, run.rows(seed=seed)) for run in found]
-    if as_json:
-        output.as_json([_plain(collection, run, rows) for run, rows in scored])
-    else:
-        _show(collection, scored)
-
-
-async def _runs(
-    ground: EvalContext, variants: Sequence[Variant], split: QuerySplit, budgets: Sequence[int], listener: Listener
-) -> list[ContextRun]:
+    from core.errors import SpecError
+    from evals.evaluation.context import default_split
     from evals.evaluation.packed_contexts import context_run
 
-    return [await context_run(ground.context, each, split, budgets, progress=listener) for each in variants]
-
-
-def _sizes(text: str) -> list[int]:
-    from core.errors import SpecError
-
     try:
-        return [int(part) for part in text.split(",")]
+        sizes = [int(part) for part in budgets.split(",")]
     except ValueError:
-        raise SpecError(f"{text!r} are no budgets. Write whole numbers with commas between: 256,1024.") from None
+        raise SpecError(f"{budgets!r} are no budgets. Write whole numbers with commas between: 256,1024.") from None
+    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
+    part = ground.split(split or default_split(ground.labelled))
+    packing = [_packing(runtime.resolve_variant(ground.view, name, chunks, model), pack=pack) for name in variants]
+    with output.progress(quiet=as_json) as listener:
+
+        async def run_all() -> list[ContextRun]:
+            return [await context_run(ground.context, each, part, sizes, progress=listener) for each in packing]
+
+        runs = bridge.run(run_all())  # nothing of it is kept, so that Ctrl-C may end it at once
+    scored = [(run, run.rows(seed=seed)) for run in runs]
+    if as_json:
+        output.print_json([_plain(collection, run, rows) for run, rows in scored])
+    else:
+        _show(collection, scored)
 
 
 def _packing(variant: Variant, *, pack: bool) -> Variant:
@@ -96,13 +81,19 @@ def _packing(variant: Variant, *, pack: bool) -> Variant:
     return variant.but(pack=Packing())
 
 
-# -- what is shown -----------------------------------------------------------------------------------------------------
+def _show(collection: str, scored: Sequence[tuple[ContextRun, Sequence[ContextRow]]]) -> None:
+    def figure(row: ContextRow, column: str) -> str:
+        estimate, digits = row.estimates.get(column.replace(" ", "_")), 0 if column == "tokens" else 3
+        if estimate is None:
+            return "-"
+        if estimate.low is None or estimate.high is None:
+            return f"{estimate.mean:.{digits}f}"
+        ends = max(digits - 1, 0)
+        return f"{estimate.mean:.{digits}f} [{estimate.low:.{ends}f}, {estimate.high:.{ends}f}]"
 
-
-def _show(collection: str, scored: Sequence[Scored]) -> None:
     columns = ("variant", "budget", *COLUMNS, "over budget", "failed")
     cells = [
-        (run.variant.name, row.budget, *(_figure(row, name) for name in COLUMNS), row.over, len(run.failures))
+        (run.variant.name, row.budget, *(figure(row, name) for name in COLUMNS), row.over, len(run.failures))
         for run, rows in scored
         for row in rows
     ]
@@ -117,20 +108,6 @@ def _show(collection: str, scored: Sequence[Scored]) -> None:
                 f"Note: {run.variant.name}: {len(run.failures)} of {len(run.curves)} queries failed and count as "
                 f"empty contexts; the first: {next(iter(run.failures.values()))}"
             )
-
-
-def _figure(row: ContextRow, column: str) -> str:
-    found = row.estimates.get(column.replace(" ", "_"))
-    if found is None:
-        return "-"
-    return _rounded(found, 0 if column == "tokens" else 3)
-
-
-def _rounded(found: ContextEstimate, digits: int) -> str:
-    ends = max(digits - 1, 0)
-    if found.low is None or found.high is None:
-        return f"{found.mean:.{digits}f}"
-    return f"{found.mean:.{digits}f} [{found.low:.{ends}f}, {found.high:.{ends}f}]"
 
 
 def _plain(collection: str, run: ContextRun, rows: Sequence[ContextRow]) -> dict[str, Any]:

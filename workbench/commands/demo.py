@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import output, serve
+from core import bridge
+from workbench.commands import output, runtime, serve
+from workbench.commands.serve import exit_now
 
 if TYPE_CHECKING:
     from core.store.engine import Store
-    from evals.judging.votes import Contest, Tally
-    from workbench.demo.show import Demo, DemoOptions
 
 APP = Path(__file__).parents[1] / "demo_app.py"
-DEMO = "handbook"
 
 
 def demo(  # noqa: PLR0913, PLR0917 - a flag each
-    collection: Annotated[str, typer.Argument(help="The collection's name.")] = DEMO,
+    collection: Annotated[str, typer.Argument(help="The collection's name.")] = runtime.DEMO,
     variant: Annotated[
         list[str] | None,
         typer.Option("--variant", "-v", help="A preset, a leg or a TOML file; two or three, side by side."),
@@ -62,100 +59,72 @@ def demo(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook demo handbook -q "reset hub 3" -q "FL-4021"       with examples of yours
     rankbook demo handbook --tally                    what they voted, and how sure that is
     """
-    from core import bridge
-    from core.store import collections
-    from workbench.demo.show import DemoOptions
-    from workbench.server.serve import check_port
-    from workbench.session import store
-
-    check_port(port)
-    owner = store(output.notice)
-    view = bridge.run(collections.get(owner, collection))
-    if tally:
-        _tell_tallies(owner, view.name, as_json=as_json)
-        return
-    wanted = DemoOptions(tuple(variant or ()), tuple(name or ()), tuple(query or ()), examples, title, blind, seed)
-    code = _run(owner, view.name, wanted, port, host, browser=browser)
-    sys.stdout.flush()
-    os._exit(code)  # a model still loading in the background would make the interpreter wait, and then complain
-
-
-def _run(owner: Store, collection: str, wanted: DemoOptions, port: int | None, host: str, *, browser: bool) -> int:
-    from core import bridge
     from workbench import session
     from workbench.demo import show
-    from workbench.server.serve import serve
+    from workbench.server.serve import check_port, serve
 
-    made = _ready(owner, collection, wanted)
-    session.close()  # from here on nobody holds more than the demo's own role may do
-    show.set_current(made)
+    check_port(port)
+    owner, view = runtime.open_collection(collection)
+    if tally:
+        _show_votes(owner, view.name, as_json=as_json)
+        return
+    options = show.DemoOptions(
+        tuple(variant or ()), tuple(name or ()), tuple(query or ()), examples, title, blind, seed
+    )
+    opened = bridge.run(show.open_demo(owner, view, options))
     try:
-        return serve(port=port, host=host, open_browser=browser, app=APP, store=lambda: made.store)
+        for sentence in bridge.run(show.cost_notices(opened)):
+            output.notice(sentence)
+        with output.waiting("Loading what the first visitor will need ..."):
+            bridge.run(show.try_columns(opened))
+        show.begin_answering(opened)  # the examples, which a first visitor need not wait for
+        output.notice(f"Side by side: {', '.join(f'{each.name} ({each.variant.name})' for each in opened.columns)}.")
+        if blind:
+            output.notice(f"What is voted: rankbook demo {quote(view.name)} --tally")
+        session.close()  # from here on nobody holds more than the demo's own role may do
+        show.set_current(opened)
+        code = serve(port=port, host=host, open_browser=browser, app=APP, store=lambda: opened.store)
     finally:
         if job := show.find_answering():
             job.stop()
-        show.take_off()
-        bridge.run(made.store.close())
+        show.clear_current()
+        bridge.run(opened.store.close())
+    exit_now(code)
 
 
-def _ready(owner: Store, collection: str, wanted: DemoOptions) -> Demo:
-    """Everything that a first visitor would otherwise wait for, but for the examples, which go on meanwhile."""
-    from core import bridge
-    from core.store import collections
-    from workbench.demo import show
-
-    made = bridge.run(show.opened(owner, bridge.run(collections.get(owner, collection)), wanted))
-    try:
-        for asked in bridge.run(show.planned(made)):
-            output.notice(asked)
-        with output.waiting("Loading what the first visitor will need ..."):
-            bridge.run(show.tried(made))
-    except BaseException:
-        bridge.run(made.store.close())
-        raise
-    show.begin_answering(made)
-    output.notice(f"Side by side: {show.told(made.entrants)}.")
-    if wanted.blind:
-        output.notice(f"What is voted: rankbook demo {quote(collection)} --tally")
-    return made
-
-
-def _tell_tallies(owner: Store, collection: str, *, as_json: bool) -> None:
-    from core import bridge
+def _show_votes(store: Store, collection: str, *, as_json: bool) -> None:
     from evals.judging import votes
 
-    told = [(contest, votes.tally(contest, given)) for contest, given in bridge.run(votes.contests(owner, collection))]
+    contests = bridge.run(votes.contests(store, collection))
+    tallies = [(contest, votes.tally(contest, given)) for contest, given in contests]
     if as_json:
-        output.as_json([{"tally": tally, "says": tally.sentences()} for _, tally in told])
+        output.print_json([{"tally": tally, "says": tally.sentences()} for _, tally in tallies])
         return
-    if not told:
+    if not tallies:
         output.notice(
             f"Nobody was asked yet. Begin with: rankbook demo {quote(collection)} --blind -v bm25 -v hybrid-retriever"
         )
-    for contest, tally in told:
-        _tell(contest, tally)
+    for contest, tally in tallies:
+        title = f"{' or '.join(each.name for each in tally.shares)} ({contest.key})"
+        rows = [
+            (each.name, each.votes, f"{each.share:.0%}" if tally.decided else "", f"{each.low:.0%} to {each.high:.0%}")
+            for each in tally.shares
+        ]
+        rows += [("both", tally.both, "", ""), ("neither", tally.neither, "", "")]
+        columns = ("liked better", "votes", "of decided", "95% interval")
+        output.table(title, columns, rows, right=("votes", "of decided"))
+        names = [*(each.name for each in tally.shares), "both", "neither"]
+        by_query = [(each.query, *(each.votes.get(name, 0) for name in names)) for each in tally.queries]
+        if by_query:
+            output.table("By query", ("query", *names), by_query, right=names)
+        if tally.votes:
+            output.notice(
+                f"{_count(tally.votes, 'vote', 'votes')} by {_count(tally.visitors, 'visitor', 'visitors')} on "
+                f"{_count(len(tally.queries), 'query', 'queries')}."
+            )
+        for sentence in tally.sentences():
+            output.notice(sentence)
 
 
-def _tell(contest: Contest, tally: Tally) -> None:
-    title = f"{' or '.join(each.name for each in tally.shares)} ({contest.key})"
-    rows = [
-        (each.name, each.votes, f"{each.share:.0%}" if tally.decided else "", f"{each.low:.0%} to {each.high:.0%}")
-        for each in tally.shares
-    ]
-    rows += [("both", tally.both, "", ""), ("neither", tally.neither, "", "")]
-    output.table(title, ("liked better", "votes", "of decided", "95% interval"), rows, right=("votes", "of decided"))
-    names = [*(each.name for each in tally.shares), "both", "neither"]
-    by_query = [(each.query, *(each.votes.get(name, 0) for name in names)) for each in tally.queries]
-    if by_query:
-        output.table("By query", ("query", *names), by_query, right=names)
-    if tally.votes:
-        output.notice(
-            f"{_some(tally.votes, 'vote', 'votes')} by {_some(tally.visitors, 'visitor', 'visitors')} on "
-            f"{_some(len(tally.queries), 'query', 'queries')}."
-        )
-    for sentence in tally.sentences():
-        output.notice(sentence)
-
-
-def _some(count: int, one: str, more: str) -> str:
+def _count(count: int, one: str, more: str) -> str:
     return f"{count:,} {one if count == 1 else more}"

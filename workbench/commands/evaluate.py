@@ -5,94 +5,64 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core import bridge
 from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from core.progress import Listener, Step
+    from core.progress import Step
     from core.store.engine import Store
     from core.variant import Variant
     from evals.evaluation.board import Board
     from evals.reports import Part
-    from evals.suites.gate import Check
     from evals.tuning.tuner import TuningResult
+
+ENDINGS = {"html": ".html", "markdown": ".md", "latex": ".tex"}
 
 Html = Annotated[Path | None, typer.Option("--html", help="Write a report to this .html file; it opens offline.")]
 Markdown = Annotated[Path | None, typer.Option("--markdown", help="Write the tables to this .md file.")]
 Latex = Annotated[Path | None, typer.Option("--latex", help="Write the table for a paper to this .tex file.")]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenPart:
-    """What there is to report of one collection."""
-
-    board: Board
-    tunings: Mapping[str, TuningResult] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    plan: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """What stands above: `files` are those that it takes to do it again, by name."""
-
-    title: str
-    description: str = ""
-    checks: Sequence[Check] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
-
-
-def check_endings(*paths: Path | None) -> None:
-    """Before the work is done, and not after it."""
+def check_paths(*others: Path | None, **reports: Path | None) -> None:
+    """Refuse a file that cannot be written before the work is done. `reports` are paths by their form."""
     from core.errors import InputError
 
-    for path, ending in zip(paths, (".html", ".md", ".tex"), strict=False):
-        if path is not None and path.suffix.lower() != ending:
-            raise InputError(f"This report's file should end in {ending}.", path=path)
-    check_folders(*paths)
-
-
-def check_folders(*paths: Path | None) -> None:
-    from core.errors import InputError
-
-    for path in paths:
+    for form, path in reports.items():
+        if path is not None and path.suffix.lower() != ENDINGS[form]:
+            raise InputError(f"This report's file should end in {ENDINGS[form]}.", path=path)
+    for path in (*reports.values(), *others):
         if path is not None and not path.expanduser().absolute().parent.is_dir():
             raise InputError("The folder that this file should go into is not there.", path=path)
 
 
-def write(store: Store, told: Sequence[WrittenPart], heading: Heading, *paths: Path | None) -> None:
-    """The reports that were asked for, in the form that each file's ending says."""
-    wanted = [path for path in paths if path is not None]
-    if not wanted:
-        return
-    from evals.reports import report
-    from evals.reports import write as written
-
-    made = report(
-        [_part(store, each) for each in told],
-        checks=heading.checks,
-        title=heading.title,
-        description=heading.description,
-        command=shlex.join(["rankbook", *sys.argv[1:]]),
-        files=heading.files,
-    )
-    for path in wanted:
-        output.notice(f"Written: {written(made, path.expanduser())}")
-
-
-def _part(store: Store, told: WrittenPart) -> Part:
-    from core import bridge
+def report_part(
+    store: Store,
+    board: Board,
+    tunings: Mapping[str, TuningResult] | None = None,
+    notes: Sequence[str] = (),
+    plan: str = "",
+) -> Part:
+    """What there is to report of one collection, with the texts of its documents."""
     from core.store import collections
     from evals.reports import Part, documents
 
-    view = bridge.run(collections.get(store, told.board.runs[0].subject.collection))
-    texts = bridge.run(documents(store, view, told.board))
-    return Part(told.board, told.tunings, texts, told.notes, told.plan)
+    view = bridge.run(collections.get(store, board.runs[0].subject.collection))
+    return Part(board, tunings or {}, bridge.run(documents(store, view, board)), notes, plan)
+
+
+def write_reports(parts: Sequence[Part], *paths: Path | None, title: str, **heading: Any) -> None:
+    """One report for each path, in the form that its ending says. `heading` is what `evals.reports.report` takes."""
+    from evals.reports import report, write
+
+    made = report(parts, title=title, command=shlex.join(["rankbook", *sys.argv[1:]]), **heading)
+    for path in paths:
+        if path is not None:
+            output.notice(f"Written: {write(made, path.expanduser())}")
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
@@ -136,63 +106,51 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook eval handbook bm25 lucene.trec --split all --time-live 50
     rankbook eval handbook local-rag --baseline main --json
     """
-    from core import bridge
     from evals.evaluation.board import METRICS
-    from evals.evaluation.context import EvalOptions, default_split, open_eval
+    from evals.evaluation.context import EvalOptions, default_split
     from evals.evaluation.cost_notice import before
     from evals.evaluation.evaluate import evaluate
     from evals.statistics.verdicts import Rules
-    from workbench.commands.runtime import stoppable
-    from workbench.session import store
 
-    check_endings(html, markdown, latex)
-    with output.waiting(f"Opening {collection} ...", quiet=as_json):
-        ground = bridge.run(open_eval(store(output.notice), collection, queries))
-    files, made = runtime.resolve_entries(ground.view, variants, chunks, model)
+    check_paths(html=html, markdown=markdown, latex=latex)
+    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
+    files, entries = runtime.resolve_entries(ground.view, variants, chunks, model)
     part = ground.split(split or default_split(ground.labelled))
-    rules = Rules(seed=seed)
-    wanted = EvalOptions(tuple(metric or METRICS), baseline, as_shipped, again, time_live, rules)
-    sent = bridge.run(before(ground, made, part, wanted))
-    for sentence in [] if as_json else [*_alike(made), *sent]:
+    options = EvalOptions(tuple(metric or METRICS), baseline, as_shipped, again, time_live, Rules(seed=seed))
+    costs = bridge.run(before(ground, entries, part, options))
+    for sentence in [] if as_json else [*_duplicates(entries), *costs]:
         output.notice(sentence)
+    plan = ""
     with output.progress(quiet=as_json) as listener:
-        plan = _Plan(listener, quiet=as_json)
-        board, foreign = stoppable(
-            lambda token: evaluate(ground.until(token), made, part, wanted, files=files, progress=plan)
+
+        def announce_plan(step: Step) -> None:
+            """The first step is the plan, in its name: it is printed before anything is asked."""
+            nonlocal plan
+            if not plan:
+                plan = step.name
+                if not as_json:
+                    output.notice(plan)
+            listener(step)
+
+        board, foreign = runtime.run_stoppable(
+            lambda token: evaluate(ground.until(token), entries, part, options, files=files, progress=announce_plan)
         )
     if as_json:
-        output.as_document(output.plain(board))
+        output.document(output.plain_board(board))
     else:
         output.show_foreign(foreign)
         output.show_board(board)
-    heading = Heading(f"{collection}: {', '.join(board.names)}", files=_files(made))
-    write(ground.store, [WrittenPart(board, plan=plan.line)], heading, html, markdown, latex)
+    if html or markdown or latex:
+        tomls = {f"{variant.name}.toml": variant.to_toml() for variant in entries}
+        title = f"{collection}: {', '.join(board.names)}"
+        write_reports([report_part(ground.store, board, plan=plan)], html, markdown, latex, title=title, files=tomls)
 
 
-class _Plan:
-    """Passes steps on. The first is of the plan, and named by it: it is said before anything is asked."""
-
-    def __init__(self, listener: Listener, *, quiet: bool) -> None:
-        self.listener, self.quiet, self.line = listener, quiet, ""
-
-    def __call__(self, step: Step) -> None:
-        if not self.line:
-            self.line = step.name
-            if not self.quiet:
-                output.notice(step.name)
-        self.listener(step)
-
-
-def _alike(made: Sequence[Variant]) -> Iterator[str]:
-    """Of variants that are one, whatever they are called: their rows are the same run's."""
+def _duplicates(variants: Sequence[Variant]) -> Iterator[str]:
+    """A sentence for each variant that is there more than once, under whatever names."""
     names: dict[str, list[str]] = {}
-    for variant in made:
+    for variant in variants:
         names.setdefault(variant.id, []).append(variant.name)
     for same in names.values():
         if len(same) > 1:
             yield f"{' and '.join(same)} are one variant: their rows show the same run."
-
-
-def _files(made: Sequence[Variant]) -> dict[str, str]:
-    """The variants as they were, whatever becomes of the files that they came from."""
-    return {f"{variant.name}.toml": variant.to_toml() for variant in made}

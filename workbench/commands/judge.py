@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import judgements, output
-from workbench.commands.judgements import Collection, Queries
-from workbench.commands.runtime import opened_collection
+from core import bridge
+from workbench.commands import judgements, output, runtime
 
 if TYPE_CHECKING:
     from core.store.collections import CollectionView
@@ -26,27 +25,38 @@ KEYS = "0-3, then a note if you like; s skip, m more, u undo, q quit"
 
 @dataclass
 class TerminalJudge:
-    """`given` remembers, for undoing, which task each judgement was of and what it took the place of."""
+    """Judging at a terminal. `graded` holds, for undoing, the place of each graded task and what its grade replaced."""
 
     store: Store
     collection: str
     judge: str
     tasks: Sequence[Task]
     at: int = 0
-    given: list[tuple[int, list[Judgement]]] = field(default_factory=list)
+    graded: list[tuple[int, list[Judgement]]] = field(default_factory=list)
 
     def run(self) -> None:
-        """Until the queue's end, q, or the end of what is typed. All that was given is kept by then."""
+        """Until the queue's end, q, or the end of what is typed. Every grade is saved at once."""
         whole = False
         while self.at < len(self.tasks):
             self._show(self.tasks[self.at], whole=whole)
-            answer = self._answer()
+            try:
+                answer = typer.prompt(f"Grade ({KEYS})", prompt_suffix=": ", default="", show_default=False).strip()
+            except typer.Abort:  # the end of what is typed, or Ctrl-C: both mean enough
+                break
+            key, _, note = answer.partition(" ")
             whole = answer == "m"
             if answer == "q":
                 break
-            self._take(answer)
+            if key in {"0", "1", "2", "3"}:
+                self._grade(int(key), note.strip())
+            elif key == "s":
+                self.at += 1
+            elif key == "u":
+                self._undo()
+            elif key != "m":
+                output.notice(f"{answer!r:.40} is no grade: {KEYS}.")
         left = len(self.tasks) - self.at
-        output.notice(f"{len(self.given)} graded by {self.judge}; {left} left." if self.tasks else "Nothing to judge.")
+        output.notice(f"{len(self.graded)} graded by {self.judge}; {left} left." if self.tasks else "Nothing to judge.")
 
     def _show(self, task: Task, *, whole: bool) -> None:
         text = task.item.text if whole else task.item.text[:SHOWN]
@@ -54,42 +64,23 @@ class TerminalJudge:
         lines = [f"--- {self.at + 1} of {len(self.tasks)}", f"Query: {task.query.text}", ""]
         lines += [task.item.title, ""] if task.item.title else []
         lines += [text, *([f"... {more:,} more characters: m shows them"] if more else [])]
-        typer.echo(output.printable("\n".join(lines)))
-
-    def _answer(self) -> str:
-        try:
-            return str(typer.prompt(f"Grade ({KEYS})", prompt_suffix=": ", default="", show_default=False)).strip()
-        except typer.Abort:  # the end of what is typed, or Ctrl-C: both mean enough
-            return "q"
-
-    def _take(self, answer: str) -> None:
-        key, _, note = answer.partition(" ")
-        if key in {"0", "1", "2", "3"}:
-            self._grade(int(key), note.strip())
-        elif key == "s":
-            self.at += 1
-        elif key == "u":
-            self._undo()
-        elif key != "m":
-            output.notice(f"{answer!r:.40} is no grade: {KEYS}.")
+        output.line("\n".join(lines))
 
     def _grade(self, grade: int, note: str) -> None:
-        from core import bridge
-        from evals.judging import judgements as judging
+        from evals.judging.judgements import Judgement, save_judgements
 
         task = self.tasks[self.at]
-        made = judging.Judgement(task.query.id, task.item.id, self.judge, grade, task.item.version, note=note)
-        self.given.append((self.at, bridge.run(judging.save_judgements(self.store, self.collection, [made]))))
+        judgement = Judgement(task.query.id, task.item.id, self.judge, grade, task.item.version, note=note)
+        self.graded.append((self.at, bridge.run(save_judgements(self.store, self.collection, [judgement]))))
         self.at += 1
 
     def _undo(self) -> None:
-        """The last grade of this sitting, or of the one before."""
-        from core import bridge
+        """Take back the last grade, or that of an earlier call where none was given yet."""
         from core.store.trash_entries import day, retention
-        from evals.judging import judgements as judging
+        from evals.judging.judgements import undo
 
-        place, before = self.given.pop() if self.given else (self.at, [])
-        undone = bridge.run(judging.undo(self.store, self.collection, self.judge, before=before))
+        place, before = self.graded.pop() if self.graded else (self.at, [])
+        undone = bridge.run(undo(self.store, self.collection, self.judge, before=before))
         self.at = place
         if undone is None:
             output.notice("There is nothing to take back.")
@@ -119,9 +110,9 @@ def _spec(order: str, metric: str, depth: int, limit: int | None, seed: int, aga
     from core.errors import SpecError
     from evals.judging.queue import QueueSpec
 
-    given = {"order": order, "metric": metric, "depth": depth, "limit": limit, "seed": seed, "again": again}
+    options = {"order": order, "metric": metric, "depth": depth, "limit": limit, "seed": seed, "again": again}
     try:
-        return QueueSpec.model_validate(given)
+        return QueueSpec.model_validate(options)
     except ValidationError as error:
         raise SpecError.from_pydantic("The queue", error) from error
 
@@ -138,29 +129,29 @@ def _judge(name: str | None) -> str:
         raise InputError("This machine does not know who you are. Say who judges with --judge NAME.") from error
 
 
-async def _queue(
-    store: Store, view: CollectionView, runs: list[str], split: str | None, spec: QueueSpec, judge: str
+def _queue(
+    store: Store, view: CollectionView, runs: Sequence[str], split: str | None, spec: QueueSpec, judge: str
 ) -> Queue:
     from evals.judging.queue import build_queue
     from evals.runs import run_store
 
-    found = [await run_store.load(store, name, collection=view.name, split=split) for name in runs]
-    return await build_queue(store, view, found, spec, judge)
+    kept = [bridge.run(run_store.load(store, name, collection=view.name, split=split)) for name in runs]
+    return bridge.run(build_queue(store, view, kept, spec, judge))
 
 
-def _tell(found: Queue) -> None:
-    output.notice(found.sentence)
-    if found.stale:
+def _show_state(queue: Queue) -> None:
+    output.notice(queue.sentence)
+    if queue.stale:
         output.notice(
-            f"{found.stale} judgements are stale, their documents having changed: those pairs are asked anew."
+            f"{queue.stale} judgements are stale, their documents having changed: those pairs are asked anew."
         )
-    if found.gone:
-        output.notice(f"{found.gone} documents of the queue are no longer in the collection and were left out.")
+    if queue.gone:
+        output.notice(f"{queue.gone} documents of the queue are no longer in the collection and were left out.")
 
 
 @app.command()
 def queue(  # noqa: PLR0913, PLR0917 - a flag each
-    collection: Collection,
+    collection: runtime.Collection,
     runs: Runs,
     split: Split = None,
     judge: Judge = None,
@@ -182,26 +173,25 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook judge queue handbook bm25 local-rag --metric recall@20 -n 50
     rankbook judge queue handbook bm25 vector hybrid-retriever --split train --depth 20 --json
     """
-    from core import bridge
     from evals.judging.queue import described
 
-    opened, view = opened_collection(collection)
+    store, view = runtime.open_collection(collection)
     spec = _spec(order, metric, depth, limit, seed, again)
-    found = bridge.run(_queue(opened, view, runs, split, spec, _judge(judge)))
+    found = _queue(store, view, runs, split, spec, _judge(judge))
     pairs = [described(task) for task in found.tasks]
     if as_json:
         counts = {"stale": found.stale, "gone": found.gone}
-        output.as_document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
+        output.document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
         return
     if pairs:
         rows = [(each["query"], each["item_id"], each["title"]) for each in pairs]
         output.table("To judge", ("query", "document", "title"), rows)
-    _tell(found)
+    _show_state(found)
 
 
 @app.command()
 def grade(  # noqa: PLR0913, PLR0917 - a flag each
-    collection: Collection,
+    collection: runtime.Collection,
     runs: Annotated[
         list[str] | None, typer.Argument(metavar="[RUN...]", help="Runs whose queue to judge; none with --file.")
     ] = None,
@@ -214,7 +204,7 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
     limit: Limit = None,
     seed: Seed = 0,
     again: Again = False,
-    queries: Queries = "default",
+    queries: runtime.Queries = "default",
 ) -> None:
     """Judge the queue in the terminal, a document at a time, or take grades from a file. Each is kept at once.
 
@@ -226,38 +216,31 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook judge grade handbook bm25 local-rag --judge ada --again
     rankbook judge grade handbook --file grades.tsv --judge ada
     """
-    from core import bridge
     from core.errors import InputError
+    from evals.judging.judgements import save_judgements
+    from evals.judging.queue import from_file
 
     if (file is None) == (not runs):
         raise InputError("Name the runs whose queue you want to judge, or a file of grades with --file.")
-    opened, view = opened_collection(collection)
+    store, view = runtime.open_collection(collection)
     name = _judge(judge)
-    if file is not None:
-        _from_file(opened, view, file, name, queries)
+    if file is None:
+        spec = _spec(order, metric, depth, limit, seed, again)
+        found = _queue(store, view, runs or [], split, spec, name)
+        _show_state(found)
+        TerminalJudge(store, view.name, name, found.tasks).run()
         return
-    spec = _spec(order, metric, depth, limit, seed, again)
-    found = bridge.run(_queue(opened, view, runs or [], split, spec, name))
-    _tell(found)
-    TerminalJudge(opened, view.name, name, found.tasks).run()
-
-
-def _from_file(store: Store, view: CollectionView, file: Path, judge: str, queries: str) -> None:
-    from core import bridge
-    from evals.judging import judgements as judging
-    from evals.judging.queue import from_file
-
-    read = bridge.run(from_file(store, view, file, judge, name=queries))
-    replaced = bridge.run(judging.save_judgements(store, view.name, read.judgements))
+    read = bridge.run(from_file(store, view, file, name, name=queries))
+    replaced = bridge.run(save_judgements(store, view.name, read.judgements))
     output.flaws(read.flaws, len(read.flaws))
-    output.notice(f"{len(read.judgements)} judgements of {judge} kept; {len(replaced)} took the place of earlier ones.")
+    output.notice(f"{len(read.judgements)} judgements of {name} kept; {len(replaced)} took the place of earlier ones.")
     if not read.judgements:
         raise typer.Exit(1)
 
 
 @app.command()
 def model(  # noqa: PLR0913, PLR0917 - a flag each
-    collection: Collection,
+    collection: runtime.Collection,
     runs: Runs,
     split: Split = None,
     order: Order = "auto",
@@ -279,35 +262,30 @@ def model(  # noqa: PLR0913, PLR0917 - a flag each
     RANKBOOK_LLM_URL=http://localhost:11434/v1 RANKBOOK_LLM_MODEL=small rankbook judge model handbook bm25 local-rag
     rankbook judge model handbook bm25 local-rag --again -n 100 --yes
     """
-    from core import bridge
     from core.context import Resources
     from evals.judging.llm_judge import ModelJudge
     from evals.judging.llm_judge import grade as let_judge
 
-    opened, view = opened_collection(collection)
+    store, view = runtime.open_collection(collection)
     resources, judge = Resources(), ModelJudge()
-    spec = _spec(order, metric, depth, limit, seed, again)
-    found = bridge.run(_queue(opened, view, runs, split, spec, judge.signature(resources)))
-    _announce(judge.signature(resources), found, judge.estimate(resources, found.tasks))
-    if found.tasks and not yes and not typer.confirm("Send it?", err=True):
-        output.notice("Nothing was sent.")
-        return
-    with output.progress(quiet=as_json) as listener:
-        outcome = bridge.run(let_judge(opened, view.name, judge, resources, found.tasks, listener))
-    failed = f" {len(outcome.failures)} prompts failed: {outcome.failures[0]}" if outcome.failures else ""
-    output.done(
-        outcome, f"{outcome.kept} judgements of {outcome.judge} kept, marked as a model's.{failed}", json=as_json
-    )
-    if outcome.failures:
-        raise typer.Exit(1)
-
-
-def _announce(signature: str, found: Queue, estimate: Any) -> None:
+    signature, spec = judge.signature(resources), _spec(order, metric, depth, limit, seed, again)
+    found = _queue(store, view, runs, split, spec, signature)
+    estimate = judge.estimate(resources, found.tasks)
     cost = f", {estimate.cost:.4f} at your prices" if estimate.cost is not None else ""
     output.notice(
         f"{len(found.tasks)} pairs for {signature}: up to {estimate.tokens:,} tokens ({estimate.sent:,} sent, "
         f"{estimate.answered:,} answered){cost}, more where a prompt has to be sent again."
     )
+    if found.tasks and not yes and not typer.confirm("Send it?", err=True):
+        output.notice("Nothing was sent.")
+        return
+    with output.progress(quiet=as_json) as listener:
+        outcome = bridge.run(let_judge(store, view.name, judge, resources, found.tasks, listener))
+    failed = f" {len(outcome.failures)} prompts failed: {outcome.failures[0]}" if outcome.failures else ""
+    sentence = f"{outcome.kept} judgements of {outcome.judge} kept, marked as a model's.{failed}"
+    output.result(outcome, sentence, json=as_json)
+    if outcome.failures:
+        raise typer.Exit(1)
 
 
 app.command()(judgements.agreement)

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from workbench.commands import output
-from workbench.commands.runtime import opened_collection
+from core import bridge
+from workbench.commands import output, runtime
 
-if TYPE_CHECKING:
-    from evals.judging.merging import MergedLabels
-
-Collection = Annotated[str, typer.Argument(help="The collection's name.")]
-Queries = Annotated[str, typer.Option("--queries", help="The query set.")]
 MODELS_TOO = "Language models' grades too, where no person has graded."
 AS_BEFORE = "If neither is said: as the split was merged before, or else not."
-Models = Annotated[bool, typer.Option("--models", help=MODELS_TOO)]
 
 
-def agreement(collection: Collection, queries: Queries = "default", *, as_json: output.AsJson = False) -> None:
+def agreement(
+    collection: runtime.Collection, queries: runtime.Queries = "default", *, as_json: output.AsJson = False
+) -> None:
     """Show how far judges agree, and how a language model's grades compare with people's.
 
     \b
     rankbook judge agreement handbook
     rankbook judge agreement handbook --json
     """
-    from core import bridge
     from evals.judging.merging import agreed
 
-    opened, view = opened_collection(collection)
-    found = bridge.run(agreed(opened, view, name=queries))
+    store, view = runtime.open_collection(collection)
+    found = bridge.run(agreed(store, view, name=queries))
     if as_json:
-        told = [each.plain() for each in found.models]
-        output.as_document({"standing": found.standing.sentence(), "people": found.people, "models": told})
+        models = [each.plain() for each in found.models]
+        output.document({"standing": found.standing.sentence(), "people": found.people, "models": models})
         return
+
+    def figure(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
     if found.counts:
         output.table("Judges", ("judge", "judgements"), found.counts, right=("judgements",))
     rows = [
-        (two.one, two.other, two.shared, f"{two.same:.0%}", _figure(two.kappa), _figure(two.weighted))
+        (two.one, two.other, two.shared, f"{two.same:.0%}", figure(two.kappa), figure(two.weighted))
         for two in found.people.two
     ]
     if rows:
@@ -54,14 +53,10 @@ def agreement(collection: Collection, queries: Queries = "default", *, as_json: 
             output.table(f"People (rows) and {each.model} (columns)", ("grade", *grades), table, right=grades)
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
 def merge(
-    collection: Collection,
+    collection: runtime.Collection,
     into: Annotated[str, typer.Option(help="The query set that gets them; --queries is left as it is, if another.")],
-    queries: Queries = "default",
+    queries: runtime.Queries = "default",
     split: Annotated[str, typer.Option(help="The split that they become labels of.")] = "test",
     models: Annotated[
         bool | None, typer.Option("--models/--no-models", help=f"{MODELS_TOO} {AS_BEFORE}", show_default=False)
@@ -91,41 +86,35 @@ def merge(
     rankbook judge merge handbook --into judged --split train --models
     rankbook judge merge handbook --into default --overrule
     """
-    from core import bridge
     from core.store import names
-    from evals.judging.merging import WouldOverwrite, merge_judgements
+    from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
 
-    opened, view = opened_collection(collection)
+    store, view = runtime.open_collection(collection)
     into = names.checked(into, what="The query set's name")
     how: dict[str, Any] = {"models": models, "overrule": overrule}
     try:
-        made, changed = bridge.run(
-            merge_judgements(opened, view, into, name=queries, split=split, overwrite=overwrite, **how)
+        merged, changed = bridge.run(
+            merge_judgements(store, view, into, name=queries, split=split, overwrite=overwrite, **how)
         )
     except WouldOverwrite as error:
         raise WouldOverwrite(f"{str(error).removesuffix('.')} (`--overwrite`).") from error
-    plain = {"query_set": into, "origins": made.counts, "left_out": made.left_out, "changed": changed}
-    ways = {name: each.model_dump() for name, each in made.ways.items()}
-    output.done({**plain, "ways": ways}, _merged(made, split, into, queries, changed=changed), json=as_json)
-
-
-def _merged(made: MergedLabels, split: str, into: str, queries: str, *, changed: bool) -> str:
-    from evals.judging.merging import others_anew
-
-    told = ", ".join(f"{count} from {origin}" for origin, count in made.counts.items()) or "none"
-    left = f"{made.left_out} judgements are of queries that {queries!r} does not have." if made.left_out else ""
-    state = "" if changed else "It was so already."
-    labels = f"Labels of {split!r}{made.ways[split]} in {into!r}: {told}."
-    return " ".join(each for each in (labels, left, others_anew(made, split), state) if each)
+    counts = ", ".join(f"{count} from {origin}" for origin, count in merged.counts.items()) or "none"
+    sentences = [f"Labels of {split!r}{merged.ways[split]} in {into!r}: {counts}."]
+    if merged.left_out:
+        sentences.append(f"{merged.left_out} judgements are of queries that {queries!r} does not have.")
+    sentences += [others_anew(merged, split), "" if changed else "It was so already."]
+    ways = {name: each.model_dump() for name, each in merged.ways.items()}
+    value = {"query_set": into, "origins": merged.counts, "left_out": merged.left_out, "changed": changed, "ways": ways}
+    output.result(value, " ".join(filter(None, sentences)), json=as_json)
 
 
 def export(
-    collection: Collection,
+    collection: runtime.Collection,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; by default standard output.")] = None,
     form: Annotated[
         str, typer.Option("--format", help="trec (query 0 document grade) or beir (TSV, header).")
     ] = "trec",
-    models: Models = False,
+    models: Annotated[bool, typer.Option("--models", help=MODELS_TOO)] = False,
 ) -> None:
     """Write judgements as a qrels file: one grade per pair, people's only unless --models. Stale ones are left out.
 
@@ -133,19 +122,19 @@ def export(
     rankbook judge export handbook > judged.qrels
     rankbook judge export handbook --format beir --models -o judged.tsv
     """
-    from core import atomic_files, bridge
+    from core import atomic_files
     from core.errors import SpecError
     from evals.judging.judgements import standing
     from evals.judging.merging import qrels, resolved
 
     if form not in {"trec", "beir"}:
         raise SpecError(f"The format {form!r} is not known. There is: beir, trec.")
-    opened, view = opened_collection(collection)
-    stood = bridge.run(standing(opened, view))
-    settled = resolved(stood.current, models=models)
-    written = qrels({pair: each.grade for pair, each in settled.items()}, "trec" if form == "trec" else "beir")
+    store, view = runtime.open_collection(collection)
+    status = bridge.run(standing(store, view))
+    grades = {pair: each.grade for pair, each in resolved(status.current, models=models).items()}
+    text = qrels(grades, "trec" if form == "trec" else "beir")
     if out is None:
-        output.raw(written)
+        output.raw(text)
     else:
-        atomic_files.write_whole(out, written)
-    output.notice(f"{len(settled)} pairs. {stood.sentence()}")
+        atomic_files.write_whole(out, text)
+    output.notice(f"{len(grades)} pairs. {status.sentence()}")

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from workbench.commands import output
+from core import bridge
+from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
     from evals.collections.load import LoadReport
-    from evals.labels.corrections import HistoryStep
 
 T = TypeVar("T")
-Name = Annotated[str, typer.Argument(help="The collection's name.")]
 AllGrades = Annotated[bool, typer.Option("--all-grades", help="Take grades beyond 0 to 3 as they are, up to 10.")]
 
 
 def label(  # noqa: PLR0913 - a flag each
-    name: Name,
+    name: runtime.Collection,
     origin: Annotated[
         str | None,
         typer.Argument(metavar="[FROM]", help="A file or folder of labels, or a source that has queries and labels."),
@@ -50,22 +49,35 @@ def label(  # noqa: PLR0913 - a flag each
     rankbook data label docs judged.qrels --asked questions.csv --queries pilot
     rankbook data label docs --undo
     """
-    from core import bridge
     from core.errors import SpecError
+    from evals.labels import corrections
     from workbench.behind.collections import attaching
-    from workbench.session import store
 
     if (origin is not None) + undo + redo != 1:
         raise SpecError("Say one thing: where the labels come from (FROM), or --undo, or --redo.")
-    opened = store(output.notice)
     if origin is None:
-        _move(name, queries, back=undo, as_json=as_json)
+        store, view = runtime.open_collection(name)
+        step = bridge.run((corrections.undo if undo else corrections.redo)(store, view.name, name=queries))
+        sentence = f"{step.undoable} more can be undone (--undo), {step.redoable} made again (--redo)."
+        output.result(
+            {
+                "name": view.name,
+                "query_set": queries,
+                "change": step.change,
+                "revision": step.revision,
+                "undoable": step.undoable,
+                "redoable": step.redoable,
+            },
+            f"{queries}: {step.sentence} {sentence}",
+            json=as_json,
+        )
         return
+    store = runtime.open_store()
 
     def replace(even_so: bool, all_grades: bool) -> LoadReport:
         return bridge.run(
             attaching.label(
-                opened,
+                store,
                 name,
                 origin,
                 queries=asked,
@@ -76,54 +88,39 @@ def label(  # noqa: PLR0913 - a flag each
             )
         )
 
-    added = _insisting(replace, even_so=even_so, all_grades=all_grades, may_ask=not as_json)
-    output.as_json(added) if as_json else tell(added)
+    loaded = _with_consent(replace, even_so=even_so, all_grades=all_grades, may_ask=not as_json)
+    output.print_json(loaded) if as_json else show_labels(loaded)
 
 
-def _insisting(work: Callable[[bool, bool], T], *, even_so: bool, all_grades: bool, may_ask: bool) -> T:
-    """The work; what it is refused for, a person on a terminal may answer in place of an option."""
+def show_labels(loaded: LoadReport) -> None:
+    output.flaws(loaded.flaws, len(loaded.flaws))
+    output.notice(f"{loaded.name}: {loaded.queries:,} queries, {loaded.labels:,} labels.")
+
+
+def _with_consent(work: Callable[[bool, bool], T], *, even_so: bool, all_grades: bool, may_ask: bool) -> T:
+    """The work's result. What it is refused for without an option, a person at a terminal is asked about."""
     from evals.labels.label_checks import UnusualGrades
     from evals.labels.revisions import FewerLabels
 
-    try:
-        return work(even_so, all_grades)
-    except FewerLabels as refused:
-        if may_ask:
-            output.flaws(refused.flaws, len(refused.flaws))
-        if not may_ask or not output.confirmed(f"{refused.change.sentence}. Replace them all the same?"):
-            raise
-        return _insisting(work, even_so=True, all_grades=all_grades, may_ask=may_ask)
-    except UnusualGrades as refused:
-        if not may_ask or not output.confirmed(f"{str(refused).partition(' Nothing was changed')[0]} Take them so?"):
-            raise
-        return _insisting(work, even_so=even_so, all_grades=True, may_ask=may_ask)
-
-
-def tell(added: LoadReport) -> None:
-    output.flaws(added.flaws, len(added.flaws))
-    output.notice(f"{added.name}: {added.queries:,} queries, {added.labels:,} labels.")
-
-
-def _move(name: str, queries: str, *, back: bool, as_json: bool) -> None:
-    from core import bridge
-    from core.store import collections
-    from evals.labels import corrections
-    from workbench.session import store
-
-    opened = store(output.notice)
-    view = bridge.run(collections.get(opened, name))
-    step = bridge.run((corrections.undo if back else corrections.redo)(opened, view.name, name=queries))
-    plain = {"name": view.name, "query_set": queries, "change": step.change, "revision": step.revision}
-    left = {"undoable": step.undoable, "redoable": step.redoable}
-    output.done({**plain, **left}, f"{queries}: {step.sentence} {_left(step)}", json=as_json)
-
-
-def _left(step: HistoryStep) -> str:
-    return f"{step.undoable} more can be undone (--undo), {step.redoable} made again (--redo)."
+    while True:
+        try:
+            return work(even_so, all_grades)
+        except FewerLabels as refusal:
+            if may_ask:
+                output.flaws(refusal.flaws, len(refusal.flaws))
+            question = f"{refusal.change.sentence}. Replace them all the same?"
+            if not may_ask or not output.confirm_on_terminal(question):
+                raise
+            even_so = True
+        except UnusualGrades as refusal:
+            question = f"{str(refusal).partition(' Nothing was changed')[0]} Take them so?"
+            if not may_ask or not output.confirm_on_terminal(question):
+                raise
+            all_grades = True
 
 
 def relabel(  # noqa: PLR0913, PLR0917 - a flag each
-    name: Name,
+    name: runtime.Collection,
     query: Annotated[str, typer.Argument(help="The query's id.")],
     document: Annotated[str, typer.Argument(help="The document's id.")],
     grade: Annotated[int | None, typer.Argument(min=0, help="The grade that it should have.")] = None,
@@ -146,23 +143,19 @@ def relabel(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook data relabel handbook q001 fix-wifi-hub-3 2 --split test --why "answers the second half"
     rankbook data relabel handbook q001 fix-wifi-hub-3 --remove
     """
-    from core import bridge
     from core.errors import SpecError
-    from core.store import collections
     from evals.labels import corrections
     from evals.labels.corrections import Correction
     from evals.labels.revisions import Cause
-    from workbench.session import store
 
     if (grade is None) != remove:
         raise SpecError("Say one thing: the grade that the label should have, or --remove.")
-    opened = store(output.notice)
-    view = bridge.run(collections.get(opened, name))
+    store, view = runtime.open_collection(name)
 
     def correct(_: bool, all_grades: bool) -> Correction:
         return bridge.run(
             corrections.relabel(
-                opened,
+                store,
                 view,
                 query,
                 document,
@@ -174,5 +167,5 @@ def relabel(  # noqa: PLR0913, PLR0917 - a flag each
             )
         )
 
-    made = _insisting(correct, even_so=False, all_grades=all_grades, may_ask=not as_json)
-    output.done(made, made.sentence, json=as_json)
+    correction = _with_consent(correct, even_so=False, all_grades=all_grades, may_ask=not as_json)
+    output.result(correction, correction.sentence, json=as_json)

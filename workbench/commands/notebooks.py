@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import output, serve
-from workbench.commands.output import show_notebook
+from core import bridge
+from workbench.commands import output, runtime, serve
 
 if TYPE_CHECKING:
-    from workbench.notebooks.document import Notebook
     from workbench.notebooks.files import NotebookFile
     from workbench.notebooks.runner import CellResult, Runner
 
@@ -31,14 +31,16 @@ def list_notebooks(*, as_json: output.AsJson = False) -> None:
 
     Example: rankbook notebook list
     """
-    from workbench.notebooks.files import opened, shipped, shipped_names
+    from workbench.notebooks.files import read_notebook, shipped, shipped_names
 
-    rows = [(name, opened(shipped(name)).notebook) for name in shipped_names()]
+    notebooks = {name: read_notebook(shipped(name)).notebook for name in shipped_names()}
     if as_json:
-        output.as_json([{"name": name, "title": book.title, "file": str(shipped(name))} for name, book in rows])
+        output.print_json(
+            [{"name": name, "title": each.title, "file": str(shipped(name))} for name, each in notebooks.items()]
+        )
         return
-    told = [(name, book.title, len(book.cells)) for name, book in rows]
-    output.table("Notebooks that ship", ("name", "title", "cells"), told, right=("cells",))
+    rows = [(name, each.title, len(each.cells)) for name, each in notebooks.items()]
+    output.table("Notebooks that ship", ("name", "title", "cells"), rows, right=("cells",))
     output.notice(
         "Run one with `rankbook notebook run tour`, or make it yours: `rankbook notebook new mine --like tour`."
     )
@@ -57,16 +59,14 @@ def new(
     rankbook notebook new mine
     rankbook notebook new weights.md --like fusion-weights
     """
-    from workbench.notebooks.files import ENDING, STARTER, created, meant, opened
+    from workbench.notebooks.files import ENDING, STARTER, create_notebook, find_notebook, read_notebook
 
     path = Path(name).expanduser()
     path = path if path.suffix == ENDING else path.with_name(f"{path.name}{ENDING}")
-    made = created(path, opened(meant(like) if like else STARTER).notebook)
-    output.done(
-        {"file": str(made.path), "cells": len(made.notebook.cells)},
-        f"{made.path} is written. Run it with: rankbook notebook run {made.path}",
-        json=as_json,
-    )
+    notebook = read_notebook(find_notebook(like) if like else STARTER).notebook
+    create_notebook(path, notebook)
+    sentence = f"{path} is written. Run it with: rankbook notebook run {path}"
+    output.result({"file": str(path), "cells": len(notebook.cells)}, sentence, json=as_json)
 
 
 @app.command("open")
@@ -83,12 +83,10 @@ def open_in_browser(
     rankbook notebook open mine.md
     rankbook notebook open tour
     """
-    import os
+    from workbench.notebooks.files import FOLDER, address_of, folder_of
 
-    from workbench.notebooks.files import FOLDER, address_of, shelf_of
-
-    path = _opened(notebook).path
-    folder = shelf_of(path)
+    path = _read(notebook).path
+    folder = folder_of(path)
     if folder is not None:
         os.environ[FOLDER] = str(folder)
     serve.start(port, host, browser=browser, page=address_of(path), open_to_all=open_to_all)
@@ -104,9 +102,27 @@ def check(
 
     Example: rankbook notebook check mine.md
     """
-    checked = [_checked(each) for each in notebooks]
+    from core.errors import RankbookError
+    from workbench.notebooks.parsing import parse_cells
+
+    checked: list[dict[str, Any]] = []
+    for reference in notebooks:
+        try:
+            file = _read(reference)
+        except RankbookError as error:
+            checked.append({"notebook": reference, "cells": 0, "problems": [str(error)], "doubts": []})
+            continue
+        problems = parse_cells(file.notebook, file.path).problems.values()
+        checked.append(
+            {
+                "notebook": str(file.path),
+                "cells": len(file.notebook.cells),
+                "problems": list(dict.fromkeys(map(str, problems))),
+                "doubts": _doubts(file),
+            }
+        )
     if as_json:
-        output.as_json(checked)
+        output.print_json(checked)
     for each in [] if as_json else checked:
         for problem in each["problems"]:
             output.error(problem)
@@ -115,24 +131,6 @@ def check(
         if not each["problems"]:
             output.notice(f"{each['notebook']}: {each['cells']} cells, all valid.")
     raise typer.Exit(1 if any(each["problems"] for each in checked) else 0)
-
-
-def _checked(reference: str) -> dict[str, Any]:
-    from core.errors import RankbookError
-    from workbench.notebooks.parsing import meaning
-
-    try:
-        file = _opened(reference)
-    except RankbookError as error:
-        return {"notebook": reference, "cells": 0, "problems": [str(error)], "doubts": []}
-    book = file.notebook
-    found = meaning(book, file.path).problems
-    return {
-        "notebook": str(file.path),
-        "cells": len(book.cells),
-        "problems": list(dict.fromkeys(map(str, found.values()))),
-        "doubts": _doubts(file),
-    }
 
 
 @app.command()
@@ -159,33 +157,35 @@ def run(
     rankbook notebook run mine.md --html report.html
     rankbook notebook run mine.md --only 2 --again
     """
-    from workbench.commands.runtime import stoppable
 
-    file = _opened(notebook)
-    book = file.notebook
-    chosen = {book.cell(each).id for each in only} if only else None
+    file = _read(notebook)
+    cells = file.notebook.cells
+    chosen = {file.notebook.cell(each).id for each in only} if only else None
     for doubt in _doubts(file):
         output.notice(f"Note: {doubt}")
-    if not as_json:
-        _announce(file, collection, chosen, again=again)
+    if not as_json:  # what cells will ask of language models, before anything is sent
+        for sentence in bridge.run(_runner(file, collection).cost_notices(chosen, again=again)):
+            output.notice(sentence)
     with output.progress(quiet=as_json) as listener:
 
         def done(result: CellResult) -> None:
             if not as_json:
-                output.notice(f"{result.number} of {len(book.cells)}: {result.title}, {_outcome(result)}")
+                seconds = "there already" if result.kept else f"{result.milliseconds / 1000:.1f} s"
+                outcome = "failed" if result.problem else seconds
+                output.notice(f"{result.number} of {len(cells)}: {result.title}, {outcome}")
 
-        results = stoppable(
+        results = runtime.run_stoppable(
             lambda token: _runner(file, collection, cancellation=token, listener=listener).run(
                 only=chosen, again=again, stop_on_error=stop_on_error, done=done
             )
         )
     if as_json:
-        output.as_json([_plain(result) for result in results])
+        output.print_json([_plain(result) for result in results])
     else:
         for result in results:
-            show_notebook(result)
+            output.show_cell(result.number, result.title, result.problem, result.output)
     if html is not None:
-        _write_html(html, book, results)
+        _write_html(html, file, results)
     raise typer.Exit(1 if any(result.problem for result in results) else 0)
 
 
@@ -207,55 +207,42 @@ def export(
     rankbook notebook export tour --ipynb tour.ipynb
     rankbook notebook export mine.md --html report.html
     """
-    from core import bridge
     from core.errors import SpecError
-    from workbench.notebooks import export_jupyter as jupyter
-    from workbench.notebooks.parsing import meaning
+    from workbench.notebooks import export_jupyter
+    from workbench.notebooks.parsing import parse_cells
 
     if ipynb is None and html is None:
         raise SpecError("Say what to write: --ipynb out.ipynb, or --html report.html, or both.")
-    file = _opened(notebook)
+    file = _read(notebook)
     runner = _runner(file, collection) if outputs else None
     results = bridge.run(runner.kept()) if runner else []
     if html is not None:
-        _write_html(html, file.notebook, results)
+        _write_html(html, file, results)
     if ipynb is not None:
-        meant = runner.meaning if runner else meaning(file.notebook, file.path)
-        _write(ipynb, jupyter.render(file.notebook, meant, file.path.resolve().parent, results))
+        parsed = runner.parsed if runner else parse_cells(file.notebook, file.path)
+        _write(ipynb, export_jupyter.render(file.notebook, parsed, file.path.resolve().parent, results))
 
 
-# -- steps -------------------------------------------------------------------------------------------------------------
+def _read(reference: str) -> NotebookFile:
+    from workbench.notebooks.files import find_notebook, read_notebook
 
-
-def _opened(reference: str) -> NotebookFile:
-    from workbench.notebooks.files import meant, opened
-
-    return opened(meant(reference))
+    return read_notebook(find_notebook(reference))
 
 
 def _runner(file: NotebookFile, collection: str | None, **options: Any) -> Runner:
     from workbench.notebooks.runner import Runner
-    from workbench.session import store
 
-    return Runner(store(output.notice), file.notebook, path=file.path, collection=collection, **options)
-
-
-def _announce(file: NotebookFile, collection: str | None, only: set[str] | None, *, again: bool) -> None:
-    """What cells will ask of language models, said before anything is sent."""
-    from core import bridge
-
-    for sentence in bridge.run(_runner(file, collection).announced(only, again=again)):
-        output.notice(sentence)
+    return Runner(runtime.open_store(), file.notebook, path=file.path, collection=collection, **options)
 
 
 def _doubts(file: NotebookFile) -> list[str]:
-    return [f"{file.path}, line {line}: {said}" for line, said in file.notebook.doubts]
+    return [f"{file.path}, line {line}: {doubt}" for line, doubt in file.notebook.doubts]
 
 
-def _write_html(path: Path, book: Notebook, results: list[CellResult]) -> None:
+def _write_html(path: Path, file: NotebookFile, results: list[CellResult]) -> None:
     from workbench.notebooks.export_html import render
 
-    _write(path, render(book, results))
+    _write(path, render(file.notebook, results))
 
 
 def _write(path: Path, text: str) -> None:
@@ -267,15 +254,6 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise InputError(f"This cannot be written ({error.strerror}).", path=path) from error
     output.notice(f"Written: {path}")
-
-
-# -- what is shown -----------------------------------------------------------------------------------------------------
-
-
-def _outcome(result: CellResult) -> str:
-    if result.problem:
-        return "failed"
-    return "there already" if result.kept else f"{result.milliseconds / 1000:.1f} s"
 
 
 def _plain(result: CellResult) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What commands print: tables, notices and errors on a terminal, or JSON documents."""
+"""What commands print: tables, notices and errors on a terminal, or JSON documents. Computes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from evals.evaluation.board import Board, ScoreCell
     from evals.runs.exchange import ForeignRun
     from evals.statistics.verdicts import Finding
-    from evals.suites.run_suite import SuiteResult, TargetResult
-    from evals.tuning.workflow import TunedVariant
     from workbench.notebooks.output import Output
-    from workbench.notebooks.runner import CellResult
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
 
@@ -41,34 +38,30 @@ NAME = 24  # characters that a table has room for in its first column, on any te
 JOINERS = "\u00ad\u200c\u200d"  # soft hyphen and the joiners of scripts and emoji: invisible, and harmless
 
 
-def as_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """The value as JSON on standard output, and nothing else there. What is not printable is escaped."""
-    written = json.dumps(value, default=_plain, ensure_ascii=False, indent=2)
-    sys.stdout.write(
-        "".join(letter if letter == "\n" or letter.isprintable() else _escaped(letter) for letter in written)
-    )
-    sys.stdout.write("\n")
+
+    def plain(value: Any) -> Any:
+        if is_dataclass(value) and not isinstance(value, type):
+            return asdict(value)
+        return value.isoformat() if isinstance(value, datetime) else str(value)
+
+    def visible(letter: str) -> str:
+        if letter == "\n" or letter.isprintable():
+            return letter
+        return f"\\u{ord(letter):04x}" if letter.isascii() else json.dumps(letter)[1:-1]
+
+    text = json.dumps(value, default=plain, ensure_ascii=False, indent=2)
+    sys.stdout.write("".join(map(visible, text)) + "\n")
 
 
-def as_document(value: Mapping[str, Any]) -> None:
-    """A result that scripts keep and read again, with the version of its form first.
+def document(value: Mapping[str, Any]) -> None:
+    """A result that scripts keep and read again, with the version of its format first.
 
-    The number goes up where a key goes or comes to mean something else, not where one is added. Lists of rows have
-    none: what would hold it would be in the way of whoever loops over them.
+    The version goes up where a key is dropped or changes its meaning, not where one is added. Lists of rows have no
+    version: an object around them would be in the way of scripts that loop over them.
     """
-    as_json({"format": FORMAT, **value})
-
-
-def _escaped(letter: str) -> str:
-    return json.dumps(letter)[1:-1] if not letter.isascii() else f"\\u{ord(letter):04x}"
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return str(value)
+    print_json({"format": FORMAT, **value})
 
 
 def table(
@@ -80,64 +73,56 @@ def table(
     spare: Sequence[str] | None = None,
     on: Console | None = None,
 ) -> None:
-    """A table whose cells are text, whatever they hold.
+    """A table. Its cells are printed as text, whatever they hold.
 
-    With `spare`, it is made to fit the terminal: cells and headings break where they have line ends, and where that
-    does not do, these columns go, the first of them first, and it is said. Without, long cells fold where they must.
+    With `spare`, it is made to fit the terminal: first cells and headings are broken at their line ends, then the spare
+    columns are left out one after the other, and a notice names them. Without, long cells fold where they must.
     """
-    shown = on or (console if console.is_terminal else piped)
-    for places, broken in _forms(columns, spare):
-        names = [columns[place] for place in places]
-        cells = [[str(row[place]) for place in places] for row in rows]
-        if spare is not None:
-            cells = [[_broken(cell, broken) for cell in row] for row in cells]
-        heads = names if broken or spare is None else [_broken(name, broken) for name in names]
-        sides = ["right" if name in right else "left" for name in names]
-        made = _drawn(title, heads, cells, sides, broken=broken)
-        if spare is None or shown.measure(made, options=shown.options.update(width=ENDLESS)).maximum <= shown.width:
+    target = on or (console if console.is_terminal else piped)
+    every = range(len(columns))  # by place, as several columns may bear one name
+    forms = [(list(every), False)]  # columns to try, and whether cells are broken, widest first
+    if spare is not None:
+        dropped = (spare[:count] for count in range(len(spare) + 1))
+        forms += [([place for place in every if columns[place] not in some], True) for some in dropped]
+    for places, is_broken in forms:
+        keep_line_ends = is_broken or spare is None
+        heads = [columns[place] if keep_line_ends else _one_line(columns[place]) for place in places]
+        cells = [
+            [str(row[place]) if keep_line_ends else _one_line(str(row[place])) for place in places] for row in rows
+        ]
+        drawn = Table(title=escape(printable(title)), title_justify="left", header_style="bold")
+        if is_broken:  # there is no room to spare for lines
+            drawn.box, drawn.show_edge, drawn.pad_edge, drawn.collapse_padding = SIMPLE_HEAD, False, False, True
+        for at, place in enumerate(places):
+            drawn.add_column(
+                escape(printable(heads[at])),
+                justify="right" if columns[place] in right else "left",
+                overflow="fold",
+                no_wrap=at == 0 and all(len(row[0]) <= NAME for row in cells),  # a name is not broken in two
+                max_width=NAME if is_broken else None,
+            )
+        for row in cells:
+            drawn.add_row(*(escape(printable(cell)) for cell in row))
+        if spare is None or target.measure(drawn, options=target.options.update(width=ENDLESS)).maximum <= target.width:
             break
-    shown.print(made)
-    if broken:
-        shown.line()  # which rich leaves out where there is no edge
-    if left_out := [name for name in columns if name not in names]:
-        told = ", ".join(_broken(name, False) for name in left_out)
-        notice(f"No room for: {told}. A wider terminal shows them, and --json has everything.")
+    target.print(drawn)
+    if is_broken:
+        target.line()  # rich leaves it out where a table has no edge
+    if left_out := [_one_line(columns[place]) for place in every if place not in places]:
+        notice(f"No room for: {', '.join(left_out)}. A wider terminal shows them, and --json has everything.")
 
 
-def _forms(columns: Sequence[str], spare: Sequence[str] | None) -> Iterator[tuple[list[int], bool]]:
-    """The columns to try, by place as several may bear one name, widest first; and whether their cells are broken."""
-    yield list(range(len(columns))), False
-    for most in range(len(spare) + 1) if spare is not None else ():
-        yield [place for place, name in enumerate(columns) if name not in (spare or ())[:most]], True
-
-
-def _broken(cell: str, broken: bool) -> str:
-    return cell if broken else cell.replace("\n", " ")
-
-
-def _drawn(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], sides: Sequence[str], *, broken: bool
-) -> Table:
-    made = Table(title=escape(printable(title)), title_justify="left", header_style="bold")
-    if broken:  # where there is no room, none goes to lines
-        made.box, made.show_edge, made.pad_edge, made.collapse_padding = SIMPLE_HEAD, False, False, True
-    for at, (head, side) in enumerate(zip(heads, sides, strict=True)):
-        whole = at == 0 and all(len(row[0]) <= NAME for row in rows)  # a name broken in two is none
-        justify: Literal["left", "right"] = "right" if side == "right" else "left"
-        made.add_column(
-            escape(printable(head)),
-            justify=justify,
-            overflow="fold",
-            no_wrap=whole,
-            max_width=NAME if broken else None,
-        )
-    for row in rows:
-        made.add_row(*(escape(printable(cell)) for cell in row))
-    return made
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")
 
 
 def notice(text: str) -> None:
     notices.print(escape(printable(text)), soft_wrap=True)
+
+
+def line(text: str) -> None:
+    """A line of a result, on standard output."""
+    typer.echo(printable(text))
 
 
 def raw(text: str) -> None:
@@ -145,9 +130,9 @@ def raw(text: str) -> None:
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
 
 
-def done(value: Any, sentence: str, *, json: bool) -> None:
-    """What a command did, for whoever asked: the value for a machine, the sentence for a person."""
-    as_json(value) if json else notice(sentence)
+def result(value: Any, sentence: str, *, json: bool) -> None:
+    """What a command did: the value for a script, the sentence for a person."""
+    print_json(value) if json else notice(sentence)
 
 
 def error(sentence: str) -> None:
@@ -160,18 +145,19 @@ def debugging() -> bool:
 
 
 def printable(text: str) -> str:
-    """Without the control characters by which a document could take over the terminal."""
-    return "".join(letter if letter in "\n\t" or letter.isprintable() else _harmless(letter) for letter in text)
+    """The text without the control characters by which a document could take over the terminal."""
 
+    def harmless(letter: str) -> str:
+        if letter in "\n\t" or letter.isprintable() or letter in JOINERS:
+            return letter
+        is_space = unicodedata.category(letter) == "Zs"  # no-break spaces and their like, which documents are full of
+        return " " if is_space else "\N{REPLACEMENT CHARACTER}"
 
-def _harmless(letter: str) -> str:
-    if unicodedata.category(letter) == "Zs":  # no-break spaces and their like, which documents are full of
-        return " "
-    return letter if letter in JOINERS else "\N{REPLACEMENT CHARACTER}"
+    return "".join(map(harmless, text))
 
 
 def flaws(found: Sequence[Flaw], total: int, *, on: Console | None = None) -> None:
-    """What was wrong with the input, the first of it row by row."""
+    """What is wrong with the input: the first flaws row by row, and how many more there are."""
     if not found:
         return
     rows = [(str(flaw.place), flaw.subject, flaw.outcome, flaw.message) for flaw in found[:FLAWS_SHOWN]]
@@ -180,16 +166,23 @@ def flaws(found: Sequence[Flaw], total: int, *, on: Console | None = None) -> No
         notice(f"... and {total - len(rows):,} more. See them all with --json.")
 
 
-def confirmed(question: str) -> bool:
-    """Asks whoever sits at a terminal, and ends the command where they say no. False where nobody can be asked."""
+def confirm(question: str, *, yes: bool = False) -> None:
+    """Ask, and end the command where the answer is no. With `yes`, nothing is asked."""
+    if not yes:
+        typer.confirm(printable(question), abort=True, err=True)
+
+
+def confirm_on_terminal(question: str) -> bool:
+    """The same; False where there is no terminal to ask at."""
     if not sys.stdin.isatty():
         return False
-    return bool(typer.confirm(printable(question), abort=True, err=True))
+    confirm(question)
+    return True
 
 
 @contextmanager
 def waiting(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Says what is waited for, where it takes longer than a moment."""
+    """Prints what is waited for, where it takes longer than a moment."""
     from core.progress import unless_told
 
     with nullcontext() if quiet else unless_told(text, notice):
@@ -198,68 +191,56 @@ def waiting(text: str, *, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Listener]:
-    """How far long work is; what it came to stays on screen."""
+    """Shows how far long work is; its last state stays on screen."""
     from evals.display import watched
 
     with watched(notices, quiet=quiet, transient=False) as listener:
         yield listener
 
 
-OUTCOMES = {"passed": "ok", "failed": "FAILED", "error": "ERROR"}
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- scores ------------------------------------------------------------------------------------------------------------
 
 
 def show_board(board: Board, on: Console | None = None) -> None:
-    """The table and what to know before it is believed."""
+    """Runs side by side, and the warnings about their scores."""
+    from evals.statistics.verdicts import MARKS, legend
+
     subject, first = board.runs[0].subject, board.metrics[0]
     failed = any(run.failures for run in board.runs)
+    several = len(board.names) > 1
     judged, times = f"judged\n{first}", "p50 /\np95 ms"
     costs = (times, *(("failed",) if failed else ()))
     columns = ("variant", *board.metrics, f"against\n{board.baseline}", judged, *costs)
-    rows = [_row(board, name, failed=failed) for name in board.names]
+
+    def score(metric: str, name: str) -> str:
+        cell, finding = board.cells(metric).get(name), board.finding(metric, name)
+        if cell is None:
+            return "-"
+        marks = ("*" if several and name in board.best(metric) else "") + (MARKS[finding.verdict] if finding else "")
+        mean, *interval = figure(cell).split(" ", 1)
+        return "\n".join([f"{mean} {marks} {cell.badge}".strip(), *interval])
+
+    rows = []
+    for name in board.names:
+        run, cell, finding = board.run(name), board.cells(first).get(name), board.finding(first, name)
+        row = [name, *(score(metric, name) for metric in board.metrics)]
+        row.append(verdict(finding).replace(" ", "\n") if finding else "-")
+        row.append("-" if cell is None or cell.judged is None else f"{cell.judged:.0%}")
+        row.append(f"{run.latency.p50:.1f} /\n{run.latency.p95:.1f}" if run.latency else "-")
+        rows.append([*row, str(len(run.failures))] if failed else row)
     title = f"{subject.collection}, {len(board.queries(first))} queries of {subject.split}"
     table(title, columns, rows, right=costs, spare=(judged, times, *board.metrics[:0:-1]), on=on)
-    if len(board.names) > 1:
-        from evals.statistics.verdicts import legend
-
+    if several:
         notice(legend(board.baseline))
     if not all(run.latency for run in board.runs if run.variant):
         notice("A time that is missing was not taken: --time-live, or time_live in a suite, asks queries alone.")
-    for warned in board.warnings:
-        notice(f"Note: {warned.message}")
-
-
-def _row(board: Board, name: str, *, failed: bool) -> list[str]:
-    first = board.metrics[0]
-    finding, latency = board.finding(first, name), board.run(name).latency
-    judged = board.cells(first)[name].judged if name in board.cells(first) else None
-    return [
-        name,
-        *(_cell(board, metric, name) for metric in board.metrics),
-        verdict(finding).replace(" ", "\n") if finding else "-",
-        "-" if judged is None else f"{judged:.0%}",
-        f"{latency.p50:.1f} /\n{latency.p95:.1f}" if latency else "-",
-        *((str(len(board.run(name).failures)),) if failed else ()),
-    ]
+    for warning in board.warnings:
+        notice(f"Note: {warning.message}")
 
 
 def verdict(finding: Finding) -> str:
     mean = finding.difference.mean
-    return f"{finding.verdict} {'' if mean is None else f'{mean:+.3f}'}".strip()
-
-
-def _cell(board: Board, metric: str, name: str) -> str:
-    from evals.statistics.verdicts import MARKS
-
-    cell = board.cells(metric).get(name)
-    if cell is None:
-        return "-"
-    marks = "*" if len(board.names) > 1 and name in board.best(metric) else ""
-    finding = board.finding(metric, name)
-    mean, *interval = figure(cell).split(" ", 1)
-    return "\n".join([f"{mean} {marks}{MARKS[finding.verdict] if finding else ''} {cell.badge}".strip(), *interval])
+    return str(finding.verdict) if mean is None else f"{finding.verdict} {mean:+.3f}"
 
 
 def figure(cell: ScoreCell) -> str:
@@ -267,31 +248,9 @@ def figure(cell: ScoreCell) -> str:
     return f"{cell.mean:.3f}{interval}"
 
 
-def show_result(result: TargetResult) -> None:
-    for each in result.tuned:
-        show_tuned(each)
-    show_foreign(result.foreign)
-    show_board(result.board)
-    for note in result.notes:
-        notice(f"Note: {note}")
-
-
-def show_tuned(made: TunedVariant) -> None:
-    from evals.tuning.tuner import called
-
-    tuned = made.tuned
-    if made.variant is not None:
-        weights = ", ".join(f"{leg} {weight:g}" for leg, weight in tuned.chosen.weights.items())
-        notice(f"{made.name}, tuned on {made.split}: {weights} under {called(tuned.chosen.fusion)}.")
-    notice(
-        f"{made.name}: in-sample {tuned.in_sample:.3f}, to be expected of new queries {tuned.cross_fitted:.3f} "
-        f"(the gap of {tuned.optimism:.3f} is optimism). {tuned.verdict}"
-    )
-
-
-def show_foreign(found: Sequence[ForeignRun]) -> None:
-    """What was wrong with files, and how they meet the queries."""
-    for each in found:
+def show_foreign(runs: Sequence[ForeignRun]) -> None:
+    """What is wrong with files of other engines' runs, and how their queries differ from those that are scored."""
+    for each in runs:
         flaws(each.flaws, len(each.flaws))
         if each.missing:
             notice(f"{each.run.name} has nothing for {len(each.missing)} of the queries; they score 0.")
@@ -299,26 +258,15 @@ def show_foreign(found: Sequence[ForeignRun]) -> None:
             notice(f"{each.run.name} has {len(each.unasked)} queries that are not asked here; they do not count.")
 
 
-def show_gate(result: SuiteResult) -> None:
-    rows = [
-        (OUTCOMES[check.outcome], check.collection, check.variant, check.what, check.found, check.wanted)
-        for check in result.checks
-    ]
-    columns = ("", "collection", "variant", "what", "found", "wanted")
-    table(f"Gate of {result.suite.name}", columns, rows, right=("found", "wanted"))
-    wrong = [check for check in result.checks if check.outcome != "passed"]
-    for check in wrong:
-        if check.says:
-            notice(f"{check.variant}, {check.what}: {check.says}")
-    of = f"{len(result.checks)} checks"
-    notice(f"The gate holds: {of} passed." if not wrong else f"The gate fails: {len(wrong)} of {of}.")
+def plain_board(board: Board) -> dict[str, Any]:
+    """The same for scripts."""
 
+    def finding(metric: str, name: str) -> dict[str, Any] | None:
+        found = board.finding(metric, name)
+        if found is None:
+            return None
+        return {"verdict": str(found.verdict), "sentence": found.sentence, "difference": found.difference}
 
-# -- plain values ------------------------------------------------------------------------------------------------------
-
-
-def plain(board: Board) -> dict[str, Any]:
-    """The table as JSON has it."""
     subject = board.runs[0].subject
     return {
         "collection": subject.collection,
@@ -327,77 +275,44 @@ def plain(board: Board) -> dict[str, Any]:
         "queries": len(board.split.queries),
         "baseline": board.baseline,
         "best": {metric: board.best(metric) for metric in board.metrics},
-        "runs": [_plain_run(board, name) for name in board.names],
+        "runs": [
+            {
+                "name": name,
+                "id": run.id,
+                "variant": run.variant.id if run.variant else None,
+                "metrics": {metric: board.cells(metric).get(name) for metric in board.metrics},
+                "findings": {metric: finding(metric, name) for metric in board.metrics},
+                "latency": run.latency,
+                "failed": len(run.failures),
+            }
+            for name, run in zip(board.names, map(board.run, board.names), strict=True)
+        ],
         "warnings": board.warnings,
     }
 
 
-def _plain_run(board: Board, name: str) -> dict[str, Any]:
-    run = board.run(name)
-    return {
-        "name": name,
-        "id": run.id,
-        "variant": run.variant.id if run.variant else None,
-        "metrics": {metric: board.cells(metric).get(name) for metric in board.metrics},
-        "findings": {metric: _plain_finding(board.finding(metric, name)) for metric in board.metrics},
-        "latency": run.latency,
-        "failed": len(run.failures),
-    }
+# -- cells of notebooks ------------------------------------------------------------------------------------------------
 
 
-def _plain_finding(finding: Finding | None) -> dict[str, Any] | None:
-    if finding is None:
-        return None
-    return {"verdict": str(finding.verdict), "sentence": finding.sentence, "difference": finding.difference}
-
-
-def plain_result(result: TargetResult) -> dict[str, Any]:
-    from core.fusion.base import spec_of
-
-    tuned = [
-        {
-            "name": each.name,
-            "split": each.split,
-            "weights": each.tuned.chosen.weights,
-            "fusion": spec_of(each.tuned.chosen.fusion),
-            "in_sample": each.tuned.in_sample,
-            "cross_fitted": each.tuned.cross_fitted,
-            "verdict": each.tuned.verdict,
-            "left_out": each.variant is None,
-        }
-        for each in result.tuned
-    ]
-    return {**plain(result.board), "tuned": tuned, "notes": result.notes, "checks": result.checks}
-
-
-def show_notebook(result: CellResult) -> None:
-    _tell(f"\n{result.number}. {result.title}")
-    if result.problem:
-        error(result.problem)
-    if result.output:
-        _show_output(result.output)
-
-
-def _show_output(output: Output) -> None:
+def show_cell(number: int, title: str, problem: str, output: Output | None) -> None:
+    """What came of one cell, on standard output: it is a result, and not a notice."""
     from workbench.notebooks.export_jupyter import tables_of
     from workbench.notebooks.output import Code, Figure, Hits, Said, Table
 
-    for block in output.blocks:
+    line(f"\n{number}. {title}")
+    if problem:
+        error(problem)
+    for block in output.blocks if output else ():
         match block:
             case Said():
-                _tell(block.text)
+                line(block.text)
             case Figure():
-                _tell(f"({block.says})")
+                line(f"({block.says})")
             case Code():
-                _tell(f"{block.title}:\n{block.text}")
+                line(f"{block.title}:\n{block.text}")
             case Table() | Hits():
-                for shown in tables_of(block):
-                    rows = [[getattr(cell, "plain", cell) for cell in row] for row in shown.rows]
-                    table(shown.title, shown.columns, rows, right=shown.right)
-                    for note in shown.notes:
-                        _tell(note)
-
-
-def _tell(text: str) -> None:
-    """To standard output, where the tables are: a result, and not a notice."""
-    typer.echo(printable(text))
+                for each in tables_of(block):
+                    rows = [[getattr(cell, "plain", cell) for cell in row] for row in each.rows]
+                    table(each.title, each.columns, rows, right=each.right)
+                    for note in each.notes:
+                        line(note)

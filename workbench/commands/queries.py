@@ -8,29 +8,24 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands import output, trash
+from core import bridge
+from workbench.commands import output, runtime, trash
 
 app = typer.Typer(no_args_is_help=True, help="Query sets: list, add your own, generate some, see their changes, drop.")
 
-Collection = Annotated[str, typer.Argument(help="The collection's name.")]
-
 
 @app.command("list")
-def list_sets(collection: Collection, *, as_json: output.AsJson = False) -> None:
+def list_sets(collection: runtime.Collection, *, as_json: output.AsJson = False) -> None:
     """List the query sets of a collection, with how many queries and labels each holds.
 
     Example: rankbook queries list handbook
     """
-    from core import bridge
-    from core.store import collections
     from evals.labels import query_sets
-    from workbench.session import store
 
-    opened = store()
-    view = bridge.run(collections.get(opened, collection))
-    rows = bridge.run(query_sets.listed(opened, view.name))
+    store, view = runtime.open_collection(collection)
+    rows = bridge.run(query_sets.listed(store, view.name))
     if as_json:
-        output.as_json(rows)
+        output.print_json(rows)
         return
     cells = [(row.name, row.queries, row.labelled, row.labels, f"{row.changed:%Y-%m-%d %H:%M}") for row in rows]
     columns = ("name", "queries", "labelled", "labels", "changed")
@@ -39,8 +34,8 @@ def list_sets(collection: Collection, *, as_json: output.AsJson = False) -> None
 
 @app.command()
 def changes(
-    collection: Collection,
-    queries: Annotated[str, typer.Option("--queries", help="The query set.")] = "default",
+    collection: runtime.Collection,
+    queries: runtime.Queries = "default",
     *,
     as_json: output.AsJson = False,
 ) -> None:
@@ -50,16 +45,12 @@ def changes(
 
     Example: rankbook queries changes handbook
     """
-    from core import bridge
-    from core.store import collections
     from evals.labels import corrections
-    from workbench.session import store
 
-    opened = store()
-    view = bridge.run(collections.get(opened, collection))
-    rows = bridge.run(corrections.changes(opened, view.name, name=queries))
+    store, view = runtime.open_collection(collection)
+    rows = bridge.run(corrections.changes(store, view.name, name=queries))
     if as_json:
-        output.as_json(rows)
+        output.print_json(rows)
         return
     if not rows:
         output.notice(f"No change of {queries} is kept: it is as it came in.")
@@ -70,9 +61,9 @@ def changes(
 
 @app.command()
 def drop(
-    collection: Collection,
+    collection: runtime.Collection,
     queries: Annotated[str, typer.Argument(metavar="SET", help="The query set.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: runtime.Yes = False,
     *,
     as_json: output.AsJson = False,
 ) -> None:
@@ -82,22 +73,17 @@ def drop(
 
     Example: rankbook queries drop handbook known-items --yes
     """
-    from core import bridge
-    from core.store import collections
     from evals.labels import query_sets
-    from workbench.session import person, store
 
-    opened = store()
-    view = bridge.run(collections.get(opened, collection))
-    if not yes:
-        typer.confirm(f"Drop the query set {output.printable(queries)!r} with its labels?", abort=True, err=True)
-    entry = bridge.run(query_sets.drop(opened, view.name, queries, by=person()))
-    trash.say_deleted({"query_set": queries, "dropped": True}, f"{queries} is gone.", [entry], json=as_json)
+    store, view = runtime.open_collection(collection)
+    output.confirm(f"Drop the query set {output.printable(queries)!r} with its labels?", yes=yes)
+    entry = bridge.run(query_sets.drop(store, view.name, queries, by=runtime.user_name()))
+    trash.report_deleted({"query_set": queries, "dropped": True}, f"{queries} is gone.", [entry], json=as_json)
 
 
 @app.command()
 def add(
-    collection: Collection,
+    collection: runtime.Collection,
     file: Annotated[
         Path, typer.Argument(help="CSV, TSV, JSON, JSONL or Parquet with a column text; '-' reads a query a line.")
     ],
@@ -118,20 +104,16 @@ def add(
     rankbook queries add handbook mine.jsonl --queries mine --json
     echo 'how do I reset a hub' | rankbook queries add handbook -
     """
-    from core import bridge
-    from core.store import collections
     from evals.labels import query_generation
-    from workbench.session import store
 
-    opened = store(output.notice)
-    view = bridge.run(collections.get(opened, collection))
+    store, view = runtime.open_collection(collection)
     typed = str(file) == "-"
     rows = (
         query_generation.typed_queries(sys.stdin.read()) if typed else query_generation.read_queries(file.expanduser())
     )
-    written = bridge.run(query_generation.add(opened, view.name, rows, name=queries))
+    written = bridge.run(query_generation.add(store, view.name, rows, name=queries))
     if as_json:
-        output.as_json(written)
+        output.print_json(written)
         return
     output.flaws(written.flaws, len(written.flaws))
     output.notice(f"{written.added} queries added; {written.queries} in {written.name!r}.")
@@ -139,7 +121,7 @@ def add(
 
 @app.command()
 def generate(
-    collection: Collection,
+    collection: runtime.Collection,
     style: Annotated[str, typer.Option(help="title, terms (the rarest), sentence, or misspelled.")] = "terms",
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many.")] = 50,
     seed: Annotated[int, typer.Option(help="Which documents, sentences and typos.")] = 0,
@@ -157,23 +139,18 @@ def generate(
     rankbook queries generate handbook
     rankbook queries generate handbook --style misspelled -n 100 --queries typos
     """
-    from core import bridge
-    from core.store import collections
     from evals.labels import query_generation
-    from workbench.session import store
 
-    opened = store(output.notice)
-    view = bridge.run(collections.get(opened, collection))
-    wanted = query_generation.known_items(
-        {"style": style, "count": count, "seed": seed, "terms": terms, "split": split}
-    )
-    bridge.run(query_generation.refuse_written(opened, view.name, queries))
+    store, view = runtime.open_collection(collection)
+    options = {"style": style, "count": count, "seed": seed, "terms": terms, "split": split}
+    request = query_generation.known_items(options)
+    bridge.run(query_generation.refuse_written(store, view.name, queries))
     with output.progress(quiet=as_json) as listener:
-        made = bridge.run(query_generation.generated(opened, view, wanted, listener))
-    bridge.run(query_generation.save(opened, view.name, made, name=queries))
+        generated = bridge.run(query_generation.generated(store, view, request, listener))
+    bridge.run(query_generation.save(store, view.name, generated, name=queries))
     if as_json:
-        output.as_json({"query_set": queries, "queries": made.labelled.queries, "note": made.note})
+        output.print_json({"query_set": queries, "queries": generated.labelled.queries, "note": generated.note})
         return
-    output.table("Queries", ("id", "text"), [(query.id, query.text) for query in made.labelled.queries[:10]])
-    unfit = f" {made.unfit} documents had not the words for one." if made.unfit else ""
-    output.notice(f"{len(made.labelled.queries)} queries in {queries!r}.{unfit} {made.note}")
+    output.table("Queries", ("id", "text"), [(query.id, query.text) for query in generated.labelled.queries[:10]])
+    unfit = f" {generated.unfit} documents had not the words for one." if generated.unfit else ""
+    output.notice(f"{len(generated.labelled.queries)} queries in {queries!r}.{unfit} {generated.note}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import output, runtime, trash
+from core import bridge
+from workbench.commands import evaluate, output, runtime, trash
 
 if TYPE_CHECKING:
     from core.store.engine import Store
@@ -16,12 +17,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Kept runs: list, show, diff, export, report, pin, aside, prune, delete.")
 
+ID_SHOWN = 12  # characters
+TOP = 10
+NEAR = 5  # ids that are named where one is unknown
+
 Reference = Annotated[str, typer.Argument(metavar="RUN", help="Its name, a pin, or the beginning of its id.")]
 Collection = Annotated[
     str | None, typer.Option("--collection", "-c", help="Only of this collection; tells equal names apart.")
 ]
 
 
+@app.command()
 def export(
     run: Reference,
     file: Annotated[
@@ -37,19 +43,15 @@ def export(
     rankbook runs export main main.trec
     rankbook runs export hybrid-retriever ranked.parquet --collection handbook
     """
-    from core import bridge
     from evals.runs import exchange, run_store
-    from workbench.session import store
 
-    found = bridge.run(run_store.load(store(output.notice), run, collection=collection))
+    found = bridge.run(run_store.load(runtime.open_store(), run, collection=collection))
     exchange.write_run(found, file.expanduser())
     plain = {"run": found.id, "file": str(file), "queries": len(found.rankings)}
-    output.done(plain, f"{found.name}, {len(found.rankings)} queries, is in {file}.", json=as_json)
+    output.result(plain, f"{found.name}, {len(found.rankings)} queries, is in {file}.", json=as_json)
 
 
-app.command()(export)
-
-
+@app.command()
 def report(
     run: Reference,
     file: Annotated[Path, typer.Argument(help="The .html file; it opens offline.")],
@@ -65,26 +67,21 @@ def report(
     rankbook runs report main main.html
     rankbook runs report hybrid-retriever better.html --against main --metric mrr@10
     """
-    from core import atomic_files, bridge
+    from core import atomic_files
     from evals.evaluation.board import METRICS
     from evals.runs import run_store
     from workbench.behind.runs.shown import page_of
-    from workbench.commands.evaluate import check_endings
-    from workbench.session import store
 
-    check_endings(file)
-    opened = store(output.notice)
-    found = bridge.run(run_store.find(opened, run, collection=collection))
-    other = bridge.run(run_store.find(opened, against, collection=collection)).id if against else None
-    page = bridge.run(page_of(opened, found.id, metric or METRICS, other))
+    evaluate.check_paths(html=file)
+    store = runtime.open_store()
+    found = bridge.run(run_store.find(store, run, collection=collection))
+    other = bridge.run(run_store.find(store, against, collection=collection)).id if against else None
+    page = bridge.run(page_of(store, found.id, metric or METRICS, other))
     atomic_files.write_whole(file.expanduser(), page)
-    output.done({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
+    output.result({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
 
 
-app.command()(report)
-SHOWN = 12  # characters of an id
-
-
+@app.command()
 def pin(
     run: Reference,
     name: Annotated[str, typer.Argument(help="The baseline's name, such as main.")],
@@ -100,35 +97,29 @@ def pin(
     rankbook runs pin hybrid-retriever main --collection handbook
     rankbook runs pin 3f9a1c2b main@scifact
     """
-    from core import bridge
     from evals.runs import run_store
-    from workbench.session import store
 
-    opened = store(output.notice)
-    found = bridge.run(run_store.find(opened, run, collection=collection))
-    bridge.run(run_store.pin(opened, found.id, name))
-    output.done({"run": found.id, "pin": name}, f"{found.name} ({found.id[:SHOWN]}) is now {name!r}.", json=as_json)
-
-
-app.command()(pin)
+    store = runtime.open_store()
+    found = bridge.run(run_store.find(store, run, collection=collection))
+    bridge.run(run_store.pin(store, found.id, name))
+    output.result(
+        {"run": found.id, "pin": name}, f"{found.name} ({found.id[:ID_SHOWN]}) is now {name!r}.", json=as_json
+    )
 
 
+@app.command()
 def unpin(name: Annotated[str, typer.Argument(help="The baseline's name.")], *, as_json: output.AsJson = False) -> None:
     """Remove a baseline's name. The run stays.
 
     Example: rankbook runs unpin main
     """
-    from core import bridge
     from evals.runs import run_store
-    from workbench.session import store
 
-    bridge.run(run_store.unpin(store(output.notice), name))
-    output.done({"pin": name, "gone": True}, f"{name!r} is no baseline any more.", json=as_json)
-
-
-app.command()(unpin)
+    bridge.run(run_store.unpin(runtime.open_store(), name))
+    output.result({"pin": name, "gone": True}, f"{name!r} is no baseline any more.", json=as_json)
 
 
+@app.command()
 def aside(
     run: Reference,
     collection: Collection = None,
@@ -142,26 +133,22 @@ def aside(
     rankbook runs aside bm25 --collection handbook
     rankbook runs aside bm25 --collection handbook --back
     """
-    from core import bridge
     from evals.runs import candidates, run_store
-    from workbench.session import store
 
-    opened = store(output.notice)
-    found = bridge.run(run_store.load(opened, run, collection=collection))
-    bridge.run(candidates.set_aside(opened, found, back=back))
+    store = runtime.open_store()
+    found = bridge.run(run_store.load(store, run, collection=collection))
+    bridge.run(candidates.set_aside(store, found, back=back))
     of = f"{found.name} over {found.subject.split!r} of {found.subject.collection!r}"
-    said = f"{of} is a candidate again." if back else f"{of} is set aside."
-    output.done({"run": found.id, "set_aside": not back}, said, json=as_json)
+    sentence = f"{of} is a candidate again." if back else f"{of} is set aside."
+    output.result({"run": found.id, "set_aside": not back}, sentence, json=as_json)
 
 
-app.command()(aside)
-
-
+@app.command()
 def prune(
     keep: Annotated[int, typer.Option(min=0, help="How many of the newest of each name to keep, per split.")] = 1,
     older_than: Annotated[int | None, typer.Option(min=0, help="Only runs that are older than this many days.")] = None,
     collection: Collection = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: runtime.Yes = False,
     *,
     as_json: output.AsJson = False,
 ) -> None:
@@ -173,26 +160,23 @@ def prune(
     """
     from datetime import UTC, datetime, timedelta
 
-    from core import bridge
     from evals.runs import run_store
-    from workbench.session import person, store
 
-    opened = store(output.notice)
-    if not yes:
-        typer.confirm(f"Delete all but the newest {keep} of each name?", abort=True, err=True)
+    store = runtime.open_store()
+    output.confirm(f"Delete all but the newest {keep} of each name?", yes=yes)
     before = datetime.now(UTC) - timedelta(days=older_than) if older_than is not None else None
-    entries = bridge.run(run_store.prune(opened, keep=keep, before=before, collection=collection, by=person()))
+    entries = bridge.run(
+        run_store.prune(store, keep=keep, before=before, collection=collection, by=runtime.user_name())
+    )
     count = sum(each.count for each in entries)
-    trash.say_deleted({"deleted": count}, f"{count} runs deleted.", entries, json=as_json)
+    trash.report_deleted({"deleted": count}, f"{count} runs deleted.", entries, json=as_json)
 
 
-app.command()(prune)
-
-
+@app.command()
 def delete(
     run: Reference,
     collection: Collection = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: runtime.Yes = False,
     *,
     as_json: output.AsJson = False,
 ) -> None:
@@ -200,23 +184,14 @@ def delete(
 
     Example: rankbook runs delete 3f9a1c2b --yes
     """
-    from core import bridge
     from evals.runs import run_store
-    from workbench.session import person, store
 
-    opened = store(output.notice)
-    found = bridge.run(run_store.find(opened, run, collection=collection))
-    if not yes:
-        typer.confirm(f"Delete {output.printable(found.name)!r} ({found.id[:SHOWN]})?", abort=True, err=True)
-    entry = bridge.run(run_store.remove(opened, found.id, by=person()))
-    sentence = f"{found.name} ({found.id[:SHOWN]}) is gone."
-    trash.say_deleted({"run": found.id, "deleted": True}, sentence, [entry], json=as_json)
-
-
-app.command()(delete)
-
-TOP = 10
-NEAR = 5
+    store = runtime.open_store()
+    found = bridge.run(run_store.find(store, run, collection=collection))
+    output.confirm(f"Delete {output.printable(found.name)!r} ({found.id[:ID_SHOWN]})?", yes=yes)
+    entry = bridge.run(run_store.remove(store, found.id, by=runtime.user_name()))
+    sentence = f"{found.name} ({found.id[:ID_SHOWN]}) is gone."
+    trash.report_deleted({"run": found.id, "deleted": True}, sentence, [entry], json=as_json)
 
 
 @app.command("list")
@@ -233,36 +208,33 @@ def list_runs(
     rankbook runs list
     rankbook runs list --collection handbook --split test -n 10 --json
     """
-    from core import bridge
     from evals.runs import run_store
-    from workbench.session import store
+    from workbench.behind.runs.shown import badge, means
 
-    found = bridge.run(run_store.listed(store(output.notice), collection=collection, split=split, most=most))
+    runs = bridge.run(run_store.listed(runtime.open_store(), collection=collection, split=split, most=most))
     if as_json:
-        output.as_json([_plain(each) for each in found])
+        output.print_json([_plain(each) for each in runs])
         return
-    if not found:
+    if not runs:
         output.notice("There is no run yet. Make some with: rankbook eval handbook bm25 vector")
         return
     columns = ("id", "name", "over", "scores", "p95 ms", "queries", "failed", "made", "pinned as")
     spare = ("queries", "p95 ms", "failed", "made", "pinned as")
-    output.table("Runs", columns, [_row(each) for each in found], right=spare[:3], spare=spare)
-
-
-def _row(run: RunSummary) -> tuple[object, ...]:
-    from workbench.behind.runs.shown import badge, means
-
-    return (
-        run.id[:SHOWN],
-        f"{run.name}\n(deep)" if run.depth else run.name,
-        f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
-        ",\n".join(f"{metric} {score:.3f} {badge(run, metric)}".strip() for metric, score in means(run).items()),
-        f"{run.latency.p95:.1f}" if run.latency else "-",
-        run.queries,
-        run.failed,
-        f"{run.made_at:%Y-%m-%d\n%H:%M}",
-        ",\n".join(run.pins),
-    )
+    rows = [
+        (
+            run.id[:ID_SHOWN],
+            f"{run.name}\n(deep)" if run.depth else run.name,
+            f"{run.subject.collection} v{run.subject.version},\n{run.subject.split}",
+            ",\n".join(f"{metric} {score:.3f} {badge(run, metric)}".strip() for metric, score in means(run).items()),
+            f"{run.latency.p95:.1f}" if run.latency else "-",
+            run.queries,
+            run.failed,
+            f"{run.made_at:%Y-%m-%d\n%H:%M}",
+            ",\n".join(run.pins),
+        )
+        for run in runs
+    ]
+    output.table("Runs", columns, rows, right=spare[:3], spare=spare)
 
 
 def _plain(run: RunSummary) -> dict[str, Any]:
@@ -306,19 +278,18 @@ def show(
     rankbook runs show main --query q001
     rankbook runs show main --worst 10
     """
-    from core import bridge
+    from evals.evaluation.compare_runs import flat
     from evals.runs import run_store
-    from workbench.behind.runs.shown import badge, means, subject
-    from workbench.session import store
+    from workbench.behind.runs.shown import badge, means, stages, subject
 
-    opened = store(output.notice)
-    summary = bridge.run(run_store.find(opened, run, collection=collection))
-    whole = bridge.run(run_store.load(opened, summary.id))
-    found = _found(whole, query) if query is not None else []
-    broken = _broken_down(opened, summary, metric, worst) if worst else {}
+    store = runtime.open_store()
+    summary = bridge.run(run_store.find(store, run, collection=collection))
+    kept = bridge.run(run_store.load(store, summary.id))
+    hits = _hits(kept, query) if query is not None else []
+    scores = _scores(store, summary, metric, worst) if worst else {}
     if as_json:
-        more = {**broken, "environment": whole.environment, "stages": whole.stage_latencies, "failures": whole.failures}
-        output.as_document({**_plain(summary), **more, "notes": whole.notes, "found": found})
+        more = {"environment": kept.environment, "stages": kept.stage_latencies, "failures": kept.failures}
+        output.document({**_plain(summary), **scores, **more, "notes": kept.notes, "found": hits})
         return
     facts = {
         **subject(summary.subject),
@@ -328,32 +299,41 @@ def show(
         "evaluated also as": summary.other_names,
         **{each: f"{score:.4f} {badge(summary, each)}".strip() for each, score in means(summary).items()},
     }
-    output.table(f"{summary.name}, {summary.id[:SHOWN]}", ("", ""), list(facts.items()))
-    _show_whole(whole)
-    _show_broken_down(broken, metric)
-    if found:
-        rows = [(each["rank"], f"{each['score']:.4f}", each["id"]) for each in found[:TOP]]
-        output.table(f"Found for {query}", ("", "score", "id"), rows, right=("", "score"))
-
-
-def _show_whole(run: Run) -> None:
-    from evals.evaluation.compare_runs import flat
-    from workbench.behind.runs.shown import stages
-
-    if rows := stages(run):
+    output.table(f"{summary.name}, {summary.id[:ID_SHOWN]}", ("", ""), list(facts.items()))
+    if rows := stages(kept):
         output.table("Milliseconds", ("stage", "p50", "p95", "queries"), rows, right=("p50", "p95", "queries"))
-    if run.failures:
-        output.table("Queries that failed", ("query", "why"), list(run.failures.items())[:TOP])
-    made_with = {key: value for key, value in run.environment.items() if "indexes" not in key}
-    output.table("Made with", ("", ""), list(flat(made_with)))
-    for note in run.notes:
+    if kept.failures:
+        output.table("Queries that failed", ("query", "why"), list(kept.failures.items())[:TOP])
+    environment = {key: value for key, value in kept.environment.items() if "indexes" not in key}
+    output.table("Made with", ("", ""), list(flat(environment)))
+    for note in kept.notes:
         output.notice(f"Note: {note}")
-    if run.variant is not None:
-        typer.echo(output.printable(run.variant.to_toml()), nl=False)
+    if kept.variant is not None:
+        typer.echo(output.printable(kept.variant.to_toml()), nl=False)
+    if scores:
+        _show_scores(scores, metric)
+    if hits:
+        cells = [(each["rank"], f"{each['score']:.4f}", each["id"]) for each in hits[:TOP]]
+        output.table(f"Found for {query}", ("", "score", "id"), cells, right=("", "score"))
 
 
-def _broken_down(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, Any]:
-    from core import bridge
+def _hits(run: Run, query: str) -> list[dict[str, Any]]:
+    from difflib import get_close_matches
+
+    from core.errors import UnknownName
+
+    if query not in run.rankings:
+        near = get_close_matches(query, run.rankings, n=NEAR, cutoff=0)
+        raise UnknownName(f"query of {run.name!r}", query, near)
+    ranking = run.rankings[query]
+    return [
+        {"rank": rank, "score": score, "id": unit}
+        for rank, (unit, score) in enumerate(zip(ranking.ids, ranking.scores, strict=True), 1)
+    ]
+
+
+def _scores(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, Any]:
+    """By kind of query, and of the queries on which it does worst."""
     from workbench.behind.runs import shown as runs_shown
 
     board = bridge.run(runs_shown.board_of(store, run.id, [metric]))
@@ -364,39 +344,17 @@ def _broken_down(store: Store, run: RunSummary, metric: str, most: int) -> dict[
     }
 
 
-def _show_broken_down(broken: dict[str, Any], metric: str) -> None:
+def _show_scores(scores: dict[str, Any], metric: str) -> None:
     from workbench.behind.runs.shown import interval, worst_rows
 
-    if not broken:
-        return
     rows = [
         (each["kind"] or "(none)", each["queries"], f"{each['score'].mean:.3f}", interval(each["score"]))
-        for each in broken["by kind"]
+        for each in scores["by kind"]
     ]
     output.table("By kind of query", ("kind", "queries", metric, "interval"), rows, right=("queries", metric))
     columns = ("id", "query", "kind", metric, "first relevant at")
-    output.table(
-        "The queries it does worst on", columns, worst_rows(broken["worst"]), right=(metric, "first relevant at")
-    )
-
-
-def _found(run: Run, query: str) -> list[dict[str, Any]]:
-    from difflib import get_close_matches
-
-    from core.errors import UnknownName
-
-    if query not in run.rankings:
-        near = get_close_matches(query, run.rankings, n=NEAR, cutoff=0)
-        raise UnknownName(
-            f"query of {run.name!r}",
-            query,
-            near,
-        )
-    ranked = run.rankings[query]
-    return [
-        {"rank": rank, "score": score, "id": unit}
-        for rank, (unit, score) in enumerate(zip(ranked.ids, ranked.scores, strict=True), 1)
-    ]
+    right = (metric, "first relevant at")
+    output.table("The queries it does worst on", columns, worst_rows(scores["worst"]), right=right)
 
 
 @app.command()
@@ -414,22 +372,20 @@ def diff(
     \b
     rankbook runs diff main hybrid-retriever
     """
-    from core import bridge
     from evals.evaluation.compare_runs import differences
     from evals.runs import run_store
     from workbench.behind.runs.shown import means
-    from workbench.session import store
 
-    opened = store(output.notice)
-    summaries = [bridge.run(run_store.find(opened, each, collection=collection)) for each in (one, other)]
-    first, second = (bridge.run(run_store.load(opened, each.id)) for each in summaries)
+    store = runtime.open_store()
+    summaries = [bridge.run(run_store.find(store, each, collection=collection)) for each in (one, other)]
+    first, second = (bridge.run(run_store.load(store, each.id)) for each in summaries)
     found = differences(first, second)
     scored = [means(each) for each in summaries]
     if as_json:
         runs = [_plain(each) for each in summaries]
-        output.as_document({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
+        output.document({"runs": runs, "differences": found.rows, "changed_queries": found.changed})
         return
-    names = tuple(f"{each.name} {each.id[:SHOWN]}" for each in summaries)
+    names = tuple(f"{each.name} {each.id[:ID_SHOWN]}" for each in summaries)
     rows: list[tuple[str, ...]] = [(row.where, row.one, row.other) for row in found.rows]
     for metric in dict.fromkeys(key for each in scored for key in each):
         values = [f"{each[metric]:.4f}" if metric in each else "-" for each in scored]

@@ -1,30 +1,115 @@
-"""`rankbook why` and `rankbook sql`: one query explained, and its statement."""
+"""`rankbook search`, `rankbook why` and `rankbook sql`: one query, an account of a document, the statement."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import output
+from core import bridge
+from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from core.context import RequestContext
-    from core.sql_export import ExportedSql
     from core.store.collections import CollectionView
     from core.variant import Variant
+
+SNIPPET = 160  # characters
+
+Where = Annotated[str, typer.Option("--collection", "-c", help="Where.")]
+Chunks = Annotated[str | None, typer.Option(help="For --leg: a chunk set, or 'items'; by default the first chunk set.")]
+Model = Annotated[str | None, typer.Option(help="For --leg: the embedding model, where there are several.")]
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    collection: Where = runtime.DEMO,
+    variant: Annotated[
+        list[str] | None, typer.Option("--variant", "-v", help="A preset or a TOML file; several side by side.")
+    ] = None,
+    leg: Annotated[list[str] | None, typer.Option(help="A leg by itself, or several: {legs}.")] = None,
+    chunks: Chunks = None,
+    model: Model = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top", "-k", min=1, max=1000, help="How many hits; by default the variant's own, or 10."),
+    ] = None,
+    *,
+    as_json: output.AsJson = False,
+) -> None:
+    """Search a collection by a variant or a leg, or by several side by side.
+
+    \b
+    rankbook search "how do I reset a hub 3"
+    rankbook search "FL-4021" --leg fulltext --leg trigram -k 5
+    rankbook search "late fee" --leg bm25 --chunks items --json
+    rankbook search "late fee" --variant local-rag --variant mine.toml
+    """
+    from core.errors import InputError
+    from core.pipeline.cost_estimate import estimate_calls
+    from core.pipeline.retriever import search
+
+    if not query.strip():
+        raise InputError('The query is empty. Say what to look for: rankbook search "reset hub 3"')
+    context = runtime.open_request(collection)
+    variants = [_variant(name, top_k) for name in variant or []]
+    names = leg or ([] if variants else ["vector"])
+    variants += [_leg(context.view, name, chunks, model, top_k) for name in names]
+    for each in variants:
+        for sentence in bridge.run(estimate_calls(context, query, each)):  # of all, before anything is sent for one
+            output.notice(f"{each.name}: {sentence}")
+    bundles = [bridge.run(search(context, query, each)) for each in variants]
+    if as_json:
+        output.print_json(
+            [
+                {
+                    "variant": bundle.variant.name,
+                    "id": bundle.variant.id,
+                    "hits": bundle.hits,
+                    "evidence": bundle.evidence,
+                    "milliseconds": bundle.trace.milliseconds,
+                    "stages": bundle.trace.timing_ms,
+                    "notes": bundle.trace.notes,
+                }
+                for bundle in bundles
+            ]
+        )
+        return
+    for bundle in bundles:
+        rows = []
+        for hit in bundle.hits:
+            place = " > ".join(hit.heading_path) or hit.title
+            place = f"{place} (p. {hit.page_first})" if hit.page_first else place
+            text = " ".join(hit.text.split())
+            text = text if len(text) <= SNIPPET else f"{text[: SNIPPET - 1]}…"
+            rows.append((hit.rank, f"{hit.score:.3f}", hit.item_id, place, text))
+        title = f"{bundle.variant.name}, {bundle.trace.milliseconds:.0f} ms"
+        output.table(title, ("", "score", "document", "where", "text"), rows, right=("", "score"))
+        for note in bundle.trace.notes:
+            output.notice(note)
+
+
+def _variant(name: str, top_k: int | None) -> Variant:
+    from evals.variants import resolve_variant
+
+    variant = resolve_variant(name)
+    return variant.model_copy(update={"top_k": top_k}) if top_k else variant
+
+
+def _leg(view: CollectionView, name: str, chunks: str | None, model: str | None, top_k: int | None) -> Variant:
+    from core.legs import legs
+    from core.variant import Variant
+
+    return Variant.of_leg(legs[name](), chunks=chunks or view.default_chunk_set, model=model, top_k=top_k or 10)
 
 
 def why(  # noqa: PLR0913, PLR0917 - a flag each
     document: Annotated[str, typer.Argument(help="The id of a document, or of a chunk.")],
     query: Annotated[str, typer.Argument(help="What was looked for.")],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Where.")] = "handbook",
+    collection: Where = runtime.DEMO,
     variant: Annotated[str | None, typer.Option("--variant", "-v", help="A preset or a TOML file.")] = None,
-    leg: Annotated[str | None, typer.Option(help="A leg by itself: vector, bm25, fulltext, fuzzy, trigram.")] = None,
-    chunks: Annotated[
-        str | None, typer.Option(help="For --leg: a chunk set, or 'items'; by default the first chunk set.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="For --leg: the embedding model, where there are several.")] = None,
+    leg: Annotated[str | None, typer.Option(help="A leg by itself: {legs}.")] = None,
+    chunks: Chunks = None,
+    model: Model = None,
     top_k: Annotated[
         int | None, typer.Option("--top", "-k", min=1, max=1000, help="How many hits; by default the variant's own.")
     ] = None,
@@ -41,41 +126,21 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook why acc-sla#0003 "late fee" --variant local-rag --collection handbook
     rankbook why acc-sla "late fee" --variant mine.toml --json
     """
-    from core import bridge
-    from core.context import RequestContext
-    from core.explain import explain
-    from core.store import collections
-    from workbench.session import store
-
-    opened = store(output.notice)
-    view = bridge.run(collections.get(opened, collection))
-    chosen = _chosen(view, variant, leg, chunks, model, top_k)
-    account = bridge.run(explain(RequestContext(opened, view), query, chosen, document, costly=costly))
-    if as_json:
-        output.as_json(account.to_data())
-        return
-    for each in account.told():
-        typer.echo(output.printable(each.text))
-        if each.exact:  # for engineers, quieter
-            typer.secho(f"    {output.printable(each.exact)}", dim=True)
-
-
-def _chosen(
-    view: CollectionView, variant: str | None, leg: str | None, chunks: str | None, model: str | None, top_k: int | None
-) -> Variant:
     from core.errors import SpecError
-    from core.legs import legs
-    from core.variant import Variant
-    from evals.variants import resolve_variant
+    from core.explain import explain
 
+    context = runtime.open_request(collection)
     if variant and (leg or chunks or model):
         raise SpecError("A variant says its legs, chunks and model itself. Give --variant or --leg, not both.")
-    if variant:
-        chosen = resolve_variant(variant)
-        return chosen.model_copy(update={"top_k": top_k}) if top_k else chosen
-    return Variant.of_leg(
-        legs[leg or "vector"](), chunks=chunks or view.default_chunk_set, model=model, top_k=top_k or 10
-    )
+    chosen = _variant(variant, top_k) if variant else _leg(context.view, leg or "vector", chunks, model, top_k)
+    account = bridge.run(explain(context, query, chosen, document, costly=costly))
+    if as_json:
+        output.print_json(account.to_data())
+        return
+    for each in account.told():
+        output.line(each.text)
+        if each.exact:  # for engineers, quieter
+            typer.secho(f"    {output.printable(each.exact)}", dim=True)
 
 
 def export(
@@ -107,59 +172,36 @@ def export(
     rankbook sql mine.toml -c handbook --run "how do I reset a hub 3"
     rankbook sql mine.toml -c handbook --explain "how do I reset a hub 3"
     """
-    from core import bridge
-    from core.context import RequestContext
-    from core.sql_export import export_sql, vector_of
-    from core.sql_export import run as run_on
-    from core.store import collections
-    from evals.variants import resolve_variant
-    from workbench.session import store
-
-    text = _one_of(query, run, explain)
-    variant = resolve_variant(name)
-    opened = store(output.notice)
-    context = RequestContext(opened, bridge.run(collections.get(opened, collection)))
-    made = bridge.run(export_sql(opened, context.view, variant, query=text, strict=strict))
-    if text is None:
-        output.raw(made.script)
-    elif query is not None:
-        output.raw(made.filled(text, bridge.run(vector_of(context, made, text))))
-    elif run is not None:
-        _tell(made, bridge.run(run_on(opened, made, text, bridge.run(vector_of(context, made, text)))), json=as_json)
-    else:
-        _tell_plan(context, variant, text, json=as_json)
-
-
-DOES = {"--query": "prints the statement", "--run": "runs it", "--explain": "shows its plan"}
-
-
-def _one_of(*texts: str | None) -> str | None:
-    """The query, by whichever option it came."""
+    from core import sql_export
     from core.errors import InputError
+    from evals.variants import resolve_variant
 
-    given = [(name, text) for name, text in zip(DOES, texts, strict=True) if text is not None]
+    options = {"--query prints the statement": query, "--run runs it": run, "--explain shows its plan": explain}
+    given = {does: text for does, text in options.items() if text is not None}
     if len(given) > 1:
-        said = " and ".join(f"{name} {DOES[name]}" for name, _ in given)
-        raise InputError(f"{said}. Give one of the {'two' if len(given) == 2 else 'three'}.")
-    return given[0][1] if given else None
-
-
-def _tell_plan(context: RequestContext, variant: Variant, text: str, *, json: bool) -> None:
-    from core import bridge
-    from core.sql_export import explained
-
-    found = bridge.run(explained(context, variant, text))
-    if json:
-        output.as_json({"variant": variant.name, "query": text, "plan": found.plan.split("\n")})
-    else:
-        typer.echo(output.printable(found.plan))
-
-
-def _tell(made: ExportedSql, rows: list[dict[str, Any]], *, json: bool) -> None:
-    if json:
-        output.as_json(rows)
+        raise InputError(f"{' and '.join(given)}. Give one of the {'two' if len(given) == 2 else 'three'}.")
+    text = next(iter(given.values()), None)
+    variant, context = resolve_variant(name), runtime.open_request(collection)
+    statement = bridge.run(sql_export.export_sql(context.store, context.view, variant, query=text, strict=strict))
+    if text is None:
+        output.raw(statement.script)
+        return
+    if explain is not None:
+        plan = bridge.run(sql_export.explained(context, variant, text)).plan
+        if as_json:
+            output.print_json({"variant": variant.name, "query": text, "plan": plan.split("\n")})
+        else:
+            output.line(plan)
+        return
+    vector = bridge.run(sql_export.vector_of(context, statement, text))
+    if query is not None:
+        output.raw(statement.filled(text, vector))
+        return
+    rows = bridge.run(sql_export.run(context.store, statement, text, vector))
+    if as_json:
+        output.print_json(rows)
         return
     cells = [(row["rank"], row["id"], f"{row['score']:.6f}") for row in rows]
-    output.table(f"{made.variant.name} over {made.collection}, by its statement", ("", "id", "score"), cells)
-    for each in (*made.notes, *(f"Done outside the statement: {each}" for each in made.outside)):
+    output.table(f"{variant.name} over {statement.collection}, by its statement", ("", "id", "score"), cells)
+    for each in (*statement.notes, *(f"Done outside the statement: {each}" for each in statement.outside)):
         output.notice(each)

@@ -1,4 +1,4 @@
-"""`rankbook` starts the workbench; `rankbook access` says who may do what."""
+"""`rankbook` starts the workbench; `rankbook access` says who may do what, `rankbook doctor` what is wrong."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from workbench.commands import output
-from workbench.commands.backup import tables_by_collection
+from core import bridge
+from workbench.commands import output, runtime
+from workbench.server import waits
 
 if TYPE_CHECKING:
     from core.doctor import HealthCheck
-    from workbench.server.roles_file import RoleFile
-
-DEMO = "handbook"
 
 Port = Annotated[int | None, typer.Option(help="The port; by default 8501, or the next that is free.")]
 Host = Annotated[
@@ -38,7 +36,7 @@ def start(
     open_to_all: bool = False,
     log_format: str | None = None,
 ) -> NoReturn:
-    """Open it, at a page of it, until Ctrl-C ends it; and with it this process."""
+    """Serve the workbench, opened at that page, until Ctrl-C ends it, and this process with it."""
     from workbench.server import access, logs
     from workbench.server.serve import check_port, check_reach, serve
 
@@ -48,34 +46,34 @@ def start(
     if form == "json":
         logs.install(form)
     if demo:
-        _load_demo(quiet=form == "json")
-    code = serve(port=port, host=host, open_browser=browser, page=page, open_to_all=open_to_all, log_format=form)
+        _load_demo(as_log_lines=form == "json")
+    exit_now(serve(port=port, host=host, open_browser=browser, page=page, open_to_all=open_to_all, log_format=form))
+
+
+def exit_now(code: int) -> NoReturn:
+    """End the process. The interpreter would wait for a model that still loads in the background, and complain."""
     sys.stdout.flush()
-    os._exit(code)  # a model still loading in the background would make the interpreter wait, and then complain
+    os._exit(code)
 
 
-def _load_demo(*, quiet: bool) -> None:
-    from core import bridge
+def _load_demo(*, as_log_lines: bool) -> None:
     from core.progress import nobody
     from evals.collections import load
     from evals.collections.overview import needs_demo
     from evals.sources import guess
     from workbench.server import logs
-    from workbench.session import store
 
-    def say(sentence: str) -> None:
-        if quiet:
-            logs.told("starting", says=sentence)
-        else:
-            output.notice(sentence)
+    def log(sentence: str) -> None:
+        logs.told("starting", says=sentence)
 
-    opened = store(say if quiet else output.notice)  # which hears of the server's start already, and is told once
-    if not bridge.run(needs_demo(opened, DEMO)):
+    tell = log if as_log_lines else output.notice
+    store = runtime.open_store(tell)
+    if not bridge.run(needs_demo(store, runtime.DEMO)):
         return
-    say("Loading the demo collection, which happens once.")
-    source = guess(DEMO)
-    with nullcontext(nobody) if quiet else output.progress() as listener:
-        bridge.run(load.load_collection(opened, DEMO, source, load.plan_for(source), listener=listener))
+    tell("Loading the demo collection, which happens once.")
+    source = guess(runtime.DEMO)
+    with nullcontext(nobody) if as_log_lines else output.progress() as listener:
+        bridge.run(load.load_collection(store, runtime.DEMO, source, load.plan_for(source), listener=listener))
 
 
 VERIFIED = "An address counts where the sign-in says that it is verified (`email_verified`)."
@@ -107,47 +105,56 @@ def access(
     from workbench.server import roles_file
 
     if attached is not None:
-        _let_read(attached, as_json=as_json)
+        from core.store import attached as attached_tables
+
+        ((name, table),) = runtime.tables_by_collection([attached]).items()
+        mapping = bridge.run(attached_tables.let_read(runtime.open_store(), name, table))
+        sentence = f"Whoever may search {name} can read {mapping.full_name}."
+        output.result({"collection": name, "table": mapping.full_name}, sentence, json=as_json)
         return
-    read = roles_file.read(roles_file.path())
-    if email is None:
-        _tell_all(read, as_json=as_json)
-        return
-    named = read.named(email) is not None
-    role = read.role_of({"email": email, "email_verified": True})
-    said = [f"{email} comes in as {role}." if role else f"{email} does not come in."]
-    if named and role and not read.unverified_emails:
-        said.append(VERIFIED)
-    if read.claims and not named:
-        said.append("Claims of the sign-in may say more.")
-    output.done({"email": email, "role": role}, " ".join(said), json=as_json)
-    raise typer.Exit(0 if role else 1)
-
-
-def _let_read(named: str, *, as_json: bool) -> None:
-    from core import bridge
-    from core.store import attached
-    from workbench.session import store
-
-    ((name, table),) = tables_by_collection([named]).items()
-    mapping = bridge.run(attached.let_read(store(output.notice), name, table))
-    sentence = f"Whoever may search {name} can read {mapping.full_name}."
-    output.done({"collection": name, "table": mapping.full_name}, sentence, json=as_json)
-
-
-def _tell_all(read: RoleFile, *, as_json: bool) -> None:
+    roles = roles_file.read(roles_file.path())
+    if email is not None:
+        is_named = roles.named(email) is not None
+        role = roles.role_of({"email": email, "email_verified": True})
+        sentences = [f"{email} comes in as {role}." if role else f"{email} does not come in."]
+        if is_named and role and not roles.unverified_emails:
+            sentences.append(VERIFIED)
+        if roles.claims and not is_named:
+            sentences.append("Claims of the sign-in may say more.")
+        output.result({"email": email, "role": role}, " ".join(sentences), json=as_json)
+        raise typer.Exit(0 if role else 1)
     if as_json:
-        output.as_json(read.model_dump())
+        output.print_json(roles.model_dump())
         return
-    rows: list[tuple[Any, ...]] = [(address, role) for address, role in read.people.items()]
-    rows += [(f"{claim}: {value}", role) for claim, roles in read.claims.items() for value, role in roles.items()]
-    output.table("Who may do what", ("who", "role"), [*rows, ("anybody else who signs in", read.default)])
-    if read.people and not read.unverified_emails:
+    rows: list[tuple[Any, ...]] = list(roles.people.items())
+    rows += [(f"{claim}: {value}", role) for claim, named in roles.claims.items() for value, role in named.items()]
+    output.table("Who may do what", ("who", "role"), [*rows, ("anybody else who signs in", roles.default)])
+    if roles.people and not roles.unverified_emails:
         output.notice(VERIFIED)
 
 
-def findings() -> list[HealthCheck]:
-    """For the doctor: whether one signs in here, and whether the files that say so are right."""
+def doctor(*, as_json: output.AsJson = False) -> None:
+    """Say what is running (versions, extensions, disk, model) and how to fix what is wrong; exit code 1 if anything is.
+
+    Example: rankbook doctor --json
+    """
+    from core.doctor import examine, examine_workers
+    from evals import schema_chain
+
+    findings = [*bridge.run(examine([schema_chain], waits.tell)), *bridge.run(examine_workers()), _check_sign_in()]
+    if as_json:
+        output.print_json(findings)
+    else:
+        rows = [("ok" if each.ok else "WRONG", each.what, each.found) for each in findings]
+        output.table("Rankbook", ("", "what", "found"), rows)
+        for each in findings:
+            if each.way_out:
+                output.notice(f"{each.what}: {each.way_out}")
+    raise typer.Exit(0 if all(each.ok for each in findings) else 1)
+
+
+def _check_sign_in() -> HealthCheck:
+    """Whether people sign in here, and whether the files that say so are right."""
     from core.doctor import HealthCheck
     from core.errors import RankbookError
     from workbench.server import roles_file, sign_in
@@ -155,11 +162,11 @@ def findings() -> list[HealthCheck]:
     try:
         provider = sign_in.configured()
         if provider is None:
-            return [HealthCheck("Sign-in", "none: whoever reaches the workbench is its owner")]
-        read = roles_file.read(roles_file.path())
+            return HealthCheck("Sign-in", "none: whoever reaches the workbench is its owner")
+        roles = roles_file.read(roles_file.path())
     except RankbookError as error:
-        return [HealthCheck("Sign-in", "is not set up right", ok=False, way_out=str(error))]
-    named = len(read.people) + sum(map(len, read.claims.values()))
-    return [
-        HealthCheck("Sign-in", f"by {provider.provider}; {named} named in {roles_file.path()}, others: {read.default}")
-    ]
+        return HealthCheck("Sign-in", "is not set up right", ok=False, way_out=str(error))
+    named = len(roles.people) + sum(map(len, roles.claims.values()))
+    return HealthCheck(
+        "Sign-in", f"by {provider.provider}; {named} named in {roles_file.path()}, others: {roles.default}"
+    )

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core import bridge
 from workbench.commands import evaluate, output, runtime
 
 if TYPE_CHECKING:
-    from evals.suites.run_suite import SuiteResult
+    from evals.suites.run_suite import SuiteResult, TargetResult
     from evals.suites.suite import Suite
 
 app = typer.Typer(no_args_is_help=True, help="Suites: collections x variants x metrics, and a gate. Run, show, check.")
+
+OUTCOMES = {"passed": "ok", "failed": "FAILED", "error": "ERROR"}
 
 File = Annotated[Path, typer.Argument(metavar="SUITE.toml", help="The suite.")]
 Again = Annotated[bool, typer.Option("--again", help="Ask everything again, even where results are kept.")]
@@ -40,17 +43,36 @@ def run(
     rankbook suite run suite.toml
     rankbook suite run suite.toml --html report.html --json > scores.json
     """
-    evaluate.check_endings(html, markdown, latex)
-    result = _carried_out(file, again=again, junit=junit, quiet=as_json)
+    evaluate.check_paths(html=html, markdown=markdown, latex=latex)
+    suite_result = _run(file, again=again, junit=junit, quiet=as_json)
+    suite = suite_result.suite
     if as_json:
-        output.as_document(_plain(result))
+        results = [_plain(each) for each in suite_result.results]
+        output.document({"suite": suite.name, "passed": suite_result.passed, "results": results})
     else:
-        for each in result.results:
-            output.show_result(each)
-        if result.suite.gate:
-            output.show_gate(result)
-    _report(file, result, html, markdown, latex)
-    raise typer.Exit(0 if result.passed else 1)
+        for each in suite_result.results:
+            _show(each)
+        if suite.gate:
+            _show_gate(suite_result)
+    if html or markdown or latex:
+        store = runtime.open_store()
+        parts = [
+            evaluate.report_part(
+                store, each.board, {tuned.name: tuned.tuned for tuned in each.tuned}, each.notes, each.plan
+            )
+            for each in suite_result.results
+        ]
+        evaluate.write_reports(
+            parts,
+            html,
+            markdown,
+            latex,
+            title=suite.name,
+            description=suite.description,
+            checks=suite_result.checks,
+            files={file.name: file.expanduser().read_text(encoding="utf-8")},
+        )
+    raise typer.Exit(0 if suite_result.passed else 1)
 
 
 def gate(
@@ -78,13 +100,13 @@ def gate(
             f"{file.name} has no gate. Add what must hold, for instance: [gate] and below it "
             f"minimum = {{ '{suite.metrics[0]}' = 0.5 }}"
         )
-    result = _carried_out(file, again=again, junit=junit, quiet=as_json)
+    suite_result = _run(file, again=again, junit=junit, quiet=as_json)
     if as_json:
-        checks = [check for each in result.results for check in each.checks]
-        output.as_document({"suite": suite.name, "passed": result.passed, "checks": checks})
+        checks = [check for each in suite_result.results for check in each.checks]
+        output.document({"suite": suite.name, "passed": suite_result.passed, "checks": checks})
     else:
-        output.show_gate(result)
-    raise typer.Exit(0 if result.passed else 1)
+        _show_gate(suite_result)
+    raise typer.Exit(0 if suite_result.passed else 1)
 
 
 @app.command()
@@ -97,7 +119,7 @@ def show(file: File, *, as_json: output.AsJson = False) -> None:
     variants = suite.all_variants()
     if as_json:
         known = [{"name": each.name, "id": each.id} for each in variants]
-        output.as_document({**suite.model_dump(mode="json", by_alias=True), "variants": known})
+        output.document({**suite.model_dump(mode="json", by_alias=True), "variants": known})
         return
     if suite.description:
         output.notice(suite.description)
@@ -119,29 +141,26 @@ def check(
 
     Example: rankbook suite check suite.toml
     """
-    checked = [_checked(file) for file in files]
+    from core.errors import RankbookError
+    from evals.suites.run_suite import planned
+
+    checked: list[dict[str, Any]] = []
+    for file in files:
+        lines, problem = list[str](), None
+        try:
+            for plan in bridge.run(planned(runtime.open_store(), _read(file))):
+                lines += plan.sentences()
+        except RankbookError as error:
+            lines, problem = [], str(error)
+        checked.append({"file": str(file), "plan": lines, "problem": problem})
     if as_json:
-        output.as_json(checked)
+        output.print_json(checked)
     for each in [] if as_json else checked:
-        if each["problem"]:
-            said = each["problem"].removeprefix(f"{each['file']}: ")  # what was read may have named it already
-            output.error(f"{each['file']}: {said}")
+        if each["problem"]:  # which may begin with the file's name already
+            output.error(f"{each['file']}: {each['problem'].removeprefix(each['file'] + ': ')}")
         for line in each["plan"]:
             output.notice(f"{each['file']}: {line}")
     raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)
-
-
-def _checked(file: Path) -> dict[str, Any]:
-    from core import bridge
-    from core.errors import RankbookError
-    from evals.suites.run_suite import planned
-    from workbench.session import store
-
-    try:
-        plans = bridge.run(planned(store(output.notice), _read(file)))
-    except RankbookError as error:
-        return {"file": str(file), "plan": [], "problem": str(error)}
-    return {"file": str(file), "plan": [line for each in plans for line in each.sentences()], "problem": None}
 
 
 def _read(file: Path) -> Suite:
@@ -150,54 +169,79 @@ def _read(file: Path) -> Suite:
     return Suite.from_file(file.expanduser())
 
 
-def _carried_out(file: Path, *, again: bool, junit: Path | None, quiet: bool) -> SuiteResult:
-    """The suite's result; for a CI server also what kept it from being run."""
+def _run(file: Path, *, again: bool, junit: Path | None, quiet: bool) -> SuiteResult:
+    """The suite's result. The file for a CI server is written even where the suite cannot be run, and says why."""
     from core.errors import RankbookError
-    from evals.suites import gate as xml
+    from evals.suites import gate
+    from evals.suites.run_suite import planned, run_suite
 
     try:
-        result = _run(_read(file), again=again, quiet=quiet)
+        suite = _read(file)
+        with output.waiting(f"Opening the collections of {suite.name} ...", quiet=quiet):
+            store = runtime.open_store()
+            plans = bridge.run(planned(store, suite, again=again))
+        for line in [] if quiet else [line for plan in plans for line in plan.sentences()]:
+            output.notice(line)
+        with output.progress(quiet=quiet) as listener:
+            suite_result = runtime.run_stoppable(
+                lambda token: run_suite(store, suite, progress=listener, cancellation=token, again=again)
+            )
     except RankbookError as error:
         if junit is not None:
-            xml.write(junit, xml.broken(file.stem, str(error)))
+            gate.write(junit, gate.broken(file.stem, str(error)))
         raise
     if junit is not None:
-        xml.write(junit, xml.junit(result.suite.name, result.checks))
-    return result
+        gate.write(junit, gate.junit(suite.name, suite_result.checks))
+    return suite_result
 
 
-def _run(suite: Suite, *, again: bool, quiet: bool) -> SuiteResult:
-    from core import bridge
-    from evals.suites.run_suite import planned, run_suite
-    from workbench.commands.runtime import stoppable
-    from workbench.session import store
+def _show(target: TargetResult) -> None:
+    from evals.tuning.tuner import called
 
-    with output.waiting(f"Opening the collections of {suite.name} ...", quiet=quiet):
-        opened = store(output.notice)
-        plans = bridge.run(planned(opened, suite, again=again))
-    for each in plans:
-        for line in [] if quiet else each.sentences():
-            output.notice(line)
-    with output.progress(quiet=quiet) as listener:
-        return stoppable(lambda token: run_suite(opened, suite, progress=listener, cancellation=token, again=again))
+    for each in target.tuned:
+        tuned = each.tuned
+        if each.variant is not None:
+            weights = ", ".join(f"{leg} {weight:g}" for leg, weight in tuned.chosen.weights.items())
+            output.notice(f"{each.name}, tuned on {each.split}: {weights} under {called(tuned.chosen.fusion)}.")
+        output.notice(
+            f"{each.name}: in-sample {tuned.in_sample:.3f}, to be expected of new queries {tuned.cross_fitted:.3f} "
+            f"(the gap of {tuned.optimism:.3f} is optimism). {tuned.verdict}"
+        )
+    output.show_foreign(target.foreign)
+    output.show_board(target.board)
+    for note in target.notes:
+        output.notice(f"Note: {note}")
 
 
-def _report(file: Path, result: SuiteResult, *paths: Path | None) -> None:
-    from workbench.session import store
+def _plain(target: TargetResult) -> dict[str, Any]:
+    from core.fusion.base import spec_of
 
-    told = [
-        evaluate.WrittenPart(each.board, {made.name: made.tuned for made in each.tuned}, each.notes, each.plan)
-        for each in result.results
+    tuned = [
+        {
+            "name": each.name,
+            "split": each.split,
+            "weights": each.tuned.chosen.weights,
+            "fusion": spec_of(each.tuned.chosen.fusion),
+            "in_sample": each.tuned.in_sample,
+            "cross_fitted": each.tuned.cross_fitted,
+            "verdict": each.tuned.verdict,
+            "left_out": each.variant is None,
+        }
+        for each in target.tuned
     ]
-    suite = result.suite
-    text = {file.name: file.expanduser().read_text(encoding="utf-8")}
-    heading = evaluate.Heading(suite.name, suite.description, result.checks, text)
-    evaluate.write(store(), told, heading, *paths)
+    return {**output.plain_board(target.board), "tuned": tuned, "notes": target.notes, "checks": target.checks}
 
 
-def _plain(result: SuiteResult) -> dict[str, Any]:
-    return {
-        "suite": result.suite.name,
-        "passed": result.passed,
-        "results": [output.plain_result(each) for each in result.results],
-    }
+def _show_gate(suite_result: SuiteResult) -> None:
+    checks = suite_result.checks
+    rows = [
+        (OUTCOMES[each.outcome], each.collection, each.variant, each.what, each.found, each.wanted) for each in checks
+    ]
+    columns = ("", "collection", "variant", "what", "found", "wanted")
+    output.table(f"Gate of {suite_result.suite.name}", columns, rows, right=("found", "wanted"))
+    wrong = [each for each in checks if each.outcome != "passed"]
+    for each in wrong:
+        if each.says:
+            output.notice(f"{each.variant}, {each.what}: {each.says}")
+    of = f"{len(checks)} checks"
+    output.notice(f"The gate fails: {len(wrong)} of {of}." if wrong else f"The gate holds: {of} passed.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from evals.evaluation.context import EvalContext
     from evals.tuning.summary import SweepSummary
     from evals.tuning.tuner import TuningResult
-    from evals.tuning.workflow import TuningRequest
+    from evals.types import QuerySplit
 
 BAR = 30  # characters
 TOP = 10
@@ -63,97 +64,87 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook sweep handbook vector bm25 --depth 100
     rankbook sweep handbook vector bm25 trigram --split train --steps 10 --fusion rrf,k=10 --save tuned.toml
     """
-    from core import atomic_files, bridge
+    from core import atomic_files
     from core.errors import InputError, SpecError
-    from evals.evaluation.context import open_eval, tuning_split
+    from evals.evaluation.context import tuning_split
     from evals.tuning.summary import plain, summarised
     from evals.tuning.tuner import TuningProcedure
-    from evals.tuning.workflow import TuningRequest, exclude_reported, tune_weights
-    from workbench.commands.runtime import stoppable
-    from workbench.session import store
+    from evals.tuning.workflow import TuningRequest, tune_weights
 
-    evaluate.check_endings(html)
-    evaluate.check_folders(save)
+    evaluate.check_paths(save, html=html)
     if html is not None and report_split is None:
         raise SpecError("A report shows what weights are worth on other queries. Name their split with --report-split.")
-    with output.waiting(f"Opening {collection} ...", quiet=as_json):
-        ground = bridge.run(open_eval(store(output.notice), collection, queries))
+    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
     base = runtime.legs_to_variant(ground.view, legs, chunks, model)
     base = base if depth is None else base.at_depth(depth)
-    split = split or tuning_split(ground.labelled)
-    part, notes = ground.split(split), tuple[str, ...]()
-    if report_split is not None:
-        if report_split == split:
-            raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
-        part, notes = exclude_reported(ground, part, ground.split(report_split))
-    asked = TuningRequest(base, metric, steps, runtime.fusions(fusion), True, TuningProcedure(seed=seed))
+    part, notes = _tuning_queries(ground, split or tuning_split(ground.labelled), report_split)
+    fusions = runtime.parse_fusions(fusion)
+    request = TuningRequest(base, metric, steps, fusions, True, TuningProcedure(seed=seed))
     with output.progress(quiet=as_json) as listener:
-        tuned, found = stoppable(lambda token: tune_weights(ground.until(token), part, asked, listener))
-    why_not = "" if even_so else tuned.too_few or tuned.loss
-    unwritten = [path for path in (html, save) if path is not None] if why_not else []
-    reported = _reported(ground, base, tuned, report_split, asked, even_so=even_so, per_kind=per_kind, quiet=as_json)
+        tuned, found = runtime.run_stoppable(lambda token: tune_weights(ground.until(token), part, request, listener))
+    notes = (*notes, *found.notes)
+    refusal = "" if even_so else tuned.refusal(per_kind=per_kind)
+    reported = None
+    if report_split is not None and refusal:
+        output.notice(f"{refusal} Nothing was scored on {report_split!r}; --even-so does it.")
+    elif report_split is not None:
+        made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
+        reported = _evaluate(ground, [*_baselines(base, tuned), made], report_split, metric, seed, quiet=as_json)
     if as_json:
-        output.as_document({**plain(tuned), "reported": reported and output.plain(reported)})
+        output.document({**plain(tuned), "reported": reported and output.plain_board(reported)})
     else:
-        _show_sweep(summarised(tuned), base)
-        for note in (*notes, *found.notes):
-            output.notice(f"Note: {note}")
-        if reported:
-            output.show_board(reported)
-    if reported:
-        heading = evaluate.Heading(f"{collection}: weights of {base.name}", files={"base.toml": base.to_toml()})
-        told = evaluate.WrittenPart(reported, {reported.names[-1]: tuned}, (*notes, *found.notes))
-        evaluate.write(ground.store, [told], heading, html)
-    if unwritten:
-        files = " and ".join(map(str, unwritten))
-        raise InputError(f"Not written: {files}. {why_not} --even-so writes it even so.")
-    if save is not None:
+        _show_sweep(summarised(tuned), base, notes, reported)
+    if reported and html:
+        written = evaluate.report_part(ground.store, reported, {reported.names[-1]: tuned}, notes)
+        title = f"{collection}: weights of {base.name}"
+        evaluate.write_reports([written], html, title=title, files={"base.toml": base.to_toml()})
+    if why_not := "" if even_so else tuned.too_few or tuned.loss:
+        unwritten = " and ".join(str(path) for path in (html, save) if path is not None)
+        if unwritten:
+            raise InputError(f"Not written: {unwritten}. {why_not} --even-so writes it even so.")
+    elif save is not None:
         made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
         atomic_files.write_whole(save.expanduser(), made.to_toml())
         output.notice(f"{made.name} is written to {save}.")
 
 
-def _reported(
-    ground: EvalContext,
-    base: Variant,
-    tuned: TuningResult,
-    split: str | None,
-    asked: TuningRequest,
-    *,
-    even_so: bool,
-    per_kind: bool,
-    quiet: bool,
-) -> Board | None:
-    """The board of the tuned variant, the base with all legs alike, and each leg alone; None where nobody asked."""
+def _tuning_queries(ground: EvalContext, split: str, report_split: str | None) -> tuple[QuerySplit, tuple[str, ...]]:
+    """The queries that weights are tuned on: none of those that the result is scored on. And what was left out."""
+    from core.errors import SpecError
+    from evals.tuning.workflow import exclude_reported
+
+    if report_split is None:
+        return ground.split(split), ()
+    if report_split == split:
+        raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
+    return exclude_reported(ground, ground.split(split), ground.split(report_split))
+
+
+def _baselines(base: Variant, tuned: TuningResult) -> list[Variant]:
+    """What the tuned variant has to beat: the better of equal weights under each fusion, and each leg by itself."""
+    from core.variant import Variant
+
+    equal = tuned.equal_weights(base, f"{base.name}, all alike")
+    alone = [Variant.of_leg(leg, chunks=base.chunks, model=base.model, filter=base.filter) for leg in equal.legs]
+    return [equal, *(each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True))]
+
+
+def _evaluate(
+    ground: EvalContext, variants: list[Variant], split: str, metric: str, seed: int, *, quiet: bool
+) -> Board:
     from evals.evaluation.context import EvalOptions
     from evals.evaluation.evaluate import evaluate
     from evals.statistics.verdicts import Rules
-    from workbench.commands.runtime import stoppable
 
-    if split is None:
-        return None
-    if (why := tuned.refusal(per_kind=per_kind)) and not even_so:
-        output.notice(f"{why} Nothing was scored on {split!r}; --even-so does it.")
-        return None
-    variants = [*_beside(base, tuned), tuned.variant(base, per_kind=per_kind, even_so=even_so)]
-    wanted = EvalOptions((asked.metric,), rules=Rules(seed=asked.procedure.seed), rename=False)
+    options = EvalOptions((metric,), rules=Rules(seed=seed), rename=False)
     with output.progress(quiet=quiet) as listener:
-        board, _ = stoppable(
-            lambda token: evaluate(ground.until(token), variants, ground.split(split), wanted, progress=listener)
+        board, _ = runtime.run_stoppable(
+            lambda token: evaluate(ground.until(token), variants, ground.split(split), options, progress=listener)
         )
     return board
 
 
-def _beside(base: Variant, tuned: TuningResult) -> list[Variant]:
-    """What the tuned variant is to beat: the best of equal weights that is on offer, and each leg by itself."""
-    from core.variant import Variant
-
-    alike = tuned.equal_weights(base, f"{base.name}, all alike")
-    alone = [Variant.of_leg(leg, chunks=base.chunks, model=base.model, filter=base.filter) for leg in alike.legs]
-    return [alike, *(each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True))]
-
-
-def _show_sweep(summary: SweepSummary, base: Variant) -> None:
+def _show_sweep(summary: SweepSummary, base: Variant, notes: Sequence[str], reported: Board | None) -> None:
     from evals.tuning.summary import shares
 
     rows = [(method, f"{mean:.3f}", shares(weights)) for method, mean, weights in summary.fusions]
@@ -165,6 +156,10 @@ def _show_sweep(summary: SweepSummary, base: Variant) -> None:
         output.table("Best weights by kind of query, drawn to those for all", ("kind", "queries", "weights"), kinds)
     for sentence in summary.sentences:
         output.notice(sentence)
+    for note in notes:
+        output.notice(f"Note: {note}")
+    if reported:
+        output.show_board(reported)
 
 
 def _show_points(summary: SweepSummary) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import output
+from core import bridge
+from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
     from core.store.trash_entries import TrashEntry
 
-HELP = "The trash: list what was deleted, bring it back, empty it. Without a command, lists it."
-app = typer.Typer(help=HELP)
+app = typer.Typer(help="The trash: list what was deleted, bring it back, empty it. Without a command, lists it.")
 FIELDS = ("id", "kind", "name", "collection", "count", "bytes", "deleted_at", "deleted_by", "until")
 
 
@@ -27,7 +27,7 @@ def trash(context: typer.Context, *, as_json: output.AsJson = False) -> None:
     rankbook trash empty --older-than 7
     """
     if context.invoked_subcommand is None:
-        _list(as_json=as_json)
+        list_entries(as_json=as_json)
 
 
 @app.command("list")
@@ -36,21 +36,15 @@ def list_entries(*, as_json: output.AsJson = False) -> None:
 
     Example: rankbook trash list --json | jq '.[].id'
     """
-    _list(as_json=as_json)
-
-
-def _list(*, as_json: bool) -> None:
-    from core import bridge
     from core.store.trash_entries import day
     from evals import trash as deleted
     from workbench.behind.collections.shown import told_bytes
-    from workbench.session import store
 
-    opened = store(output.notice)
-    say_expired(bridge.run(deleted.expire(opened)))
-    entries = bridge.run(deleted.listed(opened))
+    store = runtime.open_store()
+    report_expired(bridge.run(deleted.expire(store)))
+    entries = bridge.run(deleted.listed(store))
     if as_json:
-        output.as_json([plain(each) for each in entries])
+        output.print_json([plain(each) for each in entries])
         return
     if not entries:
         output.notice("The trash is empty.")
@@ -89,15 +83,13 @@ def restore(
     rankbook trash restore 3f9a1c2b
     rankbook trash restore handbook --as handbook-before
     """
-    from core import bridge
     from evals import trash as deleted
-    from workbench.session import store
 
-    opened = store(output.notice)
-    say_expired(bridge.run(deleted.expire(opened)))
-    restored = bridge.run(deleted.restore(opened, reference, name=name))
+    store = runtime.open_store()
+    report_expired(bridge.run(deleted.expire(store)))
+    restored = bridge.run(deleted.restore(store, reference, name=name))
     value = {**plain(restored.entry), "restored": True, "name": restored.name, "note": restored.note}
-    output.done(value, restored.sentence(), json=as_json)
+    output.result(value, restored.sentence(), json=as_json)
 
 
 @app.command()
@@ -105,7 +97,7 @@ def empty(
     older_than: Annotated[
         int | None, typer.Option(min=0, max=36_500, help="Only what was deleted more than so many days ago.")
     ] = (None),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: runtime.Yes = False,
     *,
     as_json: output.AsJson = False,
 ) -> None:
@@ -117,19 +109,17 @@ def empty(
     """
     from datetime import timedelta
 
-    from core import bridge
     from evals import trash as deleted
     from workbench.behind.collections.shown import told_bytes
-    from workbench.session import store
 
-    opened = store(output.notice)
+    store = runtime.open_store()
     if not yes:
         which = f"everything deleted more than {older_than} days ago" if older_than is not None else "all of it"
         typer.confirm(f"Empty the trash for good, {which}?", abort=True, err=True)
     limit = timedelta(days=older_than) if older_than is not None else None
-    destroyed = bridge.run(deleted.empty(opened, older_than=limit))
+    destroyed = bridge.run(deleted.empty(store, older_than=limit))
     sentence = f"{len(destroyed):,} destroyed, {told_bytes(sum(each.bytes for each in destroyed))} freed."
-    output.done({"destroyed": [plain(each) for each in destroyed]}, sentence, json=as_json)
+    output.result({"destroyed": [plain(each) for each in destroyed]}, sentence, json=as_json)
 
 
 def plain(entry: TrashEntry) -> dict[str, Any]:
@@ -140,26 +130,24 @@ def plain(entry: TrashEntry) -> dict[str, Any]:
 # -- after a deletion --------------------------------------------------------------------------------------------------
 
 
-def say_deleted(value: Mapping[str, Any], sentence: str, entries: Sequence[TrashEntry], *, json: bool) -> None:
-    """What a command deleted, until when it can be brought back, and how. What has lain there for its time goes."""
-    from core import bridge
+def report_deleted(value: Mapping[str, Any], sentence: str, entries: Sequence[TrashEntry], *, json: bool) -> None:
+    """Say what a command deleted, until when it can be brought back, and how. Destroys what has expired."""
     from core.store.trash_entries import day
     from evals import trash as deleted
     from evals import variants
-    from workbench.session import store
 
     if len(entries) == 1:
         sentence = f"{sentence} {entries[0].sentence()}"
     elif entries:
         ways = (f"{each.title}: {each.way_back}" for each in entries)
         sentence = "\n".join([f"{sentence} In the trash until {day(entries[0].until)}; bring them back:", *ways])
-    output.done({**value, "trash": [plain(each) for each in entries]}, sentence, json=json)
+    output.result({**value, "trash": [plain(each) for each in entries]}, sentence, json=json)
     files_alone = {each.kind for each in entries} == {"variant"}  # no server is started for them
-    say_expired(variants.expire() if files_alone else bridge.run(deleted.expire(store())))
+    report_expired(variants.expire() if files_alone else bridge.run(deleted.expire(runtime.open_store())))
 
 
-def say_expired(expired: Sequence[TrashEntry]) -> None:
-    """What was destroyed because its time is over."""
+def report_expired(expired: Sequence[TrashEntry]) -> None:
+    """Say what was destroyed because its time is over."""
     if expired:
         named = ", ".join(each.title for each in expired)
         output.notice(f"Their time in the trash is over, and they are gone for good: {named}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands import output, trash
+from workbench.commands import output, runtime, trash
 
 if TYPE_CHECKING:
     from core.variant import Variant
@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Variants: whole pipelines as TOML. List, show, check, keep, diff.")
 
 
-def _told(variant: Variant) -> dict[str, Any]:
+def _plain(variant: Variant) -> dict[str, Any]:
     """Every option, those left at their defaults too."""
     return {**variant.model_dump(mode="json", by_alias=True), "id": variant.id}
+
+
+def _plain_saved(saved: SavedVariant) -> dict[str, Any]:
+    about = {"name": saved.name, "file": str(saved.path), "problem": saved.problem or None}
+    return {**(_plain(saved.variant) if saved.variant else {}), **about}
 
 
 @app.command("list")
@@ -28,32 +33,26 @@ def list_variants(*, as_json: output.AsJson = False) -> None:
     Example: rankbook variant list
     """
     from core.presets import names, preset
-    from evals import variants as evals_variants
+    from evals import variants
     from workbench.behind.variants.stages import in_words
 
-    variants, own = [preset(name) for name in names()], evals_variants.listed()
+    presets, saved = [preset(name) for name in names()], variants.listed()
     if as_json:
-        output.as_json([*map(_told, variants), *map(_told_kept, own)])
+        output.print_json([*map(_plain, presets), *map(_plain_saved, saved)])
         return
     columns = ("name", "pipeline", "searches", "what it is for")
-    output.table("Presets", columns, [_row(each.name, each, in_words(each)) for each in variants])
+    rows = [(each.name, in_words(each), each.chunks, each.description) for each in presets]
+    output.table("Presets", columns, rows)
     rows = [
-        _row(each.name, each.variant, in_words(each.variant)) if each.variant else (each.name, "", "", each.problem)
-        for each in own
+        (each.name, in_words(each.variant), each.variant.chunks, each.variant.description)
+        if each.variant
+        else (each.name, "", "", each.problem)
+        for each in saved
     ]
     if rows:
         output.table("Your own", columns, rows)
     else:
         output.notice("You keep none of your own yet. Keep one: rankbook variant keep mine.toml")
-
-
-def _row(name: str, variant: Variant, pipeline: str) -> tuple[str, ...]:
-    return name, pipeline, variant.chunks, variant.description
-
-
-def _told_kept(kept: SavedVariant) -> dict[str, Any]:
-    about = {"name": kept.name, "file": str(kept.path), "problem": kept.problem or None}
-    return {**(_told(kept.variant) if kept.variant else {}), **about}
 
 
 @app.command()
@@ -69,14 +68,17 @@ def show(
     rankbook variant show local-rag > mine.toml
     rankbook variant show local-rag --all
     """
-    from evals.variants import resolve_variant
+    from core.presets import names
+    from evals import variants
 
-    variant = resolve_variant(name)
+    variant = variants.resolve_variant(name)
     if as_json:
-        output.as_json(_told(variant))
+        output.print_json(_plain(variant))
         return
     if not every:
-        typer.echo(output.printable(_text(name, variant)), nl=False)
+        saved = None if name in names() else variants.find(name)
+        text = saved.text if saved else variant.to_toml()  # comments and all, of one that is kept
+        typer.echo(output.printable(text), nl=False)
         return
     rows = [(field.alias or key, field.description or "") for key, field in type(variant).model_fields.items()]
     output.table("Options of a variant", ("option", "what it says"), rows)
@@ -84,15 +86,6 @@ def show(
         options = type(leg).model_fields.items()
         described = [(key, str(getattr(leg, key)), field.description or "") for key, field in options]
         output.table(f"Leg {leg_name}", ("option", "here", "what it says"), described)
-
-
-def _text(name: str, variant: Variant) -> str:
-    """Of a kept one what its file says, comments and all."""
-    from core.presets import names
-    from evals import variants as evals_variants
-
-    kept = None if name in names() else evals_variants.find(name)
-    return kept.text if kept else variant.to_toml()
 
 
 @app.command()
@@ -105,27 +98,25 @@ def check(
 
     Example: rankbook variant check mine.toml
     """
-    checked = [_checked(name) for name in names]
-    if as_json:
-        output.as_json(checked)
-    for each in [] if as_json else checked:
-        if each["problem"]:
-            named = each["problem"].startswith(each["file"])
-            output.error(each["problem"] if named else f"{each['file']}: {each['problem']}")
-        else:
-            output.notice(f"{each['file']}: {each['name']}, {each['id'][:12]}")
-    raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)
-
-
-def _checked(name: str) -> dict[str, Any]:
     from core.errors import RankbookError
     from evals.variants import resolve_variant
 
-    try:
-        variant = resolve_variant(name)
-    except RankbookError as error:
-        return {"file": name, "problem": str(error)}
-    return {"file": name, "name": variant.name, "id": variant.id, "problem": None}
+    checked: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            variant = resolve_variant(name)
+            checked.append({"file": name, "name": variant.name, "id": variant.id, "problem": None})
+        except RankbookError as error:
+            checked.append({"file": name, "problem": str(error)})
+    if as_json:
+        output.print_json(checked)
+    for each in [] if as_json else checked:
+        if each["problem"]:
+            is_named = each["problem"].startswith(each["file"])
+            output.error(each["problem"] if is_named else f"{each['file']}: {each['problem']}")
+        else:
+            output.notice(f"{each['file']}: {each['name']}, {each['id'][:12]}")
+    raise typer.Exit(1 if any(each["problem"] for each in checked) else 0)
 
 
 @app.command()
@@ -143,31 +134,25 @@ def keep(
     rankbook variant show local-rag | rankbook variant keep - --name my-rag
     rankbook variant keep mine.toml --over my-rag
     """
-    from evals import variants as evals_variants
-    from workbench.behind import toml_edit
-    from workbench.behind.variants import text as variant_text
-
-    text = _given(file)
-    variant_text.read(text)  # says the line of a mistake
-    if name is not None:
-        text = toml_edit.put(text, {("name",): name})
-    kept = evals_variants.keep(text, over=over)
-    output.done(_told_kept(kept), f"{kept.name} is kept in {kept.path}.", json=as_json)
-
-
-def _given(file: Path) -> str:
-    """The text of a file, or what is piped in."""
     import sys
 
     from core.toml_io import file_text
+    from evals import variants
+    from workbench.behind import toml_edit
+    from workbench.behind.variants import text as variant_text
 
-    return sys.stdin.read() if str(file) == "-" else file_text(file.expanduser(), "The variant")
+    text = sys.stdin.read() if str(file) == "-" else file_text(file.expanduser(), "The variant")
+    variant_text.read(text)  # says the line of a mistake
+    if name is not None:
+        text = toml_edit.put(text, {("name",): name})
+    saved = variants.keep(text, over=over)
+    output.result(_plain_saved(saved), f"{saved.name} is kept in {saved.path}.", json=as_json)
 
 
 @app.command()
 def drop(
     name: Annotated[str, typer.Argument(help="A kept variant.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: runtime.Yes = False,
     *,
     as_json: output.AsJson = False,
 ) -> None:
@@ -177,15 +162,13 @@ def drop(
 
     Example: rankbook variant drop my-rag --yes
     """
-    from evals import variants as evals_variants
-    from workbench.session import person
+    from evals import variants
 
-    found = evals_variants.get(name)
-    if not yes:
-        typer.confirm(f"Delete {output.printable(name)!r} ({found.path})?", abort=True, err=True)
-    dropped = evals_variants.drop(name, by=person())
-    value = {"name": name, "file": str(found.path), "deleted": True}
-    trash.say_deleted(value, f"{name} is gone.", [dropped.trash_entry] if dropped.trash_entry else [], json=as_json)
+    path = variants.get(name).path
+    output.confirm(f"Delete {output.printable(name)!r} ({path})?", yes=yes)
+    entry = variants.drop(name, by=runtime.user_name()).trash_entry
+    value = {"name": name, "file": str(path), "deleted": True}
+    trash.report_deleted(value, f"{name} is gone.", [entry] if entry else [], json=as_json)
 
 
 @app.command()
@@ -207,7 +190,7 @@ def diff(
     first, second = resolve_variant(one), resolve_variant(other)
     rows = differing(first, second)
     if as_json:
-        output.as_json({"variants": [first.name, second.name], "differences": [asdict(each) for each in rows]})
+        output.print_json({"variants": [first.name, second.name], "differences": [asdict(each) for each in rows]})
         return
     if not rows:
         output.notice(f"{one} and {other} are the same in every option.")

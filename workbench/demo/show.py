@@ -1,17 +1,16 @@
-"""The demo as one who serves it sets it up: its columns, its questions, and what is asked before it opens."""
+"""The demo that a process serves: its columns and example questions, tried before visitors come."""
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from core.context import RequestContext
 from core.errors import InputError, MissingCapability
 from core.legs import legs
-from core.pipeline.cost_estimate import estimate_calls as estimated
+from core.pipeline.cost_estimate import estimate_calls
 from core.store import sanitize
 from core.store.collections import CollectionView
 from core.store.demo_role import DemoRights, open_demo
@@ -41,25 +40,9 @@ class DemoColumn:
     variant: Variant
 
 
-def entered(names: Sequence[str], variants: Sequence[Variant], *, blind: bool) -> tuple[DemoColumn, ...]:
-    """The columns, or a refusal that says what to change."""
-    if not 1 <= len(variants) <= MOST:
-        raise InputError(f"A demo shows one to {MOST} variants side by side; {len(variants)} were given.")
-    if blind and len(variants) < FEWEST_BLIND:
-        raise InputError("A blind demo needs two variants to choose between. Give another with --variant.")
-    if len(names) != len(variants):
-        raise InputError(
-            f"There are {len(variants)} variants and {len(names)} names. Give each a --name, in the same order."
-        )
-    cleaned = [" ".join(name.split()) for name in names]
-    if "" in cleaned or len(set(cleaned)) < len(cleaned):
-        raise InputError("Each variant needs a name of its own that visitors can tell from the others.")
-    return tuple(DemoColumn(name, variant) for name, variant in zip(cleaned, variants, strict=True))
-
-
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """A demo as it was asked for. Without variants: words alone beside words and meaning, where there is meaning."""
+    """What `rankbook demo` was given. Without variants it shows words alone beside words and meaning."""
 
     variants: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -70,11 +53,21 @@ class DemoOptions:
     seed: int = 0
 
 
-def entrants(view: CollectionView, wanted: DemoOptions) -> tuple[DemoColumn, ...]:
-    """The columns. Names that were not given are the plainest there are."""
-    chosen = [resolve_variant(name, chunks=view.default_chunk_set) for name in wanted.variants] or _usual(view)
-    names = wanted.names or tuple(_friendly(each) for each in chosen)
-    return entered(names, chosen, blind=wanted.blind)
+def columns_of(view: CollectionView, options: DemoOptions) -> tuple[DemoColumn, ...]:
+    """The columns, or a refusal that says what to change. Where no names were given, they are in plain words."""
+    variants = [resolve_variant(name, chunks=view.default_chunk_set) for name in options.variants] or _usual(view)
+    if len(variants) > MOST:
+        raise InputError(f"A demo shows one to {MOST} variants side by side; {len(variants)} were given.")
+    if options.blind and len(variants) < FEWEST_BLIND:
+        raise InputError("A blind demo needs two variants to choose between. Give another with --variant.")
+    names = [" ".join(name.split()) for name in options.names or map(_friendly, variants)]
+    if len(names) != len(variants):
+        raise InputError(
+            f"There are {len(variants)} variants and {len(names)} names. Give each a --name, in the same order."
+        )
+    if "" in names or len(set(names)) < len(names):
+        raise InputError("Each variant needs a name of its own that visitors can tell from the others.")
+    return tuple(DemoColumn(name, variant) for name, variant in zip(names, variants, strict=True))
 
 
 def _usual(view: CollectionView) -> list[Variant]:
@@ -96,12 +89,12 @@ def _friendly(variant: Variant) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A demo that is on. `store` is opened as the demo's own role; nothing here reaches further."""
+    """A demo that is open to visitors. `store` is opened as the demo's own role; nothing here reaches further."""
 
     store: Store
     view: CollectionView
     title: str
-    entrants: tuple[DemoColumn, ...]
+    columns: tuple[DemoColumn, ...]
     examples: tuple[str, ...]
     blind: bool
     seed: int
@@ -109,38 +102,38 @@ class Demo:
     contest: Contest
 
     def order(self, visitor: str, query: str) -> tuple[int, ...]:
-        """Which entrant stands in which column: as they were given, or blind and shuffled."""
-        places = list(range(len(self.entrants)))
+        """The places of the columns from left to right: as they were given, or shuffled where it is blind."""
+        places = list(range(len(self.columns)))
         if self.blind:
             content = f"{self.seed}\0{visitor}\0{query}"
             random.Random(hashlib.sha256(content.encode()).digest()).shuffle(places)  # noqa: S311 - no secret
         return tuple(places)
 
 
-def asked(text: str) -> str:
-    """A visitor's query as it is searched and voted on: on one line, storable, and not endless."""
+def clean_query(text: str) -> str:
+    """A visitor's query as it is searched and voted on: one line, cleaned, at most as long as a vote can hold."""
     return " ".join(sanitize.cleaned(text).split())[:LONGEST_QUERY].strip()
 
 
-# -- the one that is on ----------------------------------------------------------------------------------------------
+# -- the demo of this process ------------------------------------------------------------------------------------------
 
-_on: list[Demo] = []
+_current: list[Demo] = []
 
 
-def set_current(show: Demo) -> None:
+def set_current(demo: Demo) -> None:
     """A process shows one demo."""
-    _on[:] = [show]
+    _current[:] = [demo]
 
 
-def take_off() -> None:
-    _on.clear()
+def clear_current() -> None:
+    _current.clear()
 
 
 def current() -> Demo:
     """What the page shows."""
-    if not _on:
+    if not _current:
         raise InputError("There is no demo here. Start one with `rankbook demo`.")
-    return _on[0]
+    return _current[0]
 
 
 ANY_QUESTION: Final = "hello"  # what columns are tried with where there is no example
@@ -155,41 +148,37 @@ FRIENDLY: Final = {
 HYBRID: Final = "words and meaning"
 
 
-async def opened(owner: Store, view: CollectionView, wanted: DemoOptions) -> Demo:
-    """The demo, ready to be put on. Whoever called closes its store in the end."""
-    columns = entrants(view, wanted)
+async def open_demo(owner: Store, view: CollectionView, options: DemoOptions) -> Demo:
+    """The demo, ready to be served. The caller closes its store in the end."""
+    columns = columns_of(view, options)
     contest = Contest.of(view.name, {each.name: each.variant for each in columns})
-    queries = await _examples(owner, view, wanted)
-    if wanted.blind:
+    queries = options.queries
+    if not queries and options.examples:
+        labelled = await query_sets.load(owner, view.name)
+        queries = tuple(query.text for query in examples(labelled, options.examples))
+    queries = tuple(dict.fromkeys(filter(None, map(clean_query, queries))))
+    if options.blind:
         await votes.announce(owner, contest)
     store = await open_demo(owner, view, RIGHTS)
     answers = Answers(store, view, [each.variant for each in columns])
-    title = " ".join(wanted.title.split()) or view.name
-    return Demo(store, view, title, columns, queries, wanted.blind, wanted.seed, answers, contest)
+    title = " ".join(options.title.split()) or view.name
+    return Demo(store, view, title, columns, queries, options.blind, options.seed, answers, contest)
 
 
-async def _examples(owner: Store, view: CollectionView, wanted: DemoOptions) -> tuple[str, ...]:
-    given = wanted.queries
-    if not given and wanted.examples:
-        labelled = await query_sets.load(owner, view.name)
-        given = tuple(query.text for query in examples(labelled, wanted.examples))
-    return tuple(dict.fromkeys(filter(None, map(asked, given))))
+async def try_columns(demo: Demo) -> None:
+    """Ask every column once, as a visitor will. What does not work is refused before the demo is served."""
+    await demo.answers.warm()
+    answer = await demo.answers.answer(next(iter(demo.examples), ANY_QUESTION))
+    for column, answered in zip(demo.columns, answer.columns, strict=True):
+        if answered.problem is not None:
+            raise MissingCapability(f"{column.name!r} finds nothing here. {answered.problem}") from answered.problem
 
 
-async def tried(show: Demo) -> None:
-    """Ask every column once, as a visitor will: what does not work is told to whoever starts the demo."""
-    await show.answers.warm()
-    answer = await show.answers.answer(next(iter(show.examples), ANY_QUESTION))
-    for entrant, column in zip(show.entrants, answer.columns, strict=True):
-        if column.problem is not None:
-            raise MissingCapability(f"{entrant.name!r} finds nothing here. {column.problem}") from column.problem
-
-
-def begin_answering(show: Demo) -> jobs.Job[int]:
-    """The examples, in the background."""
+def begin_answering(demo: Demo) -> jobs.Job[int]:
+    """Answer the examples in the background."""
     jobs.forget(JOB)
     return jobs.begin(
-        JOB, "Answers to the examples", lambda told, stop: show.answers.prepare(show.examples, told, stop)
+        JOB, "Answers to the examples", lambda told, stop: demo.answers.prepare(demo.examples, told, stop)
     )
 
 
@@ -197,17 +186,12 @@ def find_answering() -> jobs.Job[int] | None:
     return jobs.find(JOB)
 
 
-async def planned(show: Demo) -> list[str]:
-    """What each visitor's query may cost, where a language model is asked: said before any is asked."""
-    context = RequestContext(show.store, show.view)
-    query = next(iter(show.examples), ANY_QUESTION)
+async def cost_notices(demo: Demo) -> list[str]:
+    """What each visitor's query may cost where a language model is asked. Asks none."""
+    context = RequestContext(demo.store, demo.view)
+    query = next(iter(demo.examples), ANY_QUESTION)
     return [
-        f"{entrant.name}: for each query {said}"
-        for entrant in show.entrants
-        for said in await estimated(context, query, entrant.variant)
+        f"{column.name}: for each query {sentence}"
+        for column in demo.columns
+        for sentence in await estimate_calls(context, query, column.variant)
     ]
-
-
-def told(names: Sequence[DemoColumn]) -> str:
-    """The columns in one line."""
-    return ", ".join(f"{each.name} ({each.variant.name})" for each in names)

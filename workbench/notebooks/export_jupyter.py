@@ -22,7 +22,7 @@ from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Cell, Notebook, Prose
 from workbench.notebooks.export_html import stale_sentence
 from workbench.notebooks.output import Code, Figure, Hits, Said, Table
-from workbench.notebooks.parsing import Meaning
+from workbench.notebooks.parsing import ParsedCells
 from workbench.notebooks.runner import CellResult
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ PLOTLY = "application/vnd.plotly.v1+json"
 _COLOUR = re.compile(r"<([a-z0-9]+)>\Z")
 
 
-def render(notebook: Notebook, meaning: Meaning, folder: Path, results: Sequence[CellResult] = ()) -> str:
+def render(notebook: Notebook, meaning: ParsedCells, folder: Path, results: Sequence[CellResult] = ()) -> str:
     """The file's text."""
     told = PythonExport(meaning.shared, folder)
     done = {result.cell.id: result for result in results}
@@ -76,7 +76,7 @@ def _code(identity: str, source: str, outputs: Sequence[Json] = ()) -> Json:
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _opening(notebook: Notebook, meaning: Meaning, told: PythonExport) -> str:
+def _opening(notebook: Notebook, meaning: ParsedCells, told: PythonExport) -> str:
     """Imports, the collection, and the variants that cells call by name."""
     written = "\n".join(_python(cell, meaning, told) for cell in notebook.cells)
     imports = ["from evals.lab import Lab"]
@@ -99,7 +99,7 @@ def _without_nothing(value: Any) -> Any:
     return [_without_nothing(each) for each in value] if isinstance(value, list) else value
 
 
-def _python(cell: Cell, meaning: Meaning, told: PythonExport) -> str:
+def _python(cell: Cell, meaning: ParsedCells, told: PythonExport) -> str:
     spec = meaning.specs.get(cell.id)
     if spec is None:
         return _commented(f"This cell is not valid: {meaning.problems[cell.id]}", cell.source)

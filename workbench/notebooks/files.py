@@ -56,7 +56,7 @@ class NotebookFile:
         return _digest_at(self.path) != self.digest
 
 
-def opened(path: Path, *, like: Notebook | None = None) -> NotebookFile:
+def read_notebook(path: Path, *, like: Notebook | None = None) -> NotebookFile:
     """The notebook in a file. `like` is an earlier state of it, whose identities are kept."""
     content = _content(path)
     if content is None:
@@ -64,7 +64,7 @@ def opened(path: Path, *, like: Notebook | None = None) -> NotebookFile:
     return NotebookFile(path, Notebook.parse(_text(content, path), like=like), _digest(content))
 
 
-def saved(file: NotebookFile, notebook: Notebook) -> NotebookFile:
+def save_notebook(file: NotebookFile, notebook: Notebook) -> NotebookFile:
     """The file with that notebook in it; refused where somebody else changed it meanwhile."""
     content = notebook.text.encode()
     path = file.path.resolve()  # a link stays one, and what it points to is written
@@ -82,7 +82,7 @@ def saved(file: NotebookFile, notebook: Notebook) -> NotebookFile:
     return NotebookFile(file.path, notebook, _digest(content))
 
 
-def created(path: Path, notebook: Notebook) -> NotebookFile:
+def create_notebook(path: Path, notebook: Notebook) -> NotebookFile:
     """A new file with that notebook in it; one that is there is left alone."""
     content = notebook.text.encode()
     try:
@@ -138,7 +138,7 @@ def shipped(name: str) -> Path:
     return shipped_folder() / f"{name}{ENDING}"
 
 
-def meant(reference: str) -> Path:
+def find_notebook(reference: str) -> Path:
     """A file, with or without its ending, or one that ships. Files come first: a notebook is made to be one's own."""
     path = Path(reference).expanduser()
     for each in (path, path.with_name(f"{path.name}{ENDING}") if path.name else path):
@@ -198,7 +198,7 @@ class NotebookFolder:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"The folder of notebooks cannot be made ({error.strerror}).", path=self.folder) from error
-        return created(self.folder / f"{name}{ENDING}", notebook)
+        return create_notebook(self.folder / f"{name}{ENDING}", notebook)
 
     def free(self, name: str) -> str:
         """This name, or with a number behind it where there is such a notebook already."""
@@ -208,13 +208,13 @@ class NotebookFolder:
         return made
 
 
-def shelf() -> NotebookFolder:
+def own_folder() -> NotebookFolder:
     """The one that this process was started with."""
     chosen = os.environ.get(FOLDER)
     return NotebookFolder(Path(chosen).expanduser().absolute() if chosen else home() / "notebooks")
 
 
-def shelf_of(path: Path) -> Path | None:
+def folder_of(path: Path) -> Path | None:
     """The folder that a file makes the shelf; none for what ships, which stands beside every shelf."""
     if path.parent.resolve() == shipped_folder().resolve():
         return None

@@ -82,7 +82,7 @@ class EditHistory:
         """Take over what is on disk. What was here can be had back by undoing."""
         with self.lock:
             before = self.unsaved or self.notebook
-            self.file = files.opened(self.file.path, like=before)
+            self.file = files.read_notebook(self.file.path, like=before)
             self.unsaved = None
             if self.notebook.text != before.text:
                 self._remember("reading it again", before)
@@ -95,21 +95,21 @@ class EditHistory:
         with self.lock:
             kept, path = self.unsaved or self.notebook, self.file.path
             if seen is None:
-                self.file = files.created(path, kept)
+                self.file = files.create_notebook(path, kept)
             else:
-                on_disk = files.opened(path, like=kept)
-                self.file = files.saved(replace(on_disk, digest=seen), kept)
+                on_disk = files.read_notebook(path, like=kept)
+                self.file = files.save_notebook(replace(on_disk, digest=seen), kept)
                 self._remember("writing over the file", on_disk.notebook)
             self.unsaved = None
 
     def follow(self) -> None:
         """Take over what is on disk where nothing was changed here: nothing can be lost by it."""
         with self.lock:
-            self.file = files.opened(self.file.path, like=self.notebook)
+            self.file = files.read_notebook(self.file.path, like=self.notebook)
 
     def _save(self, made: Notebook) -> None:
         try:
-            self.file = files.saved(self.file, made)
+            self.file = files.save_notebook(self.file, made)
         except ChangedOnDisk:
             self.unsaved = made
             raise

@@ -22,7 +22,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class ParsedCells:
     """What a notebook asks for. `problems` are the mistakes by the identity of their cells: those have no spec."""
 
     shared: Shared = Shared()  # noqa: RUF009 - frozen
@@ -30,7 +30,7 @@ class Meaning:
     problems: dict[str, InputError] = field(default_factory=dict)
 
 
-def meaning(notebook: Notebook, path: Path | None = None) -> Meaning:
+def parse_cells(notebook: Notebook, path: Path | None = None) -> ParsedCells:
     """Every cell, read. A mistake in the notebook cell is one of all the others too."""
     reader = _Reader(notebook, path)
     shared = Shared()
@@ -48,7 +48,7 @@ def meaning(notebook: Notebook, path: Path | None = None) -> Meaning:
             specs[cell.id] = reader.spec(cell, shared)
         except InputError as error:
             problems.setdefault(cell.id, error)
-    return Meaning(shared, {key: spec for key, spec in specs.items() if key not in problems}, problems)
+    return ParsedCells(shared, {key: spec for key, spec in specs.items() if key not in problems}, problems)
 
 
 class _Reader:

@@ -26,7 +26,7 @@ from workbench.notebooks.cost_notice import announced, unallowed
 from workbench.notebooks.document import Cell, Notebook
 from workbench.notebooks.output import Output
 from workbench.notebooks.output_cache import Contents, cache_key
-from workbench.notebooks.parsing import Meaning, meaning
+from workbench.notebooks.parsing import ParsedCells, parse_cells
 
 Grounds = dict[tuple[str, str], EvalContext]  # by collection and query set
 
@@ -74,9 +74,9 @@ class Runner:
         """`grounds` are collections opened before, to be shared with whoever runs another cell of the same notebook."""
         self.notebook, self.listener = notebook, listener
         self.key = key if key is not None else str(path.resolve()) if path else ""
-        read = meaning(notebook, path)
+        read = parse_cells(notebook, path)
         shared = read.shared.model_copy(update={"collection": collection}) if collection else read.shared
-        self.meaning: Meaning = replace(read, shared=shared)
+        self.parsed: ParsedCells = replace(read, shared=shared)
         folder = path.parent if path else Path()
         opened = {} if grounds is None else grounds
         self.context = CellContext(store, shared, folder, resources, cancellation, listener, opened)
@@ -107,9 +107,9 @@ class Runner:
 
         Of what it would ask and send, `allowed` was allowed before; None allows all.
         """
-        spec = self.meaning.specs.get(cell.id)
+        spec = self.parsed.specs.get(cell.id)
         if spec is None:
-            return CellResult(cell, number, problem=str(self.meaning.problems[cell.id]))
+            return CellResult(cell, number, problem=str(self.parsed.problems[cell.id]))
         empty, begun = CellResult(cell, number, spec), time.perf_counter()
         try:
             return await self._made(empty, spec, begun, again=again, allowed=allowed)
@@ -140,7 +140,7 @@ class Runner:
         shown = Output.model_validate(output.plain())  # as it will be read back, so that both are drawn alike
         return replace(empty, output=shown, milliseconds=spent)
 
-    async def announced(self, only: Collection[str] | None = None, *, again: bool = False) -> list[str]:
+    async def cost_notices(self, only: Collection[str] | None = None, *, again: bool = False) -> list[str]:
         """What those cells, or all, would ask and send elsewhere; what has an output of today asks nobody."""
         said: list[str] = []
         for result in await self.kept(only):
@@ -163,9 +163,9 @@ class Runner:
         return [await self._kept(cell, number, contents) for number, cell in cells]
 
     async def _kept(self, cell: Cell, number: int, contents: Contents) -> CellResult:
-        spec = self.meaning.specs.get(cell.id)
+        spec = self.parsed.specs.get(cell.id)
         if spec is None:
-            return CellResult(cell, number, problem=str(self.meaning.problems[cell.id]))
+            return CellResult(cell, number, problem=str(self.parsed.problems[cell.id]))
         try:
             basis = await cache_key(self.context, spec, contents)
             found = await output_cache.find(self.context.store, self.key, cell.id, basis)

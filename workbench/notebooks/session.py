@@ -27,7 +27,7 @@ from workbench.notebooks.document import Cell, Notebook
 from workbench.notebooks.files import NotebookFolder, NotebookPath
 from workbench.notebooks.history import Edit, EditHistory
 from workbench.notebooks.output_cache import CELL, Contents, cache_key
-from workbench.notebooks.parsing import Meaning, meaning
+from workbench.notebooks.parsing import ParsedCells, parse_cells
 from workbench.notebooks.run_queue import QueuedCell, RunQueue
 from workbench.notebooks.runner import CellResult, Grounds, Runner
 
@@ -129,7 +129,7 @@ class NotebookSession:
 
     def __init__(self, store: Store, found: NotebookPath, resources: Resources | None = None) -> None:
         self.store, self.name, self.path, self.shipped = store, found.name, found.path, found.shipped
-        self.paper = EditHistory(files.opened(found.path))
+        self.paper = EditHistory(files.read_notebook(found.path))
         self.stamp = 0  # another number whenever anything that a page shows has changed
         self._lock = self.paper.lock  # one for all of it: a change touches file, queue and outputs
         self._resources = resources
@@ -140,7 +140,7 @@ class NotebookSession:
         self._grounds: Grounds = {}
         self._allowed: set[str] = set()  # what somebody has let be sent
         self._due = time.monotonic() + FRESH_FOR
-        self._meant: tuple[Notebook, Meaning] | None = None
+        self._meant: tuple[Notebook, ParsedCells] | None = None
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -154,23 +154,23 @@ class NotebookSession:
         return self.turns.job
 
     @property
-    def meaning(self) -> Meaning:
+    def parse_cells(self) -> ParsedCells:
         notebook, meant = self.notebook, self._meant
         if meant is None or meant[0] is not notebook:
-            self._meant = meant = notebook, meaning(notebook, self.path)
+            self._meant = meant = notebook, parse_cells(notebook, self.path)
         return meant[1]
 
     @property
     def context(self) -> CellContext:
         """For what is asked beside a cell's output."""
         resources, folder = self._resources, self.path.parent
-        return CellContext(self.store, self.meaning.shared, folder, resources, grounds=self._grounds)
+        return CellContext(self.store, self.parsed.shared, folder, resources, grounds=self._grounds)
 
     @property
     def ground(self) -> EvalContext | None:
         """The collection that the cells share; none where none is named, or it is not there."""
         try:
-            return bridge.run(self.context.ground(self.meaning.shared))
+            return bridge.run(self.context.ground(self.parsed.shared))
         except RankbookError:
             return None  # every cell that needs it says so
 
@@ -199,10 +199,10 @@ class NotebookSession:
     def _shown(self, cell: Cell) -> CellResult:
         """Its output with the cell as it is now, and what is wrong with it."""
         numbers = {each.id: number for number, each in enumerate(self.notebook.cells, start=1)}
-        blank = CellResult(cell, numbers.get(cell.id, 0), self.meaning.specs.get(cell.id))
+        blank = CellResult(cell, numbers.get(cell.id, 0), self.parsed.specs.get(cell.id))
         result = self._outcomes.of(blank)
-        if cell.id in self.meaning.problems:
-            return replace(result, problem=self._mistake(cell, self.meaning.problems[cell.id]))
+        if cell.id in self.parsed.problems:
+            return replace(result, problem=self._mistake(cell, self.parsed.problems[cell.id]))
         return result
 
     def _mistake(self, cell: Cell, error: InputError) -> str:
@@ -256,7 +256,7 @@ class NotebookSession:
         with self._lock:
             self._unseen -= {result.cell.id for result in found}
             current = [each for each in found if self._is_current(each.cell) and not self.turns.state(each.cell.id)]
-            valid = [each for each in current if each.cell.id not in self.meaning.problems]
+            valid = [each for each in current if each.cell.id not in self.parsed.problems]
             news = [self._outcomes.kept(each) for each in valid]
             if any(news):
                 self._touch()

@@ -16,7 +16,7 @@ import streamlit as st
 from core.errors import DeadlineExceeded, InputError
 from workbench.demo import show as shows
 from workbench.demo.answers import Answer
-from workbench.demo.show import Demo, asked
+from workbench.demo.show import Demo, clean_query
 from workbench.ui.demo import answers as demo
 from workbench.ui.demo import ballot
 
@@ -49,13 +49,13 @@ def mishaps_hidden() -> Iterator[None]:
 
 def render(show: Demo) -> None:
     visitor = ballot.visitor()
-    query = asked(st.query_params.get("query", ""))
+    query = clean_query(st.query_params.get("query", ""))
     demo.head(show.title, _about(show))
     demo.box(query)
     demo.chips(show.examples)
     place = st.container(key="demo-answers").empty()
     if not query:
-        place.html(demo.welcome([each.name for each in show.entrants], blind=show.blind))
+        place.html(demo.welcome([each.name for each in show.columns], blind=show.blind))
         return
     answer = _answered(show, query, place)
     order = show.order(visitor, query)
@@ -79,5 +79,5 @@ def _answered(show: Demo, query: str, place: st.delta_generator.DeltaGenerator) 
         waited = 0.0
         while futures.wait([search], BEAT).not_done:
             waited += BEAT
-            place.html(demo.waiting(len(show.entrants), html.escape(query), waited))
+            place.html(demo.waiting(len(show.columns), html.escape(query), waited))
     return search.result()

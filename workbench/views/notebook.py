@@ -8,7 +8,7 @@ from core.errors import RankbookError
 from core.store.engine import Store
 from workbench.behind.search import finding
 from workbench.notebooks import files, named, session
-from workbench.notebooks.files import shelf
+from workbench.notebooks.files import own_folder
 from workbench.notebooks.session import NotebookSession
 from workbench.ui import errors, may, place
 from workbench.ui.notebook import acts as notebook_acts
@@ -57,10 +57,10 @@ def _desk(store: Store) -> NotebookSession | None:
     """The notebook that the address names."""
     wanted = place.current().notebook or FIRST
     try:
-        return session.at(store, shelf().find(wanted))
+        return session.at(store, own_folder().find(wanted))
     except RankbookError as error:
         errors.draw(error)
-        names = [*shelf().own(), *files.shipped_names()]
+        names = [*own_folder().own(), *files.shipped_names()]
         st.selectbox(
             "Notebook",
             names,
@@ -85,7 +85,7 @@ def _where(desk: NotebookSession) -> None:
             "Editors change notebooks."
         )
         st.html(f'<p class="rb-draft">{said}</p>')
-    elif desk.shipped and not shelf().own():
+    elif desk.shipped and not own_folder().own():
         said = "You have no notebook of your own yet. Run this one as it is; what you change in it is kept in a copy."
         st.html(f'<p class="rb-draft">{said}</p>')
 

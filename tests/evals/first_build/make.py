@@ -32,7 +32,7 @@ from evals.runs import run_store
 from evals.schema import schema_chain
 from evals.types import Label, LabelledQueries
 from tests.app.corpus import KETTLES, MODEL
-from workbench.notebooks.files import shelf
+from workbench.notebooks.files import own_folder
 
 WORDS = Variant.from_data({"name": "words", "chunks": "small", "top_k": 2, "leg": [{"kind": "bm25"}]})
 BOTH = Variant.from_data(
@@ -69,11 +69,11 @@ async def fill(store: Store, saved: Path | None) -> None:
     contest = Contest.of("kettles", {"Today": WORDS, "Tomorrow": BOTH})
     await votes.announce(store, contest)
     await votes.cast(store, contest, Vote("a visitor", "scale", BOTH.id))
-    shelf().folder.mkdir(parents=True, exist_ok=True)
-    (shelf().folder / "kettles.md").write_text(NOTEBOOK, encoding="utf-8")
+    own_folder().folder.mkdir(parents=True, exist_ok=True)
+    (own_folder().folder / "kettles.md").write_text(NOTEBOOK, encoding="utf-8")
     await _attach(store)
     if saved is not None:
-        folders = {"notebooks": shelf().folder, "variants": variants.folder()}
+        folders = {"notebooks": own_folder().folder, "variants": variants.folder()}
         await backup.save_backup(store, saved, folders=folders)  # type: ignore[arg-type]
 
 

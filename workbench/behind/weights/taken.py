@@ -16,7 +16,7 @@ from core.variant import Variant
 from evals import variants as evals_variants
 from workbench.notebooks import session
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.files import shelf
+from workbench.notebooks.files import own_folder
 
 KIND: Final = "evaluate"
 NOTEBOOK: Final = "weights"  # what a new one is called
@@ -73,13 +73,13 @@ def source(where: Mapping[str, str], metric: str, references: Sequence[Any]) -> 
 
 def notebooks() -> list[str]:
     """Those that a cell can be put into."""
-    return shelf().own()
+    return own_folder().own()
 
 
 def place(store: Store, notebook: str, text: str) -> CellLocation:
     """Put the cell at the end of that notebook, or of a new one where none is named, and have it run."""
     roles.refuse_reader(store, "change notebooks")
-    own = shelf()
+    own = own_folder()
     if not notebook:
         notebook = own.free(NOTEBOOK)
         own.create(notebook, Notebook.parse("# Which weights?\n"))

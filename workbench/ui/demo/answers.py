@@ -126,7 +126,7 @@ def chips(examples: Sequence[str]) -> None:
 def columns(show: Demo, answer: Answer, order: Sequence[int], *, reasons: bool) -> None:
     """The columns in that order; without names in a blind demo, and without reasons until somebody may read them."""
     shown = [
-        _column(show.entrants[at].name if not show.blind else LETTERS[place], answer.columns[at], answer, reasons)
+        _column(show.columns[at].name if not show.blind else LETTERS[place], answer.columns[at], answer, reasons)
         for place, at in enumerate(order)
     ]
     _answers(key="demo.answers", data={"columns": shown, "blind": show.blind})

@@ -49,7 +49,7 @@ def standing(show: Demo, mine: str, query: str) -> str | None:
 
 def draw(show: Demo, mine: str, query: str, order: Sequence[int]) -> None:
     """The question, its answers in the order of the columns, and how many have answered."""
-    ways = [*(show.entrants[at].variant.id for at in order), BOTH, NEITHER]
+    ways = [*(show.columns[at].variant.id for at in order), BOTH, NEITHER]
     names = [*LETTERS[: len(order)], *(OF_TWO if len(order) == 2 else OF_MORE)]
     choice = standing(show, mine, query)
     key = f"ballot.choice.{hashlib.sha256(query.encode()).hexdigest()[:16]}"

@@ -15,7 +15,7 @@ from core.errors import NotAllowed, RankbookError, UnknownName
 from workbench.behind import toml_edit
 from workbench.notebooks import history, session
 from workbench.notebooks.document import NOTE, Cell, Part
-from workbench.notebooks.files import shelf
+from workbench.notebooks.files import own_folder
 from workbench.notebooks.session import NotebookSession
 from workbench.ui import place
 
@@ -137,7 +137,7 @@ def yours(desk: NotebookSession) -> NotebookSession:
     """The notebook itself, or a new copy of one that ships, to which the address moves."""
     if not desk.shipped:
         return desk
-    own = session.copied(desk, shelf(), shelf().free(f"my-{desk.name}"))
+    own = session.copied(desk, own_folder(), own_folder().free(f"my-{desk.name}"))
     name = own.name
     for key in [each for each in drafts() if each[0] == desk.name]:
         drafts()[name, key[1]] = drafts().pop(key)
@@ -162,7 +162,7 @@ def save(desk: NotebookSession, identity: str, *, run: bool = False, over: bool 
         except history.HistoryStep:
             return  # the open editor says so, and shows both
         forget(own, identity)
-        if identity in own.meaning.problems:
+        if identity in own.parsed.problems:
             edit(own, identity)  # what is wrong is mended where it stands
         else:
             close()

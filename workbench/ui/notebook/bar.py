@@ -139,7 +139,7 @@ def _hand_on(desk: NotebookSession) -> None:
         st.download_button(
             "Jupyter notebook (.ipynb)",
             lambda: export_jupyter.render(
-                desk.notebook, desk.meaning, desk.path.resolve().parent, desk.results()
+                desk.notebook, desk.parsed, desk.path.resolve().parent, desk.results()
             ).encode(),
             f"{desk.name}.ipynb",
             "application/x-ipynb+json",

@@ -73,7 +73,7 @@ def _prose(desk: NotebookSession, part: Prose) -> None:
 
 
 def _header(desk: NotebookSession, part: Cell) -> None:
-    shared = desk.meaning.shared
+    shared = desk.parsed.shared
     said = [f"collection <b>{escape(shared.collection or 'none')}</b>"]
     said += [f"split <b>{escape(shared.split)}</b>"] if shared.split else []
     said += [f"queries <b>{escape(shared.query_set)}</b>"] if shared.query_set != "default" else []
@@ -82,8 +82,8 @@ def _header(desk: NotebookSession, part: Cell) -> None:
     _tools(desk, part)
     if notebook_menu.is_open(desk, part):
         notebook_source.cell(desk, part)
-    elif part.id in desk.meaning.problems:
-        errors.draw(desk.meaning.problems[part.id])
+    elif part.id in desk.parsed.problems:
+        errors.draw(desk.parsed.problems[part.id])
 
 
 def _tools(desk: NotebookSession, part: Part) -> None:

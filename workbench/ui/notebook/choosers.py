@@ -13,7 +13,7 @@ from evals.evaluation.context import default_split
 from workbench.behind.toml_edit import put
 from workbench.notebooks import files, session
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.files import NotebookFolder, shelf
+from workbench.notebooks.files import NotebookFolder, own_folder
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
 from workbench.ui import may, place
@@ -24,7 +24,7 @@ EMPTY = "Nothing, but for the collection"
 
 def draw(desk: NotebookSession) -> None:
     """In the bar, each in its place."""
-    _chooser(desk, shelf())
+    _chooser(desk, own_folder())
     _shared(desk)
     if may.edit(desk.store):
         _new(desk)
@@ -63,10 +63,10 @@ def _begin(desk: NotebookSession, name: str, like: str) -> None:
     try:
         roles.refuse_reader(desk.store, "make notebooks")
         if like == desk.name:
-            made = session.copied(desk, shelf(), name).name
+            made = session.copied(desk, own_folder(), name).name
         else:
-            notebook = files.opened(files.STARTER).notebook if like != EMPTY else _bare(desk, name)
-            made = shelf().create(name, notebook).path.stem
+            notebook = files.read_notebook(files.STARTER).notebook if like != EMPTY else _bare(desk, name)
+            made = own_folder().create(name, notebook).path.stem
     except RankbookError as error:
         notebook_acts.notice(str(error), bad=True)
         return
@@ -75,7 +75,7 @@ def _begin(desk: NotebookSession, name: str, like: str) -> None:
 
 
 def _bare(desk: NotebookSession, name: str) -> Notebook:
-    collection = desk.meaning.shared.collection or "handbook"
+    collection = desk.parsed.shared.collection or "handbook"
     title = " ".join(name.replace("-", " ").split())
     return Notebook.parse(
         f"# {title[:1].upper()}{title[1:]}\n\n```{HEADER}\n{put('', {('collection',): collection})}```\n"
@@ -87,7 +87,7 @@ def _bare(desk: NotebookSession, name: str) -> Notebook:
 
 def _shared(desk: NotebookSession) -> None:
     """The collection and the split of the header cell."""
-    said = desk.meaning.shared
+    said = desk.parsed.shared
     names = [row.name for row in bridge.run(collections.listed(desk.store))]
     ground = desk.ground
     splits = [*ground.labelled.splits, "all"] if ground is not None else []

@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.errors import RankbookError
 from workbench.notebooks import files, session
-from workbench.notebooks.files import shelf
+from workbench.notebooks.files import own_folder
 from workbench.notebooks.session import NotebookSession
 from workbench.ui import errors, place
 from workbench.ui.notebook import acts as notebook_acts
@@ -32,7 +32,7 @@ def draw(notices: Sequence[Notice]) -> None:
 
 
 def changed_on_disk(desk: NotebookSession) -> None:
-    there = files.opened(desk.path) if desk.path.is_file() else None
+    there = files.read_notebook(desk.path) if desk.path.is_file() else None
     what = "was changed on disk by another program" if there else "was removed from disk"
     st.html(
         f'<div class="rb-box rb-complaint" role="alert"><strong>The file {what}</strong><p>Nothing is written over it '
@@ -59,8 +59,8 @@ def _do(choice: Callable[..., None], *arguments: bytes | None) -> None:
 
 def _save_as(desk: NotebookSession) -> None:
     try:
-        name = shelf().free(f"{desk.name}-{datetime.now().astimezone():%Y-%m-%d}")
-        made = session.copied(desk, shelf(), name, desk.paper.unsaved).name
+        name = own_folder().free(f"{desk.name}-{datetime.now().astimezone():%Y-%m-%d}")
+        made = session.copied(desk, own_folder(), name, desk.paper.unsaved).name
         session.forget(desk)
     except RankbookError as error:
         notebook_acts.notice(str(error), bad=True)

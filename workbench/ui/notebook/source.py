@@ -94,7 +94,7 @@ def _own_first(model: type[BaseModel]) -> list[str]:
 
 def _offered(desk: NotebookSession) -> dict[str, Sequence[str]]:
     """Known values of what names something. Others can be typed."""
-    variants = [*(each["name"] for each in desk.meaning.shared.variants), *every_name()]
+    variants = [*(each["name"] for each in desk.parsed.shared.variants), *every_name()]
     named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
     ground = desk.ground
     splits = [*ground.labelled.splits, "all"] if ground is not None else []

@@ -30,7 +30,7 @@ from workbench.behind import toml_edit
 from workbench.behind.runs.asked import RunsState
 from workbench.notebooks import export_html, export_jupyter, files, markdown
 from workbench.notebooks.document import Cell, Notebook, Prose, unified
-from workbench.notebooks.parsing import meaning
+from workbench.notebooks.parsing import parse_cells
 
 family = Family()
 
@@ -155,10 +155,10 @@ def assert_inert(prose: str) -> None:
     longest=2048,
 )
 def notebook(content: bytes) -> None:
-    opened = files.opened(written("notebook.md", content))
+    opened = files.read_notebook(written("notebook.md", content))
     book = opened.notebook
     assert book.text == content.decode()
-    meant = meaning(book, opened.path)
+    meant = parse_cells(book, opened.path)
     assert set(meant.specs).isdisjoint(meant.problems)
     assert {cell.id for cell in book.cells} <= {*meant.specs, *meant.problems}
     for prose in (part for part in book.parts if isinstance(part, Prose)):

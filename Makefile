@@ -44,10 +44,10 @@ build: set-up  ## a wheel and a source archive in dist/, and beside them what th
 	@$(BIN)/python -m build --no-isolation --outdir dist
 	@$(BIN)/python .ci/supply_chain.py sbom dist/rankbook.cdx.json
 
-bench: set-up  ## measure what the README claims, against peers in the same run
+bench: set-up  ## measure, against peers in the same run; ARGS=results writes docs/results.md
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-pictures: set-up  ## take the README's pictures of the demo collection again
+pictures: set-up  ## take the pictures of README and docs again
 	@$(BIN)/python -m tests.browser.pictures
 
 format: set-up  ## put every file into shape

@@ -10,6 +10,7 @@ from typer.main import get_command
 
 from evals.measures import MEASURES, Metric
 from evals.suites.suite import Suite
+from tests.docs_pages import reference
 from workbench.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,10 @@ def test_every_command_and_option_in_the_docs_exists(page, line):
 def test_commands_are_found_on_every_page_that_has_some():
     assert len(LINES) > 80
     assert {page for page, _ in LINES} >= {"README.md", "documents.md", "measuring.md", "postgres.md", "variants.md"}
+
+
+def test_the_reference_is_what_make_docs_writes():
+    assert (ROOT / "docs" / "reference.md").read_text(encoding="utf-8") == reference()
 
 
 def test_every_metric_that_there_is_stands_in_the_table():

@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-fast drills check audit build bench pictures set-up format clean help
+.PHONY: run test test-fast drills check audit build docs bench pictures set-up format clean help
 
 # A process a core. The files with pages come first (tests/tiers.py), so that all processes end at about the same time.
 SPREAD = $(if $(RANKBOOK_TEST_DSN),,--numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder)
@@ -44,10 +44,13 @@ build: set-up  ## a wheel and a source archive in dist/, and beside them what th
 	@$(BIN)/python -m build --no-isolation --outdir dist
 	@$(BIN)/python .ci/supply_chain.py sbom dist/rankbook.cdx.json
 
-bench: set-up  ## measure what the README claims, against peers in the same run
+docs: set-up  ## write the pages of docs/ that repeat the code
+	@$(BIN)/python -m tests.docs_pages
+
+bench: set-up  ## measure, against peers in the same run; ARGS=results writes docs/results.md
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-pictures: set-up  ## take the README's pictures of the demo collection again
+pictures: set-up  ## take the pictures of README and docs again
 	@$(BIN)/python -m tests.browser.pictures
 
 format: set-up  ## put every file into shape

@@ -27,7 +27,7 @@ class Figure:
 
 
 def markdown(figures: Iterable[Figure]) -> str:
-    """The rows of figures that have some, a table for each section, as a README wants them."""
+    """The rows of figures that have some, a table for each section."""
     sections: dict[tuple[str, ...], list[str]] = {}
     for figure in figures:
         heads, cells = zip(*figure.row, strict=True) if figure.row else ((), ())

@@ -122,9 +122,10 @@ def untold(figure: Figure) -> Figure:
 
 
 def _memory(size: int, times: Mapping[str, list[float]], held: ServerMemory) -> Figure:
-    """What was held at most while it was loaded, if it was, and asked; with the row for the README."""
+    """What was held at most while it was loaded, if it was, and asked; with its row of a table."""
     server, ours = held.most / 2**20, peak_memory() / 2**20
-    p95 = {f"{name}, p95 ms": f"{percentile(times[name], 0.95):.0f}" for name in HYBRIDS}
-    row = {"chunks": f"{size:,}", **p95, "server, MB": f"{server:,.0f}", "process, MB": f"{ours:,.0f}"}
+    p95 = {f"{name}, p95": f"{percentile(times[name], 0.95):.0f} ms" for name in HYBRIDS}
+    most = {"held at most by the server": f"{server:,.0f} MB", "by Rankbook's process": f"{ours:,.0f} MB"}
+    row = {"chunks": f"{size:,}", **p95, **most}
     what = f"{size:,} chunks: held at most by the server and by this process, MB"
     return Figure(what, f"{server:,.0f}, {ours:,.0f}", section="Hybrids", row=tuple(row.items()))

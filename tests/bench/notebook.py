@@ -87,7 +87,7 @@ def _times(what: str, found: Both, *, asked: bool = True) -> list[Figure]:
     return [
         Figure(f"13 rankings of scifact scored, {what}: ours, s", f"{found.ours:.2f}"),
         Figure(f"13 rankings of scifact scored, {what}: the notebook, s", f"{found.theirs:.2f}"),
-        Figure("our time / the notebook's", f"{ratio:.2f}", *target),
+        Figure(f"our time / the notebook's, {what}", f"{ratio:.2f}", *target),
     ]
 
 

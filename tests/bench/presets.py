@@ -1,4 +1,4 @@
-"""Every leg and preset on labelled collections: quality and latency. With --markdown, the README's table of results.
+"""Every leg and preset on labelled collections: quality and latency. With --markdown, their table.
 
 Scored by the harness, items at their best chunk; some queries of each variant are timed one by one. What needs a
 language model is left out.

@@ -100,9 +100,9 @@ async def loading(store: Store, view: CollectionView, size: int, report: IngestR
     indexes, disk = report.seconds.get("indexes", 0.0), f"{int(taken or 0) / 2**20:,.0f}"
     row = {
         "chunks": f"{size:,}",
-        "rows and their texts, s": f"{seconds - indexes:,.0f}",
-        "indexes, s": f"{indexes:,.0f}",
-        "on disk, MB": disk,
+        "rows, lexemes and postings": f"{seconds - indexes:,.0f} s",
+        "indexes": f"{indexes:,.0f} s",
+        "on disk": f"{disk} MB",
     }
     return [
         Figure(f"{size:,} chunks: seconds to load ({spent})", f"{seconds:.0f}"),

@@ -101,7 +101,7 @@ def test_thousands_of_equal_scores_are_ordered_by_id_bytewise(store, collection,
 @pytest.mark.parametrize("chunks", LEVELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_best_comes_first_and_scores_are_plain_finite_numbers(store, collection, kind, chunks):
-    found = recall(store, collection, legs[kind](), "word3 word10 unique9 common", 30, chunks)
+    found = recall(store, collection, legs[kind](), "word10 word11 word12 word13", 30, chunks)
     assert found
     assert found == sorted(found, key=lambda each: (-each.score, each.id.encode()))
     assert all(type(each.score) is float and np.isfinite(each.score) for each in found)

@@ -49,8 +49,3 @@ def test_nothing_in_workbench_bears_the_name_of_an_installed_package() -> None:
 
     names = {path.stem for path in (ROOT / "workbench").iterdir() if path.suffix == ".py" or path.is_dir()}
     assert names & (set(packages_distributions()) | set(sys.stdlib_module_names)) == set()
-
-
-def test_the_readme_is_finished() -> None:
-    words = (ROOT / "README.md").read_text(encoding="utf-8").split()
-    assert not {"SETUP", "FIGURES", "BULK", "TODO", "TBD"} & set(words)

@@ -86,7 +86,7 @@ def options(fields: Iterable[tuple[str, FieldInfo]]) -> str:
 
 
 def default(field: FieldInfo) -> str:
-    value = field.get_default(call_default_factory=True)  # type: ignore[call-arg]
+    value = field.get_default(call_default_factory=True)
     if value is PydanticUndefined:
         return "must be given"
     return "nothing" if value is None else f"`{cell(json.dumps(to_jsonable_python(value), ensure_ascii=False))}`"

@@ -6,7 +6,6 @@ They are registered in this process. `tests/drills/packaging/test_contributed.py
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -35,7 +34,7 @@ REGISTRIES = (legs, fusions, sources)
 
 
 @pytest.fixture
-def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def contributed(monkeypatch: pytest.MonkeyPatch) -> None:
     """All examples, registered for the time of one test."""
     for registry in REGISTRIES:
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
@@ -43,7 +42,6 @@ def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         module = ModuleType(example.file.removesuffix(".py").replace("/", "."))
         monkeypatch.setitem(sys.modules, module.__name__, module)
         exec(compile(example.code, example.file, "exec"), module.__dict__)
-    return
 
 
 def test_each_example_is_one_file_and_one_line_that_imports_it() -> None:
@@ -95,7 +93,7 @@ def test_the_source_reads_a_document_a_line(tmp_path: Path) -> None:
 def test_a_misspelt_name_is_refused_with_the_new_one() -> None:
     for registry, name in zip(REGISTRIES, NAMES.values(), strict=True):
         with pytest.raises(UnknownName, match=f"Did you mean {name!r}"):
-            registry[f"{name}s"]
+            registry[f"{name}s"]  # type: ignore[index]
     with pytest.raises(SpecError, match="shortest"):
         Variant.from_data({"leg": [{"kind": "substring", "shortest": 0}]})
 

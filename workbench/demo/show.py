@@ -11,9 +11,8 @@ from core.context import RequestContext
 from core.errors import InputError, MissingCapability
 from core.legs import legs
 from core.pipeline.cost_estimate import estimate_calls
-from core.store import sanitize
+from core.store import demo_role, sanitize
 from core.store.collections import CollectionView
-from core.store.demo_role import DemoRights, open_demo
 from core.store.engine import Store
 from core.variant import Variant
 from evals.judging import votes
@@ -27,7 +26,7 @@ from workbench.demo.answers import Answers
 FEWEST_BLIND: Final = 2
 MOST: Final = 3
 LETTERS: Final = "ABC"
-RIGHTS: Final = DemoRights(
+RIGHTS: Final = demo_role.DemoRights(
     reads=("collections", "contests", "revision_catalog", "votes"), writes="votes", updates=("choice", "voted_at")
 )
 
@@ -159,7 +158,7 @@ async def open_demo(owner: Store, view: CollectionView, options: DemoOptions) ->
     queries = tuple(dict.fromkeys(filter(None, map(clean_query, queries))))
     if options.blind:
         await votes.announce(owner, contest)
-    store = await open_demo(owner, view, RIGHTS)
+    store = await demo_role.open_demo(owner, view, RIGHTS)
     answers = Answers(store, view, [each.variant for each in columns])
     title = " ".join(options.title.split()) or view.name
     return Demo(store, view, title, columns, queries, options.blind, options.seed, answers, contest)

@@ -154,7 +154,7 @@ class NotebookSession:
         return self.turns.job
 
     @property
-    def parse_cells(self) -> ParsedCells:
+    def parsed(self) -> ParsedCells:
         notebook, meant = self.notebook, self._meant
         if meant is None or meant[0] is not notebook:
             self._meant = meant = notebook, parse_cells(notebook, self.path)

@@ -26,7 +26,7 @@ from evals.sources import source_from, sources
 from tests.contributed import ROOT, examples
 from tests.docs_pages import reference
 from tests.fakes import HashingEmbedder, rows
-from workbench.behind.form_fields import entries
+from workbench.services.form_fields import entries
 
 EXAMPLES = examples()
 NAMES = {"leg": "substring", "fusion": "discount", "source": "text_lines"}

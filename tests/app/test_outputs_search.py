@@ -13,7 +13,7 @@ from core.store.browse import ChunkSpan, find_documents
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.showing import CELL, STAGE, page, settled
 from tests.app.test_search_page import handed, written
-from workbench.ui.document import in_browser
+from workbench.components.document import in_browser
 
 PAIR = 'query_id = "q1"\nvariants = ["bm25", "vector"]\n'
 BOTH = '{ name = "both", rerank = { method = "overlap" }, leg = [{ kind = "vector" }, { kind = "fulltext" }] }'

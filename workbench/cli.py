@@ -30,7 +30,7 @@ from workbench.commands import notebooks as books
 from workbench.commands import queries as asking
 from workbench.commands import search as commands_search
 from workbench.commands.runtime import STOPPED
-from workbench.server import waits
+from workbench.services import server_waits
 
 if TYPE_CHECKING:
     from core.pipeline.retriever import RetrievalResult
@@ -225,7 +225,7 @@ def doctor(*, as_json: collections.AsJson = False) -> None:
     from core.doctor import examine_workers as examine_dask
     from evals.schema import schema_chain
 
-    findings = [*bridge.run(examine([schema_chain], waits.tell)), *bridge.run(examine_dask()), *serve.findings()]
+    findings = [*bridge.run(examine([schema_chain], server_waits.tell)), *bridge.run(examine_dask()), *serve.findings()]
     if as_json:
         output.as_json(findings)
     else:
@@ -272,7 +272,7 @@ def _close_undisturbed() -> None:
 
 def _run() -> None:
     try:
-        with waits.heard_by(output.notice):
+        with server_waits.heard_by(output.notice):
             app()
     finally:
         sys.stdout.flush()  # a pipe that is closed shows here, and not when the interpreter has gone

@@ -12,9 +12,8 @@ import streamlit as st
 
 from workbench.components import url_state
 from workbench.components.url_state import put
+from workbench.services.search import LONGEST_QUERY
 from workbench.services.url_state import UrlState
-
-LONGEST_QUERY = 1000
 
 
 @dataclass(frozen=True)

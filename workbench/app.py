@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.store.engine import Store
 from workbench import session
-from workbench.components import feedback, server_waits, sign_in, theme
+from workbench.components import feedback, sign_in, theme
 from workbench.components.page import Page
 from workbench.screens.registry import PAGES
 from workbench.server import access, logs
@@ -31,7 +31,7 @@ def drawn(page: Page) -> Callable[[], None]:
 
     def draw() -> None:
         name, query = page.log_name or page.path, st.query_params.get("query", "")
-        with feedback.draw_errors(), logs.page(name, told, query), server_waits.drawn() as place:
+        with feedback.draw_errors(), logs.page(name, told, query), feedback.server_wait() as place:
             with place, st.spinner("Opening the database"):
                 store = opened()
             uploads.allow(permissions.may_edit(store))

@@ -30,7 +30,7 @@ from workbench.commands import (
     variants,
 )
 from workbench.commands.runtime import STOPPED, PluginCommand
-from workbench.server import waits
+from workbench.services import server_waits
 
 app = typer.Typer(
     name="rankbook",
@@ -127,7 +127,7 @@ def main() -> None:
     """The entry point. A mistake or a mishap is a sentence and exit code 1, or with RANKBOOK_DEBUG=1 a traceback."""
     try:
         try:
-            with waits.heard_by(output.notice):
+            with server_waits.heard_by(output.notice):
                 app()
         finally:
             sys.stdout.flush()  # a pipe that is closed shows here, and not when the interpreter has gone

@@ -10,7 +10,7 @@ from core import bridge
 from core.progress import Progress
 from core.store.engine import Store
 from evals import schema_chain
-from workbench.server import waits
+from workbench.services import server_waits
 
 _opened: list[Store] = []
 _opening = threading.Lock()
@@ -26,7 +26,7 @@ def store(progress: Progress = lambda _: None) -> Store:
 
             def tell(sentence: str) -> None:
                 progress(sentence)
-                waits.tell(sentence, but=progress)
+                server_waits.tell(sentence, but=progress)
 
             _opened.append(bridge.run(Store.open(chains=[schema_chain], progress=tell)))
             atexit.register(close)

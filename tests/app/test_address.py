@@ -20,9 +20,9 @@ def page() -> None:
     run: Any = get_script_run_ctx()
     run.is_history_navigation = st.session_state.get("back", False)
     run.fragment_ids_this_run = st.session_state.get("parts")  # what a part's clock asks for says which part
-    st.button("Move", on_click=url_state.go, kwargs={"cell": "second"})
-    st.button("Move on", on_click=url_state.go, kwargs={"cell": "third"})
-    st.text(url_state.said().get("cell", "nowhere"))
+    st.button("Move", on_click=url_state.move_to, args=({"cell": "second"},))
+    st.button("Move on", on_click=url_state.move_to, args=({"cell": "third"},))
+    st.text(url_state.parameters().get("cell", "nowhere"))
 
 
 def moved() -> AppTest:

@@ -115,7 +115,7 @@ def test_two_are_settled_by_a_cell_with_between(store, name):
 
 def test_the_page_is_opened_on_exactly_the_runs_of_the_cell(store, name):
     own = f"{POOL[:-4]}seed = 3\n```\n".replace('"bm25", "fulltext"', '{ name = "mine", leg = [{ kind = "bm25" }] }')
-    link = JudgeState.of(output(store, name, own).values["sitting"]).link
+    link = JudgeState.of(output(store, name, own).values["sitting"]).link("judge")
     said = {key: values[0] for key, values in parse_qs(urlsplit(link).query).items()}
     assert link.startswith("judge?")
     assert (said["collection"], said["split"], said["depth"]) == (name, "test", "10")

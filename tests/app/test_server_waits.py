@@ -26,7 +26,7 @@ from tests.store.making import documents, ingest, make
 from workbench.demo import show
 from workbench.demo.answers import Answer, Answers
 from workbench.demo.show import DemoOptions
-from workbench.server import waits
+from workbench.services import server_waits
 
 SENTENCE = "Waiting for PostgreSQL for 4 s: process 12 (startup <recovering>)."
 
@@ -38,11 +38,11 @@ def waits_on() -> None:
     import streamlit as st
 
     from tests.app.test_server_waits import SENTENCE
-    from workbench.components import server_waits
-    from workbench.server import waits
+    from workbench.components import feedback
+    from workbench.services import server_waits
 
-    with server_waits.drawn():
-        waiter = threading.Thread(target=waits.tell, args=(SENTENCE,))  # the server is waited for in a thread
+    with feedback.server_wait():
+        waiter = threading.Thread(target=server_waits.tell, args=(SENTENCE,))  # the server is waited for in a thread
         waiter.start()
         waiter.join()
         st.stop()
@@ -52,13 +52,13 @@ def waited() -> None:
     import streamlit as st
 
     from tests.app.test_server_waits import SENTENCE
-    from workbench.components import server_waits
-    from workbench.server import waits
+    from workbench.components import feedback
+    from workbench.services import server_waits
 
-    with server_waits.drawn():
-        waits.tell(SENTENCE)
+    with feedback.server_wait():
+        server_waits.tell(SENTENCE)
         st.write("drawn")
-    waits.tell("Of another wait.")
+    server_waits.tell("Of another wait.")
 
 
 def test_a_page_says_for_what_the_server_is_waited_for() -> None:
@@ -81,7 +81,7 @@ def test_once_the_page_is_drawn_nothing_of_it_is_left() -> None:
 @pytest.fixture
 def own_store() -> Iterator[Store]:
     """A server of this test's own, which it may kill."""
-    opened = bridge.run(Store.open(home=make_home(), chains=[schema_chain], progress=waits.tell))
+    opened = bridge.run(Store.open(home=make_home(), chains=[schema_chain], progress=server_waits.tell))
     yield opened
     bridge.run(opened.close())
 
@@ -96,7 +96,7 @@ class LeftOnceTold(Answers):
             if "another process" in sentence:
                 loop.call_soon_threadsafe(told.set)
 
-        with waits.heard_by(listen):
+        with server_waits.heard_by(listen):
             found = asyncio.create_task(super().answer(query))
             await told.wait()
         found.cancel()

@@ -416,7 +416,7 @@ def test_a_judge_opens_the_sitting_of_a_cell_whose_runs_nobody_keeps():
     for role, expected in ((JUDGE, "fuzzy\ntrigram"), (EDITOR, None)):
         (result,) = bridge.run(Runner(STORES[role], Notebook.parse(cell), key=f"link of {role}").run())
         assert result.output, result.problem
-        asked = JudgingAsked.of(result.output.values["sitting"]).but(judge="grace", begun="1")
+        asked = JudgingAsked.of(result.output.values["sitting"]).replace(judge="grace", begun="1")
         assert expected in (asked.variants, None)
         assert "grace judges" in words(settled(seen("judge", role, **asked.parameters())))
 

@@ -15,7 +15,7 @@ from core.errors import Cancelled, ServerError
 from core.store.server import supervisor
 from core.store.server.supervisor import Process, Watch
 from core.store.server.waiting import Wait
-from workbench.server import waits
+from workbench.services import server_waits
 
 IDLE = Process(10, "checkpointer", 0, 0, waits_for_disk=False)
 POSTMASTER = Process(9, "postmaster", 0, 0, waits_for_disk=False)
@@ -151,11 +151,11 @@ def test_nobody_waits_on_once_told_that_nobody_waits_for_it(cluster):
 
 def test_only_who_listens_hears_and_each_hears_it_once():
     heard: list[str] = []
-    with waits.heard_by(heard.append):
-        with waits.heard_by(heard.append):
-            waits.tell("one")
-        waits.tell("two", but=heard.append)
-    waits.tell("three")
+    with server_waits.heard_by(heard.append):
+        with server_waits.heard_by(heard.append):
+            server_waits.tell("one")
+        server_waits.tell("two", but=heard.append)
+    server_waits.tell("three")
     assert heard == ["one"]
 
 

@@ -184,8 +184,8 @@ def test_a_selection_survives_the_address_bar(asked):
 
 def test_other_legs_leave_the_point_behind_and_a_query_does_not():
     asked = WeightsState(legs="vector,bm25", weights="3-1", against="2-2", query="q1")
-    assert asked.but(legs="vector,fuzzy") == WeightsState(legs="vector,fuzzy", query="q1")
-    assert asked.but(query="q2").weights == "3-1"
+    assert asked.replace(legs="vector,fuzzy") == WeightsState(legs="vector,fuzzy", query="q1")
+    assert asked.replace(query="q2").weights == "3-1"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import typer
 
 from core import bridge
 from workbench.commands import output, runtime
-from workbench.server import waits
+from workbench.services import server_waits
 
 if TYPE_CHECKING:
     from core.doctor import HealthCheck
@@ -141,7 +141,7 @@ def doctor(*, as_json: output.AsJson = False) -> None:
     from core.doctor import examine, examine_workers
     from evals import schema_chain
 
-    findings = [*bridge.run(examine([schema_chain], waits.tell)), *bridge.run(examine_workers()), _check_sign_in()]
+    findings = [*bridge.run(examine([schema_chain], server_waits.tell)), *bridge.run(examine_workers()), _check_sign_in()]
     if as_json:
         output.print_json(findings)
     else:

@@ -8,15 +8,19 @@ from __future__ import annotations
 import html
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
 
 from core.errors import MissingCapability, RankbookError
 from workbench.components.theme import asset
+from workbench.services import server_waits
 from workbench.services.jobs import Job
 
 _log = logging.getLogger("rankbook")
@@ -126,3 +130,32 @@ def scroll_to(place: str, of: str) -> None:
     """Bring the container of that key into view once for each `of`: an id, empty where nothing is open."""
     with st.container(key="reveal"):
         _reveal(key=f"reveal.{place}", data={"place": place, "of": of})
+
+
+# -- while the database server is waited for ---------------------------------------------------------------------------
+
+
+def wait_note(sentence: str) -> str:
+    return f'<div class="rb-box rb-note" role="status"><p>{as_html(sentence)}</p></div>'
+
+
+@contextmanager
+def server_wait(html_of: Callable[[str], str] = wait_note) -> Iterator[DeltaGenerator]:
+    """A place at the top of the page. While the page is drawn, it says for what the server is waited for."""
+    place, context, sentences = st.empty(), get_script_run_ctx(), list[str]()
+
+    def draw(sentence: str) -> None:
+        add_script_run_ctx(ctx=context)
+        place.html(html_of(sentence))
+
+    def listen(sentence: str) -> None:
+        """Drawn in a new thread that belongs to this page: the calling thread belongs to none."""
+        sentences.append(sentence)
+        drawing = threading.Thread(target=draw, args=(sentence,), daemon=True)
+        drawing.start()
+        drawing.join()
+
+    with server_waits.heard_by(listen):
+        yield place
+    if sentences:
+        place.empty()

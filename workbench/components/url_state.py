@@ -1,7 +1,7 @@
-"""What the address bar says, moves to another address, and widgets that write one field of it and are set from it.
+"""The address bar: reading it, moving to another address, and widgets that show one of its fields and change it.
 
-What the fields mean is each page's own; `page` begins the keys of widgets, so that pages do not share any. The address
-is the only truth: a change is made in the callback, so that the run that follows sees it from its first line.
+The address is the only truth. A change is made in a widget's callback, so that the run that follows sees it from its
+first line, and is one step of the browser's history.
 """
 
 from __future__ import annotations
@@ -9,19 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from workbench.services.url_state import UrlState
+
 MOVED = "address.moved"
-UNDER_WAY = 0.6  # seconds in which a whole page may still be asked for by a browser that has not heard of a move
+UNDER_WAY = 0.6  # seconds in which a browser that does not know of a move yet may still ask for a whole page
 LONGEST = 8  # moves in a row that are remembered
+
+S = TypeVar("S", bound=UrlState)
+T = TypeVar("T", bound=str | None)
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """From an address of a page to another, by way of those that the browser may not have heard of either."""
+    """From an address of a page to another, by way of those that the browser may not know of either."""
 
     page: str
     before: tuple[Mapping[str, str], ...]
@@ -29,26 +34,28 @@ class Move:
     at: float = field(default_factory=time.monotonic)
 
 
-def said() -> dict[str, str]:
-    """What it says.
+def parameters() -> dict[str, str]:
+    """The address, by its fields.
 
-    A run that the browser asked for before it heard of a move still brings the address from before: it must not undo
-    the move.
+    A run that the browser asked for before it knew of a move still brings the old address. It must not undo the move.
     """
     now = {name: str(value) for name, value in st.query_params.items()}
     move: Move | None = st.session_state.get(MOVED)
     if move is None or _page() != move.page or now == move.after or now not in move.before:
         return now
-    if _was_heard(move):
+    # Going back asks for a whole page, and so does a browser that is led there; a clock asks for a part of it.
+    run = get_script_run_ctx()
+    late = run is not None and not run.fragment_ids_this_run and time.monotonic() - move.at > UNDER_WAY
+    if run is None or run.is_history_navigation or late:
         del st.session_state[MOVED]
         return now
     st.query_params.from_dict(move.after)
     return dict(move.after)
 
 
-def move_to(parameters: Mapping[str, str]) -> None:
-    """That address. In a callback."""
-    before, after = said(), dict(parameters)
+def move_to(after: Mapping[str, str]) -> None:
+    """Go to that address. For callbacks."""
+    before, after = parameters(), dict(after)
     if before != after:
         last: Move | None = st.session_state.get(MOVED)
         earlier = last.before if last is not None and (last.page, last.after) == (_page(), before) else ()
@@ -56,76 +63,9 @@ def move_to(parameters: Mapping[str, str]) -> None:
     st.query_params.from_dict(after)
 
 
-def go(**changes: str) -> None:
-    """The address with these fields changed; an empty one is left out."""
-    move_to({name: value for name, value in {**said(), **changes}.items() if value})
-
-
-def _was_heard(move: Move) -> bool:
-    """Whether the browser means the address from before. Its way back asks for a whole page; a clock, for a part."""
-    run = get_script_run_ctx()
-    if run is None or run.is_history_navigation:
-        return True
-    return not run.fragment_ids_this_run and time.monotonic() - move.at > UNDER_WAY
-
-
 def _page() -> str:
     run = get_script_run_ctx()
     return "" if run is None else run.page_script_hash
-
-
-def chooser(
-    page: str,
-    label: str,
-    field: str,
-    options: Sequence[str],
-    chosen: str,
-    *,
-    named: Callable[[str], str] = str,
-    empty: str = "",
-    clears: Sequence[str] = (),
-    **shown: Any,
-) -> None:
-    """A select box. Without a choice where the address names what is not there; `clears` are fields that go with it.
-
-    Where `empty` says what none means, the choice can be taken back.
-    """
-    at = list(options).index(chosen) if chosen in options else None
-    key = put(f"{page}.{field}", None if at is None else chosen)
-    st.selectbox(
-        label,
-        options,
-        None if empty else at,
-        format_func=named,
-        key=key,
-        placeholder=empty or "Choose",
-        on_change=_followed(key, field, clears),
-        **shown,
-    )
-
-
-def tabs(page: str, label: str, field: str, options: Mapping[str, str], chosen: str) -> None:
-    """Buttons in a row. Their words are ours: Streamlit reads them as Markdown."""
-    key = put(f"{page}.{field}", chosen)
-
-    def follow() -> None:
-        if (value := st.session_state[key]) is not None:  # the chosen one clicked again
-            go(**{field: value})
-
-    st.segmented_control(
-        label,
-        list(options),
-        default=chosen if chosen in options else None,
-        format_func=options.__getitem__,
-        key=key,
-        on_change=follow,
-        label_visibility="collapsed",
-    )
-
-
-def text(page: str, label: str, field: str, chosen: str, **shown: Any) -> None:
-    key = put(f"{page}.{field}", chosen)
-    st.text_input(label, chosen, key=key, on_change=_followed(key, field, ()), **shown)
 
 
 def put(key: str, value: Any) -> str:
@@ -135,8 +75,136 @@ def put(key: str, value: Any) -> str:
     return key
 
 
-def _followed(key: str, field: str, clears: Sequence[str]) -> Callable[[], None]:
-    def follow() -> None:
-        go(**{field: (st.session_state[key] or "").strip(), **dict.fromkeys(clears, "")})
+class Chooser:
+    """Widgets for fields of an address.
 
-    return follow
+    `name` begins the keys of the widgets; `go` writes fields by their names. A field of the address is text: several
+    values are joined by a separator, a switch is "1" or empty.
+    """
+
+    def __init__(self, name: str, go: Callable[..., None]) -> None:
+        self.name, self._go = name, go
+
+    def go(self, **changes: str) -> None:
+        """Change these fields. For callbacks."""
+        self._go(**changes)
+
+    def select(
+        self,
+        label: str,
+        field: str,
+        options: Sequence[str],
+        chosen: T,
+        *,
+        named: Callable[[str], str] = str,
+        empty: str = "",
+        first: str = "",
+        clears: Sequence[str] = (),
+        **look: Any,
+    ) -> T:
+        """A select box. Nothing is chosen in it where `chosen` is no option.
+
+        `empty` says what no choice means, so that the choice can be taken back. The option `first` is an empty field.
+        `clears` are fields that become empty.
+        """
+        key = self._put(field, chosen if chosen in options else None)
+        st.selectbox(
+            label,
+            options,
+            None if empty or chosen not in options else 0,  # which one is chosen is in the widget's state
+            format_func=named,
+            key=key,
+            on_change=self._write,
+            args=(key, field, first, clears),
+            **{"placeholder": empty or "Choose", **look},
+        )
+        return chosen
+
+    def tabs(
+        self, label: str, field: str, options: Mapping[str, str], chosen: str, *, first: str = "", **look: Any
+    ) -> None:
+        """Buttons in a row. Their labels are read as Markdown. The option `first` is an empty field."""
+        key = self._put(field, chosen if chosen in options else None)
+
+        def write() -> None:
+            if st.session_state[key] is not None:  # the chosen one was clicked again
+                self._write(key, field, first)
+
+        look = {"label_visibility": "collapsed", **look}
+        st.segmented_control(label, list(options), format_func=options.__getitem__, key=key, on_change=write, **look)
+
+    def text(self, label: str, field: str, chosen: str, **look: Any) -> None:
+        key = self._put(field, chosen)
+        st.text_input(label, chosen, key=key, on_change=self._write, args=(key, field), **look)
+
+    def number(
+        self, label: str, field: str, chosen: float, most: float = 1000.0, step: float = 5.0, **look: Any
+    ) -> None:
+        key = self._put(field, chosen)
+        write: dict[str, Any] = {"on_change": self._write, "args": (key, field)}
+        st.number_input(label, 0.0, most, chosen, step, format="%g", key=key, **write, **look)
+
+    def toggle(self, label: str, field: str, chosen: bool, **look: Any) -> None:
+        key = self._put(field, chosen)
+        st.toggle(label, chosen, key=key, on_change=self._write, args=(key, field), **look)
+
+    def several(
+        self,
+        label: str,
+        field: str,
+        options: Sequence[str],
+        chosen: Sequence[str],
+        most: int,
+        *,
+        named: Callable[[str], str] = str,
+        separator: str = ",",
+        **look: Any,
+    ) -> None:
+        """Some of the options. What is chosen and no option is left out."""
+        known = [each for each in chosen if each in options]
+        key = self._put(field, known)
+        write: dict[str, Any] = {"on_change": self._write, "args": (key, field, "", (), separator)}
+        st.multiselect(label, options, known, format_func=named, key=key, max_selections=most, **write, **look)
+
+    def _put(self, field: str, value: Any) -> str:
+        key = put(f"{self.name}.{field}", value)
+        st.session_state[_drawn(key)] = value
+        return key
+
+    def _write(self, key: str, field: str, first: str = "", clears: Sequence[str] = (), separator: str = ",") -> None:
+        value = st.session_state[key]
+        if value == st.session_state.get(_drawn(key)):
+            return  # an echo of what the widget was set to must not undo a move made by another widget meanwhile
+        match value:
+            case bool():
+                text = "1" if value else ""
+            case float():
+                text = f"{value:g}"
+            case list():
+                text = separator.join(value)
+            case _:
+                text = (value or "").strip()
+        self.go(**{field: "" if text == first else text, **dict.fromkeys(clears, "")})
+
+
+def _drawn(key: str) -> str:
+    return f"{key} as drawn"
+
+
+class Address(Chooser, Generic[S]):
+    """The address of a page as its state, with widgets for its fields."""
+
+    def __init__(self, name: str, state: type[S]) -> None:
+        super().__init__(name, self.go)
+        self.state = state
+
+    def current(self) -> S:
+        return self.state.of(parameters())
+
+    def go(self, **changes: str) -> None:
+        """Go to the current state with these changes. For callbacks."""
+        move_to(self.current().replace(**changes).parameters())
+
+    def widgets(self, name: str) -> Chooser:
+        """The same address for widgets with keys of another name: a page may have two for one field."""
+        return Chooser(name, self.go)

@@ -20,7 +20,7 @@ from evals.evaluation.context import EvalContext
 from workbench.components import feedback
 from workbench.components.cards import badge_of
 from workbench.components.theme import asset
-from workbench.components.url_state import put
+from workbench.components.url_state import Chooser
 from workbench.services import permissions, weight_payload
 from workbench.services.jobs import Key
 from workbench.services.legs import LEGS
@@ -101,48 +101,6 @@ def with_titles(query: Plain, titles: list[str], grades: dict[str, int]) -> Plai
     """A query's candidates as its list shows them."""
     judged = QueryLabels(query["kind"], grades)
     return {**query, "titles": titles, "badges": [badge_of(judged, item) for item in query["items"]]}
-
-
-# -- controls that write to the address --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Controls:
-    """Widgets that show what the address says, and change it by `select`, which is told a field by its name."""
-
-    name: str
-    select: Callable[..., None]
-
-    def chooser(
-        self, label: str, field: str, options: list[str], chosen: str, named: Callable[[str], str] = str, **look: Any
-    ) -> None:
-        """A select box for one field. Without a choice where the address names something that is not there."""
-        key = put(f"{self.name}.{field}", chosen if chosen in options else None)
-        followed = self._followed(key, field)
-        at = options.index(chosen) if chosen in options else None
-        st.selectbox(label, options, at, format_func=named, key=key, placeholder="Choose", on_change=followed, **look)
-
-    def several(self, label: str, field: str, options: list[str], chosen: list[str], most: int) -> None:
-        """Some of the options, in the order of the options, separated by commas in the address."""
-        known = [each for each in chosen if each in options]
-        key = put(f"{self.name}.{field}", known)
-        followed = self._followed(key, field)
-        st.multiselect(label, options, known, format_func=leg_label, key=key, max_selections=most, on_change=followed)
-
-    def number(
-        self, label: str, field: str, chosen: float, most: float = 1000.0, step: float = 5.0, **look: Any
-    ) -> None:
-        key = put(f"{self.name}.{field}", chosen)
-        followed = self._followed(key, field)
-        st.number_input(label, 0.0, most, chosen, step, format="%g", key=key, on_change=followed, **look)
-
-    def _followed(self, key: str, field: str) -> Callable[[], None]:
-        def follow() -> None:
-            value = st.session_state[key]
-            text = f"{value:g}" if isinstance(value, float) else ",".join(value) if isinstance(value, list) else value
-            self.select(**{field: text or ""})
-
-        return follow
 
 
 def leg_label(kind: str) -> str:
@@ -260,8 +218,8 @@ def draw(bench: WeightExplorer) -> None:
     with feedback.draw_errors():
         stand, found = bench.placed(), bench.found
         texts = {each: query.text for each, query in found.split.queries.items()}
-        Controls(bench.name, bench.select).chooser(
-            "Query", "query", list(found.surface.queries), stand.query, lambda each: texts[each]
+        Chooser(bench.name, bench.select).select(
+            "Query", "query", list(found.surface.queries), stand.query, named=texts.__getitem__
         )
         given = weight_payload.surface_given(found)
         verdict = f"{bench.about} {given['verdict']}".strip()

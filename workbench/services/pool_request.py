@@ -6,15 +6,13 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final, Self
-from urllib.parse import urlencode
+from typing import ClassVar, Final, Self
 
 from evals.judging.queue import QueueSpec
 from evals.runs.run_store import SHOWN, RunSummary
 from evals.variants import every_name
 from workbench.services.url_state import UrlState
 
-PAGE: Final = "judge"  # the page's path
 LONGEST_NAME: Final = 100
 DEPTHS: Final = ("5", "10", "20", "50", "100")
 DEPTH: Final = "10"
@@ -33,6 +31,13 @@ class JudgeState(UrlState):
     query, else one document at a time. `again` asks for what others have judged too. `begun` says that it goes on.
     """
 
+    CLEARS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "collection": ("query_set", "split", "variants", "begun"),
+        "query_set": ("split", "variants", "begun"),
+        "split": ("variants", "begun"),
+        **dict.fromkeys(("what", "variants", "depth", "metric", "many", "again", "layout"), ("begun",)),
+    }
+
     collection: str = ""
     query_set: str = ""
     split: str = ""
@@ -48,13 +53,8 @@ class JudgeState(UrlState):
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> Self:
-        said = super().of(parameters)
-        return said.but(judge=said.judge[:LONGEST_NAME].strip())
-
-    @property
-    def link(self) -> str:
-        """From any page beside it."""
-        return f"{PAGE}?{urlencode(self.parameters())}"
+        state = super().of(parameters)
+        return state.replace(judge=state.judge[:LONGEST_NAME].strip())
 
     @property
     def entries(self) -> list[str]:

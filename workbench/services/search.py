@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from core import bridge
 from core.context import RequestContext
@@ -25,6 +25,7 @@ from core.variant import Rollup, Variant
 from evals.types import LabelledQueries
 from workbench.services.snippets import WORD
 
+LONGEST_QUERY: Final = 1000  # characters of a query
 SHOWN = 10
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,6 +49,14 @@ class WeightsState(UrlState):
     `against` are points, each leg's share in whole steps: 13-7. The latter is what wins and losses are counted against.
     """
 
+    CLEARS: ClassVar[Mapping[str, tuple[str, ...]]] = {  # a point of other legs means nothing
+        "collection": ("weights", "against", "query", "query_set"),
+        "variant": ("weights", "against"),
+        "legs": ("weights", "against"),
+        "query_set": ("query",),
+        "split": ("query",),
+    }
+
     collection: str = ""
     query_set: str = ""
     variant: str = ""
@@ -62,16 +71,9 @@ class WeightsState(UrlState):
     against: str = ""
     query: str = ""
 
-    def but(self, **changes: str) -> WeightsState:
-        """The same with other values. A point of other legs means nothing, and goes."""
-        moved = {"weights": "", "against": ""} if {"collection", "variant", "legs"} & changes.keys() else {}
-        gone = {"query": ""} if {"collection", "query_set", "split"} & changes.keys() else {}
-        other = {"query_set": ""} if "collection" in changes else {}
-        return replace(self, **(moved | gone | other | changes))
-
     @property
     def surface(self) -> tuple[str, ...]:
-        """What the surface hangs on: all but where one stands on it, and at which query one looks."""
+        """What the surface hangs on: every field except points and query."""
         return tuple(value for name, value in asdict(self).items() if name not in ("weights", "against", "query"))
 
 

@@ -25,7 +25,7 @@ from workbench.components import deleted, feedback, table
 from workbench.components.cards import shortened
 from workbench.components.feedback import Question, start_or_refuse
 from workbench.components.table import Column, Line
-from workbench.screens.collections.state import chooser, current, go, links_of
+from workbench.screens.collections.state import address, links_of
 from workbench.services import collection_jobs as collections_work
 from workbench.services import collections as collections_shown
 from workbench.services import uploads
@@ -96,7 +96,7 @@ def list_sets(store: Store, view: CollectionView) -> list[QuerySetSummary]:
 
 def chosen_set() -> str:
     """The set that the address names, or the usual one."""
-    return current().set or DEFAULT_QUERY_SET
+    return address.current().set or DEFAULT_QUERY_SET
 
 
 def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
@@ -119,8 +119,8 @@ def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
         "Query sets",
         COLUMNS,
         lines,
-        selected=current().set,
-        opened=lambda name: go(view="queries", set=name),
+        selected=address.current().set,
+        opened=lambda name: address.go(view="queries", set=name),
         low=True,
     )
 
@@ -128,15 +128,15 @@ def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
 def pick_set(sets: Sequence[QuerySetSummary]) -> QuerySetSummary | None:
     """The choice among them; None where the address names one that is not there, which is said."""
     found = next((each for each in sets if each.name == chosen_set()), None)
-    if found is None and current().set:
+    if found is None and address.current().set:
         there = ", ".join(f"`{each.name}`" for each in sets) or "none"
         st.html(
             f'<div class="rb-box rb-complaint" role="alert"><strong>There is no such query set</strong><p>'
-            f"{feedback.as_html(f'{current().set!r} is not among them. There are: {there}.')}</p></div>"
+            f"{feedback.as_html(f'{address.current().set!r} is not among them. There are: {there}.')}</p></div>"
         )
     if sets and (len(sets) > 1 or found is None):
         names = [each.name for each in sets]
-        chooser("Query set", "set", names, chosen_set(), named=_with_counts(sets).__getitem__, width=WIDTH)
+        address.select("Query set", "set", names, chosen_set(), named=_with_counts(sets).__getitem__, width=WIDTH)
     return found
 
 
@@ -150,7 +150,9 @@ def no_queries_note() -> None:
         '<div class="rb-nothing">There are no queries, so variants can be looked at but not scored. Write some, make '
         "them of the documents' own words, or bring labels that somebody has.</div>"
     )
-    st.button("Add queries or labels", key="sets.teach", icon=":material/add:", on_click=go, kwargs={"view": "ask"})
+    st.button(
+        "Add queries or labels", key="sets.teach", icon=":material/add:", on_click=address.go, kwargs={"view": "ask"}
+    )
 
 
 # -- dropped -----------------------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ def _confirm(store: Store, view: CollectionView, found: QuerySetSummary) -> None
         if st.button("Drop it", key="sets.gone", type="primary"):
             entry = bridge.run(query_sets.drop(store, view.name, found.name, by=deleted.person()))
             deleted.note(store, "collections", f"{view.name}: {found.name} is gone.", [entry])
-            go(set="")
+            address.go(set="")
             _dropping.answered()
 
 
@@ -198,7 +200,7 @@ def head(store: Store, row: CollectionSummary) -> None:
     """Its name, its state, and where to go with it."""
     with st.container(horizontal=True, vertical_alignment="center", key="collections.title"):
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
-        links_of(row.name, labelled=bool(row.labels), query_set=current().set)
+        links_of(row.name, labelled=bool(row.labels), query_set=address.current().set)
     if row.summary.state == INTERRUPTED:
         go_on = collections_work.refresh if row.attached else collections_work.resume
         st.html(

@@ -28,7 +28,7 @@ from workbench.components.table import Column, Line
 from workbench.screens.collections import attach as collections_attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.corrections import author
-from workbench.screens.collections.state import current, go, tabs
+from workbench.screens.collections.state import address
 from workbench.services import collection_jobs as collections_work
 from workbench.services import collections as collections_added
 from workbench.services import cost_notice, uploads
@@ -332,11 +332,11 @@ KEPT: Final = "kept"  # stands for the files of an upload that another try is ma
 def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
     with st.container(border=True, key="add.form"), feedback.draw_errors():
         st.html('<h2 class="rb-name">Add a collection</h2>')
-        tabs("Where from", "add", WAYS, current().way)
-        if current().way == "attach":
+        address.tabs("Where from", "add", WAYS, address.current().way)
+        if address.current().way == "attach":
             collections_attach.draw(store, shelf)
             return
-        given = _given(current().way, shelf)
+        given = _given(address.current().way, shelf)
         if given is None:
             return
         mapped = replace(given, options=(*given.options, *_options(given)))
@@ -367,7 +367,7 @@ def _begin(store: Store, wanted: ImportRequest) -> None:
     else:
         st.session_state.pop("add.looked", None)
         st.session_state.pop("add.staged", None)  # the work puts the files away
-        go(add="")
+        address.go(add="")
 
 
 # -- where from --------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from workbench.components import table as components_table
 from workbench.components.cards import shortened
 from workbench.components.feedback import start_or_refuse
 from workbench.components.table import Column, Line
-from workbench.screens.collections.state import current, go, reader
+from workbench.screens.collections.state import address
 from workbench.services import attach, cost_notice
 from workbench.services import collection_jobs as collections_work
 from workbench.services import collections as collections_added
@@ -121,7 +121,7 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
     table = _table(store)
     if not table:
         return
-    wanted = _found(store, shelf, AttachRequest("", table, current().like))
+    wanted = _found(store, shelf, AttachRequest("", table, address.current().like))
     if wanted is None:
         return
     look = _looked(store, wanted)
@@ -142,7 +142,7 @@ def _begin(store: Store, wanted: AttachRequest) -> None:
     except RankbookError as error:
         st.session_state["collections.refused"] = error
     else:
-        go(add="")
+        address.go(add="")
 
 
 # -- which table -------------------------------------------------------------------------------------------------------
@@ -153,15 +153,15 @@ def _table(store: Store) -> str:
     whose, which = st.columns([1, 2], vertical_alignment="bottom")
     names = ["", *sorted(likes)]
     with whose:
-        reader(
+        address.select(
             "Made by",
             "like",
             names,
-            current().like,
+            address.current().like,
             named=lambda name: LIBRARIES.get(name, name) or "anybody: I say what is what",
             help="Tables of these libraries are mapped by themselves.",
         )
-    like = current().like
+    like = address.current().like
     known = bridge.run(attached.made_by(like, store) if like in likes else discovery.list_tables(store))
     if not known and not like:
         st.html(
@@ -169,9 +169,9 @@ def _table(store: Store) -> str:
             "product's database, start Rankbook on it: <code>RANKBOOK_DSN=postgresql://... rankbook</code></div>"
         )
         return ""
-    table = current().table
+    table = address.current().table
     with which:
-        reader(
+        address.select(
             "LangChain's collection, or its table" if like == "langchain" else "Table or view",
             "table",
             known if table in known or not table else [table, *known],

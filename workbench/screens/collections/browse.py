@@ -26,7 +26,7 @@ from workbench.components import feedback, table
 from workbench.components.table import Column, Filter, Line
 from workbench.screens.collections import about as collections_sets
 from workbench.screens.collections import corrections as collections_changes
-from workbench.screens.collections.state import chooser, current, go, goes, links
+from workbench.screens.collections.state import address, links
 from workbench.services import permissions
 
 DOCUMENTS: Final = (
@@ -46,7 +46,7 @@ QUERIES: Final = (
 @st.fragment
 def documents(store: Store, view: CollectionView) -> None:
     """What answers while somebody types: nothing above it is drawn again."""
-    asked = current()
+    asked = address.current()
     if asked.shown != "documents":
         st.rerun()  # a click in here led elsewhere, which the page has to draw
     with feedback.draw_errors():
@@ -64,10 +64,10 @@ def documents(store: Store, view: CollectionView) -> None:
                 DOCUMENTS,
                 lines,
                 selected=asked.document,
-                opened=goes("document"),
+                opened=lambda value: address.go(document=value),
                 filtered=_filter(found, "Filter by id or title"),
-                found=goes("find"),
-                turned=goes("page"),
+                found=lambda value: address.go(find=value),
+                turned=lambda value: address.go(page=value),
                 empty=_nothing(asked.find, "document", "id or title"),
             )
         if asked.document:
@@ -94,7 +94,7 @@ def queries(store: Store, view: CollectionView) -> None:
 
 @st.fragment
 def _queries(store: Store, view: CollectionView, of_set: str) -> None:
-    asked = current()
+    asked = address.current()
     if (
         asked.shown != "queries"
         or collections_sets.chosen_set() != of_set
@@ -115,10 +115,10 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
                 QUERIES,
                 lines,
                 selected=asked.query,
-                opened=goes("query"),
+                opened=lambda value: address.go(query=value),
                 filtered=_filter(found, "Filter by text, kind or id"),
-                found=goes("find"),
-                turned=goes("page"),
+                found=lambda value: address.go(find=value),
+                turned=lambda value: address.go(page=value),
                 empty=_nothing(asked.find, "query", "text, kind or id"),
             )
         if asked.query:
@@ -136,7 +136,7 @@ def _beside(opened: str) -> Sequence[DeltaGenerator]:
 
 
 def _filter(found: Page[Any], asks: str) -> Filter:
-    return Filter(current().find.strip(), asks, found.range_text, found.number, found.pages)
+    return Filter(address.current().find.strip(), asks, found.range_text, found.number, found.pages)
 
 
 def _nothing(find: str, what: str, where: str) -> str:
@@ -150,12 +150,14 @@ def _nothing(find: str, what: str, where: str) -> str:
 
 def _document(store: Store, view: CollectionView, item_id: str) -> None:
     sets = [each.name for each in view.chunk_sets if each.key]
-    chosen = current().chunks if current().chunks in sets else (sets[0] if sets else ITEMS)
+    chosen = address.current().chunks if address.current().chunks in sets else (sets[0] if sets else ITEMS)
     with st.container(border=True, key="browse.document"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             if sets:
-                chooser("Chunks of", "chunks", sets, chosen)
-            st.button("Close", key="browse.close", icon=":material/close:", on_click=go, kwargs={"document": ""})
+                address.select("Chunks of", "chunks", sets, chosen)
+            st.button(
+                "Close", key="browse.close", icon=":material/close:", on_click=address.go, kwargs={"document": ""}
+            )
         with feedback.draw_errors():
             document = bridge.run(read_document(store, view, item_id, chosen))
             judged = bridge.run(labels_of_document(store, view.name, item_id, name=collections_sets.chosen_set()))
@@ -188,7 +190,7 @@ def _answers(judged: Sequence[LabelEntry]) -> None:
             Column("grade", "0 is not relevant; the more, the better.", right=True),
         ),
         [_judgement(each, each.text, each.kind) for each in judged],
-        opened=lambda at: go(view="queries", query=_id_of(at)),
+        opened=lambda at: address.go(view="queries", query=_id_of(at)),
         empty="Nobody has judged this document for any query.",
         low=True,
     )
@@ -197,7 +199,7 @@ def _answers(judged: Sequence[LabelEntry]) -> None:
 def _query(store: Store, view: CollectionView, query_id: str) -> None:
     with st.container(border=True, key="browse.query"), feedback.draw_errors():
         head = st.container(horizontal=True, vertical_alignment="center")
-        head.button("Close", key="browse.close", icon=":material/close:", on_click=go, kwargs={"query": ""})
+        head.button("Close", key="browse.close", icon=":material/close:", on_click=address.go, kwargs={"query": ""})
         found, judged = bridge.run(read_query(store, view, query_id, name=collections_sets.chosen_set()))
         with head:
             links({"Search it": ("", {"collection": view.name, "query": found.text})})
@@ -212,7 +214,7 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
                 Column("grade", "0 is not relevant; the more, the better.", right=True),
             ),
             [_judgement(each, each.text.strip() or each.id, each.id) for each in judged],
-            opened=lambda at: go(view="documents", document=_id_of(at)),
+            opened=lambda at: address.go(view="documents", document=_id_of(at)),
             empty="No document has been judged for this query: nothing can be scored by it.",
             low=True,
         )

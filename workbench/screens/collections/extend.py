@@ -21,7 +21,7 @@ from workbench.components.feedback import Question, start_or_refuse
 from workbench.screens.collections import about as collections_sets
 from workbench.screens.collections import add as collections_chunker
 from workbench.screens.collections import attach as collections_aside
-from workbench.screens.collections.state import chooser, go
+from workbench.screens.collections.state import address
 from workbench.services import collection_jobs as collections_work
 from workbench.services import cost_notice
 from workbench.services.collections import CollectionSummary, known_models, many
@@ -142,7 +142,7 @@ def out(store: Store, view: CollectionView, row: CollectionSummary) -> None:
         sets = [each.name for each in collections_sets.list_sets(store, view)]
         chosen = collections_sets.chosen_set() if collections_sets.chosen_set() in sets else DEFAULT_QUERY_SET
         if len(sets) > 1:
-            chooser("Queries and labels of", "set", sets, chosen)
+            address.select("Queries and labels of", "set", sets, chosen)
         begin = start_or_refuse(lambda: collections_work.export(store, view, chosen))
         st.button("Export as BEIR", key="out.export", icon=":material/archive:", on_click=begin)
     with right:
@@ -180,5 +180,5 @@ def _confirm(store: Store, view: CollectionView, row: CollectionSummary) -> None
         if gone and typed.strip() == view.name.strip():
             entry = bridge.run(load.drop(store, view.name, by=deleted.person()))
             deleted.note(store, "collections", f"{view.name} is gone.", [entry])
-            go(collection="")
+            address.go(collection="")
             _dropping.answered()

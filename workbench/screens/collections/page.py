@@ -26,7 +26,7 @@ from workbench.screens.collections import browse as collections_browse
 from workbench.screens.collections import extend as collections_extend
 from workbench.screens.collections import queries as collections_ask
 from workbench.screens.collections import work as collections_work
-from workbench.screens.collections.state import current, go, goes, tabs
+from workbench.screens.collections.state import address
 from workbench.services import collection_jobs, permissions
 from workbench.services import collections as collections_shown
 from workbench.services.collections import CollectionSummary, many, told_bytes
@@ -65,8 +65,8 @@ def draw_list(rows: Sequence[CollectionSummary]) -> None:
         "Collections",
         COLUMNS,
         [_line(row) for row in rows],
-        selected=current().collection,
-        opened=goes("collection"),
+        selected=address.current().collection,
+        opened=lambda value: address.go(collection=value),
     )
 
 
@@ -94,7 +94,11 @@ def head(*, adding: bool, offered: bool = True) -> None:
             return
         if adding:
             st.button(
-                "Close the form", key="collections.close", icon=":material/close:", on_click=go, kwargs={"add": ""}
+                "Close the form",
+                key="collections.close",
+                icon=":material/close:",
+                on_click=address.go,
+                kwargs={"add": ""},
             )
         else:
             st.button(
@@ -102,7 +106,7 @@ def head(*, adding: bool, offered: bool = True) -> None:
                 key="collections.new",
                 icon=":material/add:",
                 type="primary",
-                on_click=go,
+                on_click=address.go,
                 kwargs={"add": "path"},
             )
 
@@ -119,7 +123,7 @@ def welcome(*, offered: bool = True) -> None:
     with st.container(horizontal=True):
         ways = {"Add the demo": "public", "Add a folder or file": "path", "Upload files": "upload"}
         for words, way in ways.items():
-            st.button(words, key=f"collections.welcome.{way}", on_click=go, kwargs={"add": way})
+            st.button(words, key=f"collections.welcome.{way}", on_click=address.go, kwargs={"add": way})
     st.html(f"<p>{html.escape('In a terminal:')} <code>rankbook data add handbook</code></p>")
 
 
@@ -258,7 +262,7 @@ READ = ("about", "documents", "queries")  # what is there for whoever may not ch
 
 def render(store: Store) -> None:
     st.html(f"<style>{theme.asset('screens/collections/page.css')}</style>")
-    asked = current()
+    asked = address.current()
     shelf = overview(store)
     edits = permissions.may_edit(store)
     # Each part has its own slot, whether or not it has anything to show: a part that moved up or down the page would
@@ -294,8 +298,8 @@ def _one(store: Store, shelf: Sequence[CollectionSummary], name: str) -> None:
         return  # made this very moment: the list comes with the next look
     collections_about.head(store, row)
     views = VIEWS if permissions.may_edit(store) else {each: VIEWS[each] for each in READ}
-    chosen = current().shown if current().shown in views else "about"
-    tabs("What to see of it", "view", views, chosen)
+    chosen = address.current().shown if address.current().shown in views else "about"
+    address.tabs("What to see of it", "view", views, chosen)
     shown: dict[str, Callable[[], None]] = {
         "about": lambda: collections_about.draw(store, view, row),
         "documents": lambda: collections_browse.documents(store, view),

@@ -18,7 +18,7 @@ from workbench.components import feedback
 from workbench.components.feedback import start_or_refuse
 from workbench.screens.collections import about as collections_sets
 from workbench.screens.collections.corrections import author
-from workbench.screens.collections.state import current, tabs
+from workbench.screens.collections.state import address
 from workbench.services import collection_jobs as collections_work
 from workbench.services import form_fields, uploads
 from workbench.services.collections import many
@@ -38,19 +38,19 @@ QUERY_FILES: Final = ["csv", "tsv", "jsonl", "ndjson", "parquet", "gz"]
 
 def draw(store: Store, view: CollectionView) -> None:
     sets = collections_sets.list_sets(store, view)
-    tabs("How queries come in", "by", BYS, current().coming)
+    address.tabs("How queries come in", "by", BYS, address.current().coming)
     drawn: dict[str, Callable[[], None]] = {
         "write": lambda: _write(store, view, sets),
         "generate": lambda: _generate(store, view, sets),
         "labels": lambda: _labels(store, view, sets),
     }
-    drawn[current().coming]()
+    drawn[address.current().coming]()
 
 
 def _into(key: str, label: str, sets: Sequence[QuerySetSummary], usual: str) -> str:
     """The widget's key for the query set they go into: one that is there, or a new name."""
-    key = f"{key}.{current().collection}.{current().set}"
-    names = list(dict.fromkeys([current().set or usual, usual, *(each.name for each in sets)]))
+    key = f"{key}.{address.current().collection}.{address.current().set}"
+    names = list(dict.fromkeys([address.current().set or usual, usual, *(each.name for each in sets)]))
     st.session_state.setdefault(key, names[0])
     st.selectbox(
         label,

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from workbench.components import url_state
-from workbench.components.url_state import put
+from workbench.components.url_state import Address
 from workbench.services.url_state import UrlState, page_number
 
 VIEWS: Final = ("about", "documents", "queries", "ask", "extend", "check", "out")
 WAYS: Final = ("path", "public", "upload", "attach")  # to add a collection
 BYS: Final = ("write", "generate", "labels")  # queries and labels come in
 _SHOWN: Final = ("view", "set", "by", "find", "page", "document", "query", "chunks")
-_BELOW: Final[dict[str, tuple[str, ...]]] = {  # what means nothing any more once the thing it belongs to is another
-    "add": ("collection", "table", "like", *_SHOWN),
-    "collection": ("add", "table", "like", *_SHOWN),
-    "like": ("table",),
-    "view": ("by", "find", "page", "document", "query"),
-    "set": ("find", "page", "query"),
-    "find": ("page",),
-}
 
 
 @dataclass(frozen=True)
@@ -35,6 +26,15 @@ class CollectionsState(UrlState):
     `find` and `page` are the filter and the page of the list on view; `document` and `query` are ids of what is open.
     `set` is the query set, `by` the way in which queries come in; `like` and `table` say what is to be attached.
     """
+
+    CLEARS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "add": ("collection", "table", "like", *_SHOWN),
+        "collection": ("add", "table", "like", *_SHOWN),
+        "like": ("table",),
+        "view": ("by", "find", "page", "document", "query"),
+        "set": ("find", "page", "query"),
+        "find": ("page",),
+    }
 
     collection: str = ""
     view: str = ""
@@ -48,11 +48,6 @@ class CollectionsState(UrlState):
     add: str = ""
     like: str = ""
     table: str = ""
-
-    def but(self, **changes: str) -> CollectionsState:
-        """The same with other values, without what belonged to the old ones."""
-        gone = {below: "" for name in changes for below in _BELOW.get(name, ())}
-        return replace(self, **{**gone, **changes})
 
     @property
     def shown(self) -> str:
@@ -73,78 +68,7 @@ class CollectionsState(UrlState):
         return page_number(self.page)
 
 
-def current() -> CollectionsState:
-    return CollectionsState.of(url_state.said())
-
-
-def go(**changes: str) -> None:
-    """Change it. In a callback, so that the run that follows sees it from its first line."""
-    url_state.move_to(current().but(**changes).parameters())
-
-
-def goes(field: str) -> Callable[[str], None]:
-    """What hears a value and puts it into one field."""
-    return lambda value: go(**{field: value})
-
-
-def chooser(
-    label: str, field: str, options: Sequence[str], chosen: str, named: Callable[[str], str] = str, **shown: Any
-) -> str:
-    """A select box for one field of the address."""
-    key = _shown(field, chosen if chosen in options else None)
-    st.selectbox(
-        label, options, format_func=named, key=key, placeholder="Choose", on_change=_followed(key, field), **shown
-    )
-    return chosen
-
-
-def reader(
-    label: str, field: str, options: Sequence[str], chosen: str, named: Callable[[str], str] = str, **shown: Any
-) -> None:
-    """As `chooser`, of something that need not be chosen: "" is either an option, or nothing."""
-    key = _shown(field, chosen if chosen in options else None)
-    first = 0 if chosen in options else None  # which one it is stands in the widget's state
-
-    def follow() -> None:
-        value = (st.session_state[key] or "").strip()
-        if value not in (st.session_state.get(_drawn(key)) or "", getattr(current(), field)):
-            go(**{field: value})
-
-    st.selectbox(label, options, first, format_func=named, key=key, on_change=follow, **shown)
-
-
-def tabs(label: str, field: str, options: dict[str, str], chosen: str | None) -> None:
-    """Buttons in a row for one field of the address. Their words are ours: they are read as Markdown."""
-    key = _shown(field, chosen)
-    st.segmented_control(
-        label,
-        list(options),
-        format_func=options.__getitem__,
-        key=key,
-        on_change=_followed(key, field),
-        label_visibility="collapsed",
-    )
-
-
-def _shown(field: str, value: str | None) -> str:
-    key = put(f"collections.{field}", value)
-    st.session_state[_drawn(key)] = value
-    return key
-
-
-def _drawn(key: str) -> str:
-    return f"{key} as drawn"
-
-
-def _followed(key: str, field: str) -> Callable[[], None]:
-    def follow() -> None:
-        value = st.session_state[key]
-        # None: the chosen one was clicked again. The same, or as drawn: an echo of what the widget was set to, which
-        # must not undo a move that another widget made in the same breath.
-        if value not in (None, st.session_state.get(_drawn(key)), getattr(current(), field)):
-            go(**{field: value})
-
-    return follow
+address = Address("collections", CollectionsState)
 
 
 def links(pages: dict[str, tuple[str, dict[str, str]]]) -> None:

@@ -23,7 +23,7 @@ from workbench.screens.collections import add as collections_add
 from workbench.screens.collections import attach as collections_aside
 from workbench.screens.collections import attach as collections_attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
-from workbench.screens.collections.state import CollectionsState, current, go, links_of
+from workbench.screens.collections.state import CollectionsState, address, links_of
 from workbench.services import attach
 from workbench.services import collection_jobs as collections_work
 from workbench.services.attach import Attached, told_difference
@@ -39,7 +39,11 @@ def attached(name: str, result: Attached) -> None:
         labels = f" {many(result.labels.queries, 'query', 'queries')}, {many(result.labels.labels, 'label')}."
     _say(f"{result.name} is attached to {result.table}.{labels}")
     st.button(
-        "Show it", key=f"show.attached.{name}", on_click=go, kwargs={"collection": name}, icon=":material/visibility:"
+        "Show it",
+        key=f"show.attached.{name}",
+        on_click=address.go,
+        kwargs={"collection": name},
+        icon=":material/visibility:",
     )
     if result.labels is not None:
         _remarks("attached", name, result.labels.flaws)
@@ -100,8 +104,8 @@ def _show(how: str, name: str, query_set: str) -> None:
 
 
 def _shown(name: str, query_set: str) -> None:
-    go(collection=name)
-    go(view="queries", set=query_set)
+    address.go(collection=name)
+    address.go(view="queries", set=query_set)
 
 
 def _lost(found: Sequence[Flaw]) -> bool:
@@ -154,7 +158,7 @@ def added(name: str, result: LoadReport, how: str = "added") -> None:
         feedback.note("Queries and labels stay", result.stay_reason)
     with st.container(horizontal=True, vertical_alignment="center"):
         links_of(name, labelled=bool(result.labels))
-        st.button("Show it", key=f"show.{how}.{name}", on_click=go, kwargs={"collection": name}, icon=SHOW)
+        st.button("Show it", key=f"show.{how}.{name}", on_click=address.go, kwargs={"collection": name}, icon=SHOW)
     if result.flaws:
         total = len(result.flaws) - len(report.flaws) + report.flawed
         with st.expander(f"{many(total, 'remark')} on the input", expanded=not report.added):
@@ -228,12 +232,12 @@ def draw(store: Store) -> None:
     """One panel for all of it. It looks again while something is under way, and the whole page when that has ended."""
     found = collections_work.begun(store)
     running = frozenset(doing.key for doing in found if not doing.job.ended)
-    st.fragment(_panel, run_every=BEAT if running else None)(found, running, current())
+    st.fragment(_panel, run_every=BEAT if running else None)(found, running, address.current())
 
 
 def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: CollectionsState) -> None:
     """Drawn again by itself, and the whole page where that is another one now: the list, or what is selected."""
-    if _place(current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
+    if _place(address.current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
         st.rerun()
     for doing in found:
         if collections_work.put_away_already(doing):
@@ -307,6 +311,6 @@ def _again(doing: CollectionJob) -> None:
     if doing.form is not None:
         collections_work.put_away(doing)
         if isinstance(doing.form, attach.AttachRequest):
-            go(**collections_attach.refill(doing.form))
+            address.go(**collections_attach.refill(doing.form))
         else:
-            go(add=collections_add.refill(doing.form))
+            address.go(add=collections_add.refill(doing.form))

@@ -20,8 +20,9 @@ from evals.evaluation.context import EvalContext
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Task
 from evals.judging.llm_judge import SCALE
-from workbench.components import cards, feedback, job_progress, url_state
+from workbench.components import cards, feedback, job_progress
 from workbench.components.theme import asset
+from workbench.components.url_state import Address
 from workbench.screens.judge import side as judging_side
 from workbench.services import cost_notice as behind_sending
 from workbench.services import jobs, permissions
@@ -32,6 +33,8 @@ from workbench.services.jobs import Key
 from workbench.services.judging_session import JudgingAction, JudgingSession, Pool
 from workbench.services.pool_request import JudgeState
 from workbench.services.snippets import marked
+
+address = Address("judging", JudgeState)
 
 Plain = dict[str, Any]
 Span = tuple[int, int]
@@ -276,7 +279,7 @@ def _ended(key: Key, sitting: JudgingSession) -> None:
             jobs.forget(key)
             st.rerun()
         if not sitting.tasks:
-            st.button("Judge something else", key="judging.other", on_click=lambda: url_state.go(begun=""))
+            st.button("Judge something else", key="judging.other", on_click=lambda: address.go(begun=""))
 
 
 def _passages(ground: EvalContext) -> Callable[[Sequence[str]], Mapping[str, Sequence[Span]]]:

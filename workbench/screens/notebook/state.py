@@ -33,7 +33,7 @@ class NotebookState(UrlState):
 
 def current() -> NotebookState:
     """What the address says."""
-    return NotebookState.of(url_state.said())
+    return NotebookState.of(url_state.parameters())
 
 
 def go(place: NotebookState) -> None:

@@ -8,13 +8,12 @@ from datetime import UTC
 import streamlit as st
 
 from evals.runs.run_store import SHOWN, RunSummary
-from workbench.components import table, url_state
+from workbench.components import table
 from workbench.components.table import Column, Filter, Line
+from workbench.screens.runs.state import PAGE, RunsState, address
 from workbench.services import runs as runs_asked
 from workbench.services import runs as runs_shown
-from workbench.services.runs import PAGE, RunsState
 
-NAME = "runs"
 EVERY = ""
 NONE = (
     '<div class="rb-welcome"><h2>There is no run yet</h2><p>A run is one variant over labelled queries, kept with '
@@ -44,10 +43,10 @@ def draw(runs: Sequence[RunSummary], asked: RunsState, opened: str) -> None:
         _columns(metric),
         rows,
         selected=opened,
-        opened=lambda identity: url_state.go(run=identity, beside="", view="", new=""),
+        opened=lambda identity: address.go(run=identity, beside="", view="", new=""),
         filtered=Filter(asked.find, "Find by name, pin, pipeline or id", told, page, pages),
-        found=lambda words: url_state.go(find=words, page=""),
-        turned=lambda number: url_state.go(page=number),
+        found=lambda words: address.go(find=words, page=""),
+        turned=lambda number: address.go(page=number),
         empty="No run fits these filters.",
     )
 
@@ -64,7 +63,7 @@ def _filters(runs: Sequence[RunSummary], asked: RunsState, metrics: Sequence[str
         strict=True,
     ):
         with column:
-            url_state.chooser(NAME, label, field, options, chosen, empty="All", clears=("page",))
+            address.select(label, field, options, chosen, empty="All", clears=("page",))
 
 
 def _fits(run: RunSummary, asked: RunsState) -> bool:

@@ -18,22 +18,21 @@ from evals.evaluation.context import EvalContext, EvalOptions, default_split, op
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun
 from evals.variants import every_name, resolve_variant
-from workbench.components import blocks, deleted, feedback, job_progress, url_state
+from workbench.components import blocks, deleted, feedback, job_progress
 from workbench.notebooks.cells import evaluate as evaluate_cell
 from workbench.notebooks.output import Output
+from workbench.screens.runs.state import RunsState, address
 from workbench.services import cost_notice as behind_sending
 from workbench.services import uploads
 from workbench.services.cost_notice import ConsentNeeded
-from workbench.services.runs import RunsState
 
-NAME = "runs"
 WAYS = {"evaluate": "Evaluate variants", "file": "Add another engine's run", "clear": "Clear old runs"}
 ADDED = "runs.added"
 MOST_VARIANTS, MOST_FLAWS, LARGEST = 12, 8, 200
 
 
 def draw(store: Store, asked: RunsState, collections: list[str]) -> None:
-    url_state.tabs(NAME, "More runs", "new", WAYS, asked.new)
+    address.tabs("More runs", "new", WAYS, asked.new)
     ways: dict[str, Callable[[], None]] = {
         "evaluate": lambda: _evaluate(store, asked, collections),
         "file": lambda: _file(store, asked, collections),
@@ -42,9 +41,7 @@ def draw(store: Store, asked: RunsState, collections: list[str]) -> None:
     if asked.new in ways:
         with st.container(border=True, key="runs-new"):
             ways[asked.new]()
-            st.button(
-                "Close", key="runs.new.close", type="tertiary", on_click=lambda: url_state.go(new="", variants="")
-            )
+            st.button("Close", key="runs.new.close", type="tertiary", on_click=lambda: address.go(new="", variants=""))
 
 
 def _where(store: Store, asked: RunsState, collections: list[str]) -> tuple[EvalContext, str] | None:
@@ -56,12 +53,12 @@ def _where(store: Store, asked: RunsState, collections: list[str]) -> tuple[Eval
     chosen = asked.collection or first
     columns = st.columns(2)
     with columns[0]:
-        url_state.chooser("runs.new", "Over the collection", "collection", collections, chosen, clears=("split",))
+        address.widgets("runs.new").select("Over the collection", "collection", collections, chosen, clears=("split",))
     ground = bridge.run(open_eval(store, chosen))
     splits = [*ground.labelled.splits, "all"]
     split = asked.split or default_split(ground.labelled)
     with columns[1]:
-        url_state.chooser("runs.new", "Labelled queries", "split", splits, split)
+        address.widgets("runs.new").select("Labelled queries", "split", splits, split)
     return ground, split
 
 
@@ -93,7 +90,7 @@ def _evaluate(store: Store, asked: RunsState, collections: list[str]) -> None:
         type="primary",
         icon=":material/play_arrow:",
         disabled=not names,
-        on_click=lambda: url_state.go(
+        on_click=lambda: address.go(
             variants="\n".join(st.session_state[key]), collection=ground.view.name, split=split
         ),
     )
@@ -140,7 +137,7 @@ def _file(store: Store, asked: RunsState, collections: list[str]) -> None:
             with st.spinner("Reading and scoring it"):
                 found = bridge.run(taken(ground, split, given))
             st.session_state[ADDED] = found
-            url_state.go(run=found.run.id, beside="", view="", new="file")
+            address.go(run=found.run.id, beside="", view="", new="file")
             st.rerun()
     if (added := st.session_state.get(ADDED)) is not None:
         _added(added)
@@ -189,7 +186,9 @@ def _clear(store: Store, asked: RunsState, collections: list[str]) -> None:
             "Only what is older than, days", 0, 10_000, None, key="runs.clear.days", placeholder="any"
         )
     with columns[2]:
-        url_state.chooser("runs.clear", "Of the collection", "collection", collections, asked.collection, empty="All")
+        address.widgets("runs.clear").select(
+            "Of the collection", "collection", collections, asked.collection, empty="All"
+        )
 
     def clear() -> None:
         before = None if days is None else datetime.now(UTC) - timedelta(days=days)

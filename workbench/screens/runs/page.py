@@ -9,14 +9,14 @@ from core.store import collections
 from core.store.engine import Store
 from evals.runs import run_store
 from evals.runs.run_store import RunSummary
-from workbench.components import deleted, feedback, url_state
+from workbench.components import deleted, feedback
 from workbench.components.page import Page
 from workbench.components.theme import asset
 from workbench.screens.runs import history as runs_history
 from workbench.screens.runs import new as runs_new
 from workbench.screens.runs import run as runs_open
+from workbench.screens.runs.state import address
 from workbench.services import permissions
-from workbench.services.runs import RunsState
 
 MOST = 500  # runs, newest first
 
@@ -24,7 +24,7 @@ MOST = 500  # runs, newest first
 def render(store: Store) -> None:
     st.html(f"<style>{asset('screens/runs/page.css')}</style>")
     st.html('<p class="rb-tagline">Every run is kept with what it takes to repeat it: hold two against each other.</p>')
-    asked = RunsState.of(url_state.said())
+    asked = address.current()
     names = [row.name for row in bridge.run(collections.listed(store))]
     with feedback.draw_errors():
         if permissions.may_edit(store):

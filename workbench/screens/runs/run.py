@@ -16,14 +16,13 @@ from core.store.engine import Store
 from evals.runs import candidates, exchange, run_store
 from evals.runs.run_store import SHOWN, RunSummary
 from evals.runs.types import not_comparable
-from workbench.components import blocks, deleted, feedback, job_progress, url_state, variant_list
+from workbench.components import blocks, deleted, feedback, job_progress, variant_list
 from workbench.notebooks.output import Block
+from workbench.screens.runs.state import BY, RunsState, address
 from workbench.services import permissions
 from workbench.services import runs as runs_asked
 from workbench.services import runs as runs_shown
-from workbench.services.runs import RunsState
 
-NAME = "runs"
 TABS = {"scores": "Scores", "made": "How it was made", "compare": "Compare"}
 BASELINE = "main"
 DO = "runs.do"
@@ -33,7 +32,7 @@ ENDINGS = {".trec": "TREC run", ".csv": "CSV", ".jsonl": "JSON lines", ".parquet
 def draw(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: RunsState) -> None:
     _head(run)
     _actions(store, run, runs, asked)
-    url_state.tabs(NAME, "What of it", "view", TABS, asked.shown)
+    address.tabs("What of it", "view", TABS, asked.shown)
     match asked.shown:
         case "scores":
             _scores(store, run, asked)
@@ -149,7 +148,7 @@ def _delete(store: Store, run: RunSummary) -> None:
     def delete() -> None:
         entry = bridge.run(run_store.remove(store, run.id, by=deleted.person()))
         deleted.note(store, "runs", f"{run.name} was deleted.", [entry])
-        url_state.go(run="", beside="", view="")
+        address.go(run="", beside="", view="")
 
     st.button("Delete it", key=f"runs.delete.{run.id}", type="primary", on_click=_done, args=(delete,))
 
@@ -173,7 +172,7 @@ def _metrics(run: RunSummary, asked: RunsState) -> list[str]:
 
 
 def _scores(store: Store, run: RunSummary, asked: RunsState) -> None:
-    url_state.tabs(NAME, "Broken down by", "by", {"kind": "By kind of query", "tag": "By tag"}, asked.grouped)
+    address.tabs("Broken down by", "by", {"kind": "By kind of query", "tag": "By tag"}, asked.grouped)
     metrics = _metrics(run, asked)
     key = ("run scores", store.where, run.id, str(run.made_at), asked.grouped, *metrics)
     made: list[Block] | None = job_progress.result(
@@ -190,11 +189,11 @@ def _compare(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: R
     where = st.columns([3, 1, 1], vertical_alignment="bottom")
     with where[0]:
         chosen = beside.id if beside else ""
-        url_state.chooser(NAME, "Held against", "beside", list(others), chosen, named=lambda each: named(others[each]))
+        address.select("Held against", "beside", list(others), chosen, named=lambda each: named(others[each]))
     with where[1]:
-        url_state.chooser("runs.compared", "Metric", "metric", metrics, _metrics(run, asked)[0])
+        address.widgets("runs.compared").select("Metric", "metric", metrics, _metrics(run, asked)[0])
     with where[2]:
-        url_state.chooser("runs.compared", "Broken down by", "by", list(runs_asked.BY), asked.grouped)
+        address.widgets("runs.compared").select("Broken down by", "by", list(BY), asked.grouped)
     if beside is None:
         st.html(
             '<div class="rb-nothing">Choose another run: whether this one is better, by how much, on which queries, '

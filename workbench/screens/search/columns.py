@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from workbench.components import cards, feedback
-from workbench.screens.search import state
+from workbench.screens.search.state import address
 from workbench.services import search as services_search
 from workbench.services.legs import LEGS
 from workbench.services.search import Column, Found, LegSearch, QueryLabels
@@ -82,7 +82,7 @@ class Columns:
 
 
 def _open(unit: str) -> None:
-    state.go(opened=unit)
+    address.go(opened=unit)
 
 
 def _recall(column: Column, judged: QueryLabels) -> str:

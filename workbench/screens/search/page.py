@@ -14,10 +14,10 @@ from evals.labels import query_sets
 from evals.types import LabelledQueries
 from workbench.components import cards, document
 from workbench.components.page import Page
-from workbench.screens.search import state
 from workbench.screens.search.columns import Columns
+from workbench.screens.search.state import address
 from workbench.services import search as services_search
-from workbench.services.search import Found, LegSearch, QueryLabels
+from workbench.services.search import LONGEST_QUERY, Found, LegSearch, QueryLabels
 
 DEMO = "handbook"
 SIDE_BY_SIDE = ("vector", "fulltext", "trigram")
@@ -30,28 +30,31 @@ def render(store: Store) -> None:
     if not names:
         _welcome()
         return
-    state.default(collection=DEMO if DEMO in names else names[0])
+    address.default(collection=DEMO if DEMO in names else names[0])
     where = st.container(key="where").columns([5, 2, 2], vertical_alignment="bottom")
     where[0].html('<p class="rb-tagline">One query, three ways to search, side by side.</p>')
     with where[1]:
-        chosen = state.chooser("Collection", "collection", names, str, level="", query="")
-    if chosen is None:
-        bridge.run(collections.get(store, state.current().collection))  # says what there is instead
-        return
-    view = bridge.run(collections.get(store, chosen))
+        chosen = address.select("Collection", "collection", names, address.current().collection)
+    view = bridge.run(collections.get(store, chosen))  # one that is not there is an error that says what is
     with where[2]:
         chunks = _level(view)
     labelled = _labelled(store.where, _store=store, collection=view.name, version=view.row.version)
-    state.query_box("Query", f"Search {view.name}")
-    cards.draw_chips(
-        f"chips.{view.name}", services_search.examples(labelled), lambda text: state.go(query=text, opened="")
+    address.text(
+        "Query",
+        "query",
+        address.current().query,
+        placeholder=f"Search {view.name}",
+        max_chars=LONGEST_QUERY,
+        label_visibility="collapsed",
+        icon=":material/search:",
     )
+    cards.draw_chips(f"chips.{view.name}", services_search.examples(labelled), lambda text: address.go(query=text))
     if chunks is None:
-        view.chunk_set(state.current().level)
+        view.chunk_set(address.current().level)
         return
-    _results(store, view, chunks, services_search.judged(labelled, state.current().query))
-    if opened := state.current().opened:
-        document.show_document(store, view, chunks, opened, lambda: state.go(opened=""))
+    _results(store, view, chunks, services_search.judged(labelled, address.current().query))
+    if opened := address.current().opened:
+        document.show_document(store, view, chunks, opened, lambda: address.go(opened=""))
     if model := search_target(store, view, chunks).model:
         services_search.warm(model)  # while the query is being typed
 
@@ -71,14 +74,15 @@ def _level(view: CollectionView) -> str | None:
     units = {each.name: each.units for each in view.chunk_sets} or {ITEMS: 0}
     if view.in_parts:  # which are searched whether they stand aside or not
         units = {view.default_chunk_set: units.get(ITEMS, 0)}
-    state.default(level=next((name for name in units if name != ITEMS), ITEMS))
+    address.default(level=next((name for name in units if name != ITEMS), ITEMS))
     several = len(units) > 2
 
     def named(name: str) -> str:
         what = "Whole documents" if name == ITEMS else f"Passages: {name}" if several else "Passages"
         return f"{what} ({units[name]:,})" if units[name] else what
 
-    return state.chooser("Search in", "level", list(units), named)
+    level = address.select("Search in", "level", list(units), address.current().level, named=named)
+    return level if level in units else None
 
 
 @st.cache_data(ttl=LABELS_KEPT, max_entries=20, show_spinner=False)
@@ -88,7 +92,7 @@ def _labelled(where: str, _store: Store, collection: str, version: int) -> Label
 
 def _results(store: Store, view: CollectionView, chunks: str, judged: QueryLabels) -> None:
     """Kept until the query, the level or the collection changes, so that opening a document searches nothing again."""
-    query = state.current().query
+    query = address.current().query
     columns = Columns(SIDE_BY_SIDE, judged, view.row.fields)
     if not query:
         columns.explain()

@@ -17,22 +17,19 @@ from core.sql_export import ExportedSql, export_sql, vector_of
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
-from workbench.components import blocks, job_progress, url_state
+from workbench.components import blocks, job_progress
 from workbench.notebooks.output import Said, Table
-from workbench.screens.variants.state import VariantsState
+from workbench.screens.variants.state import VariantsState, address
 from workbench.services import variants as variant_text
 from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.variants import VariantEntry
 
-PAGE = "variants"
 LONGEST_LINE = 500
 
 
 def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], other: VariantEntry | None) -> None:
     """Both ways to see it. `mine` is the text in hand, saved or not."""
-    url_state.chooser(
-        PAGE, "Held against", "beside", others, other.name if other else "", empty="Choose another variant"
-    )
+    address.select("Held against", "beside", others, other.name if other else "", empty="Choose another variant")
     if other is None:
         st.html(
             '<div class="rb-nothing">Choose another variant, and see in which options the two differ, those left at '
@@ -63,10 +60,9 @@ def sql(store: Store, variant: Variant, asked: VariantsState, names: Sequence[st
         return
     where = st.columns([1, 2], vertical_alignment="bottom")
     with where[0]:
-        url_state.chooser(PAGE, "Over the collection", "collection", names, asked.collection)
+        address.select("Over the collection", "collection", names, asked.collection)
     with where[1]:
-        url_state.text(
-            PAGE,
+        address.text(
             "With the query filled in",
             "query",
             asked.query,

@@ -13,9 +13,9 @@ from core.store import roles
 from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
-from workbench.components import feedback, form, url_state, variant_list
+from workbench.components import feedback, form, variant_list
 from workbench.screens.variants import state as variant_draft
-from workbench.screens.variants.state import Draft
+from workbench.screens.variants.state import Draft, address
 from workbench.services import permissions
 from workbench.services import variants as variant_text
 
@@ -165,7 +165,7 @@ def _do(what: str, store: Store, draft: Draft | None = None, key: str = "") -> N
                 _open(variant_draft.save_as(draft, st.session_state[key]))
             case "drop", Draft():
                 variant_draft.drop(draft.entry.name)
-                url_state.go(variant="", beside="", view="")
+                address.go(variant="", beside="", view="")
             case "undo", _:
                 _open(variant_draft.undo())
     except RankbookError as error:
@@ -173,7 +173,7 @@ def _do(what: str, store: Store, draft: Draft | None = None, key: str = "") -> N
 
 
 def _open(name: str) -> None:
-    url_state.go(variant=name)
+    address.go(variant=name)
 
 
 def _problem(key: str) -> None:

@@ -11,13 +11,13 @@ from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
 from evals.variants import SavedVariant
-from workbench.components import feedback, url_state, variant_list
+from workbench.components import feedback, variant_list
 from workbench.components.page import Page
 from workbench.components.theme import asset
 from workbench.screens.variants import difference as variant_beside
 from workbench.screens.variants import editor as variant_edit
 from workbench.screens.variants import state as variant_draft
-from workbench.screens.variants.state import FIRST, Draft, VariantsState
+from workbench.screens.variants.state import FIRST, Draft, VariantsState, address
 from workbench.services import permissions
 from workbench.services import variants as variant_text
 from workbench.services import variants as variants_asked
@@ -40,7 +40,7 @@ def _taken(store: Store) -> None:
         return
     try:
         roles.refuse_reader(store, "keep variants")
-        url_state.go(variant=_kept(given.getvalue()), beside="", view="")
+        address.go(variant=_kept(given.getvalue()), beside="", view="")
     except RankbookError as error:
         st.session_state[f"{KEY}.problem"] = error
 
@@ -54,7 +54,6 @@ def _kept(content: bytes) -> str:
     return variants.keep(text).name
 
 
-DELETED_HERE = "variants"
 TABS = {"form": "Form", "toml": "TOML", "difference": "Difference", "sql": "SQL"}
 
 
@@ -62,13 +61,13 @@ def render(store: Store) -> None:
     st.html(f"<style>{asset('screens/variants/page.css')}</style>")
     st.html('<p class="rb-tagline">A variant is a whole pipeline as data: published systems, and your own.</p>')
     own = variants.listed()
-    asked = VariantsState.of(url_state.said())
+    asked = address.current()
     name = asked.variant or (own[0].name if own else FIRST)
     there, opened = st.columns([2, 5], gap="large")
     with there:
         if permissions.may_edit(store):
             draw(store)
-        variant_list.draw("variants.list", own, name, lambda chosen: url_state.go(variant=chosen))
+        variant_list.draw("variants.list", own, name, lambda chosen: address.go(variant=chosen))
     with opened:
         if permissions.may_edit(store):
             variant_edit.undo_bar(store)
@@ -80,7 +79,7 @@ def _opened(store: Store, draft: Draft, asked: VariantsState, own: list[SavedVar
     variant = meant if isinstance(meant, Variant) else None
     variant_edit.head(draft, variant)
     variant_edit.actions(store, draft, variant)
-    url_state.tabs(DELETED_HERE, "What of it", "view", TABS, asked.shown)
+    address.tabs("What of it", "view", TABS, asked.shown)
     if not isinstance(meant, Variant):
         variant_edit.complain(draft, meant)
     if asked.shown == "toml":
@@ -109,7 +108,7 @@ def _difference(draft: Draft, variant: Variant, asked: VariantsState, own: list[
 def _sql(store: Store, variant: Variant, asked: VariantsState) -> None:
     names = [row.name for row in bridge.run(collections.listed(store))]
     first = "handbook" if "handbook" in names else next(iter(names), "")
-    variant_beside.sql(store, variant, asked.but(collection=asked.collection or first), names)
+    variant_beside.sql(store, variant, asked.replace(collection=asked.collection or first), names)
 
 
 def _offered(store: Store) -> tuple[list[str], list[str]]:

@@ -12,6 +12,7 @@ from core.store.trash_entries import day
 from evals import variants
 from evals.variants import SavedVariant
 from workbench.components import deleted
+from workbench.components.url_state import Address
 from workbench.services import toml_edit
 from workbench.services.url_state import UrlState
 from workbench.services.variants import VariantEntry
@@ -34,6 +35,9 @@ class VariantsState(UrlState):
     def shown(self) -> str:
         """What holds where the address does not say: a link with another variant beside is to their difference."""
         return self.view if self.view in VIEWS else "difference" if self.beside else VIEWS[0]
+
+
+address = Address("variants", VariantsState)
 
 
 UNDO = "variants.undo"

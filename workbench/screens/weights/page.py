@@ -17,11 +17,12 @@ from core.variant import Variant
 from evals.evaluation.context import EvalContext, tuning_split
 from evals.labels import query_sets
 from evals.types import DEFAULT_QUERY_SET
-from workbench.components import job_progress, url_state
+from workbench.components import job_progress
 from workbench.components import weight_explorer as weights_bench
 from workbench.components.open_collection import opened
 from workbench.components.page import Page
-from workbench.components.weight_explorer import Controls, SurfacePosition, WeightExplorer
+from workbench.components.url_state import Address
+from workbench.components.weight_explorer import SurfacePosition, WeightExplorer, leg_label
 from workbench.screens.weights import use as weights_use
 from workbench.services import weights as weights_asked
 from workbench.services.cost_notice import start_with_consent
@@ -42,7 +43,7 @@ def render(store: Store) -> None:
     if not names:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
-    asked = _filled(current(), names)
+    asked = _filled(address.current(), names)
     st.html(TAGLINE)
     with st.container(key="where"):
         _what(store, asked, names)
@@ -57,25 +58,15 @@ def render(store: Store) -> None:
         if found.tuned.deeper is not None:
             deeper.html(f'<p class="rb-summary">{html.escape(found.tuned.deeper.sentence)}</p>')
         use = partial(weights_use.draw, NAME, store, asked)
-        weights_bench.draw(WeightExplorer(NAME, key, ground, found, _stand, go, use))
+        weights_bench.draw(WeightExplorer(NAME, key, ground, found, _stand, address.go, use))
 
 
-def current() -> WeightsState:
-    """What the address says."""
-    return WeightsState.of(url_state.said())
-
-
-def go(**changes: str) -> None:
-    """Change it. In a callback, so that the run that follows sees it from its first line."""
-    url_state.move_to(current().but(**changes).parameters())
+address = Address(NAME, WeightsState)
 
 
 def _stand() -> SurfacePosition:
-    said = current()
-    return SurfacePosition(said.weights, said.against, said.query)
-
-
-controls = Controls(NAME, go)
+    state = address.current()
+    return SurfacePosition(state.weights, state.against, state.query)
 
 
 def _filled(asked: WeightsState, names: list[str]) -> WeightsState:
@@ -96,36 +87,36 @@ def _what(store: Store, asked: WeightsState, names: list[str]) -> None:
         st.columns([2, *([2] if several else []), 2, *([] if asked.variant else [4])], vertical_alignment="bottom")
     )
     with next(where):
-        controls.chooser("Collection", "collection", names, asked.collection)
+        address.select("Collection", "collection", names, asked.collection)
     if several:
         with next(where):
-            controls.chooser("Query set", "query_set", sets, asked.query_set)
+            address.select("Query set", "query_set", sets, asked.query_set)
     presets = ["", *weights_asked.weighable()]
     with next(where):
-        controls.chooser("Weigh", "variant", presets, asked.variant, lambda name: name or "Legs of your choice")
+        address.select("Weigh", "variant", presets, asked.variant, named=lambda name: name or "Legs of your choice")
     if not asked.variant:
         with next(where):
-            controls.several("Legs", "legs", OFFERED_LEGS, asked.legs.split(","), 4)
+            address.several("Legs", "legs", OFFERED_LEGS, asked.legs.split(","), 4, named=leg_label)
 
 
 def _how(asked: WeightsState, ground: EvalContext, base: Variant) -> None:
     row = st.columns(5, vertical_alignment="bottom")
     with row[0]:
         metrics = list(dict.fromkeys([*weights_asked.METRICS, asked.metric]))
-        controls.chooser("Metric", "metric", metrics, asked.metric)
+        address.select("Metric", "metric", metrics, asked.metric)
     with row[1]:
         method = weights_asked.method_of(base)
-        controls.chooser("Fusion", "fusion", list(dict.fromkeys([*weights_asked.methods(), method])), method)
+        address.select("Fusion", "fusion", list(dict.fromkeys([*weights_asked.methods(), method])), method)
     with row[2]:
         if (k := getattr(base.fusion, "k", None)) is not None:
-            controls.number("k", "k", float(k))
+            address.number("k", "k", float(k))
         elif how := getattr(base.fusion, "normalize", None):
-            controls.chooser("Normalisation", "normalize", list(get_args(Normalisation)), how)
+            address.select("Normalisation", "normalize", list(get_args(Normalisation)), how)
     with row[3]:
         depth = weights_asked.depth_of(base)
-        controls.number("Depth of each leg", "depth", float(depth), DEEPEST, 10.0, help=DEPTH_HELP)
+        address.number("Depth of each leg", "depth", float(depth), DEEPEST, 10.0, help=DEPTH_HELP)
     with row[4]:
-        controls.chooser("Labelled queries", "split", [*ground.labelled.splits, "all"], asked.split)
+        address.select("Labelled queries", "split", [*ground.labelled.splits, "all"], asked.split)
 
 
 def _waited(key: Key, ground: EvalContext, asked: WeightsState) -> Weighed | None:

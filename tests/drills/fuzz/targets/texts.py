@@ -29,8 +29,8 @@ from tests.drills.fuzz.target import Family
 from workbench.notebooks import export_html, export_jupyter, files, markdown
 from workbench.notebooks.document import Cell, Notebook, Prose, unified
 from workbench.notebooks.parsing import parse_cells
+from workbench.screens.runs.state import RunsState
 from workbench.services import toml_edit
-from workbench.services.runs import RunsState
 
 family = Family()
 

@@ -16,6 +16,7 @@ from core.errors import SpecError
 from evals.evaluation.context import EvalContext
 from workbench.components.leaderboard import name_of
 from workbench.components.open_collection import opened
+from workbench.components.url_state import Chooser
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext, Reference
 from workbench.notebooks.document import Cell
@@ -58,27 +59,16 @@ View = Callable[[CellView], None]
 
 
 def which(shown: CellView, groups: Sequence[str], orders: Mapping[str, str]) -> str:
-    """Draws both, and gives the order."""
-    kind, order = st.columns([1, 1])
+    """Choosers of a kind of query and of an order; gives the order."""
+    choosers, (kind, order) = Chooser(f"cell.{shown.cell.id}", shown.select), st.columns(2)
     with kind:
-        _choose(shown, "Kind", "kind", {"": "All kinds", **{key: name_of(key) for key in groups}})
+        chosen = group(shown, groups)
+        choosers.select("Kind", "kind", ["", *groups], chosen, named=lambda key: name_of(key) if key else "All kinds")
+    first, chosen = next(iter(orders)), shown.selected.order
     with order:
-        return _choose(shown, "Order", "order", orders)
-
-
-def _choose(shown: CellView, label: str, field: str, options: Mapping[str, str]) -> str:
-    key, values = shown.key(field), list(options)
-    said = getattr(shown.selected, field)
-    chosen = said if said in values else values[0]
-    if st.session_state.get(key) != chosen:
-        st.session_state[key] = chosen
-
-    def followed() -> None:
-        value = str(st.session_state[key])
-        shown.select(**{field: "" if value == values[0] else value})
-
-    st.selectbox(label, values, format_func=lambda value: options[value], key=key, on_change=followed)
-    return chosen
+        return choosers.select(
+            "Order", "order", list(orders), chosen if chosen in orders else first, named=orders.__getitem__, first=first
+        )
 
 
 def group(shown: CellView, groups: Sequence[str]) -> str:

@@ -19,7 +19,8 @@ from evals.tuning.tuner import called
 from evals.tuning.workflow import TuningRequest
 from workbench.components import blocks, feedback, job_progress
 from workbench.components import weight_explorer as weights_bench
-from workbench.components.weight_explorer import Controls, SurfacePosition, WeightExplorer
+from workbench.components.url_state import Chooser
+from workbench.components.weight_explorer import SurfacePosition, WeightExplorer
 from workbench.notebooks import insert
 from workbench.notebooks.cells.fusion import FusionCell
 from workbench.notebooks.output import Figure, Said
@@ -140,9 +141,9 @@ def _controls(shown: CellView, fusion: Fusion, usual: Fusion) -> None:
         told = weights_asked.fusion_told(made)
         shown.select(variant="" if made == usual else told)
 
-    controls, name = Controls(shown.key("with"), chosen), fusions.name_of(type(fusion))
-    controls.chooser("Fusion", "method", weights_asked.methods(), name, width=200)
+    controls, name = Chooser(shown.key("with"), chosen), fusions.name_of(type(fusion))
+    controls.select("Fusion", "method", weights_asked.methods(), name, width=200)
     if (k := getattr(fusion, "k", None)) is not None:
         controls.number("k", "k", float(k), width=140)
     elif how := getattr(fusion, "normalize", None):
-        controls.chooser("Normalisation", "normalize", list(get_args(Normalisation)), how, width=200)
+        controls.select("Normalisation", "normalize", list(get_args(Normalisation)), how, width=200)

@@ -20,10 +20,10 @@ def draw(shown: CellView) -> None:
     others = bool(asked.again) and asked.judge != given.get("judge")  # what is left is of the judge whom the cell names
     left = 0 if others else shown.output.values.get("left", 0)
     label = f"Judge the {left:,} that are left" if left else "Open the Judge page"
-    st.link_button(label, asked.link, icon=":material/gavel:", type="primary" if left else "secondary")
+    st.link_button(label, asked.link("judge"), icon=":material/gavel:", type="primary" if left else "secondary")
 
 
 def _whose(asked: JudgeState) -> JudgeState:
     """Whoever signed in grades under that name, whomever the cell names."""
     signs = sign_in.signs()
-    return asked if signs is None else asked.but(judge=signs)
+    return asked if signs is None else asked.replace(judge=signs)

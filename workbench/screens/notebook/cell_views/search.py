@@ -23,7 +23,7 @@ from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.output import Block, Hits
 from workbench.screens.notebook.cell_views import explanation, search_columns, statement
 from workbench.screens.notebook.cell_views.base import CellView, ground_of
-from workbench.screens.search.state import LONGEST_QUERY
+from workbench.services.search import LONGEST_QUERY
 
 Pick = Literal["worst", "most-different"]
 

@@ -141,7 +141,8 @@ def doctor(*, as_json: output.AsJson = False) -> None:
     from core.doctor import examine, examine_workers
     from evals import schema_chain
 
-    findings = [*bridge.run(examine([schema_chain], server_waits.tell)), *bridge.run(examine_workers()), _check_sign_in()]
+    findings = [*bridge.run(examine([schema_chain], server_waits.tell))]
+    findings += [*bridge.run(examine_workers()), _check_sign_in()]
     if as_json:
         output.print_json(findings)
     else:

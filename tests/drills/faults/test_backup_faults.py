@@ -37,13 +37,13 @@ sys.path.insert(0, {repository!r})
 from core import bridge
 from core.store.engine import Store
 from evals import backup
-from evals.schema import chain
+from evals import schema_chain
 
 def listen(step):
     if step.name.startswith({at!r}):
         {then}
 
-store = bridge.run(Store.open({dsn!r}, chains=[chain]))
+store = bridge.run(Store.open({dsn!r}, chains=[schema_chain]))
 {before}
 bridge.run(backup.{call}, listener=listen))
 bridge.run(store.close())

@@ -5,7 +5,8 @@
 It may use nothing that the first build has not got. What it makes is told in `tests/evals/first_build/__init__.py`.
 """
 
-# mypy: ignore-errors - its imports are that version's
+# mypy: ignore-errors
+# (its imports are that version's)
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from evals.query_sets import Labelled
+from evals.running import run_store
+from evals.store import chain
 from sqlalchemy import text
+from workbench.book.shelf import shelf
 
 from core import bridge
 from core.store import attached
@@ -27,11 +32,7 @@ from evals.judging import judgements, votes
 from evals.judging.judgements import Judgement
 from evals.judging.votes import Contest, Vote
 from evals.labels import Label
-from evals.query_sets import Labelled
-from evals.running import run_store
-from evals.store import chain
 from tests.app.corpus import KETTLES, MODEL
-from workbench.book.shelf import shelf
 
 WORDS = Variant.from_data({"name": "words", "chunks": "small", "top_k": 2, "leg": [{"kind": "bm25"}]})
 BOTH = Variant.from_data(

@@ -88,7 +88,7 @@ def test_a_path_that_is_named_exists(path: str) -> None:
 
 def test_every_class_that_is_named_exists() -> None:
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    known = {node.name for path in modules for node in tree(path).body if isinstance(node, ast.ClassDef)}
+    known = {name for path in modules for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)}
     assert set(CLASSES) - known == set()
     assert len(CLASSES) > 20
 

@@ -44,15 +44,15 @@ def recall(
     from core.context import RequestContext
     from core.store import collections
     from core.store.resolve_target import search_target
-    from evals.collections.overview import shares_of, texts_of
+    from evals.collections.overview import index_recall, query_texts
     from workbench.session import store
 
     opened = store(output.notice)
     view = bridge.run(collections.get(opened, name))
     where = search_target(opened, view, chunks or view.default_chunk_set, model)
     where.column("vectors")  # says in a sentence why there are none
-    texts = bridge.run(texts_of(RequestContext(opened, view), queries))
-    shares = bridge.run(shares_of(RequestContext(opened, view), where, texts, depth))
+    texts = bridge.run(query_texts(RequestContext(opened, view), queries))
+    shares = bridge.run(index_recall(RequestContext(opened, view), where, texts, depth))
     mean, perfect = sum(shares) / len(shares), sum(each == 1 for each in shares)
     if as_json:
         output.as_json(
@@ -240,7 +240,7 @@ def reload(
         output.done({"name": name, "changed": False}, f"{name} has the newest reader.", json=as_json)
         return
     _tell_change(change)
-    if not yes and (change.touches or change.lost):
+    if not yes and (change.any_document or change.lost):
         typer.confirm(f"Change the reader of {output.printable(name)!r}?", abort=True, err=True)
     with output.progress(quiet=as_json) as listener:
         report = bridge.run(reloading.apply(store(), change, listener=listener))
@@ -343,7 +343,7 @@ def export(
     from evals.collections import export_beir
     from workbench.session import store
 
-    made = bridge.run(export_beir.export(store(), _view(name), folder.expanduser(), query_set=queries))
+    made = bridge.run(export_beir.export_beir(store(), _view(name), folder.expanduser(), query_set=queries))
     told = f"{made.documents:,} documents, {made.queries:,} queries and {made.labels:,} labels are in {folder}."
     output.done(made, told, json=as_json)
 
@@ -392,7 +392,7 @@ def chunk(
 
     chunk_set, chunker = chunk_set_of(chunks)
     with output.progress(quiet=as_json) as listener:
-        report = bridge.run(load.chunk(store(), _view(name), chunk_set, chunker, listener=listener))
+        report = bridge.run(load.add_chunk_set(store(), _view(name), chunk_set, chunker, listener=listener))
     sentence = f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded."
     output.done({"name": name, "report": report}, sentence, json=as_json)
 
@@ -419,7 +419,7 @@ def embed(
     view = _view(name)
     chosen = tuple(over or [each.name for each in view.chunk_sets])
     with output.progress(quiet=as_json) as listener:
-        report = bridge.run(load.embed(store(), view, model, chosen, listener=listener))
+        report = bridge.run(load.add_model(store(), view, model, chosen, listener=listener))
     output.done({"name": name, "report": report}, f"{name}: {report.embedded:,} texts embedded.", json=as_json)
 
 

@@ -11,7 +11,7 @@ import typer
 from workbench.commands import output
 
 if TYPE_CHECKING:
-    from evals.collections.load import LoadReport
+    from evals.collections.load_labels import LoadReport
     from evals.labels.corrections import HistoryStep
 
 T = TypeVar("T")

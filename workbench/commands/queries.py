@@ -28,7 +28,7 @@ def list_sets(collection: Collection, *, as_json: output.AsJson = False) -> None
 
     opened = store()
     view = bridge.run(collections.get(opened, collection))
-    rows = bridge.run(query_sets.listed(opened, view.name))
+    rows = bridge.run(query_sets.summaries(opened, view.name))
     if as_json:
         output.as_json(rows)
         return
@@ -164,12 +164,12 @@ def generate(
 
     opened = store(output.notice)
     view = bridge.run(collections.get(opened, collection))
-    wanted = query_generation.known_items(
+    wanted = query_generation.parse_known_items(
         {"style": style, "count": count, "seed": seed, "terms": terms, "split": split}
     )
-    bridge.run(query_generation.refuse_written(opened, view.name, queries))
+    bridge.run(query_generation.require_generated(opened, view.name, queries))
     with output.progress(quiet=as_json) as listener:
-        made = bridge.run(query_generation.generated(opened, view, wanted, listener))
+        made = bridge.run(query_generation.generate(opened, view, wanted, listener))
     bridge.run(query_generation.save(opened, view.name, made, name=queries))
     if as_json:
         output.as_json({"query_set": queries, "queries": made.labelled.queries, "note": made.note})

@@ -21,7 +21,8 @@ from core.store.engine import Store
 from core.store.ingest import IngestReport
 from core.types import Flaw, Item, Query, Row
 from evals.collections import load
-from evals.collections.load import LoadPlan, LoadReport
+from evals.collections.load import LoadPlan
+from evals.collections.load_labels import LoadReport
 from evals.sources import Source, bundled_names, catalog, source_from
 from evals.sources.bundled import CatalogEntry
 from evals.sources.guess import source_of
@@ -159,17 +160,10 @@ def _first(rows: Iterator[Row[T] | Flaw], flaws: list[Flaw]) -> Iterator[T]:
 
 
 async def add(store: Store, wanted: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
-    """As the command does. Stopped before anything stood in it, a new collection is taken away again."""
-    there = await collections.find(store, wanted.name) is not None
+    """Load the collection as the command does."""
     source = await asyncio.to_thread(lambda: wanted.source)
-    try:
-        added = await load.load_collection(
-            store, wanted.name, source, wanted.checked(), listener=listener, author=author
-        )
-    except asyncio.CancelledError:
-        if not there:
-            await asyncio.shield(load.drop_if_empty(store, wanted.name))
-        raise
+    plan = wanted.checked()
+    added = await load.load_collection(store, wanted.name, source, plan, listener=listener, author=author)
     await asyncio.to_thread(uploads.discard, Path(wanted.origin.origin))
     return added
 
@@ -190,9 +184,9 @@ async def _completed(store: Store, view: CollectionView, listener: Listener) -> 
     """Asking again for one of the sets that are there adds none, and completes all."""
     for each in view.embedding_sets:
         over = tuple(chunk_set.name for chunk_set in view.chunk_sets if chunk_set.key == each.chunk_set)
-        return await load.embed(store, view, stored_as(each.model), over, listener=listener)
+        return await load.add_model(store, view, stored_as(each.model), over, listener=listener)
     own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
-    return await load.chunk(store, view, own.name, own.chunker, listener=listener)
+    return await load.add_chunk_set(store, view, own.name, own.chunker, listener=listener)
 
 
 def sweep(rows: Iterable[Mapping[str, Any]]) -> None:

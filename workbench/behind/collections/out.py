@@ -40,7 +40,7 @@ async def zipped(store: Store, view: CollectionView, listener: Listener, query_s
     try:
         listener(Step("Writing documents, queries and labels", 0, None, "files"))
         name = file_name(view.name)
-        exported = await export_beir.export(store, view, made / name, query_set=query_set)
+        exported = await export_beir.export_beir(store, view, made / name, query_set=query_set)
         listener(Step("Packing", 0, None, "files"))
         packed = Path(await asyncio.to_thread(shutil.make_archive, str(made / name), "zip", made, name))
         await asyncio.to_thread(shutil.rmtree, made / name)

@@ -68,7 +68,7 @@ class CollectionSummary:
 
 async def shelf(store: Store) -> list[CollectionSummary]:
     """Every collection, in the order of their names."""
-    found, labels = await overview.glances(store), await _labels(store)
+    found, labels = await overview.overviews_with_views(store), await _labels(store)
     sizes = await _sizes(store, [view.namespace for _, view in found])
     return [_shelved(summary, view, sizes, labels) for summary, view in found]
 

@@ -10,8 +10,8 @@ import streamlit as st
 from core.store.attached import Attachment, TableDifference
 from core.store.collections import CollectionView
 from core.types import Flaw
-from evals.collections.load import LoadReport
-from evals.labels.query_generation import Written
+from evals.collections.load_labels import LoadReport
+from evals.labels.query_generation import AddedQueries
 from workbench.behind.collections.asking import Made
 from workbench.behind.collections.attaching import Attached, told_difference
 from workbench.behind.collections.shown import many
@@ -57,7 +57,7 @@ def labelled(name: str, added: LoadReport) -> None:
     _remarks("labelled", name, added.flaws)
 
 
-def written(name: str, result: Written) -> None:
+def written(name: str, result: AddedQueries) -> None:
     _say(f"{many(result.added, 'query', 'queries')} added; {result.queries:,} in {result.name}.")
     _show("written", name, result.name)
     _remarks("written", name, result.flaws)

@@ -11,7 +11,7 @@ import streamlit as st
 from core.errors import InputError
 from core.store.ingest import IngestReport
 from core.store.verify import IntegrityProblem
-from evals.collections.load import LoadReport
+from evals.collections.load_labels import LoadReport
 from evals.labels.revisions import FewerLabels
 from workbench.behind.collections import uploads
 from workbench.behind.collections.out import LARGEST, Zipped

@@ -33,7 +33,7 @@ COLUMNS: Final = (
 
 
 def listed(store: Store, view: CollectionView) -> list[QuerySetSummary]:
-    return bridge.run(query_sets.listed(store, view.name))
+    return bridge.run(query_sets.summaries(store, view.name))
 
 
 def chosen() -> str:

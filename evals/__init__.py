@@ -21,7 +21,7 @@ _HOME = {
     "Label": "evals.types",
     "LabelledQueries": "evals.types",
     "LoadPlan": "evals.collections.load",
-    "LoadReport": "evals.collections.load",
+    "LoadReport": "evals.collections.load_labels",
     "MEASURES": "evals.measures",
     "Metric": "evals.measures",
     "QuerySplit": "evals.types",
@@ -39,7 +39,7 @@ _HOME = {
     "build_report": "evals.reports:report",
     "compare_runs": "evals.evaluation.compare_runs:pair",
     "evaluate": "evals.evaluation.evaluate",
-    "export_beir": "evals.collections.export_beir:export",
+    "export_beir": "evals.collections.export_beir",
     "guess_source": "evals.sources.guess:guess",
     "hybrid_of": "evals.variants",
     "list_runs": "evals.runs.run_store:listed",
@@ -116,8 +116,9 @@ __all__ = [
 if TYPE_CHECKING:
     from evals.backup.restore import restore_backup
     from evals.backup.save import save_backup
-    from evals.collections.export_beir import export as export_beir
-    from evals.collections.load import LoadPlan, LoadReport, load_collection
+    from evals.collections.export_beir import export_beir
+    from evals.collections.load import LoadPlan, load_collection
+    from evals.collections.load_labels import LoadReport
     from evals.evaluation.board import Board
     from evals.evaluation.compare_runs import pair as compare_runs
     from evals.evaluation.context import EvalContext, EvalOptions, open_eval

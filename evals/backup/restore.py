@@ -429,7 +429,7 @@ async def _merge(store: Store, archive: Archive, target: RestoreTarget, listener
     view = await collections.find(store, target.name)
 
     async def absent(ids: Collection[str]) -> list[str]:
-        return await label_files.absent(store, view, sorted(ids)) if view is not None else []
+        return await label_files.missing_items(store, view, sorted(ids)) if view is not None else []
 
     async with _transaction(store, archive, f"{target.kept.name!r:.80}") as connection:
         await settle(connection, **PATIENT)

@@ -1,4 +1,4 @@
-"""What there is to say about collections: contents, state, indexes, and the recall of a vector index."""
+"""Summaries of collections: contents, state, sets, labels, and the recall of a vector index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.pipeline.recall import prepare_query
 from core.store import attached, collections, locks, names
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.schema import Collection, ItemRow
+from core.store.schema import ItemRow
 from core.store.search_target import SearchTarget
 from evals.labels import query_sets
 from evals.sources import BundledSource
@@ -43,29 +43,27 @@ class CollectionOverview:
 
 async def overview(store: Store) -> list[CollectionOverview]:
     """Every collection, in the order of their names."""
-    return [told for told, _ in await glances(store)]
+    return [summarised for summarised, _ in await overviews_with_views(store)]
 
 
-async def glances(store: Store) -> list[tuple[CollectionOverview, CollectionView]]:
-    """The same, each with what it was told of."""
-    lost: list[str] = []
-    return [await _glanced_at(store, row, lost) for row in await collections.listed(store)]
+async def overviews_with_views(store: Store) -> list[tuple[CollectionOverview, CollectionView]]:
+    """Every collection with its view. One that cannot be opened does not hide the others."""
+    unreachable: list[str] = []
+    overviews = []
+    for row in await collections.listed(store):
+        view = CollectionView(row)
+        try:
+            view = await collections.get(store, row.name)
+            overviews.append((await summary(store, view, unreachable), view))
+        except StoreError as error:
+            overviews.append((CollectionOverview(row.name, 0, "", "", 0, row.changed_at, str(error)), view))
+    return overviews
 
 
-async def _glanced_at(store: Store, row: Collection, lost: list[str]) -> tuple[CollectionOverview, CollectionView]:
-    """One that cannot be opened must not hide the others."""
-    view = CollectionView(row)
-    try:
-        view = await collections.get(store, row.name)
-        return await summary(store, view, lost), view
-    except StoreError as error:
-        return CollectionOverview(row.name, 0, "", "", 0, row.changed_at, str(error)), view
-
-
-async def summary(store: Store, view: CollectionView, lost: list[str] | None = None) -> CollectionOverview:
-    """`lost` gathers why documents could not be counted: to wait for the same node once more tells nothing new."""
+async def summary(store: Store, view: CollectionView, unreachable: list[str] | None = None) -> CollectionOverview:
+    """A collection in one line. `unreachable` collects errors of lost nodes, so that one is waited for only once."""
     state = await _state(store, view)
-    lost = [] if lost is None else lost
+    unreachable = [] if unreachable is None else unreachable
     chunk_sets = ", ".join(each.name for each in view.chunk_sets if each.key)
     models = ", ".join(dict.fromkeys(each.model for each in view.embedding_sets))
     if view.row.attached:
@@ -76,12 +74,15 @@ async def summary(store: Store, view: CollectionView, lost: list[str] | None = N
         except StoreError as error:  # one lost table must not hide the other collections
             items, state = 0, str(error)
     else:
+        items = view.chunk_set(names.ITEMS).units
         try:
-            items = await _counted(store, view) if not lost else 0
+            if not unreachable:
+                async with store.begin(view.namespace, read_only=True) as connection:
+                    items = int(await connection.scalar(select(func.count()).select_from(ItemRow)) or 0)
         except ConnectionFailed as error:  # a node of a cluster is down, and its coordinator is there
-            lost.append(str(error))
-        if lost:
-            items, state = view.chunk_set(names.ITEMS).units, lost[0]
+            unreachable.append(str(error))
+        if unreachable:
+            state = unreachable[0]
     return CollectionOverview(
         view.name,
         items,
@@ -93,11 +94,6 @@ async def summary(store: Store, view: CollectionView, lost: list[str] | None = N
     )
 
 
-async def _counted(store: Store, view: CollectionView) -> int:
-    async with store.begin(view.namespace, read_only=True) as connection:
-        return int(await connection.scalar(select(func.count()).select_from(ItemRow)) or 0)
-
-
 async def _state(store: Store, view: CollectionView) -> str:
     if not view.interrupted:
         return "loaded"
@@ -105,7 +101,7 @@ async def _state(store: Store, view: CollectionView) -> str:
 
 
 async def needs_demo(store: Store, name: str) -> bool:
-    """Whether the demo is to be loaded, for the first time or to its end. Not into a collection that is no demo."""
+    """Whether the demo is to be loaded or completed; never into a collection of that name that is not the demo."""
     rows = {row.name: row for row in await collections.listed(store)}
     demo = rows.get(names.composed(name))
     if demo is None:
@@ -116,10 +112,7 @@ async def needs_demo(store: Store, name: str) -> bool:
 
 
 async def describe(store: Store, name: str, *, query_set: str = DEFAULT_QUERY_SET) -> dict[str, Any]:
-    """Everything about a collection that a person may want to see, as plain data under headings.
-
-    Queries and labels are those of one query set; all there are stand in a line each.
-    """
+    """Everything about a collection, as plain data under headings. Queries and labels are those of one query set."""
     view = await collections.get(store, name)
     labelled = await query_sets.load(store, view.name, name=query_set)
     row = view.row
@@ -142,7 +135,7 @@ async def describe(store: Store, name: str, *, query_set: str = DEFAULT_QUERY_SE
             }
             for each in view.chunk_sets
         ],
-        "Query sets": [asdict(each) for each in await query_sets.listed(store, view.name)],
+        "Query sets": [asdict(each) for each in await query_sets.summaries(store, view.name)],
         "Queries by split": [{"split": split, "labelled queries": count} for split, count in labelled.splits.items()],
         "Queries by kind": [
             {"kind": kind or "(none)", "queries": count}
@@ -156,21 +149,21 @@ async def describe(store: Store, name: str, *, query_set: str = DEFAULT_QUERY_SE
     }
 
 
-async def texts_of(context: RequestContext, most: int) -> list[str]:
-    """The first queries of the collection, in the order of ids; refused where there are none."""
+async def query_texts(context: RequestContext, most: int) -> list[str]:
+    """The first queries of the collection in the order of ids; an InputError if there are none."""
     name = context.view.name
-    asked = [each.text for each in (await query_sets.load(context.store, name)).queries if each.text.strip()]
-    if not asked:
+    texts = [each.text for each in (await query_sets.load(context.store, name)).queries if each.text.strip()]
+    if not texts:
         raise InputError(f"{name!r} has no queries to measure by. Add some: rankbook queries add {name} FILE")
-    return asked[:most]
+    return texts[:most]
 
 
-async def shares_of(context: RequestContext, where: SearchTarget, texts: Sequence[str], depth: int) -> list[float]:
-    """Query by query, by the leg as it is searched with: at its defaults, and with what it does for want."""
-    found, leg = [], VectorLeg()
+async def index_recall(context: RequestContext, where: SearchTarget, texts: Sequence[str], depth: int) -> list[float]:
+    """The recall of each query, measured with the vector leg at its defaults."""
+    recalls, leg = [], VectorLeg()
     for text in texts:
         query = prepare_query(context.embedder, ExpandedQuery.unchanged(text))
         await leg.prepare(where, query)
         async with context.store.begin(where.namespace, read_only=True) as connection:
-            found.append(await leg.measured_recall(connection, where, query, depth))
-    return found
+            recalls.append(await leg.measured_recall(connection, where, query, depth))
+    return recalls

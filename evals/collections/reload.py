@@ -1,21 +1,20 @@
-"""A collection's folder read by a newer reader: what that would change, told first, and then the change.
+"""A collection loaded again from its source, by the same reader or by a newer one, with a preview of what that changes.
 
-A collection keeps the reader that it was loaded by, as another text is another vector and another place for spans.
+A collection keeps the reader that it was loaded by, because another text is another vector and moves answer spans.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from sqlalchemy import any_, literal, select, update
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import Text
+from sqlalchemy import select, update
 
 from core.chunking import chunker_from
 from core.embedding import Embedder, embedder
@@ -26,10 +25,10 @@ from core.store.chunk_and_embed import EmbeddingCache, embedded_text, is_unit
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.ingest import Ingest, IngestReport
-from core.store.schema import Collection
+from core.store.schema import Collection, any_id
 from core.store.schema import ItemRow as StoredItem
 from core.types import Flaw, Item, Place
-from evals.collections import load
+from evals.collections import load, load_labels
 from evals.labels import query_sets, revisions
 from evals.labels.revisions import Cause
 from evals.sources import FolderSource, readers, source_from
@@ -43,7 +42,7 @@ IDS_A_STATEMENT = 1000
 
 @dataclass(frozen=True, slots=True)
 class SpanMove:
-    """A span of a query set whose document changes, and where its text stands then; None where it does not."""
+    """A span of a query set whose document changes, and where its text is then; None if it is not there any more."""
 
     query_set: str
     span: Span
@@ -52,7 +51,7 @@ class SpanMove:
 
 @dataclass(frozen=True, slots=True)
 class ReaderChange:
-    """What another reader changes in a collection. `texts` are those without a vector so far, over all models."""
+    """What another reader changes in a collection. `texts` counts the texts to embed, over all models."""
 
     name: str
     source: FolderSource
@@ -73,15 +72,15 @@ class ReaderChange:
 
     @property
     def lost(self) -> tuple[SpanMove, ...]:
-        """Spans whose text the documents no longer hold, or hold at several places."""
+        """Spans whose text the documents no longer contain, or contain at several places."""
         return tuple(each for each in self.moves if each.to is None)
 
     @property
-    def touches(self) -> bool:
+    def any_document(self) -> bool:
         return bool(self.added or self.changed or self.removed)
 
     def plain(self) -> dict[str, Any]:
-        """For scripts."""
+        """As JSON for scripts."""
         return {
             "name": self.name,
             "reader": {"before": self.before, "after": self.source.reader},
@@ -104,8 +103,8 @@ def _plain(move: SpanMove) -> dict[str, Any]:
     return where | {"from": [span.start, span.end]} | ({"to": [to.start, to.end]} if to else {})
 
 
-def source_of(view: CollectionView, folder: Path | None = None) -> FolderSource:
-    """The folder that a collection was loaded from, which may have moved."""
+def reader_source(view: CollectionView, folder: Path | None = None) -> FolderSource:
+    """The folder that a collection was loaded from, or the folder to which that has moved."""
     origin = view.row.origin
     if origin.get("kind") != "folder":
         raise StoreError(
@@ -129,25 +128,23 @@ async def preview(
     embedders: Mapping[str, Embedder] | None = None,
     listener: Listener = nobody,
 ) -> ReaderChange | None:
-    """What the newest reader would change; None where the collection has it. Reads all files, and writes nothing."""
+    """What the newest reader would change; None if the collection has it already. Reads all files, stores nothing."""
     view = await collections.get(store, name)
-    source = source_of(view, folder)
+    source = reader_source(view, folder)
     before = source.as_loaded(view.row.origin) if "reader" not in view.row.origin else source
     if before.reader == readers.NEWEST:
         return None
     after = source.model_copy(update={"reader": readers.NEWEST})
     gone = await asyncio.to_thread(lambda: set(before.ids()) - set(after.ids()))
-    change = ReaderChange(view.name, after, before.reader, models=tuple(dict.fromkeys(_models(view))))
-    return await _ReaderComparison(store, view, change, gone, load.embedders_of(view, embedders or {}), listener).made()
-
-
-def _models(view: CollectionView) -> Iterator[str]:
-    return (each.model for each in view.embedding_sets)
+    models = tuple(dict.fromkeys(each.model for each in view.embedding_sets))
+    change = ReaderChange(view.name, after, before.reader, models=models)
+    known = load.embedders_of(view, embedders or {})
+    return await _ReaderComparison(store, view, change, gone, known, listener).compare()
 
 
 @dataclass
 class _ReaderComparison:
-    """The documents as they are read anew, held against those that are stored, a batch at a time."""
+    """Compares documents as the new reader reads them with the stored ones, in batches."""
 
     store: Store
     view: CollectionView
@@ -158,52 +155,63 @@ class _ReaderComparison:
     flaws: list[Flaw] = field(default_factory=list)
     texts: int = 0
 
-    async def made(self) -> ReaderChange:
-        spans = await _spans(self.store, self.view)
+    async def compare(self) -> ReaderChange:
+        store, name = self.store, self.view.name
+        labelled = {
+            each.name: await query_sets.load(store, name, name=each.name)
+            for each in await query_sets.summaries(store, name)
+        }
+        spans = [(each, span) for each, queries in labelled.items() for span in queries.spans]
         removed = sorted(await self._stored(sorted(self.gone)))
-        counts, moves = [0, 0, 0], [SpanMove(name, span, None) for name, span in spans if span.item_id in self.gone]
+        added = changed = unchanged = done = 0
+        moves = [SpanMove(each, span, None) for each, span in spans if span.item_id in self.gone]
         batches = change_detection.batches(self.change.source.items(), self.view.row.fields)
-        total, done = self.change.source.size(), 0
+        total = self.change.source.size()
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             self.flaws += batch.flaws[: load.FLAWS_SHOWN - len(self.flaws)]
             known = await self._stored([item.id for item in batch.items])
-            old = {item.id: known.get(item.id) for item in batch.items}
-            new = [
-                item for item, digest in zip(batch.items, batch.digests, strict=True) if _other(old[item.id], digest)
-            ]
-            counts[0] += sum(old[item.id] is None for item in new)
-            counts[1] += sum(old[item.id] is not None for item in new)
-            counts[2] += len(batch.items) - len(new)
-            self.texts += await self._to_embed(new)
-            # Of all that were read: a reload that was interrupted may have left the spans of what it had changed.
-            moves += _moves({item.id: (old[item.id], item) for item in batch.items}, spans)
+            digests = zip(batch.items, batch.digests, strict=True)
+            other = [item for item, digest in digests if item.id not in known or known[item.id][0] != digest]
+            added += sum(item.id not in known for item in other)
+            changed += sum(item.id in known for item in other)
+            unchanged += len(batch.items) - len(other)
+            self.texts += await self._to_embed(other)
+            # Spans of unchanged documents too: an interrupted reload may not have moved theirs yet.
+            items = {item.id: item for item in batch.items}
+            for each, span in spans:
+                if span.item_id in items:
+                    old = known[span.item_id][1] if span.item_id in known else ""
+                    to = relocate(span, old, items[span.item_id].text)
+                    moves += [SpanMove(each, span, to)] if to != span else []
             done += len(batch.items)
             self.listener(Step("Comparing", done, total and max(total, done), "documents"))
-        labels = await _labels_of(self.store, self.view, set(removed))
+        without = {*removed}
         return replace(
             self.change,
-            added=counts[0],
-            changed=counts[1],
-            unchanged=counts[2],
+            added=added,
+            changed=changed,
+            unchanged=unchanged,
             removed=tuple(removed),
             texts=self.texts,
-            labels_without_document=labels,
+            labels_without_document=sum(
+                label.item_id in without for queries in labelled.values() for label in queries.labels
+            ),
             moves=tuple(moves),
             flaws=tuple(self.flaws),
         )
 
     async def _stored(self, ids: Sequence[str]) -> dict[str, tuple[bytes, str]]:
-        """The digest and the text of those that are stored."""
+        """The digest and the text of the stored ones among these ids."""
         stored: dict[str, tuple[bytes, str]] = {}
         for at in range(0, len(ids), IDS_A_STATEMENT):
-            some = any_(literal(list(ids[at : at + IDS_A_STATEMENT]), ARRAY(Text)))
-            query = select(StoredItem.id, StoredItem.digest, StoredItem.text).where(StoredItem.id == some)
+            some = StoredItem.id == any_id(ids[at : at + IDS_A_STATEMENT])
+            query = select(StoredItem.id, StoredItem.digest, StoredItem.text).where(some)
             async with self.store.begin(self.view.namespace, read_only=True) as connection:
                 stored |= {row.id: (bytes(row.digest), row.text) for row in await connection.execute(query)}
         return stored
 
     async def _to_embed(self, items: Sequence[Item]) -> int:
-        """How many of their texts no model has embedded yet."""
+        """How many of the items' texts are not embedded yet, over all models."""
         count = 0
         tokenize = next(iter(self.embedders.values()), embedder()).tokenize
         for chunk_set in self.view.chunk_sets:
@@ -224,52 +232,22 @@ class _ReaderComparison:
         return count
 
 
-def _other(stored: tuple[bytes, str] | None, digest: bytes) -> bool:
-    return stored is None or stored[0] != digest
-
-
-async def _spans(store: Store, view: CollectionView) -> list[tuple[str, Span]]:
-    """Every span of every query set, with the name of its set."""
-    spans: list[tuple[str, Span]] = []
-    for each in await query_sets.listed(store, view.name):
-        spans += [(each.name, span) for span in (await query_sets.load(store, view.name, name=each.name)).spans]
-    return spans
-
-
-async def _labels_of(store: Store, view: CollectionView, items: set[str]) -> int:
-    """How many labels are about these documents, over all query sets."""
-    count = 0
-    for each in await query_sets.listed(store, view.name) if items else ():
-        labelled = await query_sets.load(store, view.name, name=each.name)
-        count += sum(label.item_id in items for label in labelled.labels)
-    return count
-
-
-def _moves(
-    items: Mapping[str, tuple[tuple[bytes, str] | None, Item]], spans: Sequence[tuple[str, Span]]
-) -> Iterator[SpanMove]:
-    for name, span in spans:
-        if span.item_id in items:
-            old, new = items[span.item_id]
-            to = relocated(span, old[1] if old else "", new.text)
-            if to != span:
-                yield SpanMove(name, span, to)
-
-
-def relocated(span: Span, old: str, new: str) -> Span | None:
-    """The span in another text of its document: where its text stands once, or as often as before; None elsewhere."""
+def relocate(span: Span, old: str, new: str) -> Span | None:
+    """The span in another text of its document, if its text is found there once or as often as before; else None."""
     if new[span.start : span.end] == span.text:
         return span
-    places = _places(new, span.text)
-    if len(places) == 1:
-        return replace(span, start=places[0], end=places[0] + len(span.text))
-    if places:
+    if places := _places(new, span.text):
         before = _places(old, span.text)
-        if len(before) != len(places) or span.start not in before:
+        if len(places) > 1 and (len(before) != len(places) or span.start not in before):
             return None
-        start = places[before.index(span.start)]
+        start = places[0] if len(places) == 1 else places[before.index(span.start)]
         return replace(span, start=start, end=start + len(span.text))
-    return _loosely(span, new)
+    words = span.text.split()
+    if not words or len(span.text) > LONGEST_LOOSE:
+        return None
+    # The same words with other blanks between them.
+    hits = [*islice(re.finditer(r"\s+".join(map(re.escape, words)), new), 2)]
+    return replace(span, start=hits[0].start(), end=hits[0].end(), text=hits[0][0]) if len(hits) == 1 else None
 
 
 def _places(text: str, wanted: str) -> list[int]:
@@ -281,18 +259,6 @@ def _places(text: str, wanted: str) -> list[int]:
     return places
 
 
-def _loosely(span: Span, new: str) -> Span | None:
-    """Where the same words stand once, with other blanks between them."""
-    words = span.text.split()
-    if not words or len(span.text) > LONGEST_LOOSE:
-        return None
-    hits = re.finditer(r"\s+".join(map(re.escape, words)), new)
-    first, second = next(hits, None), next(hits, None)
-    if first is None or second is not None:
-        return None
-    return replace(span, start=first.start(), end=first.end(), text=first[0])
-
-
 async def apply(
     store: Store,
     change: ReaderChange,
@@ -300,9 +266,9 @@ async def apply(
     embedders: Mapping[str, Embedder] | None = None,
     listener: Listener = nobody,
 ) -> IngestReport:
-    """Read the folder anew, move the spans, and keep the reader. Interrupted, the collection has its old reader still.
+    """Read the folder with the new reader, move the spans, and store the reader with the collection.
 
-    The reader is kept last: a load that is resumed before that reads as before.
+    The reader is stored last, so that after an interruption the collection still has the old one.
     """
     view = await collections.get(store, change.name)
     models = load.embedders_of(view, embedders or {})
@@ -310,7 +276,9 @@ async def apply(
     ingest = Ingest(store, view, models, tokenizer, listener)
     report = await ingest.run(change.source.items(), total=change.source.size(), gone=change.removed)
     await _move_spans(store, view, change)
-    await _keep_remarks(store, view, report)
+    async with query_sets.change_lock(store, view.name, DEFAULT_QUERY_SET):
+        labelled = await query_sets.load(store, view.name)
+        await query_sets.keep(store, view.name, labelled, {"documents": report.flaws})
     async with store.begin() as connection:
         keep = update(Collection).where(Collection.name == view.name).values(origin=change.source.spec())
         await connection.execute(keep)
@@ -323,43 +291,36 @@ async def _move_spans(store: Store, view: CollectionView, change: ReaderChange) 
     for move in change.moves:
         by_set.setdefault(move.query_set, {})[move.span] = move.to
     for name, moves in by_set.items():
-        async with query_sets.changing(store, view.name, name):
+        async with query_sets.change_lock(store, view.name, name):
             labelled = await query_sets.load(store, view.name, name=name)
             spans = [to for span in labelled.spans if (to := moves.get(span, span)) is not None]
             kept = LabelledQueries.ordered(labelled.queries, labelled.labels, spans, labelled.exclusions)
-            flaws = [_lost(name, span) for span, to in moves.items() if to is None and span in labelled.spans]
+            flaws = []
+            for span in (span for span, to in moves.items() if to is None and span in labelled.spans):
+                message = (
+                    f"The span {span.text!r:.200} of {span.item_id!r} ({span.start}:{span.end}, grade {span.grade}, "
+                    f"split {span.split!r}) is not in the document as it is read now, or not just once. It was left "
+                    "out."
+                )
+                place = Place(f"query set {name}")
+                flaws.append(Flaw(place, sanitize.cleaned(message), "quarantined", span.query_id))
             edited = await revisions.last_edit(store, view.name, name=name)
             reason = f"answer spans moved with their texts to reader {change.source.reader}"
-            # As a load, unless somebody's change came before it: a later load must not take that for undone.
+            # A load, unless an edit is the latest change: else a later load would replace the edited labels.
             cause = Cause(reason=reason, kind="edit" if edited else "load")
             await query_sets.keep(store, view.name, kept, {"spans": flaws}, name=name, cause=cause)
 
 
-async def _keep_remarks(store: Store, view: CollectionView, report: IngestReport) -> None:
-    """What was said of the documents as the old reader read them is not true any more."""
-    async with query_sets.changing(store, view.name, DEFAULT_QUERY_SET):
-        labelled = await query_sets.load(store, view.name)
-        await query_sets.keep(store, view.name, labelled, {"documents": report.flaws})
-
-
-def _lost(query_set: str, span: Span) -> Flaw:
-    message = (
-        f"The span {span.text!r:.200} of {span.item_id!r} ({span.start}:{span.end}, grade {span.grade}, split "
-        f"{span.split!r}) is not in the document as it is read now, or not just once. It was left out."
-    )
-    return Flaw(Place(f"query set {query_set}"), sanitize.cleaned(message), "quarantined", span.query_id)
-
-
 async def refresh(
     store: Store, name: str, folder: Path | None = None, *, prune: bool = False, listener: Listener = nobody
-) -> load.LoadReport:
-    """The same source by the same reader: what is new or changed in it comes in; `prune` removes what it has not."""
+) -> load_labels.LoadReport:
+    """Load what is new or changed in a collection's source, by the same reader; `prune` removes what is gone."""
     view = await collections.get(store, name)
     origin = view.row.origin
     if not origin or "attached" in origin:
         raise InputError(
             f"{view.name!r} keeps no source that it could be loaded from again. Name it: rankbook data add."
         )
-    source = source_of(view, folder) if folder or origin.get("kind") == "folder" else source_from(origin)
+    source = reader_source(view, folder) if folder or origin.get("kind") == "folder" else source_from(origin)
     plan = load.plan_of(view).model_copy(update={"prune": prune})
     return await load.load_collection(store, name, source, plan, listener=listener)

@@ -156,7 +156,7 @@ async def foreign_runs(ground: EvalContext, split: QuerySplit, files: Sequence[P
 async def check_documents(ground: EvalContext, read: ForeignRun) -> ForeignRun:
     """The run, with what to say of documents that the collection has not got."""
     named = sorted({item for ranked in read.run.rankings.values() for item in ranked.item_ids})
-    return with_unknown(read, await label_files.absent(ground.store, ground.view, named))
+    return with_unknown(read, await label_files.missing_items(ground.store, ground.view, named))
 
 
 async def refuse_unknown_baseline(

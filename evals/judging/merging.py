@@ -157,7 +157,7 @@ async def merge_judgements(  # noqa: PLR0913 - a merge has that many sides
     So is `split`, but for what `models` and `overrule` say of it.
     """
     into = names.checked(into, what="The query set's name")
-    async with query_sets.changing(store, view.name, into):
+    async with query_sets.change_lock(store, view.name, into):
         base = await query_sets.load(store, view.name, name=name)
         if not base.queries:
             raise InputError(

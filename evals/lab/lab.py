@@ -28,8 +28,9 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.passages import read_items
 from core.variant import Variant
-from evals.collections import load
-from evals.collections.load import LoadReport, brought_in
+from evals.collections import load_labels
+from evals.collections.load import bring_in
+from evals.collections.load_labels import LoadReport
 from evals.collections.overview import summary
 from evals.display import Displayable, Table, sentences, watched
 from evals.evaluation.board import DEFAULT_RULES, METRICS, Board
@@ -107,7 +108,7 @@ class Lab(Displayable):
         self._given_back = weakref.finalize(self, give_back, self._store) if store is None else None
         try:
             self.notes = self._long(
-                lambda listener: brought_in(self.store, collection, source, plan, resources, listener)
+                lambda listener: bring_in(self.store, collection, source, plan, resources, listener)
             )
             self._ground()
         except BaseException:
@@ -307,7 +308,7 @@ class Lab(Displayable):
 
         Refused where fewer would be left, unless `even_so`, and where grades go beyond 0 to 3, unless `all_grades`.
         """
-        announce = print_change if self.progress else load.unannounced
+        announce = print_change if self.progress else load_labels.no_announcement
         how = {"even_so": even_so, "all_grades": all_grades, "announce": announce, "author": author}
         asked = None if queries is None else Path(queries)
         work = labelled(self.store, self._view(), str(origin), asked, self.query_set, **how)
@@ -428,7 +429,7 @@ async def labelled(
     store: Store, view: CollectionView, origin: str, queries: Path | None, query_set: str, **how: Any
 ) -> LoadReport:
     source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)
-    return await load.label(store, view, source, query_set=query_set, **how)
+    return await load_labels.load_labels(store, view, source, query_set=query_set, **how)
 
 
 def label_result(added: LoadReport, query_set: str) -> LabelResult:

@@ -12,7 +12,7 @@ from core.pipeline.retriever import RetrievalResult
 from core.snippets import snippet
 from core.types import Flaw, Hit
 from core.variant import Variant
-from evals.collections.load import LoadReport
+from evals.collections.load_labels import LoadReport
 from evals.display import Displayable, Table, TableCell
 from evals.evaluation.board import Board
 from evals.judging.judgements import Task

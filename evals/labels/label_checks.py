@@ -1,6 +1,6 @@
-"""Checks of labels, spans and exclusions against ids and texts; what cannot be used becomes a flaw that says why.
+"""Checks of queries, labels, spans and exclusions against the items; a row that cannot be used becomes a flaw.
 
-Nothing here raises for a bad row. Checks over the whole corpus are in `evals.labels.corpus_checks`.
+A bad row never raises. Checks over the whole corpus are in `evals.labels.corpus_checks`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from core.errors import InputError
 from core.types import Flaw, Place, Query, Row
 from evals.types import Exclusion, Label, LabelledQueries, Span
 
-USUAL_GRADE = 3  # the highest of the usual scale, which begins at 0: beyond it a grade may be of another scale
-DEFAULT_MAX_GRADE = 10  # nDCG's gain may be 2**grade - 1: beyond this a grade is a slip or another scale
+USUAL_GRADE = 3  # the highest grade of the usual scale, which begins at 0; a higher one may be of another scale
+DEFAULT_MAX_GRADE = 10  # nDCG's gain may be 2**grade - 1: a higher grade is a slip or of another scale
 _EXAMPLES = 5
 T = TypeVar("T")
 
 
 class UnusualGrades(InputError):
-    """Grades beyond 0 to 3, which nobody has said to be of that scale."""
+    """Grades beyond 0 to 3 that nobody has confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedLabels:
-    """What can be used, and what was said about the rest. `unlabelled` are ids of queries without any judgement.
+    """The rows that can be used, and flaws about the rest. `unlabelled` are ids of queries without any judgement.
 
-    `unusual` has the grades beyond 0 to 3, those that were left out or raised to 0 among them, with their counts.
+    `unusual` counts the grades beyond 0 to 3, with those that were left out or raised to 0.
     """
 
     queries: tuple[Row[Query], ...]
@@ -50,20 +50,20 @@ class CheckedLabels:
         )
 
 
-def unusual_in_words(unusual: Mapping[int, int]) -> str:
+def unusual_sentence(unusual: Mapping[int, int]) -> str:
     """`-1 (2 labels, counted as 0), 5 (1 label)`."""
-    made = []
+    parts = []
     for grade, count in sorted(unusual.items()):
         fate = ", counted as 0" if grade < 0 else ", left out" if grade > DEFAULT_MAX_GRADE else ""
-        made.append(f"{grade} ({count:,} label{'' if count == 1 else 's'}{fate})")
-    return ", ".join(made[:_EXAMPLES]) + (", ..." if len(made) > _EXAMPLES else "")
+        parts.append(f"{grade} ({count:,} label{'' if count == 1 else 's'}{fate})")
+    return ", ".join(parts[:_EXAMPLES]) + (", ..." if len(parts) > _EXAMPLES else "")
 
 
 def refuse_unusual(unusual: Mapping[int, int]) -> None:
-    """Unless somebody has said that these grades are meant."""
+    """Raise if there are unusual grades; called where nobody has confirmed them."""
     if unusual:
         raise UnusualGrades(
-            f"There are grades beyond 0 to {USUAL_GRADE}: {unusual_in_words(unusual)}. A higher grade counts for more "
+            f"There are grades beyond 0 to {USUAL_GRADE}: {unusual_sentence(unusual)}. A higher grade counts for more "
             "in nDCG than all that is on the usual scale. Nothing was changed. If they are meant so, say it: "
             "`--all-grades` in a command, `all_grades=True` in Python, a tick on the page."
         )
@@ -79,19 +79,27 @@ def check_labels(
     item_text: Callable[[str], str | None] | None = None,
     max_grade: int = DEFAULT_MAX_GRADE,
 ) -> CheckedLabels:
-    """Takes a source's own iterators. Flaws among them are passed on; without `item_text` spans are not compared."""
-    check = _Check(has_item, item_text, max_grade)
-    check.take_queries(queries)
-    check.take_labels(labels)
-    check.take_spans(spans)
-    check.take_exclusions(exclusions)
-    check.look_over_splits()
-    check.look_over_grades()
-    return check.result()
+    """Check a source's own iterators. Flaws among them are passed on; without `item_text` spans are not compared."""
+    check = _LabelCheck(has_item, item_text, max_grade)
+    check.add_queries(queries)
+    check.add_labels(labels)
+    check.add_spans(spans)
+    check.add_exclusions(exclusions)
+    check.note_splits()
+    check.note_high_grades()
+    return CheckedLabels(
+        tuple(check.queries.values()),
+        tuple(check.labels.values()),
+        tuple(check.spans.values()),
+        tuple(check.exclusions.values()),
+        tuple(check.unlabelled()),
+        tuple(check.flaws),
+        dict(check.unusual),
+    )
 
 
 @dataclass
-class _Check:
+class _LabelCheck:
     has_item: Callable[[str], bool]
     item_text: Callable[[str], str | None] | None
     max_grade: int
@@ -102,9 +110,17 @@ class _Check:
     exclusions: dict[Exclusion, Row[Exclusion]] = field(default_factory=dict)
     unusual: Counter[int] = field(default_factory=Counter)
 
-    def take_queries(self, rows: Iterable[Row[Query] | Flaw]) -> None:
+    def usable(self, rows: Iterable[Row[T] | Flaw]) -> Iterator[Row[T]]:
+        """The rows; flaws among them join the other flaws."""
+        for row in rows:
+            if isinstance(row, Flaw):
+                self.flaws.append(row)
+            else:
+                yield row
+
+    def add_queries(self, rows: Iterable[Row[Query] | Flaw]) -> None:
         texts: dict[str, str] = {}
-        for row in _Sieve(rows, self.flaws):
+        for row in self.usable(rows):
             query, first = row.value, self.queries.get(row.value.id)
             if first is not None:
                 self.drop(
@@ -118,12 +134,12 @@ class _Check:
                 if twin != query.id:
                     self.note(row.place, f"The query {query.id!r} has the same text as {twin!r}.", query.id)
 
-    def take_labels(self, rows: Iterable[Row[Label] | Flaw]) -> None:
-        for row in _Sieve(rows, self.flaws):
-            if self.known(row.value.query_id, row.value.item_id, row.place) and (kept := self.graded(row)):
+    def add_labels(self, rows: Iterable[Row[Label] | Flaw]) -> None:
+        for row in self.usable(rows):
+            if self.is_known(row.value.query_id, row.value.item_id, row.place) and (kept := self.on_scale(row)):
                 self.keep_label(kept)
 
-    def graded(self, row: Row[Label]) -> Row[Label] | None:
+    def on_scale(self, row: Row[Label]) -> Row[Label] | None:
         grade: object = row.value.grade
         if not isinstance(grade, int) or isinstance(grade, bool):
             self.drop(row.place, f"The grade is {grade!r:.40}; a whole number was expected.", row.value.query_id)
@@ -136,14 +152,14 @@ class _Check:
             return None
         if grade >= 0:
             return row
-        # TREC's web tracks use -1 and -2 for junk and spam: judged, and worth nothing.
+        # TREC's web tracks use -1 and -2 for junk and spam, which are judged and not relevant.
         self.clean(
             row.place, f"The grade {grade} is negative; it counts as 0, judged not relevant.", row.value.query_id
         )
         return Row(replace(row.value, grade=0), row.place)
 
     def keep_label(self, row: Row[Label]) -> None:
-        """Of conflicting grades the highest stands: judges miss an answer more often than they invent one."""
+        """Of conflicting grades the highest is kept: judges miss an answer more often than they invent one."""
         label = row.value
         key = (label.split, label.query_id, label.item_id)
         first = self.labels.setdefault(key, row)
@@ -159,16 +175,16 @@ class _Check:
         if label.grade == best:
             self.labels[key] = row
 
-    def take_spans(self, rows: Iterable[Row[Span] | Flaw]) -> None:
-        for row in _Sieve(rows, self.flaws):
+    def add_spans(self, rows: Iterable[Row[Span] | Flaw]) -> None:
+        for row in self.usable(rows):
             span = row.value
-            if not self.known(span.query_id, span.item_id, row.place) or (kept := self.placed(row)) is None:
+            if not self.is_known(span.query_id, span.item_id, row.place) or (kept := self.at_its_text(row)) is None:
                 continue
             if kept.value in self.spans:
                 self.note(row.place, "The span stands there twice; the two were merged.", span.query_id)
             self.spans.setdefault(kept.value, kept)
 
-    def placed(self, row: Row[Span]) -> Row[Span] | None:
+    def at_its_text(self, row: Row[Span]) -> Row[Span] | None:
         span = row.value
         if not 0 <= span.start < span.end:
             message = f"The span runs from {span.start} to {span.end}; 0 <= start < end was expected."
@@ -190,11 +206,11 @@ class _Check:
         self.clean(row.place, message, span.query_id)
         return Row(moved, row.place)
 
-    def take_exclusions(self, rows: Iterable[Row[Exclusion] | Flaw]) -> None:
+    def add_exclusions(self, rows: Iterable[Row[Exclusion] | Flaw]) -> None:
         relevant = {(query, item) for (_, query, item), row in self.labels.items() if row.value.grade > 0}
-        for row in _Sieve(rows, self.flaws):
+        for row in self.usable(rows):
             pair = row.value
-            if not self.known(pair.query_id, pair.item_id, row.place):
+            if not self.is_known(pair.query_id, pair.item_id, row.place):
                 continue
             if pair in self.exclusions:
                 self.note(row.place, f"{pair.item_id!r} is excluded twice; the two were merged.", pair.query_id)
@@ -205,7 +221,7 @@ class _Check:
                 self.note(row.place, message, pair.query_id)
             self.exclusions.setdefault(pair, row)
 
-    def known(self, query_id: str, item_id: str, place: Place) -> bool:
+    def is_known(self, query_id: str, item_id: str, place: Place) -> bool:
         if query_id not in self.queries:
             self.drop(place, f"The query {query_id!r:.80} is not among the queries, or was left out itself.", query_id)
         elif not self.has_item(item_id):
@@ -214,8 +230,8 @@ class _Check:
             return True
         return False
 
-    def look_over_splits(self) -> None:
-        """Counted and not listed one by one: of MS MARCO's 808,731 queries most have no judgement in a given split."""
+    def note_splits(self) -> None:
+        """Queries without use, only counted: of the 808,731 of MS MARCO most have no judgement in a given split."""
         if missing := self.unlabelled():
             message = f"{_several(missing)} no judgement in any split and will not be scored."
             self.note(self.queries[missing[0]].place, message, missing[0])
@@ -233,11 +249,11 @@ class _Check:
                 )
                 self.note(self.queries[shared[0]].place, message, shared[0])
 
-    def look_over_grades(self) -> None:
-        """What is above the usual scale and counts as it is; what is below or far above has been said row by row."""
+    def note_high_grades(self) -> None:
+        """Grades above the usual scale that count as they are; each lower or much higher one has a flaw already."""
         high = [row for row in self.labels.values() if row.value.grade > USUAL_GRADE]
         if high:
-            counts = unusual_in_words(Counter(row.value.grade for row in high))
+            counts = unusual_sentence(Counter(row.value.grade for row in high))
             message = (
                 f"Grades beyond 0 to {USUAL_GRADE} count as they are: {counts}. Check that they are of this scale."
             )
@@ -255,32 +271,6 @@ class _Check:
 
     def note(self, place: Place, message: str, subject: str) -> None:
         self.flaws.append(Flaw(place, message, "noted", subject))
-
-    def result(self) -> CheckedLabels:
-        return CheckedLabels(
-            tuple(self.queries.values()),
-            tuple(self.labels.values()),
-            tuple(self.spans.values()),
-            tuple(self.exclusions.values()),
-            tuple(self.unlabelled()),
-            tuple(self.flaws),
-            dict(self.unusual),
-        )
-
-
-@dataclass(frozen=True)
-class _Sieve(Generic[T]):
-    """Rows pass, flaws go where flaws go."""
-
-    rows: Iterable[Row[T] | Flaw]
-    flaws: list[Flaw]
-
-    def __iter__(self) -> Iterator[Row[T]]:
-        for row in self.rows:
-            if isinstance(row, Flaw):
-                self.flaws.append(row)
-            else:
-                yield row
 
 
 def _several(ids: list[str]) -> str:

@@ -1,6 +1,6 @@
-"""Queries where there are none: from a file that somebody wrote, or made of the collection's own documents.
+"""New queries for a query set: read from a file, typed, or generated from the collection's own documents.
 
-Owns how queries come about and into a query set. It must not know how they are searched for or scored.
+Owns their making and their way into a set. It must not know how queries are searched for or scored.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Queries that came into a set: how many are new, how many it holds now, and what was wrong with others."""
+class AddedQueries:
+    """Queries added to a set: how many are new, how many it holds now, and flaws about the others."""
 
     name: str
     added: int
@@ -65,10 +65,10 @@ class Written:
 
 
 def read_queries(path: Path) -> Iterator[Row[Query] | Flaw]:
-    """Queries of a table (CSV, TSV, JSONL, Parquet) with a column `text`, and an id, `kind`, `tags` where it has them.
+    """Queries of a table (CSV, TSV, JSONL, Parquet) with a column `text`, and optionally an id, `kind` and `tags`.
 
-    The id's column is called as in tables of labels (query_id, qid ...), or id. A query without one gets an id that is
-    made of its text: the same text has the same id tomorrow.
+    The id's column has one of the names it has in tables of labels (query_id, qid ...), or id. A query without an id
+    gets one that is a digest of its text.
     """
     with opened_table(path) as table:
         text = table.pick(None, ("text", "query", "question"), "query's text")
@@ -80,12 +80,12 @@ def read_queries(path: Path) -> Iterator[Row[Query] | Flaw]:
             fields = {**row.value, "text": row.value.get(text)}
             column = next((name for name in ids if fields.get(name) not in (None, "")), None)
             others = {name: value for name, value in fields.items() if name not in (column, text) or name == "text"}
-            made = fields[column] if column else _id_of(str(fields["text"] or ""))
-            yield from query_rows(Row({**others, "_id": made}, row.place))
+            query_id = fields[column] if column else _id_of(str(fields["text"] or ""))
+            yield from query_rows(Row({**others, "_id": query_id}, row.place))
 
 
 def typed_queries(text: str) -> Iterator[Row[Query] | Flaw]:
-    """A query a line, as somebody types them. Empty lines are none."""
+    """Typed queries, one on each line. Empty lines are skipped."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             yield from query_rows(Row({"text": line.strip(), "_id": _id_of(line)}, Place("what was typed", number)))
@@ -103,14 +103,14 @@ async def add(
     *,
     name: str = DEFAULT_QUERY_SET,
     author: str = "",
-) -> Written:
-    """Put queries beside those of a set, through the checks of an import. What is there stays, its labels included."""
+) -> AddedQueries:
+    """Add queries to a set, after the checks of an import. The set's queries and labels stay."""
     name = names.checked(name, what="The query set's name")
-    read = await asyncio.to_thread(lambda: list(query_sets.admitted(rows)))
+    read = await asyncio.to_thread(lambda: list(query_sets.sanitized(rows)))
     checked = check_labels(read, has_item=lambda _: True)
-    async with query_sets.changing(store, collection, name):
-        there = await query_sets.load(store, collection, name=name)
-        known = {query.id: query for query in there.queries}
+    async with query_sets.change_lock(store, collection, name):
+        stored = await query_sets.load(store, collection, name=name)
+        known = {query.id: query for query in stored.queries}
         new, flaws = [], list(checked.flaws)
         for row in checked.queries:
             if (twin := known.get(row.value.id)) is None:
@@ -118,25 +118,25 @@ async def add(
             elif twin.text != row.value.text:
                 message = f"The query id {twin.id!r} is taken by another text in {name!r}; that one was kept."
                 flaws.append(Flaw(row.place, message, "quarantined", twin.id))
-        every = sorted([*there.queries, *new], key=lambda query: query.id)
+        every = sorted([*stored.queries, *new], key=lambda query: query.id)
         if new:
             cause = Cause(author, f"{len(new):,} queries added")
-            await query_sets.keep(store, collection, replace(there, queries=tuple(every)), name=name, cause=cause)
-    return Written(name, len(new), len(every), tuple(flaws))
+            await query_sets.keep(store, collection, replace(stored, queries=tuple(every)), name=name, cause=cause)
+    return AddedQueries(name, len(new), len(every), tuple(flaws))
 
 
 # -- of the collection's own documents -----------------------------------------------------------------------------
 
 
 class KnownItems(BaseModel):
-    """What known-item queries are made of. The same seed over the same documents makes the same queries.
+    """The options of known-item queries. The same seed over the same documents makes the same queries.
 
     After Azzopardi, de Rijke & Balog, "Building simulated queries for known-item topics" (SIGIR 2007), whose
     discriminative selection `terms` and `misspelled` follow.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    fewest_words: ClassVar[int] = 3  # of a sentence that is worth asking with
+    fewest_words: ClassVar[int] = 3  # of a sentence that can be a query
 
     style: Style = Field("terms", description="What a query is: the title, the rarest terms, a sentence, or typos.")
     count: int = Field(50, ge=1, le=10_000, description="How many queries to make, documents permitting.")
@@ -145,17 +145,17 @@ class KnownItems(BaseModel):
     split: str = Field("test", min_length=1, description="The split that their labels are of.")
 
 
-def known_items(given: Mapping[str, Any]) -> KnownItems:
-    """The wishes as somebody gave them, or what is wrong with them in a sentence."""
+def parse_known_items(options: Mapping[str, Any]) -> KnownItems:
+    """The validated options, or a SpecError."""
     try:
-        return KnownItems.model_validate(given)
+        return KnownItems.model_validate(options)
     except ValidationError as error:
         raise SpecError.from_pydantic("The wish for queries", error) from error
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """Queries with their own item as the single relevant one; and how many documents gave none, for too few words."""
+class GeneratedQueries:
+    """Queries, each with one relevant item. `unfit` counts documents with too few words, `repeated` equal queries."""
 
     labelled: LabelledQueries
     unfit: int
@@ -163,89 +163,82 @@ class Generated:
     note: str = NOTE
 
 
-async def generated(store: Store, view: CollectionView, wanted: KnownItems, listener: Listener = nobody) -> Generated:
-    """Known-item queries of a collection, not kept yet. Documents are tried in a seeded order until it is enough."""
+async def generate(
+    store: Store, view: CollectionView, options: KnownItems, listener: Listener = nobody
+) -> GeneratedQueries:
+    """Known-item queries of a collection, not stored yet; documents are tried in a seeded order."""
     items = search_target(store, view, ITEMS)
     async with store.begin(items.namespace, read_only=True) as connection:
-        listed = documents(store, view).details.subquery()
-        ids = list(await connection.scalars(select(listed.c.id).order_by(listed.c.id)))
-    random.Random(f"{wanted.seed}").shuffle(ids)  # noqa: S311 - a choice to be repeated, no secret
-    texts, unfit = dict[str, str](), 0
-    for at in range(0, len(ids), wanted.count):
-        page = ids[at : at + wanted.count]
-        found = await read_items(store, view, page)
+        details = documents(store, view).details.subquery()
+        ids = list(await connection.scalars(select(details.c.id).order_by(details.c.id)))
+    random.Random(f"{options.seed}").shuffle(ids)  # noqa: S311 - a choice to be repeated, no secret
+    texts, unique, unfit = dict[str, str](), dict[str, str](), 0
+    for at in range(0, len(ids), options.count):
+        page = ids[at : at + options.count]
+        read = await read_items(store, view, page)
         async with store.begin(items.namespace, read_only=True) as connection:
             for item_id in page:
-                text = await _text(connection, items, found[item_id], wanted) if item_id in found else ""
+                text = await _text(connection, items, read[item_id], options) if item_id in read else ""
                 texts |= {item_id: text} if text else {}
                 unfit += not text
-                listener(Step("Making queries", min(len(texts), wanted.count), wanted.count, "queries"))
-        if len(_unlike(texts)) >= wanted.count:
+                listener(Step("Making queries", min(len(texts), options.count), options.count, "queries"))
+        # A query that several documents gave has more than one right answer.
+        often = Counter(text.casefold() for text in texts.values())
+        unique = {item: text for item, text in texts.items() if often[text.casefold()] == 1}
+        if len(unique) >= options.count:
             break
-    return _generated(texts, unfit, wanted)
-
-
-def _unlike(texts: dict[str, str]) -> dict[str, str]:
-    """Without the queries that several documents gave alike: each has more than one right answer."""
-    often = Counter(text.casefold() for text in texts.values())
-    return {item: text for item, text in texts.items() if often[text.casefold()] == 1}
-
-
-def _generated(texts: dict[str, str], unfit: int, wanted: KnownItems) -> Generated:
-    unlike = _unlike(texts)
-    queries = [_query(item, text, wanted) for item, text in list(unlike.items())[: wanted.count]]
+    kind = f"{KIND}:{options.style}"
+    queries = [
+        Query(f"{kind}:{item}", text, kind, metadata={"item": item, "seed": options.seed})
+        for item, text in list(unique.items())[: options.count]
+    ]
     ordered = tuple(sorted(queries, key=lambda query: query.id))
-    labels = tuple(Label(query.id, str(query.metadata["item"]), 1, wanted.split) for query in ordered)
-    return Generated(LabelledQueries(ordered, labels), unfit, len(texts) - len(unlike))
+    labels = tuple(Label(query.id, str(query.metadata["item"]), 1, options.split) for query in ordered)
+    return GeneratedQueries(LabelledQueries(ordered, labels), unfit, len(texts) - len(unique))
 
 
-def _query(item: str, text: str, wanted: KnownItems) -> Query:
-    kind = f"{KIND}:{wanted.style}"
-    return Query(f"{kind}:{item}", text, kind, metadata={"item": item, "seed": wanted.seed})
-
-
-async def _text(connection: AsyncConnection, items: SearchTarget, item: ItemText, wanted: KnownItems) -> str:
-    """The query for an item, or nothing where it has not got the words."""
-    chance = random.Random(f"{wanted.seed} {wanted.style} {item.id}")  # noqa: S311 - to be repeated, no secret
-    if wanted.style == "title":
+async def _text(connection: AsyncConnection, items: SearchTarget, item: ItemText, options: KnownItems) -> str:
+    """The query for an item; empty if the item has too few words."""
+    chance = random.Random(f"{options.seed} {options.style} {item.id}")  # noqa: S311 - to be repeated, no secret
+    if options.style == "title":
         return " ".join(item.title.split())
-    if wanted.style == "sentence":
+    if options.style == "sentence":
         return await _sentence(connection, items.language, item, chance)
-    rarest = await _rarest(connection, items, f"{item.title} {item.text}", wanted.terms)
-    if wanted.style == "terms":
+    rarest = await _rarest(connection, items, f"{item.title} {item.text}", options.terms)
+    if options.style == "terms":
         return " ".join(rarest)
     misspelled = [_misspelled(word, chance) for word in rarest]
     return " ".join(misspelled) if misspelled != rarest else ""
 
 
 async def _sentence(connection: AsyncConnection, language: str, item: ItemText, chance: random.Random) -> str:
-    """One sentence that says enough, without the words that the collection's language drops."""
+    """A sentence with enough words, without those that the collection's language drops."""
     spans = list(sentences(item.text, 0, len(item.text), lower_case=item.text.islower()))
     chance.shuffle(spans)
     for start, end in spans:
         sentence = item.text[start:end].lower()
-        said = {row.word for row in await connection.execute(words_asked(language, sentence))}
-        # The parser tells a compound with each of its parts; the sentence says it once.
-        kept = [word for word in _WORD.findall(sentence) if word in said]
+        words = {row.word for row in await connection.execute(words_asked(language, sentence))}
+        # The parser also gives the parts of a compound; the sentence has it once.
+        kept = [word for word in _WORD.findall(sentence) if word in words]
         if len(kept) >= KnownItems.fewest_words:
             return " ".join(kept)
     return ""
 
 
 async def _rarest(connection: AsyncConnection, items: SearchTarget, text: str, most: int) -> list[str]:
-    """The words of a text that the fewest documents hold; those that two or more hold first.
+    """The words of a text that the fewest documents contain, those in at least two documents first.
 
-    A word of one document only is as often a slip or a number as a name, and finds that document by itself. Numbers
-    are left out; of several forms of a word the alphabetically first stands for all.
+    A word of one document only is often a misspelling, and finds that document by itself. Numbers are left out; of
+    several forms of a word the alphabetically first is used.
     """
     terms = items.postings.terms
-    asked = words_asked(items.language, text).subquery()
-    word = func.min(asked.c.word.collate("C")).label("word")
-    lexeme = type_coerce(asked.c.lexemes, ARRAY(Text))[1]
+    words = words_asked(items.language, text).subquery()
+    word = func.min(words.c.word.collate("C")).label("word")
+    lexeme = type_coerce(words.c.lexemes, ARRAY(Text))[1]
     counted = (
         select(word, terms.c.documents)
         .join(terms, terms.c.lexeme == lexeme)
-        .where(asked.c.word.regexp_match("^[[:alpha:]]{3,}$"))
+        .where(words.c.word.regexp_match("^[[:alpha:]]{3,}$"))
         .group_by(terms.c.lexeme, terms.c.documents)
         .order_by((terms.c.documents < 2).asc(), terms.c.documents, word)
         .limit(most)
@@ -254,33 +247,35 @@ async def _rarest(connection: AsyncConnection, items: SearchTarget, text: str, m
 
 
 def _misspelled(word: str, chance: random.Random) -> str:
-    """One slip of the fingers: letters swapped, left out or doubled; never the first, which people get right."""
+    """A word with one typing error: a letter swapped, left out or doubled, never the first."""
     if len(word) < 4:
         return word
     at = chance.randrange(1, len(word) - 1)
-    slips = (
+    errors = (
         word[:at] + word[at + 1] + word[at] + word[at + 2 :],
         word[:at] + word[at + 1 :],
         word[:at] + word[at] * 2 + word[at + 1 :],
     )
-    return next((slip for slip in chance.sample(slips, len(slips)) if slip != word), word)
+    return next((each for each in chance.sample(errors, len(errors)) if each != word), word)
 
 
-async def save(store: Store, collection: str, made: Generated, *, name: str = KNOWN_ITEMS, author: str = "") -> bool:
-    """Keep them as a query set of their own, in the place of what this made before. Never over what people wrote."""
-    if not made.labelled.queries:
+async def save(
+    store: Store, collection: str, queries: GeneratedQueries, *, name: str = KNOWN_ITEMS, author: str = ""
+) -> bool:
+    """Store them as a query set, in place of an earlier generated one. Never over queries that people wrote."""
+    if not queries.labelled.queries:
         raise InputError("No document has the words for a query in this style. Choose another style.")
     name = names.checked(name, what="The query set's name")
-    async with query_sets.changing(store, collection, name):
-        await refuse_written(store, collection, name)
+    async with query_sets.change_lock(store, collection, name):
+        await require_generated(store, collection, name)
         cause = Cause(author, "known-item queries generated")
-        return await query_sets.keep(store, collection, made.labelled, name=name, cause=cause)
+        return await query_sets.keep(store, collection, queries.labelled, name=name, cause=cause)
 
 
-async def refuse_written(store: Store, collection: str, name: str) -> None:
-    """Where the set holds queries that were not generated: better known before any is made."""
-    there = await query_sets.load(store, collection, name=names.checked(name, what="The query set's name"))
-    if any(not query.kind.startswith(f"{KIND}:") for query in there.queries):
+async def require_generated(store: Store, collection: str, name: str) -> None:
+    """Raise if the set holds queries that were not generated. Called before queries are made, too."""
+    stored = await query_sets.load(store, collection, name=names.checked(name, what="The query set's name"))
+    if any(not query.kind.startswith(f"{KIND}:") for query in stored.queries):
         raise InputError(
             f"The query set {name!r} of {collection!r} holds queries that were not generated. Choose another name."
         )

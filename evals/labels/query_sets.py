@@ -1,8 +1,8 @@
-"""Query sets in the store: kept whole or not at all, read back as plain values."""
+"""Query sets in the store: written whole or not at all, read as plain values. Owns their tables' statements."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
@@ -19,23 +19,23 @@ from core.store.names import trash_mark
 from core.store.trash_entries import TrashEntry, name_taken, new_id
 from core.types import Flaw, Query, Row
 from evals.labels import revisions
-from evals.labels.revisions import UNSAID, Cause, LabelChange, LabelDifference, LabelState, rows_only_in
+from evals.labels.revisions import NO_CAUSE, Cause, LabelChange, LabelDifference, LabelState, rows_only_in
 from evals.schema import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
 from evals.types import DEFAULT_QUERY_SET, Exclusion, Label, LabelledQueries, MergedFrom, Span
 
 T = TypeVar("T")
-CHANGING = text("SELECT pg_advisory_xact_lock(hashtextextended(:of, 8))")
+LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:of, 8))")
 FLAWS_KEPT = 1000  # of each kind
-Found = Mapping[str, Sequence[Flaw]]  # flaws by what was looked at: "documents", "labels", "leaks", "repeats"
+FlawsByKind = Mapping[str, Sequence[Flaw]]  # the kinds are "documents", "labels", "leaks", "repeats" and "spans"
 
 
-def admitted(rows: Iterable[Row[T] | Flaw]) -> Iterator[Row[T] | Flaw]:
-    """Rows as they can be stored: texts and metadata cleaned as those of items are, a row with a broken id left out."""
+def sanitized(rows: Iterable[Row[T] | Flaw]) -> Iterator[Row[T] | Flaw]:
+    """Rows as they can be stored: texts and metadata are cleaned as those of items are, broken ids become flaws."""
     for row in rows:
-        yield row if isinstance(row, Flaw) else _admitted(row)
+        yield row if isinstance(row, Flaw) else _sanitized(row)
 
 
-def _admitted(row: Row[T]) -> Row[T] | Flaw:
+def _sanitized(row: Row[T]) -> Row[T] | Flaw:
     changes: dict[str, Any] = {}
     for each in fields(row.value):  # type: ignore[arg-type]
         value = getattr(row.value, each.name)
@@ -54,10 +54,10 @@ def _admitted(row: Row[T]) -> Row[T] | Flaw:
 
 
 @asynccontextmanager
-async def changing(store: Store, collection: str, name: str) -> AsyncIterator[None]:
-    """What is read of a set and kept anew, as one step: whoever else does so meanwhile waits."""
+async def change_lock(store: Store, collection: str, name: str) -> AsyncIterator[None]:
+    """Read a query set and store it anew as one step; others that do so meanwhile wait."""
     async with store.begin() as connection:
-        await connection.execute(CHANGING, {"of": f"{collection}\n{name}"})
+        await connection.execute(LOCK, {"of": f"{collection}\n{name}"})
         yield
 
 
@@ -65,20 +65,18 @@ async def keep(
     store: Store,
     collection: str,
     labelled: LabelledQueries,
-    found: Found | None = None,
+    flaws_by_kind: FlawsByKind | None = None,
     *,
     checked_version: int | None = None,
     merged: MergedFrom | None = None,
     name: str = DEFAULT_QUERY_SET,
-    cause: Cause = UNSAID,
+    cause: Cause = NO_CAUSE,
 ) -> bool:
-    """Put a query set in the place of the one of that name. False where queries and labels are the same.
+    """Store a query set in place of the one of that name; False if its queries and labels were the same already.
 
-    What that changes of a set that was there is kept as a revision.
-
-    `found` takes the place of the flaws of its kinds; what was found by a look that was not taken this time stands.
-    `checked_version` is the collection's, where its texts have been looked through for these queries; `merged` says
-    of which other set and judgements all of it was made.
+    A change of a stored set is recorded as a revision. `flaws_by_kind` replaces the stored flaws of its kinds, and
+    flaws of other kinds stay. `checked_version` is the version of the collection whose texts were searched for these
+    queries, and `merged` the set and the judgements that this one was made of.
     """
     digest = labelled.digest()
     async with store.begin() as connection:
@@ -90,14 +88,16 @@ async def keep(
             row = QuerySet(collection=collection, name=name, digest=digest, flaws=[])
             session.add(row)
         elif changed:
-            before, was = await parts(session, row), LabelState.of(row)
+            before, was = await read_parts(session, row), LabelState.of(row)
         if changed:
             row.digest, row.changed_at, row.checked_version = digest, func.now(), None
         if checked_version is not None:
             row.checked_version = checked_version
         if merged:
             row.merged_digest, row.merged_from = digest, merged.model_dump()
-        row.flaws = _with(row.flaws, found or {})
+        new = flaws_by_kind or {}
+        others = [flaw for flaw in row.flaws if flaw.get("of", "documents") not in new]
+        row.flaws = others + [_plain_flaw(flaw, kind) for kind, flaws in new.items() for flaw in flaws[:FLAWS_KEPT]]
         await session.flush()
         if changed:
             await write_parts(connection, row.key, before, labelled)
@@ -108,116 +108,112 @@ async def keep(
     return changed
 
 
-def _with(kept: Sequence[dict[str, Any]], found: Found) -> list[dict[str, Any]]:
-    """The kept flaws, those of the kinds that were found anew excepted; and the new ones."""
-    standing = [flaw for flaw in kept if flaw.get("of", "documents") not in found]
-    return standing + [_plain(flaw, kind) for kind, flaws in found.items() for flaw in flaws[:FLAWS_KEPT]]
-
-
 async def find(session: AsyncSession, collection: str, name: str, *, locked: bool = False) -> QuerySet | None:
-    """The set's row; locked, nobody else changes it until the transaction ends."""
+    """The set's row; `locked`, until the transaction ends."""
     wanted = select(QuerySet).where(QuerySet.collection == collection, QuerySet.name == name)
     return await session.scalar(wanted.with_for_update() if locked else wanted)
 
 
 async def write_parts(connection: AsyncConnection, key: int, before: LabelledQueries, after: LabelledQueries) -> None:
-    """Make the stored rows those of `after`. Only what differs is written: a corrected label is one row of many."""
+    """Make the stored rows those of `after`, by writing only the rows that differ."""
     leaving, coming = rows_only_in(before, after), rows_only_in(after, before)
-    for part, (table, columns, row_of) in STORED.items():
+    for part, (table, columns) in STORED.items():
         rows = table.__table__
         of_set = delete(rows).where(rows.c.set_key == key)
-        if gone := [row_of(row) for row in leaving[part]]:
+        if gone := [_row_of(row) for row in leaving[part]]:
             if len(gone) == len(getattr(before, part)):
                 await connection.execute(of_set)
             else:
                 same = (rows.c[column] == bindparam(f"old_{column}") for column in columns)
                 values = [{f"old_{column}": row[column] for column in columns} for row in gone]
                 await connection.execute(of_set.where(*same), values)
-        if new := [{"set_key": key, **row_of(row)} for row in coming[part]]:
+        if new := [{"set_key": key, **_row_of(row)} for row in coming[part]]:
             await connection.execute(insert(rows), new)
 
 
-def _query_row(query: Query) -> dict[str, Any]:
-    row = asdict(query)
-    return {**row, "tags": list(query.tags), "metadata": dict(query.metadata)}
+def _row_of(value: Any) -> dict[str, Any]:
+    row = asdict(value)
+    if isinstance(value, Query):
+        row |= {"tags": list(value.tags), "metadata": dict(value.metadata)}
+    if isinstance(value, Span):
+        row |= {"start_at": row.pop("start"), "end_at": row.pop("end")}
+    return row
 
 
-def _span_row(span: Span) -> dict[str, Any]:
-    row = asdict(span)
-    return {**row, "start_at": row.pop("start"), "end_at": row.pop("end")}
-
-
-# By part: its table, the columns that tell its rows apart within a set, and how a value becomes a row.
-STORED: Final[Mapping[str, tuple[Any, tuple[str, ...], Callable[[Any], dict[str, Any]]]]] = {
-    "queries": (StoredQuery, ("id",), _query_row),
-    "labels": (StoredLabel, ("split", "query_id", "item_id"), asdict),
-    "spans": (StoredSpan, ("split", "query_id", "item_id", "start_at", "end_at", "text", "grade"), _span_row),
-    "exclusions": (StoredExclusion, ("query_id", "item_id"), asdict),
+# The table of each part, and the columns that identify its rows within a set.
+STORED: Final[Mapping[str, tuple[Any, tuple[str, ...]]]] = {
+    "queries": (StoredQuery, ("id",)),
+    "labels": (StoredLabel, ("split", "query_id", "item_id")),
+    "spans": (StoredSpan, ("split", "query_id", "item_id", "start_at", "end_at", "text", "grade")),
+    "exclusions": (StoredExclusion, ("query_id", "item_id")),
 }
 
 
-def _plain(flaw: Flaw, kind: str) -> dict[str, Any]:
+def _plain_flaw(flaw: Flaw, kind: str) -> dict[str, Any]:
     plain = {"place": str(flaw.place), "message": flaw.message, "outcome": flaw.outcome, "subject": flaw.subject}
     return {"of": kind} | {name: sanitize.cleaned(value) for name, value in plain.items()}
 
 
-def are_flaws(kept: object) -> bool:
-    """Whether that has the form of kept flaws."""
-    return isinstance(kept, list) and all(isinstance(each, dict) and _is_flaw(each) for each in kept)
-
-
-def _is_flaw(kept: Mapping[str, object]) -> bool:
+def are_flaws(stored: object) -> bool:
+    """Whether a value has the form of stored flaws."""
     parts = {"place", "message", "outcome", "subject"}
-    return parts <= {*kept} <= parts | {"of"} and all(isinstance(value, str) for value in kept.values())
+    return isinstance(stored, list) and all(
+        isinstance(each, dict)
+        and parts <= {*each} <= parts | {"of"}
+        and all(isinstance(value, str) for value in each.values())
+        for each in stored
+    )
 
 
 async def load(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET) -> LabelledQueries:
-    """The query set of that name, empty where there is none."""
+    """The query set of that name; an empty one if there is none."""
     async with store.begin(read_only=True) as connection:
         session = AsyncSession(connection)
-        found = await find(session, collection, name)
-        return LabelledQueries() if found is None else await parts(session, found)
+        row = await find(session, collection, name)
+        return LabelledQueries() if row is None else await read_parts(session, row)
 
 
-async def parts(session: AsyncSession, found: QuerySet) -> LabelledQueries:
-    """What the set holds."""
+async def read_parts(session: AsyncSession, query_set: QuerySet) -> LabelledQueries:
+    """The queries, labels, spans and exclusions of a set."""
+    queries = await session.scalars(select(StoredQuery).where(StoredQuery.set_key == query_set.key))
+    labels = await session.execute(select(*LABEL).where(StoredLabel.set_key == query_set.key))
+    spans = await session.execute(select(*SPAN).where(StoredSpan.set_key == query_set.key))
+    exclusions = await session.execute(select(*EXCLUSION).where(StoredExclusion.set_key == query_set.key))
     return LabelledQueries.ordered(
-        [_query(row) for row in await session.scalars(_of(StoredQuery, found))],
-        [Label(*row) for row in await session.execute(_of(StoredLabel, found, *LABEL))],
-        [Span(*row) for row in await session.execute(_of(StoredSpan, found, *SPAN))],
-        [Exclusion(*row) for row in await session.execute(_of(StoredExclusion, found, *EXCLUSION))],
+        [Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.meta) for row in queries],
+        [Label(*row) for row in labels],
+        [Span(*row) for row in spans],
+        [Exclusion(*row) for row in exclusions],
     )
 
 
 async def merged_from(store: Store, collection: str, *, name: str) -> MergedFrom | None:
-    """Of what a merge of judgements made the set; None where none did, or somebody changed it since."""
+    """The origin of a set that a merge of judgements made; None if none did, or if the set was changed since."""
     async with store.begin(read_only=True) as connection:
-        found = await find(AsyncSession(connection), collection, name)
-        if found is None or found.merged_digest != found.digest:
-            return None
-        return MergedFrom.read(found.merged_from)
+        row = await find(AsyncSession(connection), collection, name)
+        return MergedFrom.read(row.merged_from) if row is not None and row.merged_digest == row.digest else None
 
 
 async def flaws(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET) -> list[dict[str, Any]]:
-    """What import found wrong, as it was kept."""
+    """The stored flaws of the set's import."""
     async with store.begin(read_only=True) as connection:
-        found = await find(AsyncSession(connection), collection, name)
-        return list(found.flaws) if found else []
+        row = await find(AsyncSession(connection), collection, name)
+        return list(row.flaws) if row else []
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """Which queries were held against the texts, and against which version of these."""
+class CorpusCheck:
+    """The queries (by digest) that were searched for in the collection's texts, and the version of these texts."""
 
     digest: bytes
     version: int | None
 
 
-async def checked(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET) -> Checked | None:
-    """The last time that leaks and repeats were looked for; None where there is no such set."""
+async def last_check(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET) -> CorpusCheck | None:
+    """The last search for leaks and repeats; None if there is no such set."""
     async with store.begin(read_only=True) as connection:
-        found = await find(AsyncSession(connection), collection, name)
-        return Checked(bytes(found.digest), found.checked_version) if found else None
+        row = await find(AsyncSession(connection), collection, name)
+        return CorpusCheck(bytes(row.digest), row.checked_version) if row else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,22 +227,21 @@ class QuerySetSummary:
     changed: datetime
 
 
-async def listed(store: Store, collection: str) -> list[QuerySetSummary]:
-    """The query sets of a collection, the usual one first."""
-    queries = _each(func.count(), StoredQuery)
-    labels = _each(func.count(), StoredLabel)
-    labelled = _each(func.count(StoredLabel.query_id.distinct()), StoredLabel)
-    asked = (
+async def summaries(store: Store, collection: str) -> list[QuerySetSummary]:
+    """The query sets of a collection, the default one first."""
+
+    def per_set(counted: Any, table: Any) -> Any:
+        return select(counted).where(table.set_key == QuerySet.key).correlate(QuerySet).scalar_subquery()
+
+    queries, labels = per_set(func.count(), StoredQuery), per_set(func.count(), StoredLabel)
+    labelled = per_set(func.count(StoredLabel.query_id.distinct()), StoredLabel)
+    wanted = (
         select(QuerySet.name, queries, labelled, labels, QuerySet.changed_at)
         .where(QuerySet.collection == collection)
         .order_by(QuerySet.name != DEFAULT_QUERY_SET, QuerySet.name)
     )
     async with store.begin(read_only=True) as connection:
-        return [QuerySetSummary(*row) for row in await connection.execute(asked)]
-
-
-def _each(counted: Any, parts: Any) -> Any:
-    return select(counted).where(parts.set_key == QuerySet.key).correlate(QuerySet).scalar_subquery()
+        return [QuerySetSummary(*row) for row in await connection.execute(wanted)]
 
 
 async def label_counts(store: Store) -> dict[str, int]:
@@ -261,25 +256,29 @@ async def label_counts(store: Store) -> dict[str, int]:
 
 
 async def drop(store: Store, collection: str, name: str, *, by: str = "") -> TrashEntry:
-    """One query set with its labels, into the trash. Judgements and kept runs stay."""
-    known = {each.name: each for each in await listed(store, collection)}
+    """Move a query set with its labels into the trash. Judgements and stored runs stay."""
+    known = {each.name: each for each in await summaries(store, collection)}
     if name not in known:
         raise UnknownName(f"query set of {collection!r}", name, known)
     counts = {"queries": known[name].queries, "labels": known[name].labels}
-    identity = new_id()
+    identity, size = new_id(), 0
     async with store.begin() as connection:
         of = (QuerySet.collection == collection, QuerySet.name == name)
         moved = update(QuerySet).where(*of).values(collection=trash_mark(identity))
         if not (await connection.execute(moved)).rowcount:
             raise UnknownName(f"query set of {collection!r}", name, known)
-        size = await _size(connection, trash_mark(identity))
+        keys = select(QuerySet.key).where(QuerySet.collection == trash_mark(identity))
+        for each in (StoredQuery, StoredLabel, StoredSpan, StoredExclusion):  # rows alone, without indexes
+            bytes_of = func.sum(func.pg_column_size(literal_column(each.__tablename__)))
+            rows = select(bytes_of).select_from(each).where(each.set_key.in_(keys))
+            size += int(await connection.scalar(rows) or 0)
         return await trash.add_entry(
             connection, "query set", name, collection, identity=identity, size=size, by=by, details=counts
         )
 
 
 async def restore(connection: AsyncConnection, entry: TrashEntry, collection: str, name: str) -> None:
-    """A query set out of the trash, in the transaction that claims its entry."""
+    """Restore a query set from the trash, in the transaction that claims its entry."""
     name = names.checked(name, what="The query set's name")
     if await find(AsyncSession(connection), collection, name):
         raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.")
@@ -290,16 +289,6 @@ async def restore(connection: AsyncConnection, entry: TrashEntry, collection: st
         raise name_taken(entry, f"There is a query set {name!r} of {collection!r} again.") from None
 
 
-async def _size(connection: AsyncConnection, collection: str) -> int:
-    """Roughly, in bytes: of the rows by themselves, without indexes."""
-    total = 0
-    for each in (StoredQuery, StoredLabel, StoredSpan, StoredExclusion):
-        bytes_of = func.sum(func.pg_column_size(literal_column(each.__tablename__)))
-        keys = select(QuerySet.key).where(QuerySet.collection == collection)
-        total += int(await connection.scalar(select(bytes_of).select_from(each).where(each.set_key.in_(keys))) or 0)
-    return total
-
-
 async def count(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET) -> int:
     """How many queries there are."""
     of = (QuerySet.collection == collection, QuerySet.name == name)
@@ -308,7 +297,7 @@ async def count(store: Store, collection: str, *, name: str = DEFAULT_QUERY_SET)
         return int(await connection.scalar(counted.where(*of)) or 0)
 
 
-# Read as columns: to make an object of the mapper's of each of ten thousand labels takes longer than to fetch them.
+# Read as columns: making ORM objects of ten thousand labels takes longer than fetching them.
 EXCLUSION: Final = (StoredExclusion.query_id, StoredExclusion.item_id)
 LABEL: Final = (StoredLabel.query_id, StoredLabel.item_id, StoredLabel.grade, StoredLabel.split)
 SPAN: Final = (
@@ -322,25 +311,17 @@ SPAN: Final = (
 )
 
 
-def _of(table: Any, query_set: QuerySet, *columns: Any) -> Any:
-    return select(*columns or (table,)).where(table.set_key == query_set.key)
-
-
-def _query(row: StoredQuery) -> Query:
-    return Query(row.id, row.text, row.kind, tuple(row.tags), row.weight, row.meta)
-
-
 async def move_within(connection: AsyncConnection, collection: str, other: str) -> None:
-    """All query sets of a collection belong to another from now on, or to an entry of the trash."""
+    """Move all query sets of a collection to another one, or to an entry of the trash."""
     await connection.execute(update(QuerySet).where(QuerySet.collection == collection).values(collection=other))
 
 
 async def forget(store: Store, collection: str) -> None:
-    """All query sets of a collection, for good."""
+    """Delete all query sets of a collection for good."""
     async with store.begin() as connection:
         await forget_within(connection, collection)
 
 
 async def forget_within(connection: AsyncConnection, collection: str) -> None:
-    """As `forget`, in the transaction that destroys the collection."""
+    """`forget` inside the transaction that destroys the collection."""
     await connection.execute(delete(QuerySet).where(QuerySet.collection == collection))

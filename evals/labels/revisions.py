@@ -1,7 +1,7 @@
-"""Kept changes of query sets: who made one, when and why, how many labels before and after, and the rows that differ.
+"""Stored changes of query sets: author, time, reason, counts before and after, and the rows that differ.
 
-Owns their form and their rows. `query_sets.keep` records every change of a set that was there already, with the rows
-that only one of its two states has; `corrections` goes back and forth by these.
+Owns their form and their table. `query_sets.keep` records each change of a stored set; `corrections` undoes and redoes
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import datetime
 from getpass import getuser
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from sqlalchemy import Row, Table, delete, insert, select, update
+from sqlalchemy import Table, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.errors import InputError
@@ -28,7 +28,7 @@ from evals.types import Exclusion, Label, Span
 if TYPE_CHECKING:
     from evals.types import LabelledQueries
 
-KEPT: Final = 20  # changes of a query set; older ones cannot be undone any more
+KEPT: Final = 20  # changes of a query set; older ones cannot be undone
 LONGEST_AUTHOR: Final = 200  # bytes
 LONGEST_REASON: Final = 500  # characters
 UNKNOWN: Final = "unknown"
@@ -39,19 +39,19 @@ PARTS: Final[dict[str, Any]] = {"queries": Query, "labels": Label, "spans": Span
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Who changes a query set, by default the account on this machine, and why; and whether by loading its source."""
+    """Who changes a query set (by default the account on this machine), why, and whether by loading its source."""
 
     author: str = ""
     reason: str = ""
     kind: Kind = "edit"
 
 
-UNSAID: Final = Cause()
+NO_CAUSE: Final = Cause()
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much a query set holds, labels and spans by split."""
+    """The size of a query set, labels and spans by split."""
 
     queries: int = 0
     labels: Mapping[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class LabelChange:
-    """What a change comes to in numbers."""
+    """A change in numbers."""
 
     before: Counts
     after: Counts
@@ -83,18 +83,18 @@ class LabelChange:
     def sentence(self) -> str:
         """`47 labels -> 0`, by split where there are several; and whatever else changes in number."""
         before, after = self.before, self.after
-        said = [_by_split("label", before.labels, after.labels)]
+        parts = [_by_split("label", before.labels, after.labels)]
         if before.queries != after.queries:
-            said.append(f"{_many(before.queries, 'query', 'queries')} -> {after.queries:,}")
+            parts.append(f"{_many(before.queries, 'query', 'queries')} -> {after.queries:,}")
         if before.spans != after.spans:
-            said.append(_by_split("answer span", before.spans, after.spans))
+            parts.append(_by_split("answer span", before.spans, after.spans))
         if before.exclusions != after.exclusions:
-            said.append(f"{_many(before.exclusions, 'exclusion')} -> {after.exclusions:,}")
-        return ", ".join(said)
+            parts.append(f"{_many(before.exclusions, 'exclusion')} -> {after.exclusions:,}")
+        return ", ".join(parts)
 
     @property
     def loses(self) -> bool:
-        """Whether less of anything is there afterwards, in any split."""
+        """Whether there is less of anything afterwards, in any split."""
         before, after = self.before, self.after
         return (
             after.queries < before.queries
@@ -105,7 +105,7 @@ class LabelChange:
 
 
 class FewerLabels(InputError):
-    """A query set that would hold less than it does. `flaws` say what was wrong with the rows that were read."""
+    """A query set would hold less than it does. `flaws` are those of the rows that were read."""
 
     def __init__(self, name: str, change: LabelChange, flaws: Sequence[Flaw]) -> None:
         self.change, self.flaws = change, tuple(flaws)
@@ -134,7 +134,7 @@ def _by_split(what: str, before: Mapping[str, int], after: Mapping[str, int]) ->
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """What is kept of a query set beside its rows, and goes back and forth with them."""
+    """The columns of a query set that change with its rows."""
 
     digest: bytes
     flaws: Sequence[Mapping[str, Any]]
@@ -162,7 +162,7 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two states of a change: the rows that only it has, and what was kept beside."""
+    """The state before or after a change: the rows that only it has, and the columns of its set."""
 
     rows: Mapping[str, Sequence[Any]]
     state: LabelState
@@ -181,7 +181,7 @@ class LabelDifference:
     ) -> LabelDifference:
         return cls(Side(rows_only_in(before, after), was), Side(rows_only_in(after, before), now))
 
-    def packed(self) -> bytes:
+    def encode(self) -> bytes:
         plain = {
             name: {
                 "rows": {part: [asdict(row) for row in rows] for part, rows in side.rows.items()},
@@ -192,42 +192,41 @@ class LabelDifference:
         return zlib.compress(json.dumps(plain).encode())
 
     @classmethod
-    def unpacked(cls, content: bytes) -> LabelDifference:
+    def decode(cls, content: bytes) -> LabelDifference:
         plain = json.loads(zlib.decompress(content))
-        sides = (
-            Side(
-                {part: [_row(part, row) for row in rows] for part, rows in plain[name]["rows"].items()},
-                LabelState.read(plain[name]["state"]),
+        for side in plain.values():
+            for query in side["rows"]["queries"]:
+                query["tags"] = tuple(query["tags"])
+        return cls(
+            *(
+                Side(
+                    {part: [PARTS[part](**row) for row in rows] for part, rows in plain[name]["rows"].items()},
+                    LabelState.read(plain[name]["state"]),
+                )
+                for name in ("before", "after")
             )
-            for name in ("before", "after")
         )
-        return cls(*sides)
 
-    def undone(self, labelled: LabelledQueries) -> LabelledQueries:
-        """The query set as it was before, out of what it was after."""
-        return _exchanged(labelled, self.after.rows, self.before.rows)
+    def undo(self, labelled: LabelledQueries) -> LabelledQueries:
+        """The query set before the change, made from the one after it."""
+        return _replaced(labelled, self.after.rows, self.before.rows)
 
-    def redone(self, labelled: LabelledQueries) -> LabelledQueries:
-        """The query set as it was after, out of what it was before."""
-        return _exchanged(labelled, self.before.rows, self.after.rows)
-
-
-def _row(part: str, plain: Mapping[str, Any]) -> Any:
-    tags = {"tags": tuple(plain["tags"])} if part == "queries" else {}
-    return PARTS[part](**{**plain, **tags})
+    def redo(self, labelled: LabelledQueries) -> LabelledQueries:
+        """The query set after the change, made from the one before it."""
+        return _replaced(labelled, self.before.rows, self.after.rows)
 
 
 def rows_only_in(one: LabelledQueries, other: LabelledQueries) -> dict[str, list[Any]]:
     """By part, the rows that `other` does not have in the same form."""
-    texts = {query.id: query for query in other.queries}
-    rows = {"queries": [query for query in one.queries if texts.get(query.id) != query]}
+    known = {query.id: query for query in other.queries}
+    rows = {"queries": [query for query in one.queries if known.get(query.id) != query]}
     for part in ("labels", "spans", "exclusions"):
         others = set(getattr(other, part))
         rows[part] = [row for row in getattr(one, part) if row not in others]
     return rows
 
 
-def _exchanged(
+def _replaced(
     labelled: LabelledQueries, out: Mapping[str, Sequence[Any]], back: Mapping[str, Sequence[Any]]
 ) -> LabelledQueries:
     gone = {query.id for query in out["queries"]}
@@ -243,7 +242,7 @@ def _exchanged(
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A kept change. `undone_by` and `undone_at` are empty while it holds; `lapsed` is one that stays undone."""
+    """A stored change. `undone_by` and `undone_at` are empty while it holds; a `lapsed` one cannot be redone."""
 
     key: int
     author: str
@@ -263,7 +262,7 @@ class Revision:
 
 
 def signature(author: str = "") -> str:
-    """Under which name a change is kept: the given one, or that of the account on this machine."""
+    """The name that signs a change: the given one, or that of the account on this machine."""
     if author:
         return names.checked(author, what="The author's name", room=LONGEST_AUTHOR)
     try:
@@ -275,9 +274,9 @@ def signature(author: str = "") -> str:
 async def record(
     connection: AsyncConnection, key: int, change: LabelChange, difference: LabelDifference, cause: Cause
 ) -> None:
-    """Keep a change of the set with that key, and no more of them than the last `KEPT`.
+    """Store a change of the set with that key, and delete all but the last `KEPT`.
 
-    What was undone before it cannot be done again: it does not fit what the set holds now.
+    Changes undone before it lapse: they do not fit the set any more.
     """
     values = {
         "set_key": key,
@@ -285,7 +284,7 @@ async def record(
         "kind": cause.kind,
         "reason": sanitize.cleaned(cause.reason)[:LONGEST_REASON],
         "counts": asdict(change),
-        "content": difference.packed(),
+        "content": difference.encode(),
     }
     undone = update(TABLE).where(TABLE.c.set_key == key, TABLE.c.undone_at.is_not(None))
     await connection.execute(undone.values(lapsed=True))
@@ -294,29 +293,35 @@ async def record(
     await connection.execute(delete(TABLE).where(TABLE.c.set_key == key, TABLE.c.key.not_in(latest)))
 
 
-async def listed(store: Store, collection: str, *, name: str) -> list[Revision]:
-    """The kept changes of a query set, the latest first."""
+async def list_revisions(store: Store, collection: str, *, name: str) -> list[Revision]:
+    """The stored changes of a query set, the latest first."""
     key = select(QuerySet.key).where(QuerySet.collection == collection, QuerySet.name == name)
     async with store.begin(read_only=True) as connection:
         set_key = await connection.scalar(key)
-        return [] if set_key is None else await of_set(connection, set_key)
+        return [] if set_key is None else await revisions_of(connection, set_key)
 
 
-async def of_set(connection: AsyncConnection, key: int) -> list[Revision]:
-    """The same, by the set's key."""
+async def revisions_of(connection: AsyncConnection, key: int) -> list[Revision]:
+    """The stored changes of the set with that key, the latest first."""
     columns = [column for column in TABLE.c if column.name != "content"]
     wanted = select(*columns).where(TABLE.c.set_key == key).order_by(TABLE.c.key.desc())
-    return [_revision(row) for row in await connection.execute(wanted)]
-
-
-def _revision(row: Row[Any]) -> Revision:
-    change = LabelChange(Counts(**row.counts["before"]), Counts(**row.counts["after"]))
-    return Revision(
-        row.key, row.author, row.kind, row.reason, change, row.made_at, row.undone_by, row.undone_at, row.lapsed
-    )
+    return [
+        Revision(
+            row.key,
+            row.author,
+            row.kind,
+            row.reason,
+            LabelChange(Counts(**row.counts["before"]), Counts(**row.counts["after"])),
+            row.made_at,
+            row.undone_by,
+            row.undone_at,
+            row.lapsed,
+        )
+        for row in await connection.execute(wanted)
+    ]
 
 
 async def last_edit(store: Store, collection: str, *, name: str) -> Revision | None:
-    """The latest change that holds, where somebody made it after the source was loaded last."""
-    holding = [each for each in await listed(store, collection, name=name) if each.undone_at is None]
+    """The latest change that is not undone, if it is an edit; None if it is a load of the source."""
+    holding = [each for each in await list_revisions(store, collection, name=name) if each.undone_at is None]
     return holding[0] if holding and holding[0].kind == "edit" else None

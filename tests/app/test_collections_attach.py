@@ -236,7 +236,7 @@ def test_labels_that_cannot_be_read_are_told_before_anything_is_attached(page, s
     press(page, "Attach")
     waited(page, store, "attach", name)
     assert "1 query, 1 label." in written(page)
-    assert bridge.run(query_sets.listed(store, name))[0].labels == 1
+    assert bridge.run(query_sets.summaries(store, name))[0].labels == 1
 
 
 @pytest.mark.parametrize(

@@ -85,12 +85,12 @@ def test_a_set_is_dropped_once_asked_twice_and_the_others_stay(page, store, two_
     press(page, "Drop this set")
     assert "1 query and 1 label go into the trash" in written(page)
     press(page, "Drop it")
-    assert [each.name for each in bridge.run(query_sets.listed(store, two_sets))] == ["default"]
+    assert [each.name for each in bridge.run(query_sets.summaries(store, two_sets))] == ["default"]
     assert "is gone." in written(page)
     assert "set" not in page.query_params
     assert len(rows(page, "browse.queries")) == 3
     press(page, "Undo")
-    assert [each.name for each in bridge.run(query_sets.listed(store, two_sets))] == ["default", "pi <b>lot</b>"]
+    assert [each.name for each in bridge.run(query_sets.summaries(store, two_sets))] == ["default", "pi <b>lot</b>"]
 
 
 def test_without_queries_the_page_says_what_it_would_take_and_leads_there(page, store, spare):
@@ -149,7 +149,7 @@ def test_a_query_set_whose_name_cannot_be_borne_is_refused_in_a_sentence(page, s
     visit(page, collection=spare, view="ask", by="generate", set="n" * 80)
     press(page, "Make queries")
     assert "takes 80 bytes" in written(page)
-    assert [each.name for each in bridge.run(query_sets.listed(store, spare))] == ["default"]
+    assert [each.name for each in bridge.run(query_sets.summaries(store, spare))] == ["default"]
 
 
 def test_queries_are_made_of_the_documents_and_no_language_model_is_asked(page, store, spare):
@@ -164,7 +164,7 @@ def test_queries_are_made_of_the_documents_and_no_language_model_is_asked(page, 
     made = bridge.run(query_sets.load(store, spare, name="known-items"))
     view = bridge.run(collections.get(store, spare))
     wanted = KnownItems(style="title", count=2)
-    assert made == bridge.run(query_generation.generated(store, view, wanted)).labelled
+    assert made == bridge.run(query_generation.generate(store, view, wanted)).labelled
     assert [cells[0] for cells in rows(page, f"made.{spare}").values()] == [query.text for query in made.queries]
 
 

@@ -66,7 +66,7 @@ def everything(store: Store, name: str) -> dict[str, object]:
         **contents(store, name),
         "row": {at: getattr(row, at) for at in ("language", "card", "fields", "version", "created_at", "loaded_at")},
         "labelled": in_order(bridge.run(query_sets.load(store, name))),
-        "digest": bridge.run(query_sets.checked(store, name)),
+        "digest": bridge.run(query_sets.last_check(store, name)),
         "judgements": sorted(bridge.run(judging.load(store, name)), key=repr),
         "runs": [(each.name, each.made_at) for each in runs],
     }

@@ -25,7 +25,7 @@ from core.store.engine import Store
 from core.store.passages import read_items
 from core.types import Query
 from core.variant import Variant
-from evals.collections import export_beir, load
+from evals.collections import export_beir, load, load_labels
 from evals.evaluation import evaluate
 from evals.evaluation.context import EvalOptions, open_eval
 from evals.labels import label_files, query_generation, query_sets
@@ -212,7 +212,7 @@ LABELLED = Given(
 @pytest.mark.slow
 def test_labels_of_documents_score_under_roll_up_and_a_cap_and_without_either(store, attach):
     view = attach(**MAPPINGS["a jsonb"])
-    added = bridge.run(load.label(store, view, LABELLED))
+    added = bridge.run(load_labels.load_labels(store, view, LABELLED))
     assert (added.labels, [flaw.message for flaw in added.flaws if "r5" in flaw.message]) == (
         2,
         ["The document 'r5' is not in the collection, or was left out itself."],
@@ -244,7 +244,7 @@ def test_a_run_says_that_what_its_legs_read_aside_is_behind_the_table(store, ser
     server.drop_later("TABLE", own)
     view = bridge.run(attached.build_side_tables(store, attach(table=own, embedding=None, model=None)))
     server.run("INSERT INTO {} VALUES ('atlas', 'red fox')", own)
-    bridge.run(load.label(store, view, LABELLED))
+    bridge.run(load_labels.load_labels(store, view, LABELLED))
     server.run("TRUNCATE {}", own)  # which shows at once, whenever the counters do
     chosen = [variant(kind, name=kind) for kind in ("trigram", "bm25")] + [
         variant("fulltext", name="searched", rerank={"method": "overlap"})
@@ -259,7 +259,7 @@ def test_a_run_says_that_what_its_legs_read_aside_is_behind_the_table(store, ser
 @pytest.mark.slow
 def test_a_run_from_elsewhere_is_scored_by_documents_and_says_which_are_not_there(store, attach, tmp_path):
     view = attach(**MAPPINGS["a column"])
-    bridge.run(load.label(store, view, LABELLED))
+    bridge.run(load_labels.load_labels(store, view, LABELLED))
     file = tmp_path / "theirs.run"
     file.write_text("q1 Q0 novel 1 9 t\nq1 Q0 atlas 2 8 t\nq1 Q0 r1 3 7 t\nq2 Q0 atlas 1 1 t\n")
     ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
@@ -283,9 +283,11 @@ def test_whatever_speaks_of_documents_reads_them_whole(store, attach, mapping, t
     assert [(each.id, item.text[each.start : each.end]) for each in item.chunks] == [
         (key, words) for key, document, words in ROWS if document == "fables"
     ]
-    assert bridge.run(label_files.absent(store, view, [fables, "r1", "r7", "x\0"])) == ["r1", "x\0"]
-    bridge.run(load.label(store, view, Given(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)})))
-    made = bridge.run(export_beir.export(store, view, tmp_path / "out"))
+    assert bridge.run(label_files.missing_items(store, view, [fables, "r1", "r7", "x\0"])) == ["r1", "x\0"]
+    bridge.run(
+        load_labels.load_labels(store, view, Given(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)}))
+    )
+    made = bridge.run(export_beir.export_beir(store, view, tmp_path / "out"))
     lines = (tmp_path / "out" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     assert made.documents == 4
     assert sorted(json.loads(line)["_id"] for line in lines) == named(mapping, DOCUMENTS)

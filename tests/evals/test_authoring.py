@@ -15,7 +15,7 @@ from core.errors import InputError, SpecError
 from core.store.text_index import update_texts
 from core.types import Item, Query
 from evals.labels import corrections, query_generation, query_sets
-from evals.labels.query_generation import KnownItems, known_items, read_queries
+from evals.labels.query_generation import KnownItems, parse_known_items, read_queries
 from evals.types import Label, LabelledQueries
 from tests.store.making import complete, fresh, ingest, make
 
@@ -38,7 +38,7 @@ def view(store, name):
 
 
 def made(store, view, **wishes):
-    return bridge.run(query_generation.generated(store, view, KnownItems(**wishes)))
+    return bridge.run(query_generation.generate(store, view, KnownItems(**wishes)))
 
 
 def texts(found):
@@ -120,7 +120,7 @@ def test_a_collection_without_fitting_documents_says_so(store, name):
 
 def test_a_wish_that_is_none_is_refused_in_words():
     with pytest.raises(SpecError, match="must be one of 'title', 'terms'"):
-        known_items({"style": "haiku"})
+        parse_known_items({"style": "haiku"})
 
 
 # -- files ---------------------------------------------------------------------------------------------------------

@@ -70,15 +70,15 @@ def added(store):
 
 def items(store, view):
     async def found():
-        return [row async for rows in export_beir._items(store, view) for row in rows]
+        return [row async for rows in export_beir._documents(store, view) for row in rows]
 
-    return [(row.id, row.title, row.text, row.metadata) for row in bridge.run(found())]
+    return bridge.run(found())
 
 
 @pytest.mark.slow
 def test_what_goes_out_comes_in_the_same(store, added, tmp_path):
     here = added(Given(rows=WHOLE))
-    told = bridge.run(export_beir.export(store, here, tmp_path / "out"))
+    told = bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert (told.documents, told.queries, told.labels, told.splits) == (6, 3, 4, ("my split", "test", "train"))
     source = guess(str(tmp_path / "out"))
     assert isinstance(source, BeirSource)
@@ -95,7 +95,7 @@ def test_the_files_are_those_of_beir(store, added, tmp_path):
     here = added(
         Given(rows={"items": WHOLE["items"][:2], "queries": WHOLE["queries"][:1], "labels": WHOLE["labels"][:1]})
     )
-    bridge.run(export_beir.export(store, here, tmp_path / "out"))
+    bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert (tmp_path / "out/qrels/test.tsv").read_text() == "query-id\tcorpus-id\tscore\nquery-id\ta\t2\n"
     rows = [json.loads(line) for line in (tmp_path / "out/corpus.jsonl").read_bytes().split(b"\n") if line]
     assert {row["_id"]: row["title"] for row in rows} == {"a": "Title one", '"quoted" id': ""}
@@ -106,7 +106,7 @@ def test_the_files_are_those_of_beir(store, added, tmp_path):
 @pytest.mark.slow
 def test_a_collection_that_is_not_english_comes_back_in_its_language_unasked(store, added, tmp_path):
     here = added(Given(rows={"items": (Item("a", "Die Häuser"),)}), LoadPlan(language="german", models=(), chunks={}))
-    bridge.run(export_beir.export(store, here, tmp_path / "out"))
+    bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     source = guess(str(tmp_path / "out"))
     assert plan_for(source).language == "german"
     assert plan_for(source, language="simple").language == "simple"
@@ -134,9 +134,9 @@ def test_what_stands_beside_and_is_no_wish_is_told_or_passed_over(tmp_path, writ
 def test_a_folder_that_is_there_is_left_alone(store, added, tmp_path):
     here = added(Given(rows={"items": WHOLE["items"]}))
     with pytest.raises(InputError, match="is there already"):
-        bridge.run(export_beir.export(store, here, tmp_path))
+        bridge.run(export_beir.export_beir(store, here, tmp_path))
     with pytest.raises(InputError, match="Make it first"):
-        bridge.run(export_beir.export(store, here, tmp_path / "nowhere" / "out"))
+        bridge.run(export_beir.export_beir(store, here, tmp_path / "nowhere" / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -154,21 +154,21 @@ def test_what_the_files_cannot_hold_is_refused_and_nothing_is_left_behind(store,
     rows = {"items": (Item(item, "text"),), "queries": (Query("q", "text"),), "labels": (Label("q", item, 1, split),)}
     here = added(Given(rows=rows))
     with pytest.raises(InputError, match=said):
-        bridge.run(export_beir.export(store, here, tmp_path / "out"))
+        bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_id_that_a_reader_would_change_is_refused_in_the_corpus_too(store, added, tmp_path):
     here = added(Given(rows={"items": (Item("fine", "text"), Item("trailing ", "text"))}))
     with pytest.raises(InputError, match="begins or ends with a blank"):
-        bridge.run(export_beir.export(store, here, tmp_path / "out"))
+        bridge.run(export_beir.export_beir(store, here, tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_query_set_that_is_not_there_is_refused(store, added, tmp_path):
     here = added(Given(rows={"items": (Item("a", "text"),)}))
     with pytest.raises(InputError, match="no query set 'judged'"):
-        bridge.run(export_beir.export(store, here, tmp_path / "out", query_set="judged"))
+        bridge.run(export_beir.export_beir(store, here, tmp_path / "out", query_set="judged"))
 
 
 def test_somebodys_own_table_goes_out_too(store, tmp_path):
@@ -182,7 +182,7 @@ def test_somebodys_own_table_goes_out_too(store, tmp_path):
 
     bridge.run(attach())
     here = bridge.run(collections.get(store, name))
-    assert bridge.run(export_beir.export(store, here, tmp_path / "out")).documents == 2
+    assert bridge.run(export_beir.export_beir(store, here, tmp_path / "out")).documents == 2
     rows = [json.loads(line) for line in (tmp_path / "out/corpus.jsonl").read_text().splitlines()]
     assert [(row["_id"], row["text"]) for row in rows] == [("a", "one"), ("b", "two")]
     bridge.run(load.drop(store, name))

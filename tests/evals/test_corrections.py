@@ -80,7 +80,7 @@ def test_a_corrected_label_makes_another_set_with_who_when_and_why(store, view):
     after = load(store, view.name)
     assert set(before.labels) - set(after.labels) == {Label("q1", "warranty", 1)}
     assert set(after.labels) - set(before.labels) == {Label("q1", "warranty", 0)}
-    assert after.digest() == bridge.run(query_sets.checked(store, view.name)).digest != before.digest()
+    assert after.digest() == bridge.run(query_sets.last_check(store, view.name)).digest != before.digest()
     (change,) = changes(store, view.name)
     assert (change.author, change.state) == ("ada", "holds")
     assert change.reason == "'q1' and 'warranty' in 'test': 1 -> 0 (it covers no scale)"
@@ -177,7 +177,7 @@ def test_changes_are_undone_one_by_one_and_made_again(store, name):
         undo(store, name)
         backwards.append(load(store, name))
     assert backwards == [numbered(2), numbered(1), WHOLE]
-    assert bridge.run(query_sets.checked(store, name)).digest == WHOLE.digest()
+    assert bridge.run(query_sets.last_check(store, name)).digest == WHOLE.digest()
     with pytest.raises(InputError, match="no change to undo"):
         undo(store, name)
     forwards = []
@@ -238,8 +238,8 @@ def test_the_last_twenty_changes_are_kept_and_no_more(store, name):
 
 def test_what_was_found_wrong_with_labels_goes_back_with_them(store, name):
     flaw = Flaw(Place("judged.qrels", 3), "no such query", "quarantined", "q9")
-    keep(store, name, numbered(1), found={"labels": [flaw]})
-    keep(store, name, numbered(2), found={"labels": []})
+    keep(store, name, numbered(1), flaws_by_kind={"labels": [flaw]})
+    keep(store, name, numbered(2), flaws_by_kind={"labels": []})
     assert bridge.run(query_sets.flaws(store, name)) == []
     undo(store, name)
     assert [each["message"] for each in bridge.run(query_sets.flaws(store, name))] == ["no such query"]
@@ -325,10 +325,10 @@ def state(labelled: LabelledQueries) -> LabelState:
 @given(SETS, SETS)
 def test_a_kept_difference_leads_from_each_of_two_sets_to_the_other(one: LabelledQueries, other: LabelledQueries):
     made = LabelDifference.between(one, state(one), other, state(other))
-    read = LabelDifference.unpacked(made.packed())
+    read = LabelDifference.decode(made.encode())
     assert read == made
-    assert as_sets(read.undone(other)) == as_sets(one)
-    assert as_sets(read.redone(one)) == as_sets(other)
+    assert as_sets(read.undo(other)) == as_sets(one)
+    assert as_sets(read.redo(one)) == as_sets(other)
 
 
 def as_sets(labelled: LabelledQueries) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ from core.store import collections
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Row
-from evals.collections import load
+from evals.collections import load, load_labels
 from evals.collections.load import LoadPlan
 from evals.labels import corrections, label_files, query_sets
 from evals.labels.label_checks import UnusualGrades
@@ -38,10 +38,10 @@ def view(store: Store, name: str) -> Iterator[CollectionView]:
 
 def label(
     store: Store, view: CollectionView, path: Path, *, queries: Path | None = None, into: str = "default", **how: Any
-) -> load.LoadReport:
+) -> load_labels.LoadReport:
     """Whatever labels it costs, unless a test says otherwise."""
     source = labels_at(str(path), queries=queries)
-    return bridge.run(load.label(store, view, source, query_set=into, **{"even_so": True, **how}))
+    return bridge.run(load_labels.load_labels(store, view, source, query_set=into, **{"even_so": True, **how}))
 
 
 def graded(store: Store, view: CollectionView, into: str = "default") -> dict[tuple[str, str, str], int]:
@@ -139,7 +139,7 @@ def test_a_file_of_which_no_row_is_usable_is_refused_where_there_is_nothing_to_l
     (tmp_path / "judged.csv").write_text("query_id,item_id,grade\nmine,nowhere,1\n")
     with pytest.raises(FewerLabels, match=r"No label of it can be used for 'pilot': 0 labels -> 0"):
         label(store, view, tmp_path / "judged.csv", queries=tmp_path / "queries.csv", into="pilot", even_so=False)
-    assert [each.name for each in bridge.run(query_sets.listed(store, view.name))] == ["default"]
+    assert [each.name for each in bridge.run(query_sets.summaries(store, view.name))] == ["default"]
 
 
 def test_grades_beyond_the_usual_are_asked_about_and_noted_where_they_are_taken(store, view, tmp_path):
@@ -162,7 +162,7 @@ def test_labels_go_into_another_set_and_leave_the_usual_one_as_it_is(store, view
     (tmp_path / "judged.csv").write_text("query_id,item_id,grade\nmine,e42,1\n")
     label(store, view, tmp_path / "judged.csv", queries=tmp_path / "queries.csv", into="pilot")
     assert (graded(store, view), graded(store, view, "pilot")) == (before, {("test", "mine", "e42"): 1})
-    listed = bridge.run(query_sets.listed(store, view.name))
+    listed = bridge.run(query_sets.summaries(store, view.name))
     assert [(each.name, each.queries, each.labelled, each.labels) for each in listed] == [
         ("default", 3, 3, 5),
         ("pilot", 1, 1, 1),
@@ -177,7 +177,10 @@ def test_a_folder_is_told_apart_by_its_files_names(tmp_path):
     (tmp_path / "README.md").write_text("what it is")
     found = labels_at(str(tmp_path))
     assert isinstance(found, LabelFiles)
-    assert {split: path.name for split, path in found.judged.items()} == {"pilot": "pilot.tsv", "train": "train.tsv"}
+    assert {split: path.name for split, path in found.labels_paths.items()} == {
+        "pilot": "pilot.tsv",
+        "train": "train.tsv",
+    }
     assert [row.value.id for row in found.queries() if isinstance(row, Row)] == ["q1"]
 
 
@@ -216,7 +219,7 @@ def test_labels_without_any_queries_ask_for_some(store, view, tmp_path):
 
 def test_trec_topics_are_queries_too(tmp_path):
     (tmp_path / "topics.txt").write_text("<top>\n<num> Number: 7\n<title> kettle lid\n</top>\n")
-    source = label_files.together([tmp_path / "judged.qrels"], tmp_path / "topics.txt", at=tmp_path)
+    source = label_files.from_files([tmp_path / "judged.qrels"], tmp_path / "topics.txt", at=tmp_path)
     found = [row.value for row in source.queries() if isinstance(row, Row)]
     assert [(query.id, query.text) for query in found] == [("7", "kettle lid")]
 
@@ -228,7 +231,7 @@ def test_a_query_set_is_dropped_alone_and_one_that_is_not_there_is_named_with_th
     with pytest.raises(UnknownName, match="Did you mean 'pilot'"):
         bridge.run(query_sets.drop(store, view.name, "pilots"))
     bridge.run(query_sets.drop(store, view.name, "pilot"))
-    assert [each.name for each in bridge.run(query_sets.listed(store, view.name))] == ["default"]
+    assert [each.name for each in bridge.run(query_sets.summaries(store, view.name))] == ["default"]
     assert not graded(store, view, "pilot")
     with pytest.raises(RankbookError, match="control character"):
         label(store, view, tmp_path / "judged.qrels", into="a\x00")

@@ -23,7 +23,7 @@ from core.errors import EmbeddingError, InputError, RankbookError, StoreError, U
 from core.store import attached, collections
 from core.store.ingest import Ingest
 from core.types import Flaw, Item, Place, Query, Row
-from evals.collections import load
+from evals.collections import load, load_labels
 from evals.collections.load import LoadPlan
 from evals.collections.overview import describe, needs_demo, overview
 from evals.labels import corrections, query_sets
@@ -310,7 +310,7 @@ def begin_and_die(store, name, monkeypatch, where, plan=PLAN):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [(load, "_prepared"), (Ingest, "_finish"), (load, "_label")])
+@pytest.mark.parametrize("where", [(collections, "add"), (Ingest, "_finish"), (load, "load_source_labels")])
 def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name, monkeypatch, where):
     begin_and_die(store, name, monkeypatch, where)
     assert summary_of(store, name).state == "loading was interrupted"
@@ -318,7 +318,7 @@ def test_a_collection_whose_load_never_ended_says_so_until_one_does(store, name,
     add(store, name)
     assert summary_of(store, name).state == "loaded"
     assert fresh(store, name).row.loaded_at is not None
-    begin_and_die(store, name, monkeypatch, (load, "_label"))
+    begin_and_die(store, name, monkeypatch, (load, "load_source_labels"))
     assert summary_of(store, name).state == "loading was interrupted"
 
 
@@ -335,9 +335,9 @@ def test_the_demo_is_needed_until_it_is_loaded_to_its_end(store, name, monkeypat
     add(store, name)
     assert not bridge.run(needs_demo(store, name))
     assert not bridge.run(needs_demo(store, name + " other"))
-    begin_and_die(store, name + " own", monkeypatch, (load, "_prepared"))
+    begin_and_die(store, name + " own", monkeypatch, (collections, "add"))
     assert not bridge.run(needs_demo(store, name + " own"))
-    begin_and_die(store, name, monkeypatch, (load, "_label"))
+    begin_and_die(store, name, monkeypatch, (load, "load_source_labels"))
     assert bridge.run(needs_demo(store, name))
 
 
@@ -414,7 +414,7 @@ def kinds(store, name) -> set[str]:
 
 @pytest.mark.slow
 def test_checks_that_a_killed_run_never_made_are_made_by_the_next(store, name, monkeypatch):
-    begin_and_die(store, name, monkeypatch, (load, "_label"))
+    begin_and_die(store, name, monkeypatch, (load, "load_source_labels"))
     add(store, name, FLAWED)
     monkeypatch.undo()
     other = f"{name} b"
@@ -439,7 +439,7 @@ def test_neither_an_unchanged_run_nor_one_without_checks_erases_a_flaw_that_hold
     assert kinds(store, name) == ALL
     add(store, name, FLAWED, check=False)
     assert kinds(store, name) == ALL
-    bridge.run(load.label(store, fresh(store, name), FLAWED, even_so=True))
+    bridge.run(load_labels.load_labels(store, fresh(store, name), FLAWED, even_so=True))
     assert kinds(store, name) == ALL
     mended = Given(rows={**FLAWED.rows, "items": FLAWED.rows["items"][:5]})
     add(store, name, mended)
@@ -542,10 +542,10 @@ def endpoint(monkeypatch):
 @pytest.mark.slow
 def test_a_model_served_elsewhere_is_added_to_what_is_there_and_a_chunk_set_after_it(store, name, endpoint):
     add(store, name, models=())
-    report = bridge.run(load.embed(store, fresh(store, name), endpoint, ("items", "small")))
+    report = bridge.run(load.add_model(store, fresh(store, name), endpoint, ("items", "small")))
     assert report.embedded > 3
     assert {each.dimension for each in fresh(store, name).embedding_sets} == {3}
-    report = bridge.run(load.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
+    report = bridge.run(load.add_chunk_set(store, fresh(store, name), "whole", {"kind": "none"}))
     assert report.chunks == 3
     assert wrong(store, name) == {}
     vectors = query(store, fresh(store, name), "SELECT id, embedding::text FROM {vectors} ORDER BY id", 2)
@@ -558,9 +558,9 @@ def test_what_openai_embedded_is_not_completed_by_a_model_of_that_name_elsewhere
     plan = PLAN.model_copy(update={"models": (openai.model,)})
     bridge.run(load.load_collection(store, name, SOURCE, plan, embedders={openai.model: openai}))
     with pytest.raises(EmbeddingError, match=r"served by api\.openai\.com, and RANKBOOK_EMBEDDING_URL points at 127"):
-        bridge.run(load.chunk(store, fresh(store, name), "whole", {"kind": "none"}))
+        bridge.run(load.add_chunk_set(store, fresh(store, name), "whole", {"kind": "none"}))
     assert [each.name for each in fresh(store, name).chunk_sets] == ["items", "small"]
-    bridge.run(load.embed(store, fresh(store, name), openai.model, ("small",)))  # the way out
+    bridge.run(load.add_model(store, fresh(store, name), openai.model, ("small",)))  # the way out
     assert fresh(store, name).embedding_sets[-1].model.startswith(f"{openai.model}[127.0.0.1:")
     assert wrong(store, name) == {}
 

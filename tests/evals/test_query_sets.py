@@ -12,7 +12,7 @@ from core import bridge
 from core.types import Flaw, Place, Query, Row
 from evals.labels import query_sets
 from evals.labels.label_checks import check_labels
-from evals.labels.query_sets import admitted
+from evals.labels.query_sets import sanitized
 from evals.schema import QuerySet, StoredExclusion, StoredLabel, StoredQuery, StoredSpan
 from evals.types import Exclusion, Label, LabelledQueries, Span
 
@@ -121,7 +121,7 @@ def test_a_set_is_the_same_one_wherever_the_server_puts_its_rows(store, name):
     bridge.run(move())
     moved = bridge.run(query_sets.load(store, name))
     assert moved == WHOLE
-    assert moved.digest() == bridge.run(query_sets.checked(store, name)).digest
+    assert moved.digest() == bridge.run(query_sets.last_check(store, name)).digest
 
 
 def test_flaws_are_kept_beside_the_set_up_to_a_limit_and_whatever_they_hold(store, name):
@@ -154,12 +154,12 @@ def test_flaws_of_one_look_are_replaced_by_the_next_of_its_kind_and_by_no_other(
 
 @pytest.mark.slow
 def test_the_version_checked_stands_as_long_as_the_queries_do(store, name):
-    assert bridge.run(query_sets.checked(store, name)) is None
+    assert bridge.run(query_sets.last_check(store, name)) is None
     bridge.run(query_sets.keep(store, name, WHOLE, checked_version=7))
     bridge.run(query_sets.keep(store, name, WHOLE))
-    assert bridge.run(query_sets.checked(store, name)) == query_sets.Checked(WHOLE.digest(), 7)
+    assert bridge.run(query_sets.last_check(store, name)) == query_sets.CorpusCheck(WHOLE.digest(), 7)
     bridge.run(query_sets.keep(store, name, labelled([Query("q1", "alone")])))
-    assert bridge.run(query_sets.checked(store, name)).version is None
+    assert bridge.run(query_sets.last_check(store, name)).version is None
     assert bridge.run(query_sets.count(store, name)) == 1
 
 
@@ -170,11 +170,11 @@ def test_rows_that_cannot_be_stored_are_cleaned_and_broken_ids_left_out():
         Row(Query("c", "fine"), HERE),
         Flaw(HERE, "said before"),
     ]
-    first, second, third, fourth = admitted(rows)
+    first, second, third, fourth = sanitized(rows)
     assert first == Row(Query("a", "nul", "k", ("t",), metadata={"n": None}), HERE)
     assert isinstance(second, Flaw)
     assert "id 'b\\x00' holds what cannot be stored" in second.message
     assert third == rows[2]
     assert fourth is rows[3]
-    (label,) = admitted([Row(Label("q", "d\ud800", 1), HERE)])
+    (label,) = sanitized([Row(Label("q", "d\ud800", 1), HERE)])
     assert isinstance(label, Flaw)

@@ -174,7 +174,7 @@ def test_another_reader_leaves_no_remarks_of_the_old_one_and_is_nobody_s_correct
     remarks = [flaw["message"] for flaw in bridge.run(query_sets.flaws(store, name))]
     assert any("search.html (1)" in each for each in remarks)
     assert not any("1 .rst" in each or "keeps the reader" in each for each in remarks)
-    revision = bridge.run(revisions.listed(store, name, name=DEFAULT_QUERY_SET))[0]
+    revision = bridge.run(revisions.list_revisions(store, name, name=DEFAULT_QUERY_SET))[0]
     assert "reader 2" in revision.reason
     assert bridge.run(revisions.last_edit(store, name, name=DEFAULT_QUERY_SET)) is None
     assert bridge.run(revisions.last_edit(store, name, name="mine")) is not None
@@ -273,6 +273,6 @@ def test_documents_whose_files_are_gone_stay_and_are_counted_until_they_are_prun
     ],
 )
 def test_a_span_is_where_its_text_stands_once_or_as_often_as_before(old, new, start, found):
-    moved = reload.relocated(Span("q", "d", start, start + 7, "the end"), old, new)
+    moved = reload.relocate(Span("q", "d", start, start + 7, "the end"), old, new)
     assert (moved and (moved.start, moved.text)) == found
     assert moved is None or new[moved.start : moved.end] == moved.text

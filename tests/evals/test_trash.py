@@ -86,7 +86,7 @@ def everything(store, name):
 
 
 async def _sets(store, name):
-    return await query_sets.listed(store, name)
+    return await query_sets.summaries(store, name)
 
 
 def dropped(store, name, **options):

@@ -11,7 +11,7 @@ from core import bridge
 from workbench.commands import attach, labels, output, runtime, trash
 
 if TYPE_CHECKING:
-    from evals.collections.load import LoadReport
+    from evals.collections.load_labels import LoadReport
     from evals.collections.reload import ReaderChange
 
 NAMES_SHOWN = 10
@@ -46,13 +46,13 @@ def recall(
     rankbook data recall handbook --chunks items --queries 500 -k 100 --json
     """
     from core.store.resolve_target import search_target
-    from evals.collections.overview import shares_of, texts_of
+    from evals.collections.overview import index_recall, query_texts
 
     context = runtime.open_request(name)
     chunks = chunks or context.view.default_chunk_set
     where = search_target(context.store, context.view, chunks, model)
     where.column("vectors")  # says in a sentence why there are none
-    shares = bridge.run(shares_of(context, where, bridge.run(texts_of(context, queries)), depth))
+    shares = bridge.run(index_recall(context, where, bridge.run(query_texts(context, queries)), depth))
     mean, perfect = sum(shares) / len(shares), sum(each == 1 for each in shares)
     if as_json:
         output.print_json(
@@ -216,7 +216,7 @@ def reload(
         output.result({"name": name, "changed": False}, f"{name} has the newest reader.", json=as_json)
         return
     _show_change(change)
-    if change.touches or change.lost:
+    if change.any_document or change.lost:
         output.confirm(f"Change the reader of {output.printable(name)!r}?", yes=yes)
     with output.progress(quiet=as_json) as listener:
         report = bridge.run(reloading.apply(runtime.open_store(), change, listener=listener))
@@ -306,7 +306,7 @@ def export(
     """
     from evals.collections import export_beir
 
-    done = bridge.run(export_beir.export(*runtime.open_collection(name), folder.expanduser(), query_set=queries))
+    done = bridge.run(export_beir.export_beir(*runtime.open_collection(name), folder.expanduser(), query_set=queries))
     sentence = f"{done.documents:,} documents, {done.queries:,} queries and {done.labels:,} labels are in {folder}."
     output.result(done, sentence, json=as_json)
 
@@ -350,7 +350,7 @@ def chunk(
 
     chunk_set, chunker = chunk_set_of(chunks)
     with output.progress(quiet=as_json) as listener:
-        report = bridge.run(load.chunk(*runtime.open_collection(name), chunk_set, chunker, listener=listener))
+        report = bridge.run(load.add_chunk_set(*runtime.open_collection(name), chunk_set, chunker, listener=listener))
     sentence = f"{name}: {report.chunks:,} chunks made, {report.embedded:,} texts embedded."
     output.result({"name": name, "report": report}, sentence, json=as_json)
 
@@ -375,7 +375,7 @@ def embed(
     store, view = runtime.open_collection(name)
     chosen = tuple(over or [each.name for each in view.chunk_sets])
     with output.progress(quiet=as_json) as listener:
-        report = bridge.run(load.embed(store, view, model, chosen, listener=listener))
+        report = bridge.run(load.add_model(store, view, model, chosen, listener=listener))
     output.result({"name": name, "report": report}, f"{name}: {report.embedded:,} texts embedded.", json=as_json)
 
 

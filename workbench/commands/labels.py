@@ -12,7 +12,7 @@ from core import bridge
 from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from evals.collections.load import LoadReport
+    from evals.collections.load_labels import LoadReport
 
 T = TypeVar("T")
 AllGrades = Annotated[bool, typer.Option("--all-grades", help="Take grades beyond 0 to 3 as they are, up to 10.")]

@@ -23,7 +23,7 @@ def list_sets(collection: runtime.Collection, *, as_json: output.AsJson = False)
     from evals.labels import query_sets
 
     store, view = runtime.open_collection(collection)
-    rows = bridge.run(query_sets.listed(store, view.name))
+    rows = bridge.run(query_sets.summaries(store, view.name))
     if as_json:
         output.print_json(rows)
         return
@@ -143,10 +143,10 @@ def generate(
 
     store, view = runtime.open_collection(collection)
     options = {"style": style, "count": count, "seed": seed, "terms": terms, "split": split}
-    request = query_generation.known_items(options)
-    bridge.run(query_generation.refuse_written(store, view.name, queries))
+    request = query_generation.parse_known_items(options)
+    bridge.run(query_generation.require_generated(store, view.name, queries))
     with output.progress(quiet=as_json) as listener:
-        generated = bridge.run(query_generation.generated(store, view, request, listener))
+        generated = bridge.run(query_generation.generate(store, view, request, listener))
     bridge.run(query_generation.save(store, view.name, generated, name=queries))
     if as_json:
         output.print_json({"query_set": queries, "queries": generated.labelled.queries, "note": generated.note})

@@ -18,8 +18,8 @@ from core.store.attached import Advice, AttachedTable, TableDifference
 from core.store.attached import attach as attached_attach
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from evals.collections import load
-from evals.collections.load import LoadReport
+from evals.collections import load_labels
+from evals.collections.load_labels import LoadReport
 from evals.labels import label_files
 from evals.sources import BeirSource
 from workbench.services import uploads
@@ -50,14 +50,14 @@ class Attached:
 async def attach(store: Store, wanted: AttachRequest, listener: Listener = nobody) -> Attached:
     """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
     source = await asyncio.to_thread(label_files.labels_at, wanted.labels) if wanted.labels else None
-    if isinstance(source, label_files.LabelFiles) and source.asked is None:
+    if isinstance(source, label_files.LabelFiles) and source.queries_path is None:
         raise InputError("Labels of a new collection need a file of queries beside them.")
     made = await mapping(store, wanted)
     view = await attached.attach_table(store, wanted.name, made)
     if wanted.aside:
         view = await attached.build_side_tables(store, view, listener)
     # There are no labels yet that could be lost, and odd grades are among the remarks.
-    added = await load.label(store, view, source, even_so=True, all_grades=True) if source else None
+    added = await load_labels.load_labels(store, view, source, even_so=True, all_grades=True) if source else None
     return Attached(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
 
 
@@ -145,4 +145,4 @@ async def label(
     source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)
     if isinstance(source, BeirSource) and uploads.holds(origin):
         source = source.model_copy(update={"limits": uploads.UNPACKED})
-    return await load.label(store, view, source, query_set=query_set, **how)
+    return await load_labels.load_labels(store, view, source, query_set=query_set, **how)

@@ -21,9 +21,9 @@ from core.store.ingest import IngestReport
 from core.store.resolve_target import search_target
 from core.store.verify import IntegrityProblem, verify
 from evals.collections import load
-from evals.collections.load import LoadReport
-from evals.collections.overview import shares_of, texts_of
-from evals.labels.query_generation import KnownItems, Written
+from evals.collections.load_labels import LoadReport
+from evals.collections.overview import index_recall, query_texts
+from evals.labels.query_generation import AddedQueries, KnownItems
 from evals.types import DEFAULT_QUERY_SET
 from workbench.services import attach as services_attach
 from workbench.services import collections as collections_added
@@ -152,7 +152,7 @@ def chunk(store: Store, view: CollectionView, chunk_set: str, chunker: Mapping[s
     """One more chunk set."""
 
     async def work(listener: Listener, _: object) -> IngestReport:
-        return await load.chunk(store, view, chunk_set, chunker, listener=listener)
+        return await load.add_chunk_set(store, view, chunk_set, chunker, listener=listener)
 
     return _begin(store, "chunk", view.name, f"Making the chunk set {chunk_set} of {view.name}", work)
 
@@ -161,7 +161,7 @@ def embed(store: Store, view: CollectionView, model: str, over: tuple[str, ...])
     """One more model."""
 
     async def work(listener: Listener, _: object) -> IngestReport:
-        return await load.embed(store, view, model, over, listener=listener)
+        return await load.add_model(store, view, model, over, listener=listener)
 
     return _begin(store, "embed", view.name, f"Embedding {view.name} with {model}", work)
 
@@ -184,9 +184,9 @@ def recall(store: Store, view: CollectionView, chunks: str, model: str | None, q
     async def work(listener: Listener, _: object) -> Recall:
         context = RequestContext(store, view)
         shares: list[float] = []
-        texts = await texts_of(context, queries)
+        texts = await query_texts(context, queries)
         for text in texts:
-            shares += await shares_of(context, where, [text], depth)
+            shares += await index_recall(context, where, [text], depth)
             listener(Step("Asking index and exact search", len(shares), len(texts), "queries"))
         return Recall(chunks, where.model or "", where.index, depth, tuple(shares))
 
@@ -248,7 +248,7 @@ def write(store: Store, name: str, given: services_queries.Given, query_set: str
     given.checked()
     names.checked(query_set, what="The query set's name")
 
-    async def work(listener: Listener, _: object) -> Written:
+    async def work(listener: Listener, _: object) -> AddedQueries:
         listener(Step("Reading queries", 0, None, "queries"))
         return await services_queries.write(store, name, given, query_set, author)
 

@@ -24,7 +24,8 @@ from core.store.ingest import IngestReport
 from core.types import Flaw, Item, Query, Row
 from evals.collections import export_beir, load
 from evals.collections import overview as collections_overview
-from evals.collections.load import LoadPlan, LoadReport
+from evals.collections.load import LoadPlan
+from evals.collections.load_labels import LoadReport
 from evals.collections.overview import CollectionOverview
 from evals.labels.query_sets import label_counts
 from evals.sources import Source, bundled_names, catalog, source_from
@@ -75,7 +76,7 @@ class CollectionSummary:
 
 async def overview(store: Store) -> list[CollectionSummary]:
     """Every collection, in the order of their names."""
-    found, labels = await collections_overview.glances(store), await label_counts(store)
+    found, labels = await collections_overview.overviews_with_views(store), await label_counts(store)
     sizes = await sizes_on_disk(store, [view.namespace for _, view in found])
     return [_shelved(summary, view, sizes, labels) for summary, view in found]
 
@@ -290,17 +291,10 @@ def _first(rows: Iterator[Row[T] | Flaw], flaws: list[Flaw]) -> Iterator[T]:
 
 
 async def add(store: Store, wanted: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
-    """As the command does. Stopped before anything stood in it, a new collection is taken away again."""
-    there = await collections.find(store, wanted.name) is not None
+    """Load the collection as the command does."""
     source = await asyncio.to_thread(lambda: wanted.source)
-    try:
-        added = await load.load_collection(
-            store, wanted.name, source, wanted.checked(), listener=listener, author=author
-        )
-    except asyncio.CancelledError:
-        if not there:
-            await asyncio.shield(load.drop_if_empty(store, wanted.name))
-        raise
+    plan = wanted.checked()
+    added = await load.load_collection(store, wanted.name, source, plan, listener=listener, author=author)
     await asyncio.to_thread(uploads.discard, Path(wanted.origin.origin))
     return added
 
@@ -321,9 +315,9 @@ async def _completed(store: Store, view: CollectionView, listener: Listener) -> 
     """Asking again for one of the sets that are there adds none, and completes all."""
     for each in view.embedding_sets:
         over = tuple(chunk_set.name for chunk_set in view.chunk_sets if chunk_set.key == each.chunk_set)
-        return await load.embed(store, view, stored_as(each.model), over, listener=listener)
+        return await load.add_model(store, view, stored_as(each.model), over, listener=listener)
     own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
-    return await load.chunk(store, view, own.name, own.chunker, listener=listener)
+    return await load.add_chunk_set(store, view, own.name, own.chunker, listener=listener)
 
 
 def sweep(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -357,7 +351,7 @@ async def zipped(store: Store, view: CollectionView, listener: Listener, query_s
     try:
         listener(Step("Writing documents, queries and labels", 0, None, "files"))
         name = file_name(view.name)
-        exported = await export_beir.export(store, view, made / name, query_set=query_set)
+        exported = await export_beir.export_beir(store, view, made / name, query_set=query_set)
         listener(Step("Packing", 0, None, "files"))
         packed = Path(await asyncio.to_thread(shutil.make_archive, str(made / name), "zip", made, name))
         await asyncio.to_thread(shutil.rmtree, made / name)

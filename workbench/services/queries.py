@@ -15,9 +15,9 @@ from core.progress import Listener
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.types import Flaw, Query, Row
-from evals.collections.load import LoadReport
+from evals.collections.load_labels import LoadReport
 from evals.labels import query_generation
-from evals.labels.query_generation import Generated, KnownItems, Written
+from evals.labels.query_generation import AddedQueries, GeneratedQueries, KnownItems
 from workbench.services import attach, uploads
 
 
@@ -53,7 +53,7 @@ class Made:
     """What was made of the documents, under the name of its set."""
 
     query_set: str
-    made: Generated
+    made: GeneratedQueries
 
     @property
     def first(self) -> tuple[Query, ...]:
@@ -69,7 +69,7 @@ async def label(store: Store, name: str, given: Files, query_set: str, author: s
         await asyncio.to_thread(uploads.discard, Path(given.origin))
 
 
-async def write(store: Store, name: str, given: Given, query_set: str, author: str = "") -> Written:
+async def write(store: Store, name: str, given: Given, query_set: str, author: str = "") -> AddedQueries:
     try:
         return await query_generation.add(store, name, _rows(given), name=query_set, author=author)
     finally:
@@ -86,7 +86,7 @@ def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
 async def generate(
     store: Store, view: CollectionView, wanted: KnownItems, query_set: str, listener: Listener, author: str = ""
 ) -> Made:
-    await query_generation.refuse_written(store, view.name, query_set)
-    made = await query_generation.generated(store, view, wanted, listener)
+    await query_generation.require_generated(store, view.name, query_set)
+    made = await query_generation.generate(store, view, wanted, listener)
     await query_generation.save(store, view.name, made, name=query_set, author=author)
     return Made(query_set, made)

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from core.errors import InputError
 from core.home import home, make_private
 from core.store.names import checked
-from evals.labels.label_files import JUDGED, asks
+from evals.labels.label_files import LABEL_NAME, is_query_file
 from evals.sources import readers
 from evals.sources.files import ArchiveLimits
 from evals.sources.table_files import TABLE_SUFFIXES
@@ -162,8 +162,8 @@ def _beir(staged: Path, names: Sequence[str]) -> SourceSpec:
 def _tables(staged: Path, names: Sequence[str]) -> SourceSpec:
     """A table of documents with those of queries and labels, told apart by their names."""
     strange = [name for name in names if not name.lower().endswith(TABLE_SUFFIXES)]
-    labels = [name for name in names if JUDGED.search(name)]
-    queries = [name for name in names if asks(name)]
+    labels = [name for name in names if LABEL_NAME.search(name)]
+    queries = [name for name in names if is_query_file(name)]
     documents = [name for name in names if name not in labels and name not in queries]
     if strange or len(documents) != 1 or len(queries) > 1 or len(labels) > 1:
         raise InputError(

@@ -949,7 +949,7 @@ PROTECTIONS: Final = (
     ),
     Protection(
         "labels are not lost in silence",
-        "evals/collections/load.py",
+        "evals/collections/load_labels.py",
         "if not even_so and (change.loses or not (labelled.labels or labelled.spans)):",
         "if False:",
         "tests/evals/test_labelling.py::test_a_file_that_leaves_fewer_labels_is_refused_unless_somebody_insists",

@@ -91,7 +91,7 @@ COLUMNS: Final = (
 
 
 def list_sets(store: Store, view: CollectionView) -> list[QuerySetSummary]:
-    return bridge.run(query_sets.listed(store, view.name))
+    return bridge.run(query_sets.summaries(store, view.name))
 
 
 def chosen_set() -> str:

@@ -10,8 +10,8 @@ import streamlit as st
 from core.errors import InputError
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from evals.labels.label_files import asks
-from evals.labels.query_generation import KNOWN_ITEMS, NOTE, KnownItems, known_items
+from evals.labels.label_files import is_query_file
+from evals.labels.query_generation import KNOWN_ITEMS, NOTE, KnownItems, parse_known_items
 from evals.labels.query_sets import QuerySetSummary
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import feedback
@@ -145,7 +145,7 @@ def _generate(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary
         type="primary",
         icon=":material/auto_awesome:",
         on_click=start_or_refuse(
-            lambda: collections_work.generate(store, view, known_items(_wished()), _now(into), author())
+            lambda: collections_work.generate(store, view, parse_known_items(_wished()), _now(into), author())
         ),
     )
 
@@ -200,7 +200,7 @@ def _labels(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary])
 def _taken(labels: _Path) -> None:
     """What uploaded files are taken for, by their names."""
     names = [str(file.name) for file in labels.files]
-    asked = [name for name in names if asks(name)]
+    asked = [name for name in names if is_query_file(name)]
     judged = [name for name in names if name not in asked]
     if names:
         feedback.say(f"Labels: {', '.join(judged) or 'none'}. Queries: {', '.join(asked) or 'those that are there'}.")

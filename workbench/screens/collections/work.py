@@ -15,8 +15,8 @@ from core.store.engine import Store
 from core.store.ingest import IngestReport
 from core.store.verify import IntegrityProblem
 from core.types import Flaw
-from evals.collections.load import LoadReport
-from evals.labels.query_generation import Written
+from evals.collections.load_labels import LoadReport
+from evals.labels.query_generation import AddedQueries
 from workbench.components import feedback, table
 from workbench.components.table import Column, Line
 from workbench.screens.collections import add as collections_add
@@ -72,7 +72,7 @@ def labelled(name: str, added: LoadReport) -> None:
     _remarks("labelled", name, added.flaws)
 
 
-def written(name: str, result: Written) -> None:
+def written(name: str, result: AddedQueries) -> None:
     _say(f"{many(result.added, 'query', 'queries')} added; {result.queries:,} in {result.name}.")
     _show("written", name, result.name)
     _remarks("written", name, result.flaws)

@@ -32,7 +32,7 @@ LAYOUTS = {"one": "One at a time", "list": "A list per query"}
 def where(store: Store, asked: JudgeState, names: list[str]) -> Iterator[DeltaGenerator]:
     """The collection and its query set, first: the rest depends on them. Gives the columns beside them."""
     known = asked.collection in names
-    sets = [each.name for each in bridge.run(query_sets.listed(store, asked.collection))] if known else []
+    sets = [each.name for each in bridge.run(query_sets.summaries(store, asked.collection))] if known else []
     columns = iter(st.columns(4 if len(sets) > 1 else 3))
     with next(columns):
         address.select("Collection", "collection", names, asked.collection)

@@ -121,7 +121,7 @@ def _merge(ground: EvalContext, sitting: JudgingSession) -> None:
 
     def about() -> tuple[object, ...]:
         """What a message is of: of another merge, or of a set that was changed since, it says nothing."""
-        there = bridge.run(query_sets.checked(ground.store, ground.view.name, name=into)) if into else None
+        there = bridge.run(query_sets.last_check(ground.store, ground.view.name, name=into)) if into else None
         return ground.view.name, ground.query_set, split, into, there
 
     def merge(*, overwrite: bool = False) -> None:

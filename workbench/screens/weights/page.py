@@ -81,7 +81,7 @@ def _filled(asked: WeightsState, names: list[str]) -> WeightsState:
 
 
 def _what(store: Store, asked: WeightsState, names: list[str]) -> None:
-    sets = [each.name for each in bridge.run(query_sets.listed(store, asked.collection))]
+    sets = [each.name for each in bridge.run(query_sets.summaries(store, asked.collection))]
     several = len(sets) > 1 or asked.query_set not in (*sets, DEFAULT_QUERY_SET)
     where = iter(
         st.columns([2, *([2] if several else []), 2, *([] if asked.variant else [4])], vertical_alignment="bottom")

@@ -129,7 +129,7 @@ def test_one_that_is_not_there_is_named_with_the_nearest_and_the_list_stays(page
 def test_documents_are_filtered_by_id_and_title_and_tell_how_many_queries_they_answer(page):
     visit(page, collection="kettles", view="documents")
     assert rows(page, "browse.documents")["warranty"] == ["Warranty", "warranty", "2"]
-    assert handed(page, "browse.documents")["told"] == "1\u20134 of 4"
+    assert handed(page, "browse.documents")["filter"]["says"] == "1\u20134 of 4"
     visit(page, collection="kettles", view="documents", find="ERROR e")
     assert list(rows(page, "browse.documents")) == ["e42"]
     visit(page, collection="kettles", view="documents", find="100%")
@@ -139,7 +139,7 @@ def test_documents_are_filtered_by_id_and_title_and_tell_how_many_queries_they_a
 @pytest.mark.parametrize("page_asked", ["0", "-1", "7", "9999999999", "<b>", ""])
 def test_a_page_that_is_not_there_is_the_nearest_one_that_is(page, page_asked):
     visit(page, collection="kettles", view="documents", page=page_asked)
-    assert (handed(page, "browse.documents")["page"], len(rows(page, "browse.documents"))) == (1, 4)
+    assert (handed(page, "browse.documents")["filter"]["page"], len(rows(page, "browse.documents"))) == (1, 4)
 
 
 def test_a_document_opens_with_its_chunks_as_bands_and_the_queries_it_answers(page):

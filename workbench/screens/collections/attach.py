@@ -22,7 +22,7 @@ from workbench.components import feedback
 from workbench.components import table as components_table
 from workbench.components.cards import shortened
 from workbench.components.feedback import start_or_refuse
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address
 from workbench.services import attach, cost_notice, table_discovery
 from workbench.services import collection_jobs as collections_work
@@ -323,9 +323,9 @@ def _draw_look(look: TablePreview) -> None:
     st.html(
         f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: {html.escape(look.told)}.</p>'
     )
-    columns = (Column("first rows: id"), Column("title"), Column("text", long=True))
-    lines = [Line(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
-    components_table.draw("attach.rows", "The first rows", columns, lines, empty="No row is in it yet.")
+    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
+    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
+    components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
 
 
 def _start(written: str) -> str:

@@ -18,7 +18,7 @@ from core.types import Flaw
 from evals.collections.load import LoadReport
 from evals.labels.query_generation import Written
 from workbench.components import feedback, table
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections import add as collections_add
 from workbench.screens.collections import attach as collections_aside
 from workbench.screens.collections import attach as collections_attach
@@ -83,10 +83,10 @@ def made(name: str, result: Made) -> None:
     left_out = f" {many(unfit, 'document')} had not the words for one." if unfit else ""
     _say(f"{many(len(queries), 'query', 'queries')} in {result.query_set}.{left_out}")
     _show("made", name, result.query_set)
-    lines = [Line(query.id, (query.text, query.id)) for query in result.first]
-    columns = (Column("the first queries", long=True), Column("id", wide=True))
+    lines = [TableRow(query.id, (query.text, query.id)) for query in result.first]
+    columns = (TableColumn("the first queries", long=True), TableColumn("id", wide=True))
     with st.expander("The first of them"):
-        table.draw(f"made.{name}", "The first queries", columns, lines, low=True)
+        table.draw(f"made.{name}", DataTable("The first queries", columns, lines, tall=True))
 
 
 def _say(sentence: str) -> None:
@@ -182,16 +182,16 @@ def _verified(name: str, findings: list[IntegrityProblem]) -> None:
     if not wrong:
         st.html(f'<p class="rb-report">All {len(findings)} checks found what should be there, and nothing else.</p>')
     lines = [
-        Line(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
+        TableRow(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
         for at, finding in enumerate(sorted(findings, key=lambda each: -each.wrong))
     ]
     for finding in wrong:
         st.html(
             f"<p><strong>{html.escape(finding.check)}: {finding.wrong:,}.</strong> {html.escape(finding.way_out)}</p>"
         )
-    columns = (Column("what must not be there", long=True), Column("found", right=True))
+    columns = (TableColumn("what must not be there", long=True), TableColumn("found", right=True))
     with st.expander(f"The {len(findings)} checks", expanded=bool(wrong)):
-        table.draw(f"verified.{name}", "Checks", columns, lines)
+        table.draw(f"verified.{name}", DataTable("Checks", columns, lines))
 
 
 def _recalled(_: str, found: Recall) -> None:

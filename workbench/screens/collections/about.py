@@ -26,9 +26,8 @@ from workbench.components.cards import shortened
 from workbench.components.feedback import Question, start_or_refuse
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address, links_of
-from workbench.services import collection_jobs as collections_work
+from workbench.services import collection_jobs, uploads
 from workbench.services import collections as collections_shown
-from workbench.services import uploads
 from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, many, told_bytes
 
 FLAWS_SHOWN: Final = 100
@@ -198,7 +197,7 @@ def head(store: Store, row: CollectionSummary) -> None:
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
         links_of(row.name, labelled=bool(row.labels), query_set=address.current().set)
     if row.summary.state == INTERRUPTED:
-        go_on = collections_work.refresh if row.attached else collections_work.resume
+        go_on = "refresh" if row.attached else "resume"
         st.html(
             '<div class="rb-box rb-note" role="note"><strong>Loading was interrupted</strong><p>What is there is whole '
             "and can be searched; the rest is missing. Going on costs nothing for what is there.</p></div>"
@@ -207,7 +206,7 @@ def head(store: Store, row: CollectionSummary) -> None:
             "Go on",
             key="collections.resume",
             icon=":material/play_arrow:",
-            on_click=start_or_refuse(lambda: go_on(store, row.name)),
+            on_click=start_or_refuse(lambda: collection_jobs.start(store, go_on, row.name)),
         )
 
 

@@ -29,9 +29,8 @@ from workbench.screens.collections import attach as collections_attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.corrections import author
 from workbench.screens.collections.state import address
-from workbench.services import collection_jobs as collections_work
+from workbench.services import collection_jobs, cost_notice, uploads
 from workbench.services import collections as collections_added
-from workbench.services import cost_notice, uploads
 from workbench.services.collections import (
     SAMPLE,
     CollectionSummary,
@@ -361,7 +360,7 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
 
 def _begin(store: Store, wanted: ImportRequest) -> None:
     try:
-        collections_work.add(store, wanted, author())
+        collection_jobs.start(store, "add", wanted.name, request=wanted, author=author())
     except RankbookError as error:
         st.session_state["collections.refused"] = error
     else:

@@ -51,7 +51,7 @@ COLUMNS: Final = (
 def overview(store: Store) -> list[CollectionSummary]:
     """Every collection; looked at anew as soon as one of them changed, or work on them began or ended."""
     state = [(row.name, row.version, str(row.loaded_at)) for row in bridge.run(collections.listed(store))]
-    work = [(doing.key, doing.job.ended) for doing in collection_jobs.begun(store)]
+    work = [(doing.key, doing.job.ended) for doing in collection_jobs.list_jobs(store)]
     return _overview(store.where, [*state, *work], _store=store)
 
 

@@ -24,8 +24,7 @@ from workbench.screens.collections import attach as collections_aside
 from workbench.screens.collections import attach as collections_attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.state import CollectionsState, address, links_of
-from workbench.services import attach
-from workbench.services import collection_jobs as collections_work
+from workbench.services import attach, collection_jobs
 from workbench.services.attach import Attached, told_difference
 from workbench.services.collection_jobs import CollectionJob, Recall
 from workbench.services.collections import LARGEST_DOWNLOAD, Zipped, many, told_bytes
@@ -230,7 +229,7 @@ BEAT: Final = 0.6  # seconds between two looks at work under way
 
 def draw(store: Store) -> None:
     """One panel for all of it. It looks again while something is under way, and the whole page when that has ended."""
-    found = collections_work.begun(store)
+    found = collection_jobs.list_jobs(store)
     running = frozenset(doing.key for doing in found if not doing.job.ended)
     st.fragment(_panel, run_every=BEAT if running else None)(found, running, address.current())
 
@@ -240,7 +239,7 @@ def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: Colle
     if _place(address.current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
         st.rerun()
     for doing in found:
-        if collections_work.put_away_already(doing):
+        if doing.dismissed:
             continue
         with st.container(border=True, key=_key(doing, "box")), feedback.draw_errors():
             _one(doing)
@@ -267,7 +266,7 @@ def _one(doing: CollectionJob) -> None:
             key=_key(doing, "close"),
             type="tertiary",
             icon=":material/close:",
-            on_click=collections_work.put_away,
+            on_click=collection_jobs.dismiss,
             args=(doing,),
         )
     if job.stopped:
@@ -275,7 +274,7 @@ def _one(doing: CollectionJob) -> None:
     elif isinstance(job.problem, Exception):
         draw_problem(job.problem)
     else:
-        draw_result(doing.what, doing.name, job.result())
+        draw_result(doing.kind, doing.name, job.result())
     if (job.stopped or job.problem) and doing.form is not None:
         st.button(
             "Change it and try again",
@@ -291,7 +290,7 @@ def _outcome(job: Job[Any]) -> str:
 
 
 def _under_way(doing: CollectionJob) -> None:
-    share, said = doing.job.told
+    share, said = doing.job.progress
     st.html(
         f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
         f"<span>{html.escape(said)}</span></p>"
@@ -309,7 +308,7 @@ def _under_way(doing: CollectionJob) -> None:
 def _again(doing: CollectionJob) -> None:
     """The form as it was filled in."""
     if doing.form is not None:
-        collections_work.put_away(doing)
+        collection_jobs.dismiss(doing)
         if isinstance(doing.form, attach.AttachRequest):
             address.go(**collections_attach.refill(doing.form))
         else:

@@ -31,9 +31,8 @@ from evals.types import LabelledQueries
 from tests.app.corpus import KETTLES, MARKUP, MODEL, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from tests.conftest import make_home
-from workbench.services import collection_jobs as collections_work
+from workbench.services import collection_jobs, jobs, uploads
 from workbench.services import collections as collections_added
-from workbench.services import jobs, uploads
 from workbench.services.collection_jobs import key_of
 from workbench.services.collections import ImportRequest
 from workbench.services.uploads import SourceSpec
@@ -58,10 +57,10 @@ def page(store: Store) -> AppTest:
 @pytest.fixture(autouse=True)
 def nothing_left_under_way(store: Store) -> Iterator[None]:
     yield
-    for doing in collections_work.begun(store):
+    for doing in collection_jobs.list_jobs(store):
         doing.job.stop()
         doing.job.wait(20)
-        collections_work.put_away(doing)
+        collection_jobs.dismiss(doing)
 
 
 @pytest.fixture
@@ -129,7 +128,7 @@ def test_one_that_is_not_there_is_named_with_the_nearest_and_the_list_stays(page
 def test_documents_are_filtered_by_id_and_title_and_tell_how_many_queries_they_answer(page):
     visit(page, collection="kettles", view="documents")
     assert rows(page, "browse.documents")["warranty"] == ["Warranty", "warranty", "2"]
-    assert handed(page, "browse.documents")["told"] == "1\u20134 of 4"
+    assert handed(page, "browse.documents")["filter"]["says"] == "1\u20134 of 4"
     visit(page, collection="kettles", view="documents", find="ERROR e")
     assert list(rows(page, "browse.documents")) == ["e42"]
     visit(page, collection="kettles", view="documents", find="100%")
@@ -139,7 +138,7 @@ def test_documents_are_filtered_by_id_and_title_and_tell_how_many_queries_they_a
 @pytest.mark.parametrize("page_asked", ["0", "-1", "7", "9999999999", "<b>", ""])
 def test_a_page_that_is_not_there_is_the_nearest_one_that_is(page, page_asked):
     visit(page, collection="kettles", view="documents", page=page_asked)
-    assert (handed(page, "browse.documents")["page"], len(rows(page, "browse.documents"))) == (1, 4)
+    assert (handed(page, "browse.documents")["filter"]["page"], len(rows(page, "browse.documents"))) == (1, 4)
 
 
 def test_a_document_opens_with_its_chunks_as_bands_and_the_queries_it_answers(page):
@@ -401,7 +400,7 @@ class HaltingForm(ImportRequest):
 
 def test_a_new_one_that_is_stopped_before_anything_stood_in_it_is_taken_away(store, name):
     form = HaltingForm(name, SourceSpec(""), {"models": ()})
-    job = collections_work.add(store, form)
+    job = collection_jobs.start(store, "add", form.name, request=form)
     try:
         assert Halting.reached.wait(20)
         assert bridge.run(collections.find(store, name)) is not None
@@ -737,6 +736,6 @@ def test_without_a_collection_the_page_teaches_and_leads_to_the_form():
         assert "There is no collection yet" in written(app)
         press(app, "Add the demo")
         assert [each.key for each in app.selectbox] == ["add.public"]
-        assert not collections_work.begun(stores["empty"])
+        assert not collection_jobs.list_jobs(stores["empty"])
     finally:
         bridge.run(stores.pop("empty").close())

@@ -321,7 +321,7 @@ def test_the_examples_are_answered_in_the_background(begin):
     assert job.wait(30)
     assert job.result() == len(made.examples)
     assert show.find_answering() is job
-    assert job.told == (1.0, "Answered ahead: 3 of 3 examples")
+    assert job.progress == (1.0, "Answered ahead: 3 of 3 examples")
     assert bridge.run(made.answers.prepare((), nobody, asyncio.Event())) == 3
 
 

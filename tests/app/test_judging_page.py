@@ -84,7 +84,7 @@ class Sittings:
 
     @staticmethod
     def of(said: JudgeState) -> JudgingSession:
-        for key, job in reversed(jobs.begun()):
+        for key, job in reversed(jobs.listed()):
             if key[0] == "sitting" and said.collection in key and said.judge in key:
                 sitting: JudgingSession = job.result()
                 return sitting
@@ -263,7 +263,7 @@ def test_undo_takes_back_grades_and_skips_one_by_one(store, page, name):
 def test_undo_at_the_beginning_takes_back_what_the_sitting_before_ended_with(store, page, name):
     begin(page, name)
     last = grade(page, 1, 2)
-    for key, _ in jobs.begun():
+    for key, _ in jobs.listed():
         if key[0] == "sitting" and name in key:
             jobs.forget(key)
     begin(page, name)

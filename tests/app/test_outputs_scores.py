@@ -20,6 +20,7 @@ from tests.app.test_search_page import handed, visit, written
 from workbench import session
 from workbench.components import blocks, comparison
 from workbench.components.comparison import Look
+from workbench.components.table import RichCell
 from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
@@ -81,7 +82,8 @@ def press(app: AppTest, **what: str) -> AppTest:
 
 
 def table(app: AppTest, name: str) -> dict[str, Any]:
-    return handed(app, f"cell.it.{name}")
+    found = handed(app, f"cell.it.{name}")
+    return {**found, "heads": found["columns"], "rows": [row["cells"] for row in found["rows"]]}
 
 
 def texts(found: dict[str, Any], column: int = 0) -> list[str]:
@@ -95,7 +97,7 @@ def is_drawn(app: AppTest, name: str) -> bool:
 def pressable(found: dict[str, Any]) -> list[Asked]:
     """What the buttons of a table stand for."""
     cells = [*found["heads"], *(cell for row in found["rows"] for cell in row)]
-    return [cell["pick"] for cell in cells if "pick" in cell]
+    return [cell["action"] for cell in cells if "action" in cell]
 
 
 # -- evaluate ----------------------------------------------------------------------------------------------------------
@@ -304,8 +306,9 @@ def test_a_move_is_a_gain_or_a_loss_where_the_document_is_relevant(ranks, said, 
     def moved(grade: int) -> dict[str, Any]:
         rows = {"q": [{"item": "a", "title": "", "grade": grade, **ranks}]}
         values = {"system": "one", "baseline": "other", "moved": rows}
-        cell: dict[str, Any] = comparison.moves(Look(values, {"one": 0, "other": 1}), "q").rows[0][-1].plain()
-        return cell
+        cell = comparison.moves(Look(values, {"one": 0, "other": 1}), "q").rows[0].cells[-1]
+        assert isinstance(cell, RichCell)
+        return cell.data()
 
     assert (moved(2)["text"], moved(2)["tone"]) == (said, tone)
     assert moved(0)["tone"] == "faint"

@@ -336,13 +336,13 @@ def endpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint
 
 def forget(*kinds: str) -> None:
     """Work of these kinds, as if this process had done none of it."""
-    for key, _ in jobs.begun():
+    for key, _ in jobs.listed():
         if key[0] in kinds:
             jobs.forget(key)
 
 
 def begun(kind: str) -> list[Job[Any]]:
-    return [job for key, job in jobs.begun() if key[0] == kind]
+    return [job for key, job in jobs.listed() if key[0] == kind]
 
 
 def sitting(role: str, variants: str = "asking") -> AppTest:
@@ -437,7 +437,7 @@ def test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges(e
     app = sitting(JUDGE, "bm25")
     assert handed(app, "judging.desk")["suggests"] == ""
     assert "Suggestions by a language model" not in {each.label for each in app.expander}
-    found = next(job.result() for key, job in reversed(jobs.begun()) if key[0] == "sitting" and "as judge" in key[1])
+    found = next(job.result() for key, job in reversed(jobs.listed()) if key[0] == "sitting" and "as judge" in key[1])
     with pytest.raises(NotAllowed, match="only editors may ask a language model"):
         side.asking(found)(next(iter(found.tasks)))
     assert endpoint.asked == []

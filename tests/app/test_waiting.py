@@ -63,7 +63,7 @@ def nothing_left() -> Iterator[None]:
     ASKED.__init__()  # type: ignore[misc]
     yield
     ASKED.let()
-    for key, _ in jobs.begun():
+    for key, _ in jobs.listed():
         if key[0] == KIND:
             jobs.forget(key)
 

@@ -214,7 +214,7 @@ def test_what_is_kept_goes_into_an_evaluate_cell_of_a_notebook_that_is_chosen(na
 def test_work_that_somebody_stopped_can_be_begun_again(page):
     begun, free = threading.Event(), threading.Event()
     visit(page, **WORDS, k="33")
-    (key,) = [key for key, _ in jobs.begun() if "33" in key]
+    (key,) = [key for key, _ in jobs.listed() if "33" in key]
     jobs.forget(key)
 
     async def waits(*_: Any) -> Any:

@@ -40,7 +40,7 @@ def test_a_job_is_found_again_by_its_key_stopped_and_begun_anew():
     assert jobs.find(KEY) is job
     assert begun.wait(60)
     assert not job.wait(0)
-    assert job.told == (0.25, "Legs: 1 of 4 queries")
+    assert job.progress == (0.25, "Legs: 1 of 4 queries")
     job.stop()
     assert job.wait(60)
     assert job.stopped
@@ -70,10 +70,10 @@ def test_patience_lets_work_put_away_what_is_done():
         kept.append("what was done")
         raise Cancelled("Stopped.")
 
-    job = jobs.start(KEY, "Careful", careful, patience=30)
+    job = jobs.start(KEY, "Careful", careful, grace=30)
     assert not job.wait(0.05)
     job.stop()
-    assert job.told == (0.0, "Stopping")
+    assert job.progress == (0.0, "Stopping")
     assert job.wait(60)
     assert job.stopped
     assert kept == ["what was done"]
@@ -83,7 +83,7 @@ def test_asked_to_stop_twice_it_stops_at_once():
     async def deaf(*_: Any) -> Any:
         await asyncio.sleep(60)
 
-    job = jobs.start(KEY, "Deaf", deaf, patience=30)
+    job = jobs.start(KEY, "Deaf", deaf, grace=30)
     job.stop()
     assert not job.wait(0.05)
     job.stop()
@@ -95,7 +95,7 @@ def test_patience_has_an_end():
     async def deaf(*_: Any) -> Any:
         await asyncio.sleep(60)
 
-    job = jobs.start(KEY, "Deaf", deaf, patience=0.05)
+    job = jobs.start(KEY, "Deaf", deaf, grace=0.05)
     job.stop()
     assert job.wait(60)
     assert job.stopped
@@ -122,7 +122,7 @@ def test_what_ended_makes_room_for_others_of_its_kind_alone():
     others = [("other", f"{number}") for number in range(2 * jobs.KEPT)]
     for key in others:
         jobs.start(key, "Soon", soon).wait(60)
-    there = [key for key, _ in jobs.begun() if key[0] == "other"]
+    there = [key for key, _ in jobs.listed() if key[0] == "other"]
     for key in others:
         jobs.forget(key)
     assert len(there) in (jobs.KEPT, jobs.KEPT + 1)  # room is made for the last while it may be under way
@@ -134,7 +134,7 @@ def test_a_look_changes_nothing_of_the_order_in_which_they_began():
     jobs.start(KEY, "Soon", soon)
     jobs.start(other, "Soon", soon)
     jobs.find(KEY)
-    assert [key for key, _ in jobs.begun()][-2:] == [KEY, other]
+    assert [key for key, _ in jobs.listed()][-2:] == [KEY, other]
     jobs.forget(other)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evals.reports import palette
-from workbench.components.grid import VERDICTS, Cell, Grid, Tone, signed
 from workbench.components.leaderboard import about, groups_of, is_in, key_of, name_of
+from workbench.components.table import VERDICTS, DataTable, RichCell, Tone, of_cells, signed
 from workbench.notebooks.output import Figure
 
 MOST = 200  # rows
@@ -76,22 +76,24 @@ def coloured(look: Look, block: Figure) -> Figure:
 # -- kinds -------------------------------------------------------------------------------------------------------------
 
 
-def kinds(look: Look) -> Grid | None:
+def kinds(look: Look) -> DataTable | None:
     """The difference over the queries of each kind, all of them looked at together."""
     groups = sorted(look.values["groups"], key=lambda each: (-(each["finding"]["mean"] or 0.0), each["name"]))
     if len(groups) < 2:
         return None
     heads = [
-        Cell("kind" if groups[0]["by"] == "kind" else "tag"),
-        Cell("queries"),
-        Cell("difference", hint=f"{look.system} minus {look.baseline}, {look.values['metric']}"),
-        Cell("interval", hint=f"{look.values['level']:.0%} interval of the difference, all kinds looked at together"),
-        Cell("won"),
-        Cell("equal"),
-        Cell("lost"),
-        Cell("verdict", hint="By the interval: all kinds looked at together"),
+        RichCell("kind" if groups[0]["by"] == "kind" else "tag"),
+        RichCell("queries"),
+        RichCell("difference", hint=f"{look.system} minus {look.baseline}, {look.values['metric']}"),
+        RichCell(
+            "interval", hint=f"{look.values['level']:.0%} interval of the difference, all kinds looked at together"
+        ),
+        RichCell("won"),
+        RichCell("equal"),
+        RichCell("lost"),
+        RichCell("verdict", hint="By the interval: all kinds looked at together"),
     ]
-    return Grid(
+    return of_cells(
         f"By {groups[0]['by']}",
         heads,
         [_kind(look, each) for each in groups],
@@ -100,19 +102,19 @@ def kinds(look: Look) -> Grid | None:
     )
 
 
-def _kind(look: Look, each: Mapping[str, Any]) -> Sequence[Cell]:
+def _kind(look: Look, each: Mapping[str, Any]) -> Sequence[RichCell]:
     finding, key = each["finding"], key_of(each["by"], each["name"])
     sign, tone = VERDICTS[each["verdict"]]
     low, high = finding["low"], finding["high"]
     return (
-        Cell(name_of(key), pick={"group": key}, on=key == look.group, said=f"Queries: {name_of(key)}"),
-        Cell(str(finding["queries"])),
+        RichCell(name_of(key), action={"group": key}, on=key == look.group, says=f"Queries: {name_of(key)}"),
+        RichCell(str(finding["queries"])),
         signed(finding["mean"]),
-        Cell("-" if low is None else f"{low:+.3f} to {high:+.3f}", tone="faint"),
-        Cell(str(finding["wins"])),
-        Cell(str(finding["ties"])),
-        Cell(str(finding["losses"])),
-        Cell(each["verdict"], sign=sign, tone=tone, hint=each["sentence"]),
+        RichCell("-" if low is None else f"{low:+.3f} to {high:+.3f}", tone="faint"),
+        RichCell(str(finding["wins"])),
+        RichCell(str(finding["ties"])),
+        RichCell(str(finding["losses"])),
+        RichCell(each["verdict"], sign=sign, tone=tone, hint=each["sentence"]),
     )
 
 
@@ -134,53 +136,53 @@ def ordered(look: Look, order: str) -> list[Mapping[str, Any]]:
     return ranked if look.group else ranked[:DECIDING]
 
 
-def table(look: Look, order: str) -> Grid:
+def table(look: Look, order: str) -> DataTable:
     """The queries, each of which leads to a cell that searches for it, and to how its documents moved."""
     found = ordered(look, order)
     formula = look.values["formula"]
     heads = [
-        Cell("query", hint="Choose one to search for it, side by side."),
-        *(Cell(name, style=look.styles[name], hint=formula) for name in (look.system, look.baseline)),
-        Cell("difference", hint=f"{look.system} minus {look.baseline}"),
-        Cell("influence", hint=INFLUENCE),
-        Cell("documents"),
+        RichCell("query", hint="Choose one to search for it, side by side."),
+        *(RichCell(name, style=look.styles[name], hint=formula) for name in (look.system, look.baseline)),
+        RichCell("difference", hint=f"{look.system} minus {look.baseline}"),
+        RichCell("influence", hint=INFLUENCE),
+        RichCell("documents"),
     ]
     chosen = look.chosen["id"] if look.chosen else ""
     shown = found[:MOST]
     many = f"The first {MOST} of {len(found):,} queries." if len(found) > MOST else ""
-    return Grid(
+    return of_cells(
         f"Queries and their {look.values['metric']}",
         heads,
         [_row(each, chosen) for each in shown],
         right=range(1, 5),
         notes=[many] if many else [],
-        chosen=next((at for at, each in enumerate(shown) if each["id"] == chosen), None),
+        selected=next((at for at, each in enumerate(shown) if each["id"] == chosen), None),
         tall=len(shown) > DECIDING,
         reveal=look.group,
         empty="No query of this kind was scored.",
     )
 
 
-def _row(each: Mapping[str, Any], chosen: str) -> Sequence[Cell]:
+def _row(each: Mapping[str, Any], chosen: str) -> Sequence[RichCell]:
     text = each["text"] or each["id"]
     top = max(1.0, each["one"], each["other"])
     return (
-        Cell(
+        RichCell(
             text,
             under=about(each["id"], each),
             hint=text,
-            pick={"query": each["id"]},
-            said=f"Search for {text}, side by side",
+            action={"query": each["id"]},
+            says=f"Search for {text}, side by side",
         ),
-        *(Cell(f"{each[side]:.3f}", heat=round(each[side] / top, 3)) for side in ("one", "other")),
+        *(RichCell(f"{each[side]:.3f}", heat=round(each[side] / top, 3)) for side in ("one", "other")),
         signed(each["difference"]),
-        Cell(f"{each['influence']:+.4f}", tone="faint"),
-        Cell(
+        RichCell(f"{each['influence']:+.4f}", tone="faint"),
+        RichCell(
             "moves",
-            pick={"moves": each["id"]},
+            action={"moves": each["id"]},
             pill=True,
             on=each["id"] == chosen,
-            said=f"How the documents of {text} moved",
+            says=f"How the documents of {text} moved",
         ),
     )
 
@@ -188,17 +190,17 @@ def _row(each: Mapping[str, Any], chosen: str) -> Sequence[Cell]:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def moves(look: Look, query: str) -> Grid:
+def moves(look: Look, query: str) -> DataTable:
     """Where the documents of a query stand in both, the relevant ones first."""
     rows = look.values["moved"].get(query, ())
     top = max((each["grade"] or 0 for each in rows), default=0)
     heads = [
-        Cell("document", hint="Relevant ones first, found or not; then what else stands near the top of either."),
-        Cell("label"),
-        *(Cell(name, style=look.styles[name], hint="Its rank") for name in (look.baseline, look.system)),
-        Cell("moved", hint=f"Ranks gained from {look.baseline} to {look.system}"),
+        RichCell("document", hint="Relevant ones first, found or not; then what else stands near the top of either."),
+        RichCell("label"),
+        *(RichCell(name, style=look.styles[name], hint="Its rank") for name in (look.baseline, look.system)),
+        RichCell("moved", hint=f"Ranks gained from {look.baseline} to {look.system}"),
     ]
-    return Grid(
+    return of_cells(
         "How documents moved",
         heads,
         [_move(each, top) for each in rows],
@@ -209,34 +211,34 @@ def moves(look: Look, query: str) -> Grid:
     )
 
 
-def _move(each: Mapping[str, Any], top: int) -> Sequence[Cell]:
+def _move(each: Mapping[str, Any], top: int) -> Sequence[RichCell]:
     title = each["title"] or each["item"]
     return (
-        Cell(title, under=each["item"] if title != each["item"] else ""),
+        RichCell(title, under=each["item"] if title != each["item"] else ""),
         label(each["grade"], top),
-        *(Cell(_rank(each[side]), tone="" if each[side] else "faint") for side in ("other", "one")),
+        *(RichCell(_rank(each[side]), tone="" if each[side] else "faint") for side in ("other", "one")),
         replace(_step(each["one"], each["other"]), tone=_tone(each)),
     )
 
 
-def label(grade: int | None, top: int) -> Cell:
+def label(grade: int | None, top: int) -> RichCell:
     """What the labels say of a document."""
     if grade is None:
-        return Cell("unjudged", tone="unjudged")
+        return RichCell("unjudged", tone="unjudged")
     if grade <= 0:
-        return Cell("judged 0", tone="zero")
-    return Cell(f"grade {grade}", tone="best" if grade == top else "good")
+        return RichCell("judged 0", tone="zero")
+    return RichCell(f"grade {grade}", tone="best" if grade == top else "good")
 
 
 def _rank(rank: int | None) -> str:
     return "not found" if rank is None else str(rank)
 
 
-def _step(one: int | None, other: int | None) -> Cell:
+def _step(one: int | None, other: int | None) -> RichCell:
     if one is None or other is None:
-        return Cell("-" if one is other else "gone" if one is None else "new")
+        return RichCell("-" if one is other else "gone" if one is None else "new")
     up = other - one
-    return Cell(f"{'↑' if up > 0 else '↓'} {abs(up)}" if up else "=")
+    return RichCell(f"{'↑' if up > 0 else '↓'} {abs(up)}" if up else "=")
 
 
 def _tone(each: Mapping[str, Any]) -> Tone:

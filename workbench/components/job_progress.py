@@ -77,7 +77,7 @@ def under_way(slot: str, key: Key, work: Job[T]) -> bool:
 def _told(slot: str, work: Job[T]) -> None:
     if work.ended:
         st.rerun()
-    share, said = work.told
+    share, said = work.progress
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(
             share, f"{work.title}. {said}" if work.step else f"{work.title}: {work.seconds:.0f} s", width="stretch"
@@ -97,7 +97,7 @@ def result_with_consent(slot: str, key: Key, title: str, work: WorkWithConsent[T
         return found
 
     def send() -> None:
-        if (job := jobs.find(key)) and job.came_to(found):  # else somebody was quicker, and it is sent already
+        if (job := jobs.find(key)) and job.is_result(found):  # else somebody was quicker, and it is sent already
             jobs.forget(key, job)
             start_with_consent(key, title, work, allowed=True)
 

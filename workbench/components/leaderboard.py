@@ -9,7 +9,7 @@ from typing import Any
 from evals.reports import charts
 from evals.reports.model import Queries, ReportColumn, ReportLine, Section, Value
 from evals.statistics.verdicts import legend
-from workbench.components.grid import VERDICTS, Cell, Grid, signed
+from workbench.components.table import VERDICTS, DataTable, RichCell, of_cells, signed
 from workbench.notebooks.output import Figure
 
 # -- kinds and tags under one key --------------------------------------------------------------------------------------
@@ -83,57 +83,61 @@ class Look:
 # -- variants by metrics -----------------------------------------------------------------------------------------------
 
 
-def scores(look: Look) -> Grid:
+def scores(look: Look) -> DataTable:
     """Means with intervals and verdicts, what is judged, what it costs, and what the others are compared with."""
     several, failed = len(look.lines) > 1, any(line["failed"] for line in look.lines)
     heads = [
-        Cell("variant"),
+        RichCell("variant"),
         *(_metric_head(look, metric) for metric in look.metrics),
-        Cell("judged", hint=f"The share of the hits which {look.metric} counts that have a label."),
-        Cell("p50 ms", hint=LIVE),
-        *([Cell("failed", hint="Queries without an answer. They score 0.")] if failed else []),
-        *([Cell("compared with", hint="What the others' verdicts and differences are against.")] if several else []),
+        RichCell("judged", hint=f"The share of the hits which {look.metric} counts that have a label."),
+        RichCell("p50 ms", hint=LIVE),
+        *([RichCell("failed", hint="Queries without an answer. They score 0.")] if failed else []),
+        *(
+            [RichCell("compared with", hint="What the others' verdicts and differences are against.")]
+            if several
+            else []
+        ),
     ]
     rows = [
         (
-            Cell(
+            RichCell(
                 line["name"],
                 style=look.styles[line["name"]],
-                pick={"variant": line["name"]},
+                action={"variant": line["name"]},
                 on=line["name"] == look.variant,
-                said=f"Queries of {line['name']}",
+                says=f"Queries of {line['name']}",
             ),
             *(_score(look, line, metric) for metric in look.metrics),
-            Cell(_share(line["values"][look.metric]["judged"])),
+            RichCell(_share(line["values"][look.metric]["judged"])),
             _time(line),
-            *([Cell(str(line["failed"]), tone="loss" if line["failed"] else "faint")] if failed else []),
+            *([RichCell(str(line["failed"]), tone="loss" if line["failed"] else "faint")] if failed else []),
             *([_against(look, line["name"])] if several else []),
         )
         for line in look.lines
     ]
     at = len(look.metrics) + 1
-    return Grid(
+    return of_cells(
         f"Variants by metrics, against {look.baseline}",
         heads,
         rows,
         right=(at, at + 1, *([at + 2] if failed else [])),
         notes=_notes(look),
-        chosen=look.names.index(look.variant) if look.variant else None,
+        selected=look.names.index(look.variant) if look.variant else None,
     )
 
 
-def _metric_head(look: Look, metric: str) -> Cell:
+def _metric_head(look: Look, metric: str) -> RichCell:
     hint = f"{look.values['formulas'][metric]} Means over the queries, with intervals in brackets."
-    return Cell(metric, hint=hint, pick={"metric": metric}, on=metric == look.metric, said=f"Look at {metric}")
+    return RichCell(metric, hint=hint, action={"metric": metric}, on=metric == look.metric, says=f"Look at {metric}")
 
 
-def _score(look: Look, line: Mapping[str, Any], metric: str) -> Cell:
+def _score(look: Look, line: Mapping[str, Any], metric: str) -> RichCell:
     value = line["values"][metric]
     if value["mean"] is None:
-        return Cell("-", tone="faint")
+        return RichCell("-", tone="faint")
     sign, tone = VERDICTS.get(value["verdict"], ("", ""))
     interval = "" if value["low"] is None else f"[{value['low']:.2f}, {value['high']:.2f}]"
-    return Cell(
+    return RichCell(
         f"{value['mean']:.3f}",
         " ".join(filter(None, (interval, value.get("badge", "")))),
         sign=sign,
@@ -147,21 +151,21 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def _time(line: Mapping[str, Any]) -> Cell:
+def _time(line: Mapping[str, Any]) -> RichCell:
     if line["p50"] is None or line.get("live") is False:  # outputs of before hold estimates too
-        return Cell("-", tone="faint", hint="No query was timed alone: set time_live.")
+        return RichCell("-", tone="faint", hint="No query was timed alone: set time_live.")
     sizes = "" if line["megabytes"] is None else f" Its indexes take {line['megabytes']:.1f} MB."
-    return Cell(f"{line['p50']:.1f}", hint=f"Asked alone; p95 {line['p95']:.1f} ms.{sizes}")
+    return RichCell(f"{line['p50']:.1f}", hint=f"Asked alone; p95 {line['p95']:.1f} ms.{sizes}")
 
 
-def _against(look: Look, name: str) -> Cell:
+def _against(look: Look, name: str) -> RichCell:
     here = name == look.baseline
-    return Cell(
+    return RichCell(
         "baseline" if here else "compare",
-        pick={"baseline": name},
+        action={"baseline": name},
         pill=True,
         on=here,
-        said=f"{name} is what the others are compared with" if here else f"Compare the others with {name}",
+        says=f"{name} is what the others are compared with" if here else f"Compare the others with {name}",
     )
 
 
@@ -199,7 +203,7 @@ def intervals(look: Look) -> Figure:
 # -- kinds of queries --------------------------------------------------------------------------------------------------
 
 
-def heatmap(look: Look) -> Grid | None:
+def heatmap(look: Look) -> DataTable | None:
     """Variants by kinds and tags, each cell a mean."""
     groups = [group for group in look.values["groups"] if look.metric in group["means"]]
     if not groups:
@@ -209,7 +213,7 @@ def heatmap(look: Look) -> Grid | None:
     low, spread = min(every), max(every) - min(every) or 1.0
     rows = [
         (
-            Cell(name, style=look.styles[name]),
+            RichCell(name, style=look.styles[name]),
             *(
                 _mean(look, name, group, mean[name], (mean[name] - low) / spread)
                 for group, mean in zip(groups, means, strict=True)
@@ -218,28 +222,28 @@ def heatmap(look: Look) -> Grid | None:
         for name in look.names
     ]
     heads = [
-        Cell(
+        RichCell(
             name_of(_key(group)),
             under=f"{group['queries']}{' (few)' if group['few'] else ''}",
             hint=f"{group['queries']} queries{', too few for a tie to be told' if group['few'] else ''}",
-            pick={"group": _key(group)},
+            action={"group": _key(group)},
             on=look.group == _key(group),
-            said=f"Queries: {name_of(_key(group))}",
+            says=f"Queries: {name_of(_key(group))}",
         )
         for group in groups
     ]
-    return Grid(f"{look.metric} by kind of query", [Cell(""), *heads], rows, dense=True)
+    return of_cells(f"{look.metric} by kind of query", [RichCell(""), *heads], rows, dense=True)
 
 
-def _mean(look: Look, name: str, group: Mapping[str, Any], mean: float, heat: float) -> Cell:
+def _mean(look: Look, name: str, group: Mapping[str, Any], mean: float, heat: float) -> RichCell:
     key = _key(group)
     told = f"{name}, {name_of(key)}: {look.metric} {mean:.3f} over {group['queries']} queries"
-    return Cell(
+    return RichCell(
         f"{mean:.2f}",
         heat=round(heat, 3),
         hint=told,
-        said=f"{told}. See them",
-        pick={"variant": name, "group": key},
+        says=f"{told}. See them",
+        action={"variant": name, "group": key},
         on=(name, key) == (look.variant, look.group),
     )
 
@@ -290,17 +294,17 @@ def ordered(look: Look, order: str) -> list[str]:
     return sorted(kept, key=lambda query: (keys[order](query), query))
 
 
-def table(look: Look, order: str) -> Grid:
+def table(look: Look, order: str) -> DataTable:
     """The queries, each of which leads to a cell that searches for it."""
     found = ordered(look, order)
     compared = focus(look) != look.baseline
     heads = [
-        Cell("query", hint="Choose one to search for it, variants side by side."),
+        RichCell("query", hint="Choose one to search for it, variants side by side."),
         *(_head(look, name) for name in look.names),
-        *([Cell("difference", hint=f"{focus(look)} minus {look.baseline}")] if compared else []),
+        *([RichCell("difference", hint=f"{focus(look)} minus {look.baseline}")] if compared else []),
     ]
     many = f"The first {MOST} of {len(found):,} queries." if len(found) > MOST else ""
-    return Grid(
+    return of_cells(
         f"Queries and their {look.metric}",
         heads,
         [_row(look, query, compared=compared) for query in found[:MOST]],
@@ -312,25 +316,29 @@ def table(look: Look, order: str) -> Grid:
     )
 
 
-def _head(look: Look, name: str) -> Cell:
-    return Cell(
-        name, style=look.styles[name], pick={"variant": name}, on=name == focus(look), said=f"Order by {name}'s queries"
+def _head(look: Look, name: str) -> RichCell:
+    return RichCell(
+        name,
+        style=look.styles[name],
+        action={"variant": name},
+        on=name == focus(look),
+        says=f"Order by {name}'s queries",
     )
 
 
-def _row(look: Look, query: str, *, compared: bool) -> Sequence[Cell]:
+def _row(look: Look, query: str, *, compared: bool) -> Sequence[RichCell]:
     given = look.values["queries"].get(query, {})
     text = given.get("text") or query
     top = max(1.0, *(look.of(name)[query] for name in look.names))
     cells = [
-        Cell(
+        RichCell(
             text,
             under=about(query, given),
             hint=text,
-            pick={"query": query},
-            said=f"Search for {text}, side by side",
+            action={"query": query},
+            says=f"Search for {text}, side by side",
         ),
-        *(Cell(f"{look.of(name)[query]:.3f}", heat=round(look.of(name)[query] / top, 3)) for name in look.names),
+        *(RichCell(f"{look.of(name)[query]:.3f}", heat=round(look.of(name)[query] / top, 3)) for name in look.names),
     ]
     if compared:
         cells.append(signed(look.of(focus(look))[query] - look.of(look.baseline)[query]))

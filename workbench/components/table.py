@@ -1,104 +1,181 @@
-"""A table of strangers' texts: a row can be opened, a filter answers while one types, pages can be turned.
+"""The table of the workbench: cells that can be buttons, rows that open, a filter that answers while one types, pages.
 
-Python hands over plain values; the script beside this file sets them as text, and tells what was clicked.
+Owns its model and its component. Texts are a stranger's: the script sets them as text, never as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
+from evals.reports import palette
+from evals.statistics.verdicts import MARKS
 from workbench.components.theme import asset
 
-Heard = Callable[[str], None]
-HTML = '<div class="filter"><input type="search" autocomplete="off" spellcheck="false"></div><div class="rows"></div>'
+Action = dict[str, str]  # what a button stands for
+Tone = Literal["", "win", "loss", "even", "faint", "best", "good", "zero", "unjudged"]
+_TONES: Mapping[str, Tone] = {"better": "win", "worse": "loss"}
+VERDICTS: Mapping[str, tuple[str, Tone]] = {
+    str(verdict): (mark, _TONES.get(verdict, "")) for verdict, mark in MARKS.items()
+}
+ASSETS = "components/assets"
 _component = st.components.v2.component(
-    "rankbook.textgrid",
-    html=f'{HTML}<div class="foot" hidden></div>',
-    css=f"{asset('components/assets/shared.css')}\n{asset('components/assets/table.css')}",
-    js=asset("components/assets/table.js"),
+    "rankbook.table",
+    html='<div class="filter" hidden><input type="search" autocomplete="off" spellcheck="false"></div>'
+    '<div class="rows"></div><div class="foot" hidden></div>',
+    css=f":host{{{palette.variables()}}}\n{asset(f'{ASSETS}/shared.css')}\n{asset(f'{ASSETS}/table.css')}",
+    js=asset(f"{ASSETS}/table.js"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A heading, with what it means. Numbers stand to the right; `wide` ones are left out on a phone."""
+class RichCell:
+    """A cell that is more than a text. `beside` is faint behind the text, `under` below it, `hint` a tooltip.
 
-    name: str
+    With `action` it is a button, drawn as a pill where `pill`; `on` is whether it is pressed, None where it is no
+    switch; `says` is its label where the text alone does not tell. `style` sets a variant's mark before the text,
+    `heat` from 0 to 1 is its ground, `tone` its colour and `sign` a mark behind it.
+    """
+
+    text: str
+    beside: str = ""
+    under: str = ""
+    hint: str = ""
+    strong: bool = False
+    tone: Tone = ""
+    sign: str = ""
+    style: int | None = None
+    heat: float | None = None
+    action: Action | None = None
+    pill: bool = False
+    on: bool | None = None
+    says: str = ""
+
+    def data(self) -> dict[str, Any]:
+        given = {name: value for name, value in asdict(self).items() if value not in ("", None)}
+        if self.style is not None:
+            given |= {"colour": palette.colour(self.style), "shape": palette.shape(self.style)}
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A heading. Numbers are set to the `right`; `wide` columns are left out on a phone, `long` ones may wrap."""
+
+    head: str | RichCell
     hint: str = ""
     right: bool = False
     wide: bool = False
     long: bool = False
 
+    def data(self) -> dict[str, Any]:
+        cell = {"text": self.head, "hint": self.hint} if isinstance(self.head, str) else self.head.data()
+        return {**cell, "right": self.right, "wide": self.wide, "long": self.long}
+
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A row; its id is what is told when it is opened."""
+class TableRow:
+    """A row by the id that opens it."""
 
     id: str
-    cells: tuple[str, ...]
+    cells: Sequence[str | RichCell]
     hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """What the rows were filtered by, and which page of them this is."""
+class TableFilter:
+    """The filter of a table and its page; `says` is how many rows there are."""
 
     find: str
-    asks: str
-    told: str
+    placeholder: str
+    says: str
     page: int
     pages: int
 
 
-def draw(  # noqa: PLR0913 - a table has that many sides
-    key: str,
-    label: str,
-    columns: Sequence[Column],
-    lines: Sequence[Line],
-    *,
-    selected: str = "",
-    opened: Heard | None = None,
-    filtered: Filter | None = None,
-    found: Heard | None = None,
-    turned: Heard | None = None,
-    empty: str = "Nothing here.",
-    low: bool = False,
-) -> None:
-    """The table. `opened` hears the id of a row, `found` what is being typed, `turned` a page's number.
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """`label` names it for those who cannot see it. A `tall` one scrolls in itself, a `dense` one is a heat map.
 
-    A `low` one scrolls. What does not fit beside something else is left out by its width, as on a phone.
+    Where a click changes `reveal`, the page scrolls to the table.
     """
+
+    label: str
+    columns: Sequence[TableColumn]
+    rows: Sequence[TableRow]
+    notes: Sequence[str] = ()
+    selected: str = ""
+    tall: bool = False
+    dense: bool = False
+    reveal: str = ""
+    empty: str = "Nothing here."
+    filter: TableFilter | None = None
+
+
+def of_cells(
+    label: str,
+    heads: Sequence[RichCell],
+    rows: Sequence[Sequence[RichCell]],
+    right: Container[int] = (),
+    selected: int | None = None,
+    **more: Any,
+) -> DataTable:
+    """A table of rich cells, whose rows do not open. Columns numbered in `right` hold numbers."""
+    columns = [TableColumn(head, right=at in right) for at, head in enumerate(heads)]
+    lines = [TableRow(str(at), cells) for at, cells in enumerate(rows)]
+    return DataTable(label, columns, lines, selected="" if selected is None else str(selected), **more)
+
+
+def signed(value: float | None) -> RichCell:
+    """A difference, in the colour of gains or losses."""
+    if value is None:
+        return RichCell("-", tone="faint")
+    tone: Tone = "win" if value > 0 else "loss" if value < 0 else "faint"
+    return RichCell(f"{value:+.3f}" if value else "0.000", tone=tone)
+
+
+def draw(
+    key: str,
+    table: DataTable,
+    *,
+    on_action: Callable[[Action], None] | None = None,
+    on_open: Callable[[str], None] | None = None,
+    on_find: Callable[[str], None] | None = None,
+    on_page: Callable[[str], None] | None = None,
+) -> None:
+    """The table. The callbacks take what a pressed button stands for, a row's id, the text of the filter, a page."""
+
+    def event(name: str, call: Callable[[Any], None] | None) -> Callable[[], None]:
+        def follow() -> None:
+            if call is not None and (value := st.session_state[key].get(name)) is not None:
+                is_action = name == "action"
+                call({str(field): str(each) for field, each in dict(value).items()} if is_action else str(value))
+
+        return follow
+
     data = {
-        "label": label,
-        "columns": [asdict(column) for column in columns],
-        "rows": [asdict(line) for line in lines],
-        "selected": selected,
-        "opens": opened is not None,
-        "empty": empty,
-        "low": low,
-        "find": filtered.find if filtered else None,
-        "asks": filtered.asks if filtered else "",
-        "told": filtered.told if filtered else "",
-        "page": filtered.page if filtered else 1,
-        "pages": filtered.pages if filtered else 1,
+        **{name: getattr(table, name) for name in ("label", "selected", "tall", "dense", "reveal", "empty")},
+        "columns": [column.data() for column in table.columns],
+        "rows": [
+            {
+                "id": row.id,
+                "hint": row.hint,
+                "cells": [cell if isinstance(cell, str) else cell.data() for cell in row.cells],
+            }
+            for row in table.rows
+        ],
+        "notes": list(table.notes),
+        "filter": asdict(table.filter) if table.filter else None,
+        "opens": on_open is not None,
     }
     _component(
         key=key,
         data=data,
-        on_open_change=_heard(key, "open", opened),
-        on_find_change=_heard(key, "find", found),
-        on_page_change=_heard(key, "page", turned),
+        on_action_change=event("action", on_action),
+        on_open_change=event("open", on_open),
+        on_find_change=event("find", on_find),
+        on_page_change=event("page", on_page),
     )
-
-
-def _heard(key: str, event: str, told: Heard | None) -> Callable[[], None]:
-    def follow() -> None:
-        value: Any = st.session_state[key].get(event)
-        if told is not None and value is not None:
-            told(str(value))
-
-    return follow

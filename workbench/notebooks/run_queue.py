@@ -95,7 +95,7 @@ class RunQueue:
             await self._work(worker, listener, token)
 
         jobs.forget(self.key)
-        jobs.start(self.key, self.title, work, patience=PATIENCE)
+        jobs.start(self.key, self.title, work, grace=PATIENCE)
 
     async def _work(self, worker: object, listener: Listener, token: asyncio.Event) -> None:
         grounds: Grounds = {}

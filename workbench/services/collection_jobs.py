@@ -1,15 +1,15 @@
-"""Long work on collections as background jobs, each found again by its collection and kind. Draws nothing.
+"""Long work on collections as background jobs: what kinds there are, and the jobs found again by kind and collection.
 
-One job of a kind and collection at a time: asked again while it is under way, it is the one that is under way.
+One job of a kind and collection at a time: started again while it is under way, it is the one that is under way.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from core.context import RequestContext
 from core.errors import InputError
@@ -17,69 +17,65 @@ from core.progress import Listener, Step
 from core.store import names
 from core.store.collections import CollectionView
 from core.store.engine import Store
-from core.store.ingest import IngestReport
 from core.store.resolve_target import search_target
-from core.store.verify import IntegrityProblem, verify
+from core.store.verify import verify
 from evals.collections import load
-from evals.collections.load_labels import LoadReport
 from evals.collections.overview import index_recall, query_texts
-from evals.labels.query_generation import AddedQueries, KnownItems
 from evals.types import DEFAULT_QUERY_SET
-from workbench.services import attach as services_attach
-from workbench.services import collections as collections_added
-from workbench.services import collections as collections_out
-from workbench.services import jobs
-from workbench.services import queries as services_queries
-from workbench.services.collections import ImportRequest, Zipped
-from workbench.services.jobs import Job, Key, Work
+from workbench.services import attach, collections, jobs, queries
+from workbench.services.attach import AttachRequest
+from workbench.services.collections import ImportRequest
+from workbench.services.jobs import Job, Key
 
-What = Literal[
-    "add",
-    "resume",
-    "chunk",
-    "embed",
-    "verify",
-    "recall",
-    "export",
-    "attach",
-    "aside",
-    "refresh",
-    "label",
-    "write",
-    "generate",
-]
 FORMS_KEPT: Final = 24
 _FAMILY: Final = "collections"
-_beginning = threading.Lock()
-_forms: OrderedDict[Key, ImportRequest | services_attach.AttachRequest] = (
-    OrderedDict()
-)  # as they were filled in, for another try
+_starting = threading.Lock()
+_forms: OrderedDict[Key, ImportRequest | AttachRequest] = OrderedDict()  # as they were filled in, for another try
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """`work` takes the store, the collection (its name or itself), a listener and the options of the kind.
+
+    `title` names the collection and options. `check` refuses wrong options before anything starts. `step` is what is
+    done first, for work that does not say itself how far it is.
+    """
+
+    title: str
+    work: Callable[..., Coroutine[Any, Any, Any]]
+    check: Callable[..., object] = lambda *_, **__: None
+    step: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionJob:
-    """Work under way, or ended and not yet put away."""
+    """Work under way, or ended and not dismissed yet."""
 
     key: Key
     job: Job[Any]
 
     @property
-    def what(self) -> str:
+    def kind(self) -> str:
         return self.key[2]
 
     @property
     def name(self) -> str:
-        """The collection's."""
+        """The collection's name."""
         return self.key[3]
 
     @property
-    def form(self) -> ImportRequest | services_attach.AttachRequest | None:
+    def form(self) -> ImportRequest | AttachRequest | None:
         return _forms.get(self.key)
+
+    @property
+    def dismissed(self) -> bool:
+        """Whether it was dismissed, in whatever window; another job may have started in its place."""
+        return jobs.find(self.key) is not self.job
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What the vector index brought up of the true nearest, query by query."""
+    """The share of the true nearest that the vector index finds, query by query."""
 
     chunks: str
     model: str
@@ -96,183 +92,125 @@ class Recall:
         return sum(each == 1 for each in self.shares)
 
 
-def begun(store: Store) -> list[CollectionJob]:
-    """All of this store, the latest first."""
-    found = [CollectionJob(key, job) for key, job in jobs.begun() if key[:2] == (_FAMILY, store.where)]
-    return found[::-1]
+async def _recall(
+    store: Store, view: CollectionView, on: Listener, *, chunks: str, model: str | None, queries: int, depth: int
+) -> Recall:
+    context, target = RequestContext(store, view), search_target(store, view, chunks, model)
+    shares: list[float] = []
+    texts = await query_texts(context, queries)
+    for text in texts:
+        shares += await index_recall(context, target, [text], depth)
+        on(Step("Asking index and exact search", len(shares), len(texts), "queries"))
+    return Recall(chunks, target.model or "", target.index, depth, tuple(shares))
 
 
-def key_of(store: Store, what: What, name: str) -> Key:
-    return (_FAMILY, store.where, what, name)
+def _check_vectors(store: Store, view: CollectionView, *, chunks: str, model: str | None, **_: object) -> None:
+    search_target(store, view, chunks, model).column("vectors")  # an error that says why there are none
 
 
-def _begin(store: Store, what: What, name: str, title: str, work: Work[Any]) -> Job[Any]:
-    key = key_of(store, what, name)
-    with _beginning:  # two windows at once must not forget each other's
+def _check_queries(_: Store, __: str, *, given: queries.Given, query_set: str, **___: object) -> None:
+    given.checked()
+    names.checked(query_set, what="The query set's name")
+
+
+def _check_generated(store: Store, view: CollectionView, *, query_set: str, **_: object) -> None:
+    refuse_second(store, "generate", view.name)
+    names.checked(query_set, what="The query set's name")
+
+
+KINDS: Final = {
+    "add": JobKind(
+        "Adding {name}",
+        lambda store, _, on, request, author="": collections.add(store, request, on, author),
+        lambda _store, _name, request, **_: request.checked(),
+    ),
+    "resume": JobKind("Going on with {name}", collections.resume),
+    "chunk": JobKind(
+        "Making the chunk set {chunk_set} of {name}",
+        lambda store, view, on, chunk_set, chunker: load.add_chunk_set(store, view, chunk_set, chunker, listener=on),
+    ),
+    "embed": JobKind(
+        "Embedding {name} with {model}",
+        lambda store, view, on, model, over: load.add_model(store, view, model, over, listener=on),
+    ),
+    "verify": JobKind(
+        "Verifying {name}", lambda store, view, _: verify(store, view), step=("Comparing tables", "checks")
+    ),
+    "recall": JobKind("Measuring the vector index of {name}", _recall, _check_vectors),
+    "export": JobKind(
+        "Writing {name} as BEIR",
+        lambda store, view, on, query_set=DEFAULT_QUERY_SET: collections.zipped(store, view, on, query_set),
+    ),
+    "attach": JobKind(
+        "Attaching {name}",
+        lambda store, _, on, request: attach.attach(store, request, on),
+        lambda _, name, **__: names.schema_of(name),
+    ),
+    "aside": JobKind("Building aside for {name}", attach.aside),
+    "refresh": JobKind("Refreshing what stands aside for {name}", attach.refreshed),
+    "label": JobKind(
+        "Labels for {name}",
+        lambda store, name, _, given, query_set, author="": queries.label(store, name, given, query_set, author),
+        lambda _store, _name, query_set, **_: names.checked(query_set, what="The query set's name"),
+        step=("Holding labels against the documents", "files"),
+    ),
+    "write": JobKind(
+        "Queries for {name}",
+        lambda store, name, _, given, query_set, author="": queries.write(store, name, given, query_set, author),
+        _check_queries,
+        step=("Reading queries", "queries"),
+    ),
+    "generate": JobKind(
+        "Queries out of {name}",
+        lambda store, view, on, options, query_set, author="": queries.generate(
+            store, view, options, query_set, on, author
+        ),
+        _check_generated,
+    ),
+}
+
+
+def start(store: Store, kind: str, collection: CollectionView | str, **options: Any) -> Job[Any]:
+    """Work of that kind. Options are those of the kind; a filled form is its `request`, kept for another try."""
+    what, name = KINDS[kind], collection if isinstance(collection, str) else collection.name
+    what.check(store, collection, **options)
+    key = key_of(store, kind, name)
+    if (request := options.get("request")) is not None:
+        _forms[key] = request
+        while len(_forms) > FORMS_KEPT:
+            _forms.popitem(last=False)
+
+    async def work(listener: Listener, _: object) -> Any:
+        if what.step is not None:
+            listener(Step(what.step[0], 0, None, what.step[1]))
+        return await what.work(store, collection, listener, **options)
+
+    with _starting:  # two windows at once must not forget each other's
         last = jobs.find(key)
         if last is not None and last.ended:
             jobs.forget(key)
-        return jobs.start(key, title, work)
+        return jobs.start(key, what.title.format(name=name, **options), work)
 
 
-def refuse_second(store: Store, what: What, name: str) -> None:
-    """While the first is under way, it would be taken for that one and lost: said before anything is staged."""
-    last = jobs.find(key_of(store, what, name))
+def list_jobs(store: Store) -> list[CollectionJob]:
+    """All of this store, the latest first."""
+    found = [CollectionJob(key, job) for key, job in jobs.listed() if key[:2] == (_FAMILY, store.where)]
+    return found[::-1]
+
+
+def key_of(store: Store, kind: str, name: str) -> Key:
+    return (_FAMILY, store.where, kind, name)
+
+
+def refuse_second(store: Store, kind: str, name: str) -> None:
+    """An error while the first is under way: a second would be taken for it. For callers, before they stage files."""
+    last = jobs.find(key_of(store, kind, name))
     if last is not None and not last.ended:
         raise InputError(f"{last.title}: that is under way already. Wait until it is done, or stop it.")
 
 
-def add(store: Store, wanted: ImportRequest, author: str = "") -> Job[Any]:
-    """A collection out of a form. What is wrong with the form is told before anything begins."""
-    wanted.checked()
-    key = key_of(store, "add", wanted.name)
-    _keep_form(key, wanted)
-    return _begin(
-        store,
-        "add",
-        wanted.name,
-        f"Adding {wanted.name}",
-        lambda listener, _: collections_added.add(store, wanted, listener, author),
-    )
-
-
-def _keep_form(key: Key, wanted: ImportRequest | services_attach.AttachRequest) -> None:
-    _forms[key] = wanted
-    while len(_forms) > FORMS_KEPT:
-        _forms.popitem(last=False)
-
-
-def resume(store: Store, name: str) -> Job[Any]:
-    """A load that was interrupted."""
-    title = f"Going on with {name}"
-    return _begin(store, "resume", name, title, lambda listener, _: collections_added.resume(store, name, listener))
-
-
-def chunk(store: Store, view: CollectionView, chunk_set: str, chunker: Mapping[str, Any]) -> Job[Any]:
-    """One more chunk set."""
-
-    async def work(listener: Listener, _: object) -> IngestReport:
-        return await load.add_chunk_set(store, view, chunk_set, chunker, listener=listener)
-
-    return _begin(store, "chunk", view.name, f"Making the chunk set {chunk_set} of {view.name}", work)
-
-
-def embed(store: Store, view: CollectionView, model: str, over: tuple[str, ...]) -> Job[Any]:
-    """One more model."""
-
-    async def work(listener: Listener, _: object) -> IngestReport:
-        return await load.add_model(store, view, model, over, listener=listener)
-
-    return _begin(store, "embed", view.name, f"Embedding {view.name} with {model}", work)
-
-
-def check(store: Store, view: CollectionView) -> Job[Any]:
-    """Whether its tables hold what they should."""
-
-    async def work(listener: Listener, _: object) -> list[IntegrityProblem]:
-        listener(Step("Comparing tables", 0, None, "checks"))
-        return await verify(store, view)
-
-    return _begin(store, "verify", view.name, f"Verifying {view.name}", work)
-
-
-def recall(store: Store, view: CollectionView, chunks: str, model: str | None, queries: int, depth: int) -> Job[Any]:
-    """What the vector index misses."""
-    where = search_target(store, view, chunks, model)
-    where.column("vectors")  # says in a sentence why there are none
-
-    async def work(listener: Listener, _: object) -> Recall:
-        context = RequestContext(store, view)
-        shares: list[float] = []
-        texts = await query_texts(context, queries)
-        for text in texts:
-            shares += await index_recall(context, where, [text], depth)
-            listener(Step("Asking index and exact search", len(shares), len(texts), "queries"))
-        return Recall(chunks, where.model or "", where.index, depth, tuple(shares))
-
-    return _begin(store, "recall", view.name, f"Measuring the vector index of {view.name}", work)
-
-
-def export(store: Store, view: CollectionView, query_set: str = DEFAULT_QUERY_SET) -> Job[Any]:
-    """The collection as a BEIR archive to download."""
-    title = f"Writing {view.name} as BEIR"
-
-    async def work(listener: Listener, _: object) -> Zipped:
-        return await collections_out.zipped(store, view, listener, query_set)
-
-    return _begin(store, "export", view.name, title, work)
-
-
-# -- somebody's table ----------------------------------------------------------------------------------------------
-
-
-def attach(store: Store, wanted: services_attach.AttachRequest) -> Job[Any]:
-    """A collection over somebody's table."""
-    names.schema_of(wanted.name)
-    key = key_of(store, "attach", wanted.name)
-    _keep_form(key, wanted)
-    title = f"Attaching {wanted.name}"
-    return _begin(
-        store, "attach", wanted.name, title, lambda listener, _: services_attach.attach(store, wanted, listener)
-    )
-
-
-def aside(store: Store, name: str) -> Job[Any]:
-    """What their table lacks, beside it."""
-    title = f"Building aside for {name}"
-    return _begin(store, "aside", name, title, lambda listener, _: services_attach.aside(store, name, listener))
-
-
-def refresh(store: Store, name: str) -> Job[Any]:
-    """What stands beside their table, brought up to its rows."""
-    title = f"Refreshing what stands aside for {name}"
-    return _begin(store, "refresh", name, title, lambda listener, _: services_attach.refreshed(store, name, listener))
-
-
-# -- queries and labels --------------------------------------------------------------------------------------------
-
-
-def label(store: Store, name: str, staged: services_queries.Files, query_set: str, author: str = "") -> Job[Any]:
-    """Labels from files, in the place of those of a set."""
-    names.checked(query_set, what="The query set's name")
-
-    async def work(listener: Listener, _: object) -> LoadReport:
-        listener(Step("Holding labels against the documents", 0, None, "files"))
-        return await services_queries.label(store, name, staged, query_set, author)
-
-    return _begin(store, "label", name, f"Labels for {name}", work)
-
-
-def write(store: Store, name: str, given: services_queries.Given, query_set: str, author: str = "") -> Job[Any]:
-    """Queries that somebody wrote. None at all, and a name that cannot be borne, are told before anything begins."""
-    given.checked()
-    names.checked(query_set, what="The query set's name")
-
-    async def work(listener: Listener, _: object) -> AddedQueries:
-        listener(Step("Reading queries", 0, None, "queries"))
-        return await services_queries.write(store, name, given, query_set, author)
-
-    return _begin(store, "write", name, f"Queries for {name}", work)
-
-
-def generate(store: Store, view: CollectionView, wanted: KnownItems, query_set: str, author: str = "") -> Job[Any]:
-    """Queries made of the documents' own words."""
-    refuse_second(store, "generate", view.name)
-    names.checked(query_set, what="The query set's name")
-
-    async def work(listener: Listener, _: object) -> services_queries.Made:
-        return await services_queries.generate(store, view, wanted, query_set, listener, author)
-
-    return _begin(store, "generate", view.name, f"Queries out of {view.name}", work)
-
-
-def put_away_already(doing: CollectionJob) -> bool:
-    """Whether it was read, and something else may have begun in its place."""
-    return jobs.find(doing.key) is not doing.job
-
-
-def put_away(doing: CollectionJob) -> None:
-    """What ended and was read."""
-    if doing.what == "export" and doing.job.ended and not doing.job.problem and not doing.job.stopped:
-        collections_out.discard(doing.job.result())
-    jobs.forget(doing.key)
+def dismiss(job: CollectionJob) -> None:
+    """Forget an ended job; an exported archive is deleted with it."""
+    if job.kind == "export" and job.job.ended and not job.job.problem and not job.job.stopped:
+        collections.discard(job.job.result())
+    jobs.forget(job.key)

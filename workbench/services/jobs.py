@@ -27,12 +27,12 @@ KEPT: Final = 24  # of a kind that ended; the surface of 225 queries with its ca
 class Job(Generic[T]):
     """Work under way, or done. It goes on while nobody looks.
 
-    It is given a token that is set when somebody stops it, and then `patience` seconds to put away what is done. After
+    It is given a token that is set when somebody stops it, and then `grace` seconds to put away what is done. After
     these it is cancelled, and with it its statement on the server.
     """
 
-    def __init__(self, title: str, work: Work[T], patience: float = 0.0) -> None:
-        self.title, self.patience = title, patience
+    def __init__(self, title: str, work: Work[T], grace: float = 0.0) -> None:
+        self.title, self.grace = title, grace
         self.begun_at = time.monotonic()
         self.step: Step | None = None
         self.stopping = False
@@ -56,13 +56,13 @@ class Job(Generic[T]):
         return self._future.done()
 
     def stop(self) -> None:
-        """At once, or in good order where it has some patience; asked twice, at once."""
+        """At once, or in good order where it has some grace; asked twice, at once."""
         loop = bridge.loop()
-        if not self.patience or self.stopping:
+        if not self.grace or self.stopping:
             self._future.cancel()
         else:
             loop.call_soon_threadsafe(self._token.set)
-            loop.call_soon_threadsafe(loop.call_later, self.patience, self._future.cancel)
+            loop.call_soon_threadsafe(loop.call_later, self.grace, self._future.cancel)
         self.stopping = True
 
     @property
@@ -79,12 +79,12 @@ class Job(Generic[T]):
     def result(self) -> T:
         return self._future.result()
 
-    def came_to(self, found: object) -> bool:
+    def is_result(self, found: object) -> bool:
         """Whether this very object is its result."""
         return self.ended and not self.stopped and self.problem is None and self.result() is found
 
     @property
-    def told(self) -> tuple[float, str]:
+    def progress(self) -> tuple[float, str]:
         """How far it is, as a share and in words."""
         step = self.step
         if self.stopping:
@@ -100,11 +100,11 @@ _jobs: OrderedDict[Key, Job[Any]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def start(key: Key, title: str, work: Work[T], *, patience: float = 0.0) -> Job[T]:
+def start(key: Key, title: str, work: Work[T], *, grace: float = 0.0) -> Job[T]:
     """The job of that key, begun at the first call. One that failed is worth another try."""
     with _lock:
         if key not in _jobs or _jobs[key].problem is not None:
-            _jobs[key] = Job(title, work, patience)
+            _jobs[key] = Job(title, work, grace)
         _jobs.move_to_end(key)
         ended = [each for each, job in _jobs.items() if job.ended and each[0] == key[0]]
         for old in ended[: max(0, len(ended) - KEPT)]:
@@ -120,7 +120,7 @@ def find(key: Key) -> Job[Any] | None:
         return _jobs.get(key)
 
 
-def begun() -> list[tuple[Key, Job[Any]]]:
+def listed() -> list[tuple[Key, Job[Any]]]:
     """All that is under way or kept, the latest last."""
     with _lock:
         return sorted(_jobs.items(), key=lambda each: each[1].begun_at)

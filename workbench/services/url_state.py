@@ -35,7 +35,7 @@ class UrlState:
 
     def link(self, page: str) -> str:
         """A link to this state of a page, from any other page."""
-        return f"./{page}?{urlencode(self.parameters())}"
+        return f"{page}?{urlencode(self.parameters())}"
 
 
 def page_number(text: str) -> int:

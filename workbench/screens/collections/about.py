@@ -24,19 +24,18 @@ from evals.types import DEFAULT_QUERY_SET
 from workbench.components import deleted, feedback, table
 from workbench.components.cards import shortened
 from workbench.components.feedback import Question, start_or_refuse
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address, links_of
-from workbench.services import collection_jobs as collections_work
+from workbench.services import collection_jobs, uploads
 from workbench.services import collections as collections_shown
-from workbench.services import uploads
 from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, many, told_bytes
 
 FLAWS_SHOWN: Final = 100
 FLAWS: Final = (
-    Column("what", "What is wrong, in a sentence.", long=True),
-    Column("id", "The document, query or label that it is about."),
-    Column("where", "File and line, where the source has such.", long=True),
-    Column("what was done"),
+    TableColumn("what", "What is wrong, in a sentence.", long=True),
+    TableColumn("id", "The document, query or label that it is about."),
+    TableColumn("where", "File and line, where the source has such.", long=True),
+    TableColumn("what was done"),
 )
 
 
@@ -44,7 +43,7 @@ def draw_flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None
     """Remarks row by row, the first of them."""
     rows = list(found)[:FLAWS_SHOWN]
     lines = [
-        Line(
+        TableRow(
             str(at),
             (
                 str(flaw["message"]),
@@ -55,7 +54,7 @@ def draw_flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None
         )
         for at, flaw in enumerate(rows)
     ]
-    table.draw(key, "Remarks on the input", FLAWS, lines, empty="Nothing to remark.", low=True)
+    table.draw(key, DataTable("Remarks on the input", FLAWS, lines, empty="Nothing to remark.", tall=True))
     if total > len(rows):
         st.html(f"<p>... and {total - len(rows):,} more. <code>rankbook data show NAME --json</code> has them.</p>")
 
@@ -82,11 +81,11 @@ def draw_problem(error: Exception) -> None:
 WIDTH: Final = 420  # pixels, where there are as many
 _dropping: Final = Question("sets.asking", "Drop the query set?")
 COLUMNS: Final = (
-    Column("query set"),
-    Column("queries", right=True),
-    Column("labelled", "Queries that have a label: only these can be scored.", right=True),
-    Column("labels", "Judgements: a query, a document and a grade.", right=True),
-    Column("changed", "Coordinated universal time.", wide=True),
+    TableColumn("query set"),
+    TableColumn("queries", right=True),
+    TableColumn("labelled", "Queries that have a label: only these can be scored.", right=True),
+    TableColumn("labels", "Judgements: a query, a document and a grade.", right=True),
+    TableColumn("changed", "Coordinated universal time.", wide=True),
 )
 
 
@@ -102,7 +101,7 @@ def chosen_set() -> str:
 def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
     """All there are. Opened, one shows its queries."""
     lines = [
-        Line(
+        TableRow(
             each.name,
             (
                 each.name,
@@ -116,12 +115,8 @@ def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
     ]
     table.draw(
         "about.sets",
-        "Query sets",
-        COLUMNS,
-        lines,
-        selected=address.current().set,
-        opened=lambda name: address.go(view="queries", set=name),
-        low=True,
+        DataTable("Query sets", COLUMNS, lines, selected=address.current().set, tall=True),
+        on_open=lambda name: address.go(view="queries", set=name),
     )
 
 
@@ -202,7 +197,7 @@ def head(store: Store, row: CollectionSummary) -> None:
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
         links_of(row.name, labelled=bool(row.labels), query_set=address.current().set)
     if row.summary.state == INTERRUPTED:
-        go_on = collections_work.refresh if row.attached else collections_work.resume
+        go_on = "refresh" if row.attached else "resume"
         st.html(
             '<div class="rb-box rb-note" role="note"><strong>Loading was interrupted</strong><p>What is there is whole '
             "and can be searched; the rest is missing. Going on costs nothing for what is there.</p></div>"
@@ -211,7 +206,7 @@ def head(store: Store, row: CollectionSummary) -> None:
             "Go on",
             key="collections.resume",
             icon=":material/play_arrow:",
-            on_click=start_or_refuse(lambda: go_on(store, row.name)),
+            on_click=start_or_refuse(lambda: collection_jobs.start(store, go_on, row.name)),
         )
 
 
@@ -266,19 +261,19 @@ def _facts(view: CollectionView) -> None:
 
 def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
     columns = (
-        Column("chunk set"),
-        Column("cut by", long=True),
-        Column("texts", "What a search can find.", right=True),
-        Column(
+        TableColumn("chunk set"),
+        TableColumn("cut by", long=True),
+        TableColumn("texts", "What a search can find.", right=True),
+        TableColumn(
             "words a text",
             "Lexemes of the text-search configuration, stop words left out, on average.",
             right=True,
             wide=True,
         ),
-        Column("embedded by", long=True),
+        TableColumn("embedded by", long=True),
     )
     lines = [
-        Line(
+        TableRow(
             row["name"],
             (
                 row["name"],
@@ -290,7 +285,7 @@ def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
         )
         for row in rows
     ]
-    table.draw("about.chunks", "Chunk sets", columns, lines)
+    table.draw("about.chunks", DataTable("Chunk sets", columns, lines))
 
 
 def _chunker(written: str) -> str:
@@ -317,10 +312,10 @@ def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     }
     for column, (title, (name, count)) in zip(st.columns(3), parts.items(), strict=True):
         with column:
-            lines = [Line(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in told[title]]
+            lines = [TableRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in told[title]]
             empty = "No query has a label yet."
-            columns = (Column(name), Column(count, right=True))
-            table.draw(f"about.{name}", title, columns, lines, empty=empty, low=True)
+            columns = (TableColumn(name), TableColumn(count, right=True))
+            table.draw(f"about.{name}", DataTable(title, columns, lines, empty=empty, tall=True))
 
 
 def _report(name: str, flaws: Sequence[Mapping[str, Any]], looks: Iterable[str]) -> None:

@@ -24,14 +24,13 @@ from evals.collections import load
 from evals.sources import sources
 from workbench.components import feedback, form, table
 from workbench.components.cards import shortened
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections import attach as collections_attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.corrections import author
 from workbench.screens.collections.state import address
-from workbench.services import collection_jobs as collections_work
+from workbench.services import collection_jobs, cost_notice, uploads
 from workbench.services import collections as collections_added
-from workbench.services import cost_notice, uploads
 from workbench.services.collections import (
     SAMPLE,
     CollectionSummary,
@@ -272,21 +271,21 @@ def _rows(look: SourcePreview) -> None:
     if not look.documents:
         return
     documents = [
-        Line(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.documents[:SHOWN])
+        TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.documents[:SHOWN])
     ]
-    columns = (Column("first documents: id"), Column("title"), Column("text", long=True))
-    table.draw("look.documents", "The first documents", columns, documents)
+    columns = (TableColumn("first documents: id"), TableColumn("title"), TableColumn("text", long=True))
+    table.draw("look.documents", DataTable("The first documents", columns, documents))
     if look.queries:
         grades = {label.query_id: 0 for label in look.labels}
         for label in look.labels:
             grades[label.query_id] += 1
         queries = [
-            Line(str(at), (each.id, _start(each.text), str(grades.get(each.id, ""))))
+            TableRow(str(at), (each.id, _start(each.text), str(grades.get(each.id, ""))))
             for at, each in enumerate(look.queries[:SHOWN])
         ]
-        among = Column("labels", f"Among the first {SAMPLE} labels.", right=True)
-        columns = (Column("first queries: id"), Column("text", long=True), among)
-        table.draw("look.queries", "The first queries", columns, queries)
+        among = TableColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
+        columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
+        table.draw("look.queries", DataTable("The first queries", columns, queries))
 
 
 def _start(text: str) -> str:
@@ -361,7 +360,7 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
 
 def _begin(store: Store, wanted: ImportRequest) -> None:
     try:
-        collections_work.add(store, wanted, author())
+        collection_jobs.start(store, "add", wanted.name, request=wanted, author=author())
     except RankbookError as error:
         st.session_state["collections.refused"] = error
     else:

@@ -23,10 +23,9 @@ from workbench.components import feedback
 from workbench.components import table as components_table
 from workbench.components.cards import shortened
 from workbench.components.feedback import start_or_refuse
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address
-from workbench.services import attach, cost_notice
-from workbench.services import collection_jobs as collections_work
+from workbench.services import attach, collection_jobs, cost_notice
 from workbench.services import collections as collections_added
 from workbench.services.attach import AttachRequest
 from workbench.services.collections import CollectionSummary, known_models, many
@@ -68,13 +67,13 @@ def _aside(store: Store, view: CollectionView, attachment: Attachment) -> None:
                 key="aside.refresh",
                 icon=":material/sync:",
                 help="Takes in rows that are new, redoes those that have changed, removes those that are gone.",
-                on_click=start_or_refuse(lambda: collections_work.refresh(store, view.name)),
+                on_click=start_or_refuse(lambda: collection_jobs.start(store, "refresh", view.name)),
             )
         st.button(
             "Build it again" if there else "Build aside",
             key="aside.build",
             icon=":material/construction:",
-            on_click=start_or_refuse(lambda: collections_work.aside(store, view.name)),
+            on_click=start_or_refuse(lambda: collection_jobs.start(store, "aside", view.name)),
         )
         if there is not None:
             with st.popover("Remove it", icon=":material/delete:"):
@@ -138,7 +137,8 @@ def _begin(store: Store, wanted: AttachRequest) -> None:
     """With what stands in the last boxes now: a click may come before the page has heard of what was typed."""
     name, labels, aside = (st.session_state[_key(wanted, field)] for field in ("name", "labels", "aside"))
     try:
-        collections_work.attach(store, replace(wanted, name=name.strip(), labels=labels.strip(), aside=aside))
+        request = replace(wanted, name=name.strip(), labels=labels.strip(), aside=aside)
+        collection_jobs.start(store, "attach", request.name, request=request)
     except RankbookError as error:
         st.session_state["collections.refused"] = error
     else:
@@ -324,9 +324,9 @@ def _draw_look(look: TablePreview) -> None:
         f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: '
         f"{html.escape(look.sentence)}.</p>"
     )
-    columns = (Column("first rows: id"), Column("title"), Column("text", long=True))
-    lines = [Line(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
-    components_table.draw("attach.rows", "The first rows", columns, lines, empty="No row is in it yet.")
+    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
+    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
+    components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
 
 
 def _start(written: str) -> str:

@@ -23,23 +23,23 @@ from evals.labels.browse import (
 )
 from workbench.components import document as collections_text
 from workbench.components import feedback, table
-from workbench.components.table import Column, Filter, Line
+from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
 from workbench.screens.collections import about as collections_sets
 from workbench.screens.collections import corrections as collections_changes
 from workbench.screens.collections.state import address, links
 from workbench.services import permissions
 
 DOCUMENTS: Final = (
-    Column("document", long=True),
-    Column("id", wide=True),
-    Column("answers", "Queries whose labels call this document relevant.", right=True),
+    TableColumn("document", long=True),
+    TableColumn("id", wide=True),
+    TableColumn("answers", "Queries whose labels call this document relevant.", right=True),
 )
 QUERIES: Final = (
-    Column("query", long=True),
-    Column("kind", wide=True),
-    Column("id", wide=True),
-    Column("relevant", "Documents judged with a grade above 0.", right=True),
-    Column("judged", "Documents judged at all.", right=True, wide=True),
+    TableColumn("query", long=True),
+    TableColumn("kind", wide=True),
+    TableColumn("id", wide=True),
+    TableColumn("relevant", "Documents judged with a grade above 0.", right=True),
+    TableColumn("judged", "Documents judged at all.", right=True, wide=True),
 )
 
 
@@ -54,21 +54,23 @@ def documents(store: Store, view: CollectionView) -> None:
         found = bridge.run(list_documents(store, view, asked.find, asked.number))
         answers = bridge.run(relevant_counts(store, view.name, [row.id for row in found.rows], name=of_set))
         lines = [
-            Line(row.id, (row.title.strip() or row.id, row.id, f"{answers.get(row.id, 0):,}")) for row in found.rows
+            TableRow(row.id, (row.title.strip() or row.id, row.id, f"{answers.get(row.id, 0):,}")) for row in found.rows
         ]
         listed, opened = _beside(asked.document)
         with listed:
             table.draw(
                 "browse.documents",
-                "Documents",
-                DOCUMENTS,
-                lines,
-                selected=asked.document,
-                opened=lambda value: address.go(document=value),
-                filtered=_filter(found, "Filter by id or title"),
-                found=lambda value: address.go(find=value),
-                turned=lambda value: address.go(page=value),
-                empty=_nothing(asked.find, "document", "id or title"),
+                DataTable(
+                    "Documents",
+                    DOCUMENTS,
+                    lines,
+                    selected=asked.document,
+                    empty=_nothing(asked.find, "document", "id or title"),
+                    filter=_filter(found, "Filter by id or title"),
+                ),
+                on_open=lambda value: address.go(document=value),
+                on_find=lambda value: address.go(find=value),
+                on_page=lambda value: address.go(page=value),
             )
         if asked.document:
             with opened:
@@ -104,22 +106,26 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
     with feedback.draw_errors():
         found = bridge.run(list_queries(store, view.name, asked.find, asked.number, name=of_set))
         lines = [
-            Line(row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}"))
+            TableRow(
+                row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}")
+            )
             for row in found.rows
         ]
         listed, opened = _beside(asked.query)
         with listed:
             table.draw(
                 "browse.queries",
-                "Queries",
-                QUERIES,
-                lines,
-                selected=asked.query,
-                opened=lambda value: address.go(query=value),
-                filtered=_filter(found, "Filter by text, kind or id"),
-                found=lambda value: address.go(find=value),
-                turned=lambda value: address.go(page=value),
-                empty=_nothing(asked.find, "query", "text, kind or id"),
+                DataTable(
+                    "Queries",
+                    QUERIES,
+                    lines,
+                    selected=asked.query,
+                    empty=_nothing(asked.find, "query", "text, kind or id"),
+                    filter=_filter(found, "Filter by text, kind or id"),
+                ),
+                on_open=lambda value: address.go(query=value),
+                on_find=lambda value: address.go(find=value),
+                on_page=lambda value: address.go(page=value),
             )
         if asked.query:
             with opened:
@@ -135,8 +141,8 @@ def _beside(opened: str) -> Sequence[DeltaGenerator]:
         return st.columns([5, 7] if opened else [1000, 1], gap="medium")
 
 
-def _filter(found: Page[Any], asks: str) -> Filter:
-    return Filter(address.current().find.strip(), asks, found.range_text, found.number, found.pages)
+def _filter(found: Page[Any], asks: str) -> TableFilter:
+    return TableFilter(address.current().find.strip(), asks, found.range_text, found.number, found.pages)
 
 
 def _nothing(find: str, what: str, where: str) -> str:
@@ -182,17 +188,19 @@ def _answers(judged: Sequence[LabelEntry]) -> None:
     """The queries that it was judged for."""
     table.draw(
         "browse.answers",
-        "Queries that this document was judged for",
-        (
-            Column("query it was judged for", long=True),
-            Column("kind", wide=True),
-            Column("split", wide=True),
-            Column("grade", "0 is not relevant; the more, the better.", right=True),
+        DataTable(
+            "Queries that this document was judged for",
+            (
+                TableColumn("query it was judged for", long=True),
+                TableColumn("kind", wide=True),
+                TableColumn("split", wide=True),
+                TableColumn("grade", "0 is not relevant; the more, the better.", right=True),
+            ),
+            [_judgement(each, each.text, each.kind) for each in judged],
+            empty="Nobody has judged this document for any query.",
+            tall=True,
         ),
-        [_judgement(each, each.text, each.kind) for each in judged],
-        opened=lambda at: address.go(view="queries", query=_id_of(at)),
-        empty="Nobody has judged this document for any query.",
-        low=True,
+        on_open=lambda at: address.go(view="queries", query=_id_of(at)),
     )
 
 
@@ -206,17 +214,19 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
         st.html(f'<h3 class="rb-name">{html.escape(found.text)}</h3>{_facts(found.id, found.kind, found.tags)}')
         table.draw(
             "browse.judged",
-            "Documents judged for this query",
-            (
-                Column("document that was judged", long=True),
-                Column("id", wide=True),
-                Column("split", wide=True),
-                Column("grade", "0 is not relevant; the more, the better.", right=True),
+            DataTable(
+                "Documents judged for this query",
+                (
+                    TableColumn("document that was judged", long=True),
+                    TableColumn("id", wide=True),
+                    TableColumn("split", wide=True),
+                    TableColumn("grade", "0 is not relevant; the more, the better.", right=True),
+                ),
+                [_judgement(each, each.text.strip() or each.id, each.id) for each in judged],
+                empty="No document has been judged for this query: nothing can be scored by it.",
+                tall=True,
             ),
-            [_judgement(each, each.text.strip() or each.id, each.id) for each in judged],
-            opened=lambda at: address.go(view="documents", document=_id_of(at)),
-            empty="No document has been judged for this query: nothing can be scored by it.",
-            low=True,
+            on_open=lambda at: address.go(view="documents", document=_id_of(at)),
         )
         collections_changes.correct(store, view, collections_sets.chosen_set(), query_id, judged)
 
@@ -227,9 +237,9 @@ def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:
     return f'<p class="rb-summary">{made}</p>'
 
 
-def _judgement(each: LabelEntry, first: str, second: str) -> Line:
+def _judgement(each: LabelEntry, first: str, second: str) -> TableRow:
     """Split and id together name the row: a document may be judged in several splits."""
-    return Line(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
+    return TableRow(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
 
 
 def _id_of(row: str) -> str:

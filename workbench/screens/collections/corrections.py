@@ -18,18 +18,18 @@ from evals.labels.browse import LabelEntry
 from evals.labels.label_checks import DEFAULT_MAX_GRADE, USUAL_GRADE
 from evals.labels.revisions import Cause, Revision
 from workbench.components import feedback, sign_in, table
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.services import permissions
 from workbench.services.collections import many
 
 REMOVE: Final = "no label"
 OUTCOME: Final = "changes.outcome"  # what the last click came to: a sentence or an error, and of which query set
 COLUMNS: Final = (
-    Column("when", "Coordinated universal time."),
-    Column("who"),
-    Column("what", "How many labels, before and after.", long=True),
-    Column("why", long=True),
-    Column("state"),
+    TableColumn("when", "Coordinated universal time."),
+    TableColumn("who"),
+    TableColumn("what", "How many labels, before and after.", long=True),
+    TableColumn("why", long=True),
+    TableColumn("state"),
 )
 
 
@@ -48,13 +48,13 @@ def draw(store: Store, view: CollectionView, of_set: str) -> None:
         if permissions.may_edit(store):
             _buttons(store, view, of_set, revisions)
         lines = [
-            Line(
+            TableRow(
                 str(each.key),
                 (f"{each.made_at:%Y-%m-%d %H:%M}", each.author, each.change.sentence, each.reason, each.state),
             )
             for each in revisions
         ]
-        table.draw("changes.list", "Changes of this query set", COLUMNS, lines, low=True)
+        table.draw("changes.list", DataTable("Changes of this query set", COLUMNS, lines, tall=True))
 
 
 def _buttons(store: Store, view: CollectionView, of_set: str, revisions: Sequence[Revision]) -> None:

@@ -22,8 +22,7 @@ from workbench.screens.collections import about as collections_sets
 from workbench.screens.collections import add as collections_chunker
 from workbench.screens.collections import attach as collections_aside
 from workbench.screens.collections.state import address
-from workbench.services import collection_jobs as collections_work
-from workbench.services import cost_notice
+from workbench.services import collection_jobs, cost_notice
 from workbench.services.collections import CollectionSummary, known_models, many
 
 MOST_QUERIES: Final = 10_000
@@ -56,7 +55,9 @@ def _chunk(store: Store, view: CollectionView) -> None:
         key="extend.chunk",
         icon=":material/content_cut:",
         disabled=not name.strip() or name in there,
-        on_click=start_or_refuse(lambda: collections_work.chunk(store, view, name.strip(), chunker)),
+        on_click=start_or_refuse(
+            lambda: collection_jobs.start(store, "chunk", view, chunk_set=name.strip(), chunker=chunker)
+        ),
     )
 
 
@@ -79,7 +80,9 @@ def _embed(store: Store, view: CollectionView, known: list[str]) -> None:
         key="extend.embed",
         icon=":material/scatter_plot:",
         disabled=not (model and over),
-        on_click=start_or_refuse(lambda: collections_work.embed(store, view, str(model).strip(), tuple(over))),
+        on_click=start_or_refuse(
+            lambda: collection_jobs.start(store, "embed", view, model=str(model).strip(), over=tuple(over))
+        ),
     )
 
 
@@ -100,7 +103,7 @@ def check(store: Store, view: CollectionView) -> None:
         nothing = view.row.attached is not None and Attachment.of(view).aside is None
         if nothing:
             st.html("<p>An attached table has no tables here to verify, as nothing is built aside.</p>")
-        begin = start_or_refuse(lambda: collections_work.check(store, view))
+        begin = start_or_refuse(lambda: collection_jobs.start(store, "verify", view))
         st.button("Verify", key="check.verify", icon=":material/fact_check:", on_click=begin, disabled=nothing)
     with right:
         _recall(store, view)
@@ -125,7 +128,8 @@ def _recall(store: Store, view: CollectionView) -> None:
         depth = st.number_input(
             "Neighbours", 1, 1000, 10, key="check.depth", help="How many of the nearest are looked at."
         )
-    begin = start_or_refuse(lambda: collections_work.recall(store, view, chunks, model, int(queries), int(depth)))
+    measured = {"chunks": chunks, "model": model, "queries": int(queries), "depth": int(depth)}
+    begin = start_or_refuse(lambda: collection_jobs.start(store, "recall", view, **measured))
     st.button("Measure", key="check.recall", icon=":material/speed:", on_click=begin)
 
 
@@ -143,7 +147,7 @@ def out(store: Store, view: CollectionView, row: CollectionSummary) -> None:
         chosen = collections_sets.chosen_set() if collections_sets.chosen_set() in sets else DEFAULT_QUERY_SET
         if len(sets) > 1:
             address.select("Queries and labels of", "set", sets, chosen)
-        begin = start_or_refuse(lambda: collections_work.export(store, view, chosen))
+        begin = start_or_refuse(lambda: collection_jobs.start(store, "export", view, query_set=chosen))
         st.button("Export as BEIR", key="out.export", icon=":material/archive:", on_click=begin)
     with right:
         st.html("<h3>Drop it</h3><p>With its labels, into the trash: it can be brought back from there.</p>")
@@ -173,7 +177,7 @@ def _confirm(store: Store, view: CollectionView, row: CollectionSummary) -> None
             "judgements and kept runs stay.</p>"
         )
         if st.button("Export it first", key="out.export.first", icon=":material/archive:"):
-            collections_work.export(store, view)
+            collection_jobs.start(store, "export", view)
             _dropping.answered()
         typed = st.text_input("Type its name to confirm", key="out.typed", autocomplete="off")
         gone = st.button("Drop it", key="out.gone", type="primary", disabled=typed.strip() != view.name.strip())

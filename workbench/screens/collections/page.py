@@ -19,7 +19,7 @@ from workbench import session
 from workbench.components import deleted, feedback, table, theme
 from workbench.components.feedback import Question
 from workbench.components.page import Page
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections import about as collections_about
 from workbench.screens.collections import add as collections_add
 from workbench.screens.collections import browse as collections_browse
@@ -33,24 +33,24 @@ from workbench.services.collections import CollectionSummary, many, told_bytes
 
 KEPT: Final = 10  # seconds that sizes and counts may be old; versions are never
 COLUMNS: Final = (
-    Column("collection"),
-    Column("documents", right=True),
-    Column("chunks", "What a search can find of all chunk sets; parents are not counted.", right=True),
-    Column("chunk sets", right=True, wide=True),
-    Column("embedding sets", "One for each model and chunk set, whole documents included.", right=True, wide=True),
-    Column("queries", "Those of the query set `default`.", right=True),
-    Column("labels", "Judgements of all query sets: a query, a document and a grade.", right=True, wide=True),
-    Column("on disk", "Tables with their indexes; of an attached table, what was built aside.", right=True),
-    Column("changed", "Coordinated universal time.", wide=True),
-    Column("kind", "Own: loaded, and kept here. Attached: somebody's table, only ever read.", wide=True),
-    Column("state", wide=True),
+    TableColumn("collection"),
+    TableColumn("documents", right=True),
+    TableColumn("chunks", "What a search can find of all chunk sets; parents are not counted.", right=True),
+    TableColumn("chunk sets", right=True, wide=True),
+    TableColumn("embedding sets", "One for each model and chunk set, whole documents included.", right=True, wide=True),
+    TableColumn("queries", "Those of the query set `default`.", right=True),
+    TableColumn("labels", "Judgements of all query sets: a query, a document and a grade.", right=True, wide=True),
+    TableColumn("on disk", "Tables with their indexes; of an attached table, what was built aside.", right=True),
+    TableColumn("changed", "Coordinated universal time.", wide=True),
+    TableColumn("kind", "Own: loaded, and kept here. Attached: somebody's table, only ever read.", wide=True),
+    TableColumn("state", wide=True),
 )
 
 
 def overview(store: Store) -> list[CollectionSummary]:
     """Every collection; looked at anew as soon as one of them changed, or work on them began or ended."""
     state = [(row.name, row.version, str(row.loaded_at)) for row in bridge.run(collections.listed(store))]
-    work = [(doing.key, doing.job.ended) for doing in collection_jobs.begun(store)]
+    work = [(doing.key, doing.job.ended) for doing in collection_jobs.list_jobs(store)]
     return _overview(store.where, [*state, *work], _store=store)
 
 
@@ -62,18 +62,15 @@ def _overview(where: str, state: Sequence[object], _store: Store) -> list[Collec
 def draw_list(rows: Sequence[CollectionSummary]) -> None:
     table.draw(
         "collections.list",
-        "Collections",
-        COLUMNS,
-        [_line(row) for row in rows],
-        selected=address.current().collection,
-        opened=lambda value: address.go(collection=value),
+        DataTable("Collections", COLUMNS, [_line(row) for row in rows], selected=address.current().collection),
+        on_open=lambda value: address.go(collection=value),
     )
 
 
-def _line(row: CollectionSummary) -> Line:
+def _line(row: CollectionSummary) -> TableRow:
     glance = row.summary
     counts = (glance.items, row.chunks, row.chunk_sets, row.embedding_sets, glance.queries, row.labels)
-    return Line(
+    return TableRow(
         row.name,
         (
             row.name,
@@ -142,9 +139,9 @@ def draw_cache(store: Store) -> None:
             "<p>A text that was embedded once is not embedded again, in whatever collection. Collections keep their "
             "vectors when the cache goes; adding the same texts again takes longer.</p>"
         )
-        columns = (Column("model", long=True), Column("texts", right=True), Column("size", right=True))
-        lines = [Line(row.model, (row.model, f"{row.texts:,}", told_bytes(row.bytes))) for row in rows]
-        table.draw("cached.models", "Cached embeddings", columns, lines, low=True)
+        columns = (TableColumn("model", long=True), TableColumn("texts", right=True), TableColumn("size", right=True))
+        lines = [TableRow(row.model, (row.model, f"{row.texts:,}", told_bytes(row.bytes))) for row in rows]
+        table.draw("cached.models", DataTable("Cached embeddings", columns, lines, tall=True))
         with st.container(horizontal=True, vertical_alignment="bottom"):
             model = st.selectbox(
                 "Of", [ALL, *(row.model for row in rows)], key="cached.model", format_func=lambda name: name or "all"
@@ -177,13 +174,13 @@ def _confirm_forgetting(store: Store, model: str, rows: Sequence[CacheUsage]) ->
 MESSAGE: Final = "trash.message"
 _emptying: Final = Question("trash.asking", "Empty the trash?")
 TRASH_COLUMNS: Final = (
-    Column("kind"),
-    Column("name", long=True),
-    Column("collection"),
-    Column("size", right=True),
-    Column("deleted", "Coordinated universal time."),
-    Column("by", wide=True),
-    Column("until"),
+    TableColumn("kind"),
+    TableColumn("name", long=True),
+    TableColumn("collection"),
+    TableColumn("size", right=True),
+    TableColumn("deleted", "Coordinated universal time."),
+    TableColumn("by", wide=True),
+    TableColumn("until"),
 )
 
 
@@ -201,7 +198,9 @@ def draw_trash(store: Store) -> None:
     size = told_bytes(sum(each.bytes for each in entries))
     with st.expander(f"Trash: {many(len(entries), 'entry', 'entries')}, {size}"):
         st.html("<p>What was deleted can be brought back until the day in its line. Then it is gone for good.</p>")
-        table.draw("trash.entries", "Trash", TRASH_COLUMNS, [_trash_line(each) for each in entries], low=True)
+        table.draw(
+            "trash.entries", DataTable("Trash", TRASH_COLUMNS, [_trash_line(each) for each in entries], tall=True)
+        )
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ids = [each.id for each in entries]
             titles = {each.id: f"{each.title}, deleted {each.deleted_at:%Y-%m-%d %H:%M}" for each in entries}
@@ -215,10 +214,10 @@ def draw_trash(store: Store) -> None:
         _confirm_emptying(store, [each for each in entries if each.id in _emptying.about.split()])
 
 
-def _trash_line(entry: TrashEntry) -> Line:
+def _trash_line(entry: TrashEntry) -> TableRow:
     name, when = entry.name or entry.title, f"{entry.deleted_at:%Y-%m-%d %H:%M}"
     cells = (entry.kind, name, entry.collection, told_bytes(entry.bytes), when, entry.deleted_by, day(entry.until))
-    return Line(entry.id, cells)
+    return TableRow(entry.id, cells)
 
 
 def _restore(store: Store, identity: str) -> None:

@@ -19,8 +19,7 @@ from workbench.components.feedback import start_or_refuse
 from workbench.screens.collections import about as collections_sets
 from workbench.screens.collections.corrections import author
 from workbench.screens.collections.state import address
-from workbench.services import collection_jobs as collections_work
-from workbench.services import form_fields, uploads
+from workbench.services import collection_jobs, form_fields, uploads
 from workbench.services.collections import many
 from workbench.services.jobs import Job
 from workbench.services.queries import Files, Given
@@ -97,15 +96,19 @@ def _write(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary]) 
 
 
 def _begin_write(store: Store, view: CollectionView, path: _Path, into: str) -> Job[Any]:
-    collections_work.refuse_second(store, "write", view.name)
+    collection_jobs.refuse_second(store, "write", view.name)
     typed = str(st.session_state["ask.typed"] or "")
     if not path.there:
-        job = collections_work.write(store, view.name, Given(typed=typed), _now(into), author())
+        job = _write_job(store, view, Given(typed=typed), into)
         st.session_state["ask.typed"] = ""
         return job
     if typed.strip():
         raise InputError("There are a table and typed queries. Add the one, take it away, then add the other.")
-    return collections_work.write(store, view.name, Given(path=path.only()), _now(into), author())
+    return _write_job(store, view, Given(path=path.only()), into)
+
+
+def _write_job(store: Store, view: CollectionView, given: Given, into: str) -> Job[Any]:
+    return collection_jobs.start(store, "write", view.name, given=given, query_set=_now(into), author=author())
 
 
 def _now(key: str) -> str:
@@ -145,7 +148,9 @@ def _generate(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary
         type="primary",
         icon=":material/auto_awesome:",
         on_click=start_or_refuse(
-            lambda: collections_work.generate(store, view, parse_known_items(_wished()), _now(into), author())
+            lambda: collection_jobs.start(
+                store, "generate", view, options=parse_known_items(_wished()), query_set=_now(into), author=author()
+            )
         ),
     )
 
@@ -209,10 +214,10 @@ def _taken(labels: _Path) -> None:
 def _begin_label(store: Store, view: CollectionView, labels: _Path, into: str) -> Job[Any]:
     if not labels.there:
         raise InputError("There is no file of labels yet. Upload one, or give its path on this machine.")
-    collections_work.refuse_second(store, "label", view.name)
+    collection_jobs.refuse_second(store, "label", view.name)
     insists = {name: bool(st.session_state.get(f"ask.{name}")) for name in ("even_so", "all_grades")}
     files = Files(labels.folder(), _now("ask.asked"), **insists)
-    return collections_work.label(store, view.name, files, _now(into), author())
+    return collection_jobs.start(store, "label", view.name, given=files, query_set=_now(into), author=author())
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -18,14 +18,13 @@ from core.types import Flaw
 from evals.collections.load_labels import LoadReport
 from evals.labels.query_generation import AddedQueries
 from workbench.components import feedback, table
-from workbench.components.table import Column, Line
+from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections import add as collections_add
 from workbench.screens.collections import attach as collections_aside
 from workbench.screens.collections import attach as collections_attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.state import CollectionsState, address, links_of
-from workbench.services import attach
-from workbench.services import collection_jobs as collections_work
+from workbench.services import attach, collection_jobs
 from workbench.services.attach import Attached, told_difference
 from workbench.services.collection_jobs import CollectionJob, Recall
 from workbench.services.collections import LARGEST_DOWNLOAD, Zipped, many, told_bytes
@@ -83,10 +82,10 @@ def made(name: str, result: Made) -> None:
     left_out = f" {many(unfit, 'document')} had not the words for one." if unfit else ""
     _say(f"{many(len(queries), 'query', 'queries')} in {result.query_set}.{left_out}")
     _show("made", name, result.query_set)
-    lines = [Line(query.id, (query.text, query.id)) for query in result.first]
-    columns = (Column("the first queries", long=True), Column("id", wide=True))
+    lines = [TableRow(query.id, (query.text, query.id)) for query in result.first]
+    columns = (TableColumn("the first queries", long=True), TableColumn("id", wide=True))
     with st.expander("The first of them"):
-        table.draw(f"made.{name}", "The first queries", columns, lines, low=True)
+        table.draw(f"made.{name}", DataTable("The first queries", columns, lines, tall=True))
 
 
 def _say(sentence: str) -> None:
@@ -182,16 +181,16 @@ def _verified(name: str, findings: list[IntegrityProblem]) -> None:
     if not wrong:
         st.html(f'<p class="rb-report">All {len(findings)} checks found what should be there, and nothing else.</p>')
     lines = [
-        Line(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
+        TableRow(str(at), (finding.check, f"{finding.wrong:,}" if finding.wrong else "none"))
         for at, finding in enumerate(sorted(findings, key=lambda each: -each.wrong))
     ]
     for finding in wrong:
         st.html(
             f"<p><strong>{html.escape(finding.check)}: {finding.wrong:,}.</strong> {html.escape(finding.way_out)}</p>"
         )
-    columns = (Column("what must not be there", long=True), Column("found", right=True))
+    columns = (TableColumn("what must not be there", long=True), TableColumn("found", right=True))
     with st.expander(f"The {len(findings)} checks", expanded=bool(wrong)):
-        table.draw(f"verified.{name}", "Checks", columns, lines)
+        table.draw(f"verified.{name}", DataTable("Checks", columns, lines))
 
 
 def _recalled(_: str, found: Recall) -> None:
@@ -230,7 +229,7 @@ BEAT: Final = 0.6  # seconds between two looks at work under way
 
 def draw(store: Store) -> None:
     """One panel for all of it. It looks again while something is under way, and the whole page when that has ended."""
-    found = collections_work.begun(store)
+    found = collection_jobs.list_jobs(store)
     running = frozenset(doing.key for doing in found if not doing.job.ended)
     st.fragment(_panel, run_every=BEAT if running else None)(found, running, address.current())
 
@@ -240,7 +239,7 @@ def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: Colle
     if _place(address.current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
         st.rerun()
     for doing in found:
-        if collections_work.put_away_already(doing):
+        if doing.dismissed:
             continue
         with st.container(border=True, key=_key(doing, "box")), feedback.draw_errors():
             _one(doing)
@@ -267,7 +266,7 @@ def _one(doing: CollectionJob) -> None:
             key=_key(doing, "close"),
             type="tertiary",
             icon=":material/close:",
-            on_click=collections_work.put_away,
+            on_click=collection_jobs.dismiss,
             args=(doing,),
         )
     if job.stopped:
@@ -275,7 +274,7 @@ def _one(doing: CollectionJob) -> None:
     elif isinstance(job.problem, Exception):
         draw_problem(job.problem)
     else:
-        draw_result(doing.what, doing.name, job.result())
+        draw_result(doing.kind, doing.name, job.result())
     if (job.stopped or job.problem) and doing.form is not None:
         st.button(
             "Change it and try again",
@@ -291,7 +290,7 @@ def _outcome(job: Job[Any]) -> str:
 
 
 def _under_way(doing: CollectionJob) -> None:
-    share, said = doing.job.told
+    share, said = doing.job.progress
     st.html(
         f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
         f"<span>{html.escape(said)}</span></p>"
@@ -309,7 +308,7 @@ def _under_way(doing: CollectionJob) -> None:
 def _again(doing: CollectionJob) -> None:
     """The form as it was filled in."""
     if doing.form is not None:
-        collections_work.put_away(doing)
+        collection_jobs.dismiss(doing)
         if isinstance(doing.form, attach.AttachRequest):
             address.go(**collections_attach.refill(doing.form))
         else:

@@ -257,7 +257,7 @@ def _progress(desk: NotebookSession, standing: Standing) -> None:
     job = desk.job
     if standing.state != "running" or job is None:
         return
-    share, words = job.told if job.step or job.stopping else (0.0, "Beginning. The first time, models are loaded.")
+    share, words = job.progress if job.step or job.stopping else (0.0, "Beginning. The first time, models are loaded.")
     st.html(f'<p class="rb-draft" role="status">{escape(words)}</p>')
     st.progress(share)
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from evals.runs.run_store import SHOWN, RunSummary
 from workbench.components import table
-from workbench.components.table import Column, Filter, Line
+from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
 from workbench.screens.runs.state import PAGE, RunsState, address
 from workbench.services import runs as runs_asked
 from workbench.services import runs as runs_shown
@@ -39,15 +39,17 @@ def draw(runs: Sequence[RunSummary], asked: RunsState, opened: str) -> None:
     told = f"{len(found):,} of {len(runs):,} runs" if len(found) < len(runs) else f"{len(runs):,} runs"
     table.draw(
         "runs.history",
-        "Kept runs",
-        _columns(metric),
-        rows,
-        selected=opened,
-        opened=lambda identity: address.go(run=identity, beside="", view="", new=""),
-        filtered=Filter(asked.find, "Find by name, pin, pipeline or id", told, page, pages),
-        found=lambda words: address.go(find=words, page=""),
-        turned=lambda number: address.go(page=number),
-        empty="No run fits these filters.",
+        DataTable(
+            "Kept runs",
+            _columns(metric),
+            rows,
+            selected=opened,
+            empty="No run fits these filters.",
+            filter=TableFilter(asked.find, "Find by name, pin, pipeline or id", told, page, pages),
+        ),
+        on_open=lambda identity: address.go(run=identity, beside="", view="", new=""),
+        on_find=lambda words: address.go(find=words, page=""),
+        on_page=lambda number: address.go(page=number),
     )
 
 
@@ -70,22 +72,22 @@ def _fits(run: RunSummary, asked: RunsState) -> bool:
     return asked.collection in (EVERY, run.subject.collection) and asked.split in (EVERY, run.subject.split)
 
 
-def _columns(metric: str) -> list[Column]:
+def _columns(metric: str) -> list[TableColumn]:
     return [
-        Column("Name"),
-        Column("Pipeline", "What the variant does, in order", long=True, wide=True),
-        Column("Over", "The collection and its labelled queries"),
-        Column(metric or "Score", "Its mean, with its 95% interval", right=True),
-        Column("p95 ms", "Of a query that is asked alone", right=True, wide=True),
-        Column("Failed", "Queries that failed, of all: they score 0", right=True, wide=True),
-        Column("Made", "UTC", right=True, wide=True),
-        Column("Pinned", "Baselines are never cleared away", wide=True),
+        TableColumn("Name"),
+        TableColumn("Pipeline", "What the variant does, in order", long=True, wide=True),
+        TableColumn("Over", "The collection and its labelled queries"),
+        TableColumn(metric or "Score", "Its mean, with its 95% interval", right=True),
+        TableColumn("p95 ms", "Of a query that is asked alone", right=True, wide=True),
+        TableColumn("Failed", "Queries that failed, of all: they score 0", right=True, wide=True),
+        TableColumn("Made", "UTC", right=True, wide=True),
+        TableColumn("Pinned", "Baselines are never cleared away", wide=True),
     ]
 
 
-def _line(run: RunSummary, metric: str) -> Line:
+def _line(run: RunSummary, metric: str) -> TableRow:
     latency = run.latency
-    return Line(
+    return TableRow(
         run.id,
         (
             f"{run.name} (deep)" if run.depth else run.name,

@@ -129,7 +129,7 @@ def _waited(key: Key, ground: EvalContext, asked: WeightsState) -> Weighed | Non
             bar = st.progress(0.0, "Beginning")
             st.button("Stop", on_click=work.stop, icon=":material/stop_circle:")
             while not work.wait(BEAT):
-                bar.progress(*work.told)
+                bar.progress(*work.progress)
         slot.empty()
     return job_progress.result_with_consent(NAME, *what, shared=True)
 

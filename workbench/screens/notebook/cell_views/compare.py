@@ -8,10 +8,10 @@ from typing import Any
 import streamlit as st
 
 from evals.display import el
-from workbench.components import blocks, comparison, grid, theme
+from workbench.components import blocks, comparison, table, theme
 from workbench.components.comparison import Look
-from workbench.components.grid import Action
 from workbench.components.leaderboard import groups_of
+from workbench.components.table import Action
 from workbench.notebooks.output import Figure, Said
 from workbench.screens.notebook.cell_views import base
 from workbench.screens.notebook.cell_views.base import CellView
@@ -35,13 +35,13 @@ def draw(shown: CellView) -> None:
     kinds = comparison.kinds(look)
     if kinds is not None:
         blocks.heading(kinds.label)
-        grid.draw(shown.key("kinds"), kinds, picked)
+        table.draw(shown.key("kinds"), kinds, on_action=picked)
     blocks.heading(f"Queries, by {look.values['metric']}")
     order = base.which(shown, comparison.groups(look), comparison.ORDERS)
-    grid.draw(shown.key("queries"), comparison.table(look, order), picked)
+    table.draw(shown.key("queries"), comparison.table(look, order), on_action=picked)
     if look.chosen is not None:
         blocks.heading(f"How documents moved: {look.chosen['text'] or look.chosen['id']}")
-        grid.draw(shown.key("moves"), comparison.moves(look, look.chosen["id"]), picked)
+        table.draw(shown.key("moves"), comparison.moves(look, look.chosen["id"]), on_action=picked)
         st.button(
             "Search for it",
             key=shown.key("search"),

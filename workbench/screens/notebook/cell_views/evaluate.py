@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.components import blocks, grid, leaderboard, theme
-from workbench.components.grid import Action
+from workbench.components import blocks, leaderboard, table, theme
 from workbench.components.leaderboard import Look
+from workbench.components.table import Action
 from workbench.notebooks.output import Said
 from workbench.screens.notebook.cell_views import base
 from workbench.screens.notebook.cell_views.base import CellView
@@ -25,19 +25,19 @@ def draw(shown: CellView) -> None:
     def picked(what: Action) -> None:
         follow(shown, look, what)
 
-    grid.draw(shown.key("scores"), leaderboard.scores(look), picked)
+    table.draw(shown.key("scores"), leaderboard.scores(look), on_action=picked)
     if len(look.lines) > 1:
         blocks.figure(leaderboard.intervals(look), shown.key("intervals"))
     kinds = leaderboard.heatmap(look)
     if kinds is not None:
         blocks.heading(kinds.label)
-        grid.draw(shown.key("kinds"), kinds, picked)
+        table.draw(shown.key("kinds"), kinds, on_action=picked)
     if not look.variant:
         blocks.draw(Said(text=INVITATION, tone="note"), shown.key("invitation"))
         return
     blocks.heading(f"Queries, by {look.metric}")
     order = base.which(shown, leaderboard.groups(look), leaderboard.orders(look))
-    grid.draw(shown.key("queries"), leaderboard.table(look, order), picked)
+    table.draw(shown.key("queries"), leaderboard.table(look, order), on_action=picked)
 
 
 def look_of(shown: CellView) -> Look:

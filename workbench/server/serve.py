@@ -109,8 +109,7 @@ def serve(
         os.environ["STREAMLIT_SERVER_COOKIE_SECRET"] = gate.provider.cookies.get_secret_value()
     threading.Thread(target=_announce, args=(host, chosen, open_browser, page, form), daemon=True).start()
     try:
-        with watched(gate):
-            _run(app, settings(host, chosen, gate), own_names(host, gate), gate, store)
+        _run(app, settings(host, chosen, gate), own_names(host, gate), gate, store)
     except KeyboardInterrupt:
         return 0
     finally:
@@ -141,7 +140,8 @@ def _run(
     # The server ends in good order and then raises the signal anew, which would end this process before it tidies up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.argv[:] = [str(app)]  # else Streamlit looks for settings beside the program that was started
-    served.run(config=settings)
+    with watched(gate):  # now that Streamlit is imported: a second thread in the midst of that would break it
+        served.run(config=settings)
 
 
 def own_names(host: str, gate: AccessControl | None) -> HostNames:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, overload
+from dataclasses import dataclass, field, replace
+from inspect import getdoc
+from itertools import count
+from typing import Any, ClassVar, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import BindParameter, SelectBase
@@ -72,6 +74,42 @@ class LegSql:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LegOpening:
+    """Which of a leg's options keep a match out of its ranking, and the values with which they no longer do."""
+
+    threshold: str | None = None  # the option by which low scores are dropped
+    open_at: float | None = None  # the value with which it drops nothing
+    shortcuts: Mapping[str, object] = field(default_factory=dict)  # options that may miss a match: with these, none
+    wider: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # values that let more match, nearest first
+
+    def wider_than(self, leg: Leg) -> dict[str, list[Any]]:
+        """The values that let more match than the leg's own: other ones, and of thresholds the lower ones."""
+        own = {name: getattr(leg, name) for name in self.wider}
+        return {
+            name: [each for each in values if (each < own[name] if isinstance(each, float) else each != own[name])]
+            for name, values in self.wider.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LegDescription:
+    """What people are told of a leg, wherever one is shown. `describe` fills in what a leg leaves out."""
+
+    label: str = ""
+    slot: int | None = None  # which colour of the palette is its own
+    finds: str = ""  # what it looks for
+    strength: str = ""  # what that is good and bad at
+    nothing: str = ""  # why there are no results
+    phrase: str = ""  # "Found ..."
+    unmatched: str = "it does not match"  # why a document is not found, exactly
+    unmatched_plainly: str = ""  # the same in plain words, where they differ
+    changes: Mapping[str, str] = field(default_factory=dict)  # what another value of an option means: {} is it
+    visitor_word: str = ""  # "By ...", the heading of a demo's column
+    visitor_reason: Literal["", "means", "holds", "spelled"] = ""  # why a visitor sees a result
+    opening: LegOpening = LegOpening()
+
+
 class PreparedQuery:
     """A query's text, and its vector, which is made once however many legs ask for it.
 
@@ -121,6 +159,7 @@ class Leg(BaseModel, ABC):
         None, ge=1, le=10_000, description="How many candidates to recall; by default top_k x overfetch."
     )
 
+    about: ClassVar[LegDescription] = LegDescription()
     uses_model: ClassVar[bool] = True  # whether what it finds may depend on the embedding model
     reads_words: ClassVar[bool] = False  # whether it reads lexemes or postings, which may be behind an attached table
 
@@ -150,6 +189,36 @@ class Leg(BaseModel, ABC):
 
 
 legs: Registry[type[Leg]] = Registry("leg")
+
+
+def describe(kind: str) -> LegDescription:
+    """A leg's description, completed: its sentences by its docstring, its name by its kind, its colour by what is free.
+
+    A colour that is left out is the next one that no leg has claimed, in the order in which legs were registered. A leg
+    that is not registered, as results of another installation may name one, is described by its name alone.
+    """
+    if kind not in legs:
+        return LegDescription(label=kind, phrase=f"by {kind}")
+    about = legs[kind].about
+    claimed = {each.about.slot for each in (legs[name] for name in legs)}
+    free = (slot for slot in count() if slot not in claimed)
+    unclaimed = {name: next(free) for name in legs if legs[name].about.slot is None}
+    first, _, rest = " ".join((getdoc(legs[kind]) or "").split()).partition(". ")
+    return replace(
+        about,
+        label=about.label or kind.replace("_", " ").capitalize(),
+        slot=unclaimed.get(kind, about.slot),
+        finds=about.finds or (f"{first}." if rest else first),
+        strength=about.strength or rest,
+        nothing=about.nothing or "Nothing is found this way.",
+        phrase=about.phrase or f"by {kind}",
+        unmatched_plainly=about.unmatched_plainly or about.unmatched,
+    )
+
+
+def leg_descriptions() -> dict[str, LegDescription]:
+    """Every registered leg's, in the order of their colours."""
+    return dict(sorted(((kind, describe(kind)) for kind in legs), key=lambda pair: pair[1].slot or 0))
 
 
 def recalled(rows: Iterable[Any], *notes: str) -> Candidates:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs
+from core.legs.base import Candidates, Leg, LegDescription, LegSql, PreparedQuery, QueryParameters, legs
 from core.legs.bm25_sql import (
     UNIT,
     Saturation,
@@ -78,6 +78,18 @@ def passed_over(level: SearchTarget) -> tuple[str, ...]:
 @legs.register("bm25")
 class Bm25Leg(Leg):
     """Units that hold the query's words: rare words count more, repeats ever less, and long units are not favoured."""
+
+    about = LegDescription(
+        label="BM25",
+        slot=3,
+        finds="Passages that hold the query's rare words.",
+        strength="Good with exact terms, the rare ones above all. Blind to synonyms and typing errors.",
+        nothing="No passage holds them.",
+        phrase="by its rare words",
+        unmatched="it shares no word with the query",
+        visitor_word="words",
+        visitor_reason="holds",
+    )
 
     uses_model: ClassVar[bool] = False
     reads_words: ClassVar[bool] = True

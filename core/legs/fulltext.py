@@ -36,7 +36,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import Grouping
 
 from core.errors import InputError, MissingCapability, RankbookError, SpecError
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.legs.base import (
+    Candidates,
+    Leg,
+    LegDescription,
+    LegOpening,
+    LegSql,
+    PreparedQuery,
+    QueryParameters,
+    legs,
+    recalled,
+)
 from core.legs.bm25 import Bm25Leg
 from core.legs.bm25_sql import BY_LENGTH, BY_LOGARITHM, TOLD_BY_POSTINGS, best_keys, table_of
 from core.legs.query_terms import any_word, lexemes_of
@@ -123,6 +133,24 @@ MANY = 3_000  # postings of the query's words; fewer units are ranked sooner tha
 @legs.register("fulltext")
 class FulltextLeg(Leg):
     """Units that hold the query's words: `any` one of them, the other modes all, which few texts do of a question."""
+
+    about = LegDescription(
+        label="Full text",
+        slot=1,
+        finds="Passages that hold the query's words, in any inflection.",
+        strength="Good with exact terms. Blind to synonyms and typing errors, and a common word counts as much as a "
+        "rare one.",
+        nothing="No passage holds any of the query's words.",
+        phrase="by its words",
+        unmatched="it does not hold the words of the query that are asked for",
+        changes={
+            "mode": "any one of the query's words enough",
+            "min_rank": "less asked of what is found {how}",
+        },
+        visitor_word="words",
+        visitor_reason="holds",
+        opening=LegOpening("min_rank", None, {"pool": None}, {"mode": ("any",)}),
+    )
 
     uses_model: ClassVar[bool] = False
     reads_words: ClassVar[bool] = True

@@ -21,7 +21,7 @@ from sqlalchemy import CTE, ColumnElement, Double, FromClause, Integer, Text, ca
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs
+from core.legs.base import Candidates, Leg, LegDescription, LegOpening, LegSql, PreparedQuery, QueryParameters, legs
 from core.legs.bm25_sql import (
     UNIT,
     Saturation,
@@ -53,6 +53,21 @@ class SpellingMatch:
 @legs.register("fuzzy")
 class FuzzyLeg(Leg):
     """Units with words spelled like the query's; misspellings on either side are forgiven."""
+
+    about = LegDescription(
+        label="Fuzzy",
+        slot=4,
+        finds="Words of the collection spelled alike.",
+        strength="Good with misspelled words, and knows rare ones from common ones. Knows nothing of meaning.",
+        nothing="No word is spelled alike.",
+        phrase="by words spelled alike",
+        unmatched="it has no word that is one of the query's, or spelled like one",
+        changes={"threshold": "less likeness asked of what is found {how}"},
+        visitor_word="spelling",
+        visitor_reason="spelled",
+        # Lower thresholds, at which words far off still share trigrams.
+        opening=LegOpening(wider={"threshold": (0.4, 0.35, 0.3, 0.25, 0.2)}),
+    )
 
     uses_model: ClassVar[bool] = False
     reads_words: ClassVar[bool] = True

@@ -8,7 +8,17 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Select, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.legs.base import (
+    Candidates,
+    Leg,
+    LegDescription,
+    LegOpening,
+    LegSql,
+    PreparedQuery,
+    QueryParameters,
+    legs,
+    recalled,
+)
 from core.legs.query_terms import keywords_of
 from core.store.engine import settle
 from core.store.search_target import SearchColumn, SearchTarget
@@ -22,6 +32,21 @@ CUT: Final = f"Of the query's keywords the first {READ:,} characters were compar
 @legs.register("trigram")
 class TrigramLeg(Leg):
     """Units in which some stretch of words resembles the query's keywords; stop words of the language are left out."""
+
+    about = LegDescription(
+        label="Trigram",
+        slot=2,
+        finds="Passages spelled alike: typing errors, part numbers, codes.",
+        strength="Good with misspelled words and half-remembered codes. Knows nothing of meaning, and likes long "
+        "passages.",
+        nothing="Nothing is spelled like the query's words.",
+        phrase="by its spelling",
+        unmatched="nothing in it is spelled like the query's keywords",
+        changes={"threshold": "less likeness asked of what is found {how}"},
+        visitor_word="spelling",
+        visitor_reason="spelled",
+        opening=LegOpening("threshold", 1e-6),  # whatever shares anything at all
+    )
 
     uses_model: ClassVar[bool] = False
 

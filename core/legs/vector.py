@@ -30,7 +30,17 @@ from sqlalchemy.types import Float
 
 from core.embedding import Vectors
 from core.errors import MissingCapability
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.legs.base import (
+    Candidates,
+    Leg,
+    LegDescription,
+    LegOpening,
+    LegSql,
+    PreparedQuery,
+    QueryParameters,
+    legs,
+    recalled,
+)
 from core.store.engine import settle
 from core.store.indexes import ordered_by_index
 from core.store.search_target import SearchColumn, SearchTarget
@@ -44,6 +54,21 @@ FEW = 20_000  # rows; comparing that many takes some 30 ms
 @legs.register("vector")
 class VectorLeg(Leg):
     """Units whose embedding is nearest to the query's. `exact` reads every vector instead of the HNSW index."""
+
+    about = LegDescription(
+        label="Vector",
+        slot=0,
+        finds="Passages that mean something alike, whatever the words.",
+        strength="Good with questions and paraphrases. Weak with codes and names that its model has never met.",
+        nothing="There are no embedded passages to compare with.",
+        phrase="by its meaning",
+        unmatched="it has no vector of the model to compare with",
+        unmatched_plainly="nothing of it has been prepared for that",
+        changes={"min_score": "less likeness asked of what is found {how}"},
+        visitor_word="meaning",
+        visitor_reason="means",
+        opening=LegOpening("min_score", None, {"exact": True}),
+    )
 
     distance: Literal["cosine", "l2", "ip"] = Field(
         "cosine", description="What orders the neighbours: cosine, Euclidean distance (l2), or inner product (ip)."

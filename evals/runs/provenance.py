@@ -30,7 +30,6 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import is_served
-from core.rerank import rerankers
 from core.store import attached
 from core.store.attached.columns import AttachedColumns
 from core.store.collections import CollectionView
@@ -108,7 +107,6 @@ def _marks(store: Store, view: CollectionView) -> tuple[FromClause, ColumnElemen
 
 MODELS_RUN_ON = ("sentence-transformers", "torch", "transformers")
 PACKAGES = ("sqlalchemy", "psycopg", "pgvector", "numpy", "ranx", *MODELS_RUN_ON)
-RUN_MODELS = ("cross_encoder", "late_interaction")  # rerankers that run a model here
 SETTINGS = (
     "shared_buffers",
     "work_mem",
@@ -179,7 +177,7 @@ def models_mark(version: Callable[[str], str] = package_version) -> str:
 def variant_mark(server: Capabilities, variant: Variant, model: str | None) -> str:
     """What of these decides the results of a variant that searches with that model; empty of words alone."""
     marks = [vector_mark(server, model)] if any(leg.uses_model for leg in variant.legs) else []
-    runs = variant.rerank is not None and rerankers.name_of(type(variant.rerank)) in RUN_MODELS
+    runs = variant.rerank is not None and variant.rerank.runs_model
     return "; ".join([*marks, *([models_mark()] if runs or variant.late is not None else [])])
 
 

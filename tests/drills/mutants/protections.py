@@ -440,7 +440,7 @@ PROTECTIONS: Final = (
     Protection(
         "a mark is a score between 0 and 1",
         "core/rerank/llm.py",
-        "[mark.relevance_score / self._rubric.most for mark in marks]",
+        "[mark.relevance_score / rubric.most for mark in marks]",
         "[mark.relevance_score for mark in marks]",
         f"{PROMPTS}::test_a_model_that_obeys_a_candidate_changes_the_order_among_the_candidates_and_nothing_else",
         f"{PROMPTS}::test_a_text_cannot_know_the_handle_that_it_will_go_by",

@@ -29,9 +29,10 @@ from core.tasks import bounded, run_cancellable
 from core.types import Query
 from core.variant import Variant
 from evals.runs.checkpoints import moved_on
+from evals.runs.code_digest import ranking_code
 from evals.runs.leg_runs import CONNECTIONS, LegQuerier, LegQueryResults, ReadyOrMade, reason_of
 from evals.runs.plan import LegTask
-from evals.runs.provenance import models_mark, ranking_code
+from evals.runs.provenance import models_mark
 from evals.runs.query_runs import A_BATCH, searched_side_by_side
 from evals.runs.rankings import decode_rankings, encode_rankings
 from evals.runs.types import QueryResults

@@ -38,6 +38,7 @@ from core.store.names import ITEMS
 from core.store.resolve_target import search_target
 from core.store.schema import Collection, ItemRow
 from core.variant import Variant
+from evals.runs.code_digest import CHECKOUT
 
 Counted = tuple[str, ...]  # the rows, and a sum over them that any change of one moves
 _counted: WeakKeyDictionary[Store, dict[str, tuple[str, Counted]]] = WeakKeyDictionary()
@@ -115,8 +116,6 @@ SETTINGS = (
     "random_page_cost",
     "jit",
 )
-CHECKOUT = Path(__file__).parents[2]
-RANKING = ("core", "evals/runs")  # the code that decides what is found
 INDEXES = text("""
 SELECT index.relname, pg_relation_size(index.oid)
 FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid
@@ -146,17 +145,6 @@ def package_version(name: str = "rankbook") -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-@cache
-def ranking_code() -> str:
-    """A digest of the code that rankings come of: what other code found is not taken for what this would find."""
-    places = [CHECKOUT / each for each in RANKING]
-    files = sorted(file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]))
-    told = hashlib.blake2b(digest_size=16)
-    for file in files:
-        told.update(hashlib.blake2b(file.read_bytes()).digest())
-    return told.hexdigest()
 
 
 def server_mark(server: Capabilities) -> str:

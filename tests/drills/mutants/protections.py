@@ -397,8 +397,8 @@ PROTECTIONS: Final = (
     Protection(
         "legs only read",
         "core/pipeline/recall.py",
-        "begun = self.store.begin(self.level.namespace, read_only=True)",
-        "begun = self.store.begin(self.level.namespace)",
+        "transaction = self.store.begin(self.target.namespace, read_only=True)",
+        "transaction = self.store.begin(self.target.namespace)",
         f"{ATTACHED}::test_a_leg_that_would_write_to_the_table_is_refused_by_the_server",
         f"{ATTACHED}::test_dropping_the_collection_leaves_the_table",
     ),

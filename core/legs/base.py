@@ -1,4 +1,4 @@
-"""What a leg is: options as data, and one way to recall candidates from a level."""
+"""What a leg is: options as data, and one way to recall candidates from what is searched."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_QUERY = 20_000  # characters: a long page
 
 @dataclass(frozen=True, slots=True)
 class Candidates(Sequence[Candidate]):
-    """What a leg brought up, best first; and what somebody who reads the ranking should know of how it came about."""
+    """What a leg retrieved, best first; and what a reader of the ranking should know of how it came about."""
 
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Candidates(Sequence[Candidate]):
 
 @dataclass(frozen=True, slots=True)
 class QueryParameters:
-    """A query that is not there yet: the parameters of a statement that stand for its text and its vector.
+    """The parameters of a statement that stand for a query's text and vector, which are not known yet.
 
     The connection is for a look at the collection, not for recalling.
     """
@@ -60,9 +60,9 @@ class QueryParameters:
 class LegSql:
     """A leg as one statement of `id` and `score`, with its own ORDER BY and LIMIT.
 
-    `order` is what its rows are ordered by, before the id. `settings` are the server's, that it relies on. `least` is
-    the score below which rows are dropped afterwards. `single` says that scores are of single precision, which a client
-    reads as their shortest decimal. `indexes` are the ends of the names of those that serve it.
+    `order` is what its rows are ordered by, before the id. `settings` are those of the server that it relies on.
+    `least` is the score below which rows are dropped afterwards. `single` says that scores are of single precision,
+    which a client reads as their shortest decimal. `indexes` are the ends of the names of the indexes that serve it.
     """
 
     statement: SelectBase
@@ -111,9 +111,9 @@ class LegDescription:
 
 
 class PreparedQuery:
-    """A query's text, and its vector, which is made once however many legs ask for it.
+    """A query's text, and its vector, which is made once however many legs want it.
 
-    `original` is the query before words were added to it: what a leg asks with that wants every word.
+    `original` is the query before words were added to it, for legs that want every word.
     """
 
     def __init__(
@@ -135,14 +135,14 @@ class PreparedQuery:
 
 
 def checked_text(text: str) -> str:
-    """What PostgreSQL can be asked: no NUL, no half of a surrogate pair, no end of words."""
+    """The text as PostgreSQL takes it, without NULs and halves of surrogate pairs; a longer one is refused."""
     if len(text) > LONGEST_QUERY:
         raise InputError(f"The query has {len(text):,} characters, and at most {LONGEST_QUERY:,} are read. Shorten it.")
     return cleaned(text)
 
 
 async def _embed_query(model: str, text: str) -> Vectors:
-    """As what made our own vectors does. A request's context knows what an attached table's were made by."""
+    """With the model of our own vectors. For an attached table's, the request's context knows the model."""
     vectors = await embedder(stored_as(model)).embed([text], "query")
     first: Vectors = vectors[0]
     return first
@@ -165,24 +165,24 @@ class Leg(BaseModel, ABC):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The least and the greatest score that it can give, where that is known without looking."""
+        """The least and the greatest score that it can give, where that is known from its options."""
         return None
 
     @property
     def deepens(self) -> bool:
-        """Whether asking deeper only adds at the end, so that one deep ranking serves whoever asks less deep."""
+        """Whether a deeper ranking only adds at the end, so that it serves every smaller depth."""
         return True
 
-    async def prepare(self, level: SearchTarget, query: PreparedQuery) -> None:
+    async def prepare(self, target: SearchTarget, query: PreparedQuery) -> None:
         """What takes long and needs no connection, such as embedding: done before one is taken from the pool."""
 
     @abstractmethod
     async def recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int
     ) -> Candidates:
-        """At most `depth` candidates, best first, ties by id. A level narrowed by a filter gives no others."""
+        """At most `depth` candidates, best first, ties by id. A filtered target gives no others."""
 
-    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:  # noqa: ARG002 - what those get that can
+    async def as_sql(self, target: SearchTarget, parameters: QueryParameters, depth: int) -> LegSql:  # noqa: ARG002 - for those that can
         """The same ranking as one statement over parameters."""
         name, able = legs.name_of(type(self)), [each for each in legs if legs[each].as_sql is not Leg.as_sql]
         raise SpecError(f"The leg {name!r} cannot be exported as SQL. What can: {', '.join(sorted(able))}.")
@@ -222,5 +222,5 @@ def leg_descriptions() -> dict[str, LegDescription]:
 
 
 def recalled(rows: Iterable[Any], *notes: str) -> Candidates:
-    """Rows of `id` and `score`, which stand first, as what a leg returns."""
+    """Rows that begin with `id` and `score`, as what a leg returns."""
     return Candidates(tuple(Candidate(row[0], float(row[1])) for row in rows), notes)

@@ -61,20 +61,20 @@ class TrigramLeg(Leg):
         return (0.0, 1.0)
 
     async def recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int
     ) -> Candidates:
-        texts = level.column("text")
-        keywords = await connection.scalar(keywords_of(level.language, query.text))
+        texts = target.column("text")
+        keywords = await connection.scalar(keywords_of(target.language, query.text))
         if not keywords:
             return Candidates(notes=("The query has no words but stop words.",))
         await settle(connection, **self._settings())
         notes = (CUT,) if len(keywords) > READ else ()
         return recalled(await connection.execute(self._statement(texts, literal(keywords[:READ]), depth)), *notes)
 
-    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
+    async def as_sql(self, target: SearchTarget, parameters: QueryParameters, depth: int) -> LegSql:
         """The threshold is said beside the setting: another leg of the statement may have need of a lower one."""
-        words = keywords_of(level.language, asked.text).cte("keywords").prefix_with("MATERIALIZED")
-        texts, keywords = level.column("text"), select(func.left(words.c.keywords, READ)).scalar_subquery()
+        words = keywords_of(target.language, parameters.text).cte("keywords").prefix_with("MATERIALIZED")
+        texts, keywords = target.column("text"), select(func.left(words.c.keywords, READ)).scalar_subquery()
         alike = getattr(func, self.function)(keywords, texts.value) >= literal(self.threshold)
         statement = self._statement(texts, keywords, depth).where(alike)
         return LegSql(statement, settings=self._settings(), single=True, indexes=("_text_gin",))

@@ -113,7 +113,7 @@ def made_up(monkeypatch):
 
         tones: int = Field(3, description="How many tones.")
 
-        async def recall(self, connection, level, query, depth):
+        async def recall(self, connection, target, query, depth):
             raise NotImplementedError
 
     return SoundAlikeLeg

@@ -221,7 +221,7 @@ class Sleeping(Leg):
     seconds: float = 120.0
     mark: str
 
-    async def recall(self, connection, level, query, depth):
+    async def recall(self, connection, target, query, depth):
         await connection.execute(text(f"SELECT pg_sleep({self.seconds:f}), '{self.mark}'"))
         return Candidates()
 
@@ -310,7 +310,7 @@ def test_a_token_that_was_set_before_stops_the_search_at_once(store, view):
 
 
 class Unavailable(Leg):
-    async def recall(self, connection, level, query, depth):
+    async def recall(self, connection, target, query, depth):
         raise MissingCapability("The server has no such thing.")
 
 

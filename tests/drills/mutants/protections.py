@@ -381,8 +381,8 @@ PROTECTIONS: Final = (
     Protection(
         "a query is bound",
         "core/legs/fulltext.py",
-        "made = self._tsquery(self.config or level.language, literal(text))",
-        "made = self._tsquery(self.config or level.language, __import__('sqlalchemy').literal_column(f\"'{text}'\"))",
+        "made = self._tsquery(self.config or target.language, literal(text))",
+        "made = self._tsquery(self.config or target.language, __import__('sqlalchemy').literal_column(f\"'{text}'\"))",
         f"{INJECTION}::test_text_that_is_sql_is_taken_as_text_or_refused_and_runs_nowhere",
         f"{FILTERS}::test_every_leg_obeys_a_filter_at_every_level",
     ),

@@ -17,7 +17,6 @@ from core.embedding import Embedder, Purpose, Vectors
 from core.errors import SpecError
 from core.filters import filter_of_fields
 from core.legs.base import checked_text
-from core.llm.rating import RelevanceRating
 from core.packing import Packing
 from core.packing.types import PackedChunk, PackTrace, options_from
 from core.pipeline.retriever import RetrievalResult, search
@@ -26,6 +25,7 @@ from core.registry import Options, in_a_sentence
 from core.rerank import LanguageModelReranker
 from core.store.resolve_target import search_target
 from core.tasks import side_by_side
+from core.types import RelevanceRating
 from core.variant import Variant
 
 
@@ -160,5 +160,5 @@ def _context_pack(result: RetrievalResult) -> ContextPack:
     values = {field.name: getattr(pack.trace, field.name) for field in fields(PackTrace)}
     values["dense_candidates"] = result.trace[f"leg {result.variant.leg_names[0]}"].ranking
     values["notes"] = result.trace.notes
-    trace = ContextPackTrace(**values, marks=result.marks)
+    trace = ContextPackTrace(**values, marks=result.ratings)
     return ContextPack(pack.query, pack.chunks, tuple(map(str, pack.citations)), trace, pack.context)

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.chunking.text_scan import sentences
 from core.errors import InputError, SpecError
-from core.legs.query_terms import words_asked
+from core.legs.query_terms import words_statement
 from core.progress import Listener, Step, nobody
 from core.store import names
 from core.store.collections import CollectionView
@@ -217,7 +217,7 @@ async def _sentence(connection: AsyncConnection, language: str, item: ItemText, 
     chance.shuffle(spans)
     for start, end in spans:
         sentence = item.text[start:end].lower()
-        words = {row.word for row in await connection.execute(words_asked(language, sentence))}
+        words = {row.word for row in await connection.execute(words_statement(language, sentence))}
         # The parser also gives the parts of a compound; the sentence has it once.
         kept = [word for word in _WORD.findall(sentence) if word in words]
         if len(kept) >= KnownItems.fewest_words:
@@ -232,7 +232,7 @@ async def _rarest(connection: AsyncConnection, items: SearchTarget, text: str, m
     several forms of a word the alphabetically first is used.
     """
     terms = items.postings.terms
-    words = words_asked(items.language, text).subquery()
+    words = words_statement(items.language, text).subquery()
     word = func.min(words.c.word.collate("C")).label("word")
     lexeme = type_coerce(words.c.lexemes, ARRAY(Text))[1]
     counted = (

@@ -19,9 +19,7 @@ from core import bridge, spread
 from core.context import RequestContext
 from core.embedding import Vectors, embedder, is_served
 from core.errors import ClusterFailed, ConnectionFailed, EmbeddingError
-from core.expansion import expansions
 from core.legs.base import checked_text
-from core.rerank import rerankers
 from core.spread import Cluster
 from core.spread.cluster import returns_errors
 from core.store import collections
@@ -31,9 +29,10 @@ from core.tasks import bounded, run_cancellable
 from core.types import Query
 from core.variant import Variant
 from evals.runs.checkpoints import moved_on
+from evals.runs.code_digest import ranking_code
 from evals.runs.leg_runs import CONNECTIONS, LegQuerier, LegQueryResults, ReadyOrMade, reason_of
 from evals.runs.plan import LegTask
-from evals.runs.provenance import models_mark, ranking_code
+from evals.runs.provenance import models_mark
 from evals.runs.query_runs import A_BATCH, searched_side_by_side
 from evals.runs.rankings import decode_rankings, encode_rankings
 from evals.runs.types import QueryResults
@@ -242,10 +241,6 @@ def _unpack_legs(answer: bytes) -> LegQueryResults:
     return LegQueryResults(read.rankings, read.more["milliseconds"], read.more["failures"], read.more["missing"])
 
 
-OUTSIDE = ("api", "llm")  # rerankers and expansions that ask an endpoint
-FILES = ("synonyms",)  # and those that read files of this machine
-
-
 @dataclass(frozen=True, slots=True)
 class Searches:
     """Some queries for a variant."""
@@ -272,8 +267,8 @@ class SpreadQueries:
         if resources.embedder is not embedder or resources.transport is not None:
             return False  # stand-ins of this process
         at = search_target(self.context.store, self.context.view, variant.chunks, variant.model)
-        expands = variant.expand is not None and expansions.name_of(type(variant.expand)) in OUTSIDE + FILES
-        reranks = variant.rerank is not None and rerankers.name_of(type(variant.rerank)) in OUTSIDE
+        expands = variant.expand is not None and (variant.expand.calls_endpoint or variant.expand.reads_files)
+        reranks = variant.rerank is not None and variant.rerank.calls_endpoint
         return not (expands or reranks or is_served(at.model))
 
     async def search(

@@ -19,7 +19,6 @@ from workbench.components import cards, feedback
 from workbench.screens.search.state import SearchState
 from workbench.server import serve
 from workbench.services import search, snippets
-from workbench.services.legs import LEGS
 from workbench.services.search import Column, Found, passage_of
 
 WORKBENCH = Path(workbench.__file__).parent
@@ -120,10 +119,6 @@ def test_nothing_beside_the_entry_file_hides_an_installed_package():
         "__pycache__",
     }
     assert not ours & set(metadata.packages_distributions())
-
-
-def test_every_leg_of_the_page_has_a_look_and_colours_of_its_own():
-    assert len({look.light for look in LEGS.values()}) == len({look.dark for look in LEGS.values()}) == len(LEGS)
 
 
 def test_the_server_listens_where_it_is_told_and_tells_nobody():

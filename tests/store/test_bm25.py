@@ -19,7 +19,6 @@ from core.errors import MissingCapability
 from core.legs.bm25 import Bm25Leg
 from core.pipeline.retriever import search
 from core.store import attached
-from core.store.resolve_target import search_target
 from core.types import Item
 from core.variant import Variant
 from tests.effort import examples
@@ -163,11 +162,6 @@ def test_the_term_index_is_used(store, collection):
     plan = plans(store, collection, Bm25Leg(), "wa wb", "enable_seqscan = off", "enable_bitmapscan = off")
     assert "postings_0_term_key" in plan
     assert "Seq Scan on items" not in plan
-
-
-def test_it_says_which_engine_ranks(store, collection):
-    where = search_target(store, collection, "items")
-    assert Bm25Leg(b=0.5).explain(where) == "BM25 (k1 1.2, b 0.5) by plain SQL over Rankbook's own postings."
 
 
 def test_an_engine_of_the_server_that_is_not_driven_is_told_of(store, collection):

@@ -132,7 +132,7 @@ def test_an_empty_query_is_refused_in_a_sentence(query: str) -> None:
     assert "The query is empty" in str(result.exception)
 
 
-def test_the_help_teaches_by_example_and_names_every_leg() -> None:
+def test_the_help_teaches_by_example() -> None:
     shown = CliRunner().invoke(cli.app, ["--help"]).stdout
     assert 'rankbook search "reset hub 3"' in shown
     assert "rankbook doctor" in shown

@@ -137,7 +137,7 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     if as_json:
         output.print_json(account.to_data())
         return
-    for each in account.told():
+    for each in account.lines():
         output.line(each.text)
         if each.exact:  # for engineers, quieter
             typer.secho(f"    {output.printable(each.exact)}", dim=True)

@@ -13,6 +13,7 @@ import streamlit as st
 
 from core import bridge
 from core.errors import RankbookError
+from core.legs import describe
 from core.sql_export import export_sql
 from core.store.engine import Store
 from core.variant import Variant
@@ -23,7 +24,6 @@ from workbench.components.theme import asset
 from workbench.components.url_state import Chooser
 from workbench.services import permissions, weight_payload
 from workbench.services.jobs import Key
-from workbench.services.legs import LEGS
 from workbench.services.search import QueryLabels
 from workbench.services.variants import keep, replaceable, usual_name
 from workbench.services.weight_payload import Plain
@@ -91,7 +91,7 @@ def draw_instrument(
 def with_leg_labels(surface: Plain) -> Plain:
     """The surface with its legs as people know them."""
     legs = [
-        {**leg, "label": LEGS[leg["kind"]].label if leg["name"] == leg["kind"] and leg["kind"] in LEGS else leg["name"]}
+        {**leg, "label": leg_label(leg["kind"]) if leg["name"] == leg["kind"] else leg["name"]}
         for leg in surface["legs"]
     ]
     return {**surface, "legs": legs}
@@ -104,7 +104,7 @@ def with_titles(query: Plain, titles: list[str], grades: dict[str, int]) -> Plai
 
 
 def leg_label(kind: str) -> str:
-    return LEGS[kind].label if kind in LEGS else kind
+    return describe(kind).label
 
 
 LONGEST_NAME = 120

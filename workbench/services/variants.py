@@ -13,7 +13,7 @@ from core import presets
 from core.errors import InputError, RankbookError, SpecError, UnknownName
 from core.expansion.base import EXPANSIONS
 from core.fusion.base import FUSIONS
-from core.legs import Leg, legs
+from core.legs import Leg, describe, legs
 from core.registry import Tagged
 from core.rerank.base import RERANKERS
 from core.store import roles
@@ -24,7 +24,6 @@ from evals.evaluation.compare_runs import DifferenceRow, variant_rows
 from evals.variants import SavedVariant
 from workbench.services import toml_edit
 from workbench.services.form_fields import summary
-from workbench.services.legs import LEGS
 from workbench.services.toml_edit import Place
 
 
@@ -88,15 +87,15 @@ def _before(variant: Variant) -> Iterator[Step]:
 
 def _legs(variant: Variant) -> Step:
     weighted = len(variant.legs) > 1 and variant.fusion.uses_weights
-    return tuple(_leg(variant, leg, name, weighted) for leg, name in zip(variant.legs, variant.leg_names, strict=True))
+    return tuple(_leg(variant, leg, weighted) for leg in variant.legs)
 
 
-def _leg(variant: Variant, leg: Leg, name: str, weighted: bool) -> PipelineStage:
+def _leg(variant: Variant, leg: Leg, weighted: bool) -> PipelineStage:
     kind = legs.name_of(type(leg))
-    look = LEGS.get(kind)
-    label = leg.label or (look.label if look else name)
+    about = describe(kind)
+    label = leg.label or about.label
     where = "whole documents" if variant.chunks == "items" else f"the chunk set {variant.chunks}"
-    says = f"{look.finds if look else summary(type(leg))} It recalls {variant.depth_of(leg)} candidates of {where}."
+    says = f"{about.finds} It recalls {variant.depth_of(leg)} candidates of {where}."
     return PipelineStage(f"{label} \N{MULTIPLICATION SIGN} {leg.weight:g}" if weighted else label, says, kind)
 
 

@@ -224,7 +224,7 @@ def test_labels_of_documents_score_under_roll_up_and_a_cap_and_without_either(st
     ]
     ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
     split = ground.split("test")
-    board, _ = bridge.run(evaluate.evaluate(ground, chosen, split, EvalOptions(("mrr@5", "recall@1"))))
+    board = bridge.run(evaluate.evaluate(ground, chosen, split, EvalOptions(("mrr@5", "recall@1")))).board
     assert board.of("plain", "mrr@5") == {"q1": 0.5, "q2": 1.0}, "fables has two rows before, and counts once"
     assert board.of("rolled", "mrr@5") == {"q1": 0.5, "q2": 1.0}
     assert board.of("capped", "mrr@5") == {"q1": 0.5, "q2": 1.0}
@@ -249,7 +249,7 @@ def test_a_run_says_that_what_its_legs_read_aside_is_behind_the_table(store, ser
         variant("fulltext", name="searched", rerank={"method": "overlap"})
     ]
     ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
-    board, _ = bridge.run(evaluate.evaluate(ground, chosen, ground.split("test"), EvalOptions(("mrr@5",))))
+    board = bridge.run(evaluate.evaluate(ground, chosen, ground.split("test"), EvalOptions(("mrr@5",)))).board
     told = {run.name: [note for note in run.notes if "since its words were taken aside" in note] for run in board.runs}
     assert {name: len(notes) for name, notes in told.items()} == {"trigram": 0, "bm25": 1, "searched": 1}
     assert any("since its words were taken aside" in each.message for each in board.warnings)
@@ -262,9 +262,8 @@ def test_a_run_from_elsewhere_is_scored_by_documents_and_says_which_are_not_ther
     file = tmp_path / "theirs.run"
     file.write_text("q1 Q0 novel 1 9 t\nq1 Q0 atlas 2 8 t\nq1 Q0 r1 3 7 t\nq2 Q0 atlas 1 1 t\n")
     ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
-    board, (read,) = bridge.run(
-        evaluate.evaluate(ground, [], ground.split("test"), EvalOptions(("mrr@5",)), files=[file])
-    )
+    result = bridge.run(evaluate.evaluate(ground, [], ground.split("test"), EvalOptions(("mrr@5",)), files=[file]))
+    board, (read,) = result.board, result.foreign
     assert board.of("theirs", "mrr@5") == {"q1": 0.5, "q2": 1.0}
     assert read.unknown == ("novel", "r1")
     (said,) = [each.message for each in board.warnings if "documents are not in" in each.message]

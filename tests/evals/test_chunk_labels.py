@@ -76,8 +76,7 @@ def labels(store, view, *runs):
 
 
 def board(ground, *variants, metrics=("chunk_ndcg@10",)) -> Board:
-    made, _ = bridge.run(evaluate(ground, variants, SPLIT, EvalOptions(tuple(metrics))))
-    return made
+    return bridge.run(evaluate(ground, variants, SPLIT, EvalOptions(tuple(metrics)))).board
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

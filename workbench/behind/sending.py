@@ -12,9 +12,9 @@ from core.pipeline.cost_estimate import asks, estimate_calls, more, sends_docume
 from core.store import roles
 from core.variant import Variant
 from evals.evaluation.context import EvalContext, EvalOptions
-from evals.evaluation.cost_notice import before, of_searches, searched
+from evals.evaluation.cost_notice import external_calls, of_searches, searched
 from evals.runs.types import Run
-from evals.tuning.workflow import bare, embedded
+from evals.tuning.workflow import embeds_nothing, without_stages
 from evals.types import QuerySplit
 
 
@@ -29,16 +29,19 @@ async def announced(
     ground: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
     """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
-    variants = [each for each in entries if isinstance(each, Variant)]
-    return _first(ground, await before(ground, variants, split, EvalOptions()), allowed=allowed)
+    asking = [each for each in entries if isinstance(each, Variant) and asks(ground.context, each)]
+    if not asking:
+        return None
+    plan = await ground.plan(asking, split, EvalOptions())
+    return _first(ground, await external_calls(ground, plan), allowed=allowed)
 
 
 async def announced_legs(
     ground: EvalContext, variant: Variant, split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
     """What asking its legs alone would send, for weights: the queries' texts, where a vector leg has not had them."""
-    plain, _ = bare(variant)
-    if not asks(ground.context, plain) or await embedded(ground, plain, split):
+    plain, _ = without_stages(variant)
+    if not asks(ground.context, plain) or await embeds_nothing(ground, plain, split):
         return None
     said = await of_searches(ground.context, searched(split), plain)
     return _first(ground, [each.text for each in said], allowed=allowed)

@@ -42,14 +42,15 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook compare before after --overlap
     """
     from core import bridge
-    from evals.evaluation.compare_runs import Where, pair
+    from evals.evaluation.compare_runs import RunScope, compare_runs
     from evals.evaluation.context import EvalOptions
     from evals.statistics.verdicts import Rules
     from workbench.session import store
 
     wanted = None if overlap else EvalOptions(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
     with output.waiting(f"Opening {one} and {other} ...", quiet=as_json):
-        found = bridge.run(pair(store(output.notice), (one, other), Where(collection, queries, split), wanted))
+        scope = RunScope(collection, queries, split)
+        found = bridge.run(compare_runs(store(output.notice), (one, other), scope, wanted))
     if as_json:
         output.as_document(_plain_pair(found, by))
         return

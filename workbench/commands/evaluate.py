@@ -137,10 +137,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook eval handbook local-rag --baseline main --json
     """
     from core import bridge
-    from evals.evaluation.board import METRICS
     from evals.evaluation.context import EvalOptions, default_split, open_eval
-    from evals.evaluation.cost_notice import before
+    from evals.evaluation.cost_notice import external_calls
     from evals.evaluation.evaluate import evaluate
+    from evals.measures import METRICS
     from evals.statistics.verdicts import Rules
     from workbench.commands.runtime import stoppable
     from workbench.session import store
@@ -152,24 +152,26 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     part = ground.split(split or default_split(ground.labelled))
     rules = Rules(seed=seed)
     wanted = EvalOptions(tuple(metric or METRICS), baseline, as_shipped, again, time_live, rules)
-    sent = bridge.run(before(ground, made, part, wanted))
+    plan = bridge.run(ground.plan(made, part, wanted)) if made else None
+    sent = bridge.run(external_calls(ground, plan)) if plan else []
     for sentence in [] if as_json else [*_alike(made), *sent]:
         output.notice(sentence)
     with output.progress(quiet=as_json) as listener:
-        plan = _Plan(listener, quiet=as_json)
-        board, foreign = stoppable(
-            lambda token: evaluate(ground.until(token), made, part, wanted, files=files, progress=plan)
+        first = _PlanLine(listener, quiet=as_json)
+        result = stoppable(
+            lambda token: evaluate(ground.until(token), made, part, wanted, plan=plan, files=files, progress=first)
         )
+    board = result.board
     if as_json:
         output.as_document(output.plain(board))
     else:
-        output.show_foreign(foreign)
+        output.show_foreign(result.foreign)
         output.show_board(board)
     heading = Heading(f"{collection}: {', '.join(board.names)}", files=_files(made))
-    write(ground.store, [WrittenPart(board, plan=plan.line)], heading, html, markdown, latex)
+    write(ground.store, [WrittenPart(board, plan=first.line)], heading, html, markdown, latex)
 
 
-class _Plan:
+class _PlanLine:
     """Passes steps on. The first is of the plan, and named by it: it is said before anything is asked."""
 
     def __init__(self, listener: Listener, *, quiet: bool) -> None:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from evals.evaluation.board import Board, ScoreCell
     from evals.runs.exchange import ForeignRun
     from evals.statistics.verdicts import Finding
-    from evals.suites.run_suite import SuiteResult, TargetResult
-    from evals.tuning.workflow import TunedVariant
+    from evals.suites.run_suite import SuiteResult, TargetResult, TunedVariant
     from workbench.notebooks.output import Output
     from workbench.notebooks.runner import CellResult
 

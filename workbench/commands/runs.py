@@ -66,7 +66,7 @@ def report(
     rankbook runs report hybrid-retriever better.html --against main --metric mrr@10
     """
     from core import atomic_files, bridge
-    from evals.evaluation.board import METRICS
+    from evals.measures import METRICS
     from evals.runs import run_store
     from workbench.behind.runs.shown import page_of
     from workbench.commands.evaluate import check_endings

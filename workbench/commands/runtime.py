@@ -113,17 +113,11 @@ def resolve_entries(
     view: CollectionView, names: Sequence[str], chunks: str | None, model: str | None
 ) -> tuple[list[Path], list[Variant]]:
     """Files of other engines' runs, and variants. Names of presets and legs come before files."""
-    files = [name for name in names if _is_run(name)]
-    return [Path(name).expanduser() for name in files], [
-        variant(view, name, chunks, model) for name in names if name not in files
-    ]
+    from evals.variants import run_file
 
-
-def _is_run(name: str) -> bool:
-    from evals.variants import every_name
-
-    path = Path(name).expanduser()
-    return name not in every_name() and path.suffix != ".toml" and path.is_file()
+    files = {name: path for name in names if (path := run_file(name)) is not None}
+    variants = [variant(view, name, chunks, model) for name in names if name not in files]
+    return [files[name] for name in names if name in files], variants
 
 
 def variant(view: CollectionView, name: str, chunks: str | None = None, model: str | None = None) -> Variant:

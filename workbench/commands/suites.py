@@ -134,11 +134,11 @@ def check(
 def _checked(file: Path) -> dict[str, Any]:
     from core import bridge
     from core.errors import RankbookError
-    from evals.suites.run_suite import planned
+    from evals.suites.run_suite import plan_suite
     from workbench.session import store
 
     try:
-        plans = bridge.run(planned(store(output.notice), _read(file)))
+        plans = bridge.run(plan_suite(store(output.notice), _read(file)))
     except RankbookError as error:
         return {"file": str(file), "plan": [], "problem": str(error)}
     return {"file": str(file), "plan": [line for each in plans for line in each.sentences()], "problem": None}
@@ -168,18 +168,20 @@ def _carried_out(file: Path, *, again: bool, junit: Path | None, quiet: bool) ->
 
 def _run(suite: Suite, *, again: bool, quiet: bool) -> SuiteResult:
     from core import bridge
-    from evals.suites.run_suite import planned, run_suite
+    from evals.suites.run_suite import plan_suite, run_suite
     from workbench.commands.runtime import stoppable
     from workbench.session import store
 
     with output.waiting(f"Opening the collections of {suite.name} ...", quiet=quiet):
         opened = store(output.notice)
-        plans = bridge.run(planned(opened, suite, again=again))
+        plans = bridge.run(plan_suite(opened, suite, again=again))
     for each in plans:
         for line in [] if quiet else each.sentences():
             output.notice(line)
     with output.progress(quiet=quiet) as listener:
-        return stoppable(lambda token: run_suite(opened, suite, progress=listener, cancellation=token, again=again))
+        return stoppable(
+            lambda token: run_suite(opened, suite, progress=listener, cancellation=token, again=again, planned=plans)
+        )
 
 
 def _report(file: Path, result: SuiteResult, *paths: Path | None) -> None:

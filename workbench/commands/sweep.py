@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from evals.evaluation.board import Board
     from evals.evaluation.context import EvalContext
     from evals.tuning.summary import SweepSummary
-    from evals.tuning.tuner import TuningResult
-    from evals.tuning.workflow import TuningRequest
+    from evals.tuning.workflow import TunedWeights
 
 BAR = 30  # characters
 TOP = 10
@@ -68,7 +67,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from evals.evaluation.context import open_eval, tuning_split
     from evals.tuning.summary import plain, summarised
     from evals.tuning.tuner import TuningProcedure
-    from evals.tuning.workflow import TuningRequest, exclude_reported, tune_weights
+    from evals.tuning.workflow import TuningRequest, tune_weights
     from workbench.commands.runtime import stoppable
     from workbench.session import store
 
@@ -81,28 +80,28 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     base = runtime.legs_to_variant(ground.view, legs, chunks, model)
     base = base if depth is None else base.at_depth(depth)
     split = split or tuning_split(ground.labelled)
-    part, notes = ground.split(split), tuple[str, ...]()
-    if report_split is not None:
-        if report_split == split:
-            raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
-        part, notes = exclude_reported(ground, part, ground.split(report_split))
-    asked = TuningRequest(base, metric, steps, runtime.fusions(fusion), True, TuningProcedure(seed=seed))
+    if report_split == split:
+        raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
+    other = None if report_split is None else ground.split(report_split)
+    procedure, fusions = TuningProcedure(seed=seed), runtime.fusions(fusion)
+    request = TuningRequest(base, ground.split(split), metric, steps, fusions, True, procedure, other)
     with output.progress(quiet=as_json) as listener:
-        tuned, found = stoppable(lambda token: tune_weights(ground.until(token), part, asked, listener))
+        found = stoppable(lambda token: tune_weights(ground.until(token), request, listener))
+    tuned = found.result
     why_not = "" if even_so else tuned.too_few or tuned.loss
     unwritten = [path for path in (html, save) if path is not None] if why_not else []
-    reported = _reported(ground, base, tuned, report_split, asked, even_so=even_so, per_kind=per_kind, quiet=as_json)
+    reported = _reported(ground, found, even_so=even_so, per_kind=per_kind, quiet=as_json)
     if as_json:
         output.as_document({**plain(tuned), "reported": reported and output.plain(reported)})
     else:
         _show_sweep(summarised(tuned), base)
-        for note in (*notes, *found.notes):
+        for note in found.notes:
             output.notice(f"Note: {note}")
         if reported:
             output.show_board(reported)
     if reported:
         heading = evaluate.Heading(f"{collection}: weights of {base.name}", files={"base.toml": base.to_toml()})
-        told = evaluate.WrittenPart(reported, {reported.names[-1]: tuned}, (*notes, *found.notes))
+        told = evaluate.WrittenPart(reported, {reported.names[-1]: tuned}, found.notes)
         evaluate.write(ground.store, [told], heading, html)
     if unwritten:
         files = " and ".join(map(str, unwritten))
@@ -113,44 +112,27 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         output.notice(f"{made.name} is written to {save}.")
 
 
-def _reported(
-    ground: EvalContext,
-    base: Variant,
-    tuned: TuningResult,
-    split: str | None,
-    asked: TuningRequest,
-    *,
-    even_so: bool,
-    per_kind: bool,
-    quiet: bool,
-) -> Board | None:
-    """The board of the tuned variant, the base with all legs alike, and each leg alone; None where nobody asked."""
-    from evals.evaluation.context import EvalOptions
-    from evals.evaluation.evaluate import evaluate
+def _reported(ground: EvalContext, found: TunedWeights, *, even_so: bool, per_kind: bool, quiet: bool) -> Board | None:
+    """The board of the tuned variant, the base with equal weights, and each leg alone; None where nobody asked."""
     from evals.statistics.verdicts import Rules
+    from evals.tuning.workflow import confirm
     from workbench.commands.runtime import stoppable
 
+    request, tuned = found.request, found.result
+    split = request.reported
     if split is None:
         return None
     if (why := tuned.refusal(per_kind=per_kind)) and not even_so:
-        output.notice(f"{why} Nothing was scored on {split!r}; --even-so does it.")
+        output.notice(f"{why} Nothing was scored on {split.name!r}; --even-so does it.")
         return None
-    variants = [*_beside(base, tuned), tuned.variant(base, per_kind=per_kind, even_so=even_so)]
-    wanted = EvalOptions((asked.metric,), rules=Rules(seed=asked.procedure.seed), rename=False)
+    made = tuned.variant(request.base, per_kind=per_kind, even_so=even_so)
+    name, rules = f"{request.base.name}, all alike", Rules(seed=request.procedure.seed)
     with output.progress(quiet=quiet) as listener:
-        board, _ = stoppable(
-            lambda token: evaluate(ground.until(token), variants, ground.split(split), wanted, progress=listener)
+        return stoppable(
+            lambda token: confirm(
+                ground.until(token), found, made, split, equal_name=name, rules=rules, progress=listener
+            )
         )
-    return board
-
-
-def _beside(base: Variant, tuned: TuningResult) -> list[Variant]:
-    """What the tuned variant is to beat: the best of equal weights that is on offer, and each leg by itself."""
-    from core.variant import Variant
-
-    alike = tuned.equal_weights(base, f"{base.name}, all alike")
-    alone = [Variant.of_leg(leg, chunks=base.chunks, model=base.model, filter=base.filter) for leg in alike.legs]
-    return [alike, *(each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True))]
 
 
 def _show_sweep(summary: SweepSummary, base: Variant) -> None:

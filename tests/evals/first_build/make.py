@@ -63,9 +63,9 @@ async def fill(store: Store, saved: Path | None) -> None:
     ground = await open_eval(store, "kettles")
     await _judge(store, ground.view)
     variants.keep(WORDS.to_toml())
-    board, _ = await evaluate(ground, [WORDS, BOTH], ground.split("test"), EvalOptions())  # deep, as was usual then
+    result = await evaluate(ground, [WORDS, BOTH], ground.split("test"), EvalOptions())  # deep, as was usual then
     await evaluate(ground, [BOTH.but(name="both as shipped")], ground.split("test"), EvalOptions(as_shipped=True))
-    await run_store.pin(store, board.runs[0].id, "main")
+    await run_store.pin(store, result.board.runs[0].id, "main")
     contest = Contest.of("kettles", {"Today": WORDS, "Tomorrow": BOTH})
     await votes.announce(store, contest)
     await votes.cast(store, contest, Vote("a visitor", "scale", BOTH.id))

@@ -74,7 +74,7 @@ def evaluation(store: Store, name: str) -> None:
     """What is evaluated now is of what ships, and no kept run of before stands in for it."""
     before = {each.id for each in bridge.run(run_store.listed(store, collection=name))}
     ground = bridge.run(open_eval(store, name))
-    board, _ = bridge.run(evaluate(ground, [WORDS, BOTH], ground.split("test"), EvalOptions(("mrr@2",))))
+    board = bridge.run(evaluate(ground, [WORDS, BOTH], ground.split("test"), EvalOptions(("mrr@2",)))).board
     assert board.cells("mrr@2")["words"].mean > 0
     assert {run.id for run in board.runs}.isdisjoint(before)
     assert {run.depth for run in board.runs} == {0}

@@ -67,7 +67,7 @@ async def runs_of(
 ) -> list[Run]:
     """One run an entry in the order given, each once; variants are run, or taken from before."""
     variants = [each for each in entries if isinstance(each, Variant)]
-    found = iter(await run_variants(ground, variants, split, EvalOptions(), listener) if variants else [])
+    found = iter(await run_variants(ground, variants, split, EvalOptions(), listener))
     ordered = [each if isinstance(each, Run) else next(found) for each in entries]
     return list({run.id: run for run in ordered}.values())
 

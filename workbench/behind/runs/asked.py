@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from evals.evaluation.board import METRICS
+from evals.measures import METRICS
 from evals.runs.run_store import RunSummary
 from workbench.behind.addressed import UrlState, page_number
 from workbench.behind.variants.stages import in_words

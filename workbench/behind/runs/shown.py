@@ -15,7 +15,7 @@ from typing import Any
 from core.errors import SpecError
 from core.store.engine import Store
 from evals.evaluation.board import Board, ScoreCell, board_table
-from evals.evaluation.compare_runs import RunPair, Where, compared, differences, flat, pair
+from evals.evaluation.compare_runs import RunPair, RunScope, compare_runs, compared, differences, flat
 from evals.evaluation.context import EvalContext, EvalOptions, open_eval
 from evals.evaluation.evaluate import score_runs
 from evals.lab.results import Compared
@@ -207,7 +207,7 @@ def _again(run: Run) -> str:
 
 async def paired(store: Store, one: str, other: str, *metrics: str) -> RunPair:
     """Runs of one name are told apart by the beginning of their ids."""
-    return await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), EvalOptions(metrics))
+    return await compare_runs(store, (one[:SHOWN], other[:SHOWN]), RunScope(), EvalOptions(metrics))
 
 
 async def against(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
@@ -253,7 +253,7 @@ def differing(one: Run, other: Run) -> Iterator[Block]:
 
 async def alike(store: Store, one: str, other: str) -> list[Block]:
     """How alike they are, which needs no labels and no common data."""
-    found = await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), None)
+    found = await compare_runs(store, (one[:SHOWN], other[:SHOWN]), RunScope(), None)
     mine, theirs = found.runs
     measures = found.overlap()
     blocks: list[Block] = []

@@ -37,7 +37,7 @@ _HOME = {
     "Verdict": "evals.statistics.verdicts",
     "build_queue": "evals.judging.queue",
     "build_report": "evals.reports:report",
-    "compare_runs": "evals.evaluation.compare_runs:pair",
+    "compare_runs": "evals.evaluation.compare_runs",
     "evaluate": "evals.evaluation.evaluate",
     "export_beir": "evals.collections.export_beir",
     "guess_source": "evals.sources.guess:guess",
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from evals.collections.load import LoadPlan, load_collection
     from evals.collections.load_labels import LoadReport
     from evals.evaluation.board import Board
-    from evals.evaluation.compare_runs import pair as compare_runs
+    from evals.evaluation.compare_runs import compare_runs
     from evals.evaluation.context import EvalContext, EvalOptions, open_eval
     from evals.evaluation.evaluate import evaluate
     from evals.judging.judgements import save_judgements

@@ -16,6 +16,7 @@ from evals.types import QuerySplit
 Level = Literal["items", "units"]  # of a ranking of chunks: the items of the chunks, or the chunks
 
 DEFAULT_METRIC = "ndcg@10"
+METRICS = (DEFAULT_METRIC, "recall@10", "mrr@10")  # of a table, where none are named
 
 
 @dataclass(frozen=True, slots=True)

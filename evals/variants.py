@@ -31,7 +31,7 @@ HERE = Path()
 def resolve_variant(
     reference: Reference, *, chunks: str | None = None, model: str | None = None, folder: Path = HERE
 ) -> Variant:
-    """The variant that is meant. `chunks` and `model` are for bare legs; a path that is not absolute is from `folder`.
+    """The variant that a reference stands for. `chunks` and `model` are for bare legs; paths are from `folder`.
 
     Names come before files, so that a name means the same in every folder: a file called bm25 is "./bm25". Data is a
     leg, by its kind; a variant as it stands; or a preset, a kept one or a file with changes:
@@ -50,7 +50,14 @@ def resolve_variant(
         case Path():
             return Variant.from_file(folder / reference.expanduser())
         case str():
-            return _of_name(reference, folder)
+            if (named := _named(reference)) is not None:
+                return named
+            path = folder / Path(reference).expanduser()
+            if path.suffix == ".toml" or path.is_file():
+                return Variant.from_file(path)
+            raise UnknownName(
+                "variant, preset or leg", reference, every_name(), way_out="Or give the path of a variant's TOML file."
+            )
     raise SpecError(
         f"{reference!r:.80} is no variant. Give a Variant, a leg, the name of a preset or a leg, the path of a TOML "
         "file, or a dictionary."
@@ -68,26 +75,37 @@ def leg_of(reference: object) -> Leg | None:
     return None
 
 
+def run_file(reference: object, *, known: Sequence[str] = (), folder: Path = HERE) -> Path | None:
+    """The file of another engine's run that is meant; None of a variant: their names, and `known` ones, come first."""
+    if not isinstance(reference, str) or reference in (*every_name(), *known):
+        return None
+    path = folder / Path(reference).expanduser()
+    return path if path.suffix != ".toml" and path.is_file() else None
+
+
 def known_names() -> list[str]:
-    """What a string may say beside a path, and means the same on every machine."""
+    """The names that mean the same on every machine: presets and legs."""
     return [*presets.names(), *legs]
 
 
 def every_name() -> list[str]:
-    """The same, and what is kept on this one."""
+    """The same, and the variants that are kept on this machine."""
     return [*known_names(), *names()]
 
 
-def _of_name(name: str, folder: Path) -> Variant:
-    named = _named(name)
-    if named is not None:
-        return named
-    path = folder / Path(name).expanduser()
-    if path.suffix == ".toml" or path.is_file():
-        return Variant.from_file(path)
-    raise UnknownName(
-        "variant, preset or leg", name, every_name(), way_out="Or give the path of a variant's TOML file."
-    )
+def _of_data(data: Mapping[str, Any], folder: Path) -> Variant:
+    """A variant as it stands, or another one with changes."""
+    if "preset" in data and "file" in data:
+        raise SpecError("A variant names a preset and a file. Keep one of them.")
+    changes = {key: value for key, value in data.items() if key not in ("preset", "file")}
+    if len(changes) == len(data):
+        return Variant.from_data(data)
+    if "preset" in data:
+        name = str(data["preset"])
+        base = _named(name) or presets.preset(name)
+    else:
+        base = Variant.from_file(folder / Path(str(data["file"])).expanduser())
+    return Variant.from_data({**base.to_data(), **changes}) if changes else base
 
 
 def _named(name: str) -> Variant | None:
@@ -96,19 +114,6 @@ def _named(name: str) -> Variant | None:
         return presets.preset(name)
     kept = find(name)
     return kept.valid() if kept else None
-
-
-def _of_data(data: Mapping[str, Any], folder: Path) -> Variant:
-    if "preset" in data and "file" in data:
-        raise SpecError("A variant names a preset and a file. Keep one of them.")
-    changes = {key: value for key, value in data.items() if key not in ("preset", "file")}
-    if len(changes) == len(data):
-        return Variant.from_data(data)
-    if "preset" in data:
-        base = _named(str(data["preset"])) or presets.preset(str(data["preset"]))
-    else:
-        base = Variant.from_file(folder / Path(str(data["file"])).expanduser())
-    return Variant.from_data({**base.to_data(), **changes}) if changes else base
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------
@@ -127,6 +132,8 @@ def hybrid_of(references: Sequence[Reference], chunks: str) -> Variant:
     made = Variant(legs=tuple(found), chunks=chunks)
     return made.but(name=" + ".join(made.leg_names))
 
+
+# -- kept variants -----------------------------------------------------------------------------------------------------
 
 UNNAMED: Final = Variant.model_fields["name"].default
 LONGEST_STEM: Final = 60
@@ -213,12 +220,12 @@ def drop(name: str, *, by: str = "") -> SavedVariant:
 
 
 def put_back(before: SavedVariant) -> None:
-    """The file as it was, whatever stands there now."""
+    """Write the file as it was before, over whatever is there now."""
     _write(before.path, before.text)
 
 
 def free_name(name: str) -> str:
-    """The name, or the name with the first number that makes it nobody's yet."""
+    """The name, or the name with the first number by which it is free."""
     taken = {*presets.names(), *legs, *names(), UNNAMED}
     stem, number = name, 1
     while name in taken:
@@ -235,13 +242,13 @@ def trash_folder() -> Path:
 
 
 def in_trash() -> list[TrashEntry]:
-    """Those in the trash, newest first. A file without its notes, or the other way round, is not one."""
+    """Those in the trash, newest first. A file without its notes does not count, nor notes without their file."""
     entries = [entry for path in trash_folder().glob("*.json") if (entry := _noted(path)) is not None]
     return sorted(entries, key=lambda each: (each.deleted_at, each.id), reverse=True)
 
 
 def restore(entry: TrashEntry, *, name: str | None = None) -> SavedVariant:
-    """Out of the trash, as the file that it was; `name` is another one for it. A name that is taken is refused."""
+    """Out of the trash, as the file that it was, or under another `name`. A name that is taken is refused."""
     text, notes = _trash_files(entry.id)
     try:
         written = read_small(text, "The variant", LARGEST_FILE).decode("utf-8", "surrogateescape")
@@ -283,7 +290,7 @@ def expire() -> list[TrashEntry]:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Also from one disk to another. What a link leads to is copied, and stays where it is."""
+    """Also from one disk to another. The target of a link is copied, and stays where it is."""
     if source.is_symlink():
         shutil.copyfile(source, target)
         source.unlink()
@@ -342,7 +349,7 @@ def _renamed(text: str, name: str, path: Path) -> str:
 
 
 def _read() -> Iterator[SavedVariant]:
-    """Each file under a name of its own: what it says, or what it is called where that is somebody else's."""
+    """Each file under a name of its own: the variant's name, or the file's where that is taken."""
     taken = {*presets.names(), *legs}
     for path in sorted(folder().glob("*.toml")):
         kept = _kept(path)
@@ -353,7 +360,9 @@ def _read() -> Iterator[SavedVariant]:
 
 
 def _kept(path: Path) -> SavedVariant:
-    """As it was read, unless the file is another one since. One that changed just now may do so again unnoticed."""
+    """The file as it was read before, unless it changed since. One that changed just now is read again: it may change
+    once more within the resolution of the disk's clock.
+    """
     try:
         found = path.stat()
     except (OSError, ValueError) as error:

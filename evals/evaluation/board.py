@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, SpecError, UnknownName
 from evals.display import Displayable, Table, TableCell
-from evals.measures import MEASURES, Metric
+from evals.measures import MEASURES, METRICS, Metric
 from evals.metrics import coverage, scoring
 from evals.metrics.run_scores import grades_of, scored
 from evals.metrics.scoring import Scores
-from evals.runs.plan import DEEPEST
+from evals.runs.plan import DEEPEST, DEFAULT_RULES
 from evals.runs.types import CandidateSet, Run, not_comparable, unlike, way_out
 from evals.statistics import crossfit
 from evals.statistics.comparison import PairComparison, Pairs, all_pairs, compare, findings
@@ -34,6 +34,10 @@ NAMED = 4  # runs that a note names
 OFTEN = 0.05  # of the queries without a result, where it is a reason for a low score
 LEAST_FLATTERED = 0.001
 DEEPEST_JUDGED = 20  # cut-off to which labels are expected
+EMPTY_SHOWN = 0.01  # of the queries without a result, where it is said beside a score
+FEWEST_TO_CHOOSE = 3  # runs: with fewer, choosing the best flatters it little
+FOLDS, REPEATS = 5, 10  # of choosing without the queries that are scored
+ALONE = CandidateSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class BoardWarning:
 
 
 def doubts(board: Board) -> list[BoardWarning]:
+    """What is wrong with the runs, their labels, and the choice among them, in this order."""
     rules = (_failed, _unanswered, _noted, _deep, _beyond, _shallow, _unjudged, _imported, _chosen, _together)
     return [warned for rule in rules for warned in rule(board)]
 
@@ -62,7 +67,7 @@ def _failed(board: Board) -> list[BoardWarning]:
 
 
 def _noted(board: Board) -> list[BoardWarning]:
-    """What runs themselves say, a leg that they went on without for one: each note once, with all that it is of."""
+    """Notes of the runs, such as a leg that was missing: each once, with the names of its runs."""
     names: dict[str, list[str]] = {}
     for run in board.runs:
         for note in run.notes:
@@ -76,7 +81,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _deep(board: Board) -> list[BoardWarning]:
-    """Runs that are not of what ships beside runs that are."""
+    """Runs that are not of what ships, in one table with runs that are."""
     deep = [run for run in board.runs if run.depth]
     if not deep or all(run.depth for run in board.runs if run.variant):
         return []
@@ -92,7 +97,7 @@ def _beyond(board: Board) -> list[BoardWarning]:
     warned = []
     for metric in board.metrics:
         cutoff, beyond = Metric.parse(metric).cutoff, [run for run in board.runs if run.looks_beyond(metric)]
-        deep = all(board.told_of(run, metric).depth for run in beyond)
+        deep = all(board.scored_run(run, metric).depth for run in beyond)
         if beyond:
             whose = _listed([run.name for run in beyond])
             seen = "a deep run of its own" if deep else "the candidates behind what ships"
@@ -106,7 +111,7 @@ def _shallow(board: Board) -> list[BoardWarning]:
     warned = []
     for metric in board.metrics:
         cutoff = Metric.parse(metric).cutoff or 0
-        less = [run.name for run in board.runs if 0 < min(board.told_of(run, metric).depth, DEEPEST) < cutoff]
+        less = [run.name for run in board.runs if 0 < min(board.scored_run(run, metric).depth, DEEPEST) < cutoff]
         if less:
             message = f"{metric} counts {cutoff} hits, and fewer were asked for of: {', '.join(less)}."
             warned.append(BoardWarning(message))
@@ -115,7 +120,8 @@ def _shallow(board: Board) -> list[BoardWarning]:
 
 def _unjudged(board: Board) -> list[BoardWarning]:
     """The metric with the fewest labels where it counts; of the first hundred hits nobody labels all."""
-    if _one_answer_each(board):
+    grades = [given for given in map(board.split.grades.get, board.split.queries) if given]
+    if all(len(given) == 1 for given in grades):  # each query has its one right answer: nothing is left to judge
         return []
     worst, run, least = "", "", WELL_JUDGED
     for metric in board.metrics:
@@ -134,16 +140,11 @@ def _unjudged(board: Board) -> list[BoardWarning]:
     return [BoardWarning(message)]
 
 
-def _one_answer_each(board: Board) -> bool:
-    """Whether each query has its one right answer and no other label: there is nothing left to judge."""
-    return all(len(given) == 1 for given in map(board.split.grades.get, board.split.queries) if given)
-
-
 def _unanswered(board: Board) -> list[BoardWarning]:
     """Variants that find nothing for many queries: they score 0 there, whatever the labels."""
-    found = {name: cell.empty for name, cell in board.cells(board.metrics[0]).items() if cell.empty >= OFTEN}
-    told = ", ".join(f"{name} for {share:.0%}" for name, share in list(found.items())[:NAMED])
-    return [BoardWarning(f"Nothing is found by {told} of the queries, which score 0.")] if found else []
+    empty = {name: cell.empty for name, cell in board.cells(board.metrics[0]).items() if cell.empty >= OFTEN}
+    shares = ", ".join(f"{name} for {share:.0%}" for name, share in list(empty.items())[:NAMED])
+    return [BoardWarning(f"Nothing is found by {shares} of the queries, which score 0.")] if empty else []
 
 
 def _chosen(board: Board) -> list[BoardWarning]:
@@ -165,42 +166,34 @@ def _chosen(board: Board) -> list[BoardWarning]:
 
 
 def _together(board: Board) -> list[BoardWarning]:
-    """What verdicts are made with in view that is not in the table, and what was set aside."""
+    """Candidates that are not in the table and among which verdicts must hold too, and what was set aside."""
     place, metric = board.place, board.metrics[0]
     others = [each.name for each in place.candidates if each.has(metric)]
-    told = []
+    sentences = []
     if others and len(board.compared(metric)) > 1:
         count = f"{len(others)} more {'set-up' if len(others) == 1 else 'set-ups'}"
-        told.append(f"Verdicts hold together with {count} that were scored over the same queries: {_listed(others)}.")
+        sentences.append(
+            f"Verdicts hold together with {count} that were scored over the same queries: {_listed(others)}."
+        )
     if gone := place.aside + place.deleted:
         seen = "none" if not place.seen else "all" if place.seen == gone else str(place.seen)
         deleted = f"{place.deleted} by deleting their runs, " if place.deleted else ""
-        told.append(f"Set aside: {gone}, {deleted}{seen} of them after their scores were seen.")
-    return [BoardWarning(" ".join(told))] if told else []
+        sentences.append(f"Set aside: {gone}, {deleted}{seen} of them after their scores were seen.")
+    return [BoardWarning(" ".join(sentences))] if sentences else []
 
 
 def _imported(board: Board) -> list[BoardWarning]:
     """Flaws of queries that are scored here; those of documents, once in all."""
-    about = [flaw for flaw in board.flaws if flaw.get("subject") in board.split.queries]
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
-    for flaw in about:
-        by_kind.setdefault(str(flaw.get("of", "input")), []).append(flaw)
-    return [_warned(kind, found) for kind, found in by_kind.items()]
-
-
-def _warned(kind: str, found: Sequence[Mapping[str, Any]]) -> BoardWarning:
-    queries = tuple(dict.fromkeys(str(flaw["subject"]) for flaw in found))
-    said = (
-        f"Import warned of {len(queries)} of these queries ({kind}). The first, {queries[0]!r}: {found[0]['message']}"
-    )
-    return BoardWarning(said, queries)
-
-
-METRICS = ("ndcg@10", "recall@10", "mrr@10")
-DEFAULT_RULES, ALONE = Rules(), CandidateSet()
-FEWEST_TO_CHOOSE = 3  # runs: with fewer, choosing the best flatters it little
-FOLDS, REPEATS = 5, 10  # of choosing without the queries that are scored
-LEAST_TOLD = 0.01  # of the queries without a result, where it is said beside a score
+    for flaw in board.flaws:
+        if flaw.get("subject") in board.split.queries:
+            by_kind.setdefault(str(flaw.get("of", "input")), []).append(flaw)
+    warned = []
+    for kind, flaws in by_kind.items():
+        queries = tuple(dict.fromkeys(str(flaw["subject"]) for flaw in flaws))
+        first = f"The first, {queries[0]!r}: {flaws[0]['message']}"
+        warned.append(BoardWarning(f"Import warned of {len(queries)} of these queries ({kind}). {first}", queries))
+    return warned
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,24 +217,24 @@ class ScoreCell:
     def badge(self) -> str:
         """What is said beside a score that is not one of what ships, or where often nothing was found."""
         kind = "deep" if self.deep else "beyond" if self.beyond else ""
-        empty = f"nothing for {self.empty:.0%}" if self.empty >= LEAST_TOLD else ""
+        empty = f"nothing for {self.empty:.0%}" if self.empty >= EMPTY_SHOWN else ""
         return ", ".join(filter(None, (kind, empty)))
 
 
 class Board(Displayable):
     """The table. Runs must be over the same subject; equal names are told apart by a number.
 
-    A metric that looks beyond what a variant ships is told of its deep run, where `deep` has one under the run's id,
-    else of the candidates that the run has behind what ships. It gets no verdict, no star and no place on a front.
+    A metric that looks beyond what a variant ships scores its deep run, where `deep` has one under the run's id, else
+    the candidates that the run has behind what ships. It gets no verdict, no star and no place on a front.
     `chunk_labels` are for metrics at the level of chunks: by variant, as `evals.metrics.run_scores` finds them. `place`
-    has the candidates that are not in the table: verdicts, intervals and stars are made with them in view.
+    has the candidates that are not in the table: verdicts, intervals and stars must hold among them too.
     """
 
     def __init__(  # noqa: PLR0913 - an option each
         self,
         split: QuerySplit,
         runs: Sequence[Run],
-        wanted: Sequence[Metric | str] = METRICS,
+        metrics: Sequence[Metric | str] = METRICS,
         *,
         baseline: str | None = None,
         rules: Rules = DEFAULT_RULES,
@@ -250,12 +243,20 @@ class Board(Displayable):
         deep: Mapping[str, Run] | None = None,
         place: CandidateSet = ALONE,
     ) -> None:
-        _refuse_others(runs)
+        if not runs:
+            raise InputError("There is no run to show. Evaluate a variant first.")
+        first = runs[0]
+        for run in runs[1:]:  # over other data a difference would say nothing about the variants
+            if run.subject != first.subject:
+                raise SpecError(
+                    f"{run.name!r} and {first.name!r} are not over the same data: "
+                    f"{unlike(run.subject, first.subject)}. {way_out(run.subject, first.subject)}"
+                )
         self.place = place
         self.split, self.rules, self.flaws = split, rules, tuple(flaws)
         self.runs = _told_apart(runs)
         self.names = tuple(run.name for run in self.runs)
-        self.metrics = tuple(dict.fromkeys(str(Metric.of(each)) for each in wanted))
+        self.metrics = tuple(dict.fromkeys(str(Metric.of(each)) for each in metrics))
         self.baseline = self.names[0] if baseline is None else baseline
         if self.baseline not in self.names:
             raise UnknownName("run to compare with", self.baseline, self.names)
@@ -271,22 +272,22 @@ class Board(Displayable):
 
     def _scored(self, run: Run, chunk_labels: Mapping[str, Grades], labels: scoring.Labels) -> dict[str, Scores]:
         found: dict[str, Scores] = {}
-        for asked in dict.fromkeys(self.told_of(run, metric).depth for metric in self.metrics):
-            of = [metric for metric in self.metrics if self.told_of(run, metric).depth == asked]
-            found |= scored(self.split, self.told_of(run, of[0]), of, chunk_labels, labels)
+        for depth in dict.fromkeys(self.scored_run(run, metric).depth for metric in self.metrics):
+            metrics = [metric for metric in self.metrics if self.scored_run(run, metric).depth == depth]
+            found |= scored(self.split, self.scored_run(run, metrics[0]), metrics, chunk_labels, labels)
         return found
 
     # -- what is shipped, and what is not ----------------------------------------------------------------------------
 
-    def told_of(self, run: Run, metric: str) -> Run:
-        """The run that a run's score by this metric is of: its deep one, for what looks beyond what ships."""
+    def scored_run(self, run: Run, metric: str) -> Run:
+        """The run whose score the metric shows for this one: its deep run, where it looks beyond what ships."""
         return self._deep.get(run.id, run) if run.looks_beyond(metric) else run
 
     def compared(self, metric: str) -> tuple[str, ...]:
         """The runs that can be compared by the metric: all of what ships, or all as deep as the baseline is."""
         baseline = self.run(self.baseline)
-        asked = [run.depth for run in self.runs if run.variant is not None]
-        depth = baseline.depth if baseline.variant is not None else min(asked, default=0)
+        depths = [run.depth for run in self.runs if run.variant is not None]
+        depth = baseline.depth if baseline.variant is not None else min(depths, default=0)
         return tuple(
             run.name
             for run in self.runs
@@ -296,7 +297,7 @@ class Board(Displayable):
     # -- numbers -----------------------------------------------------------------------------------------------------
 
     def queries(self, metric: str) -> tuple[str, ...]:
-        """The queries that the metric can be told of."""
+        """The queries that the metric can score."""
         if metric not in self.metrics:
             raise UnknownName("metric of this table", metric, self.metrics)
         return self._scores[0][metric].queries
@@ -357,8 +358,8 @@ class Board(Displayable):
                 finite(high[at]),
                 judged[at],
                 run.looks_beyond(metric),
-                bool(self.told_of(run, metric).depth),
-                _empty(self.told_of(run, metric), ids),
+                bool(self.scored_run(run, metric).depth),
+                _empty(self.scored_run(run, metric), ids),
             )
             for at, run in enumerate(self.runs)
         }
@@ -369,7 +370,7 @@ class Board(Displayable):
             return None
         key = (run.name, parsed.cutoff)
         if key not in self._coverage:
-            rankings = self.told_of(run, metric).seen_by(metric)
+            rankings = self.scored_run(run, metric).seen_by(metric)
             self._coverage[key] = coverage.judged(self._grades, rankings, parsed.cutoff)
         return scoring.mean({query: self._coverage[key][query] for query in ids}, self._weights)
 
@@ -383,7 +384,7 @@ class Board(Displayable):
         return {f"candidate {at} beside {len(self.names)}": np.array(row) for at, row in enumerate(rows)}
 
     def pairs(self, metric: str) -> Pairs:
-        """Every pair of the runs that can be compared and of the candidates beside them, looked at together."""
+        """Every pair of the runs that can be compared and of the other candidates, as one family."""
         if metric not in self._pairs:
             names, others = self.compared(metric), self.others(metric)
             rows = [*self.values(metric)[[self._place(name) for name in names]], *others.values()]
@@ -391,18 +392,19 @@ class Board(Displayable):
         return self._pairs[metric]
 
     def finding(self, metric: str, name: str) -> Finding | None:
-        """What is to be said of a run against the baseline; None of the baseline itself, and of what does not ship."""
+        """The verdict on a run against the baseline; None for the baseline itself, and for what does not ship."""
         return self.against(metric, self.baseline).get(name)
 
     def against(self, metric: str, baseline: str) -> dict[str, Finding]:
-        """Every run that can be compared with that one, looked at together with all candidates of the place.
+        """Every run that can be compared with that one, in one family with all candidates of the place.
 
-        Cells of a grid that nobody chose make no verdict of a candidate more careful; theirs are made with all in view.
+        Cells of a grid that nobody chose make no verdict of a candidate more careful; theirs hold among all.
         """
         if (metric, baseline) not in self._findings:
             compared = self.compared(metric)
             names = [name for name in compared if name != baseline] if baseline in compared else []
-            cells = [name for name in names if self._is_cell(name)]
+            variants = {name: self.run(name).variant for name in names}
+            cells = [name for name, each in variants.items() if each is not None and each.id in self.place.cells]
             chosen = [name for name in names if name not in cells]
             made = self._together(metric, baseline, chosen)
             made |= {name: found for name, found in self._together(metric, baseline, names).items() if name in cells}
@@ -418,10 +420,6 @@ class Board(Displayable):
         differences = np.stack(rows) - values[self._place(baseline)]
         made = findings(pairs, differences, self.weights(metric), rules=self.rules)
         return dict(zip(names, made, strict=False))
-
-    def _is_cell(self, name: str) -> bool:
-        variant = self.run(name).variant
-        return variant is not None and variant.id in self.place.cells
 
     def best(self, metric: str) -> tuple[str, ...]:
         """The runs that can be compared and that the best of them is not better than, itself first."""
@@ -442,8 +440,8 @@ class Board(Displayable):
         if len(compared) < FEWEST_TO_CHOOSE or len(queries) < self.rules.fewest:
             return None
         rows = self.values(metric)[[self._place(name) for name in compared]]
-        asked = [self.split.queries[query] for query in queries]
-        kinds, texts = [query.kind for query in asked], [query.text for query in asked]
+        kinds = [self.split.queries[query].kind for query in queries]
+        texts = [self.split.queries[query].text for query in queries]
         count = crossfit.fold_count(FOLDS, len(queries), texts)
         if count < 2:
             return None
@@ -456,8 +454,8 @@ class Board(Displayable):
     def compare(self, name: str, other: str, metric: str, by: str | None = None) -> PairComparison:
         """Two runs in every detail, by query and by group, or by one kind of group.
 
-        What is said of the two is made with all candidates in view; of a metric that looks beyond what ships, nothing.
-        Refused where one is deep and the other is not.
+        The verdict holds among all candidates; by a metric that looks beyond what ships there is none. Refused where
+        one is deep and the other is not.
         """
         if why := not_comparable(self.run(name), self.run(other)):
             raise SpecError(why)
@@ -492,7 +490,7 @@ class Board(Displayable):
 
     def bounds(self, name: str, metric: str) -> tuple[float, float]:
         """The mean with every unjudged hit not relevant, and the most that it could be."""
-        found = coverage.bounds(self._grades, self.told_of(self.run(name), metric).seen_by(metric), [metric])
+        found = coverage.bounds(self._grades, self.scored_run(self.run(name), metric).seen_by(metric), [metric])
         return found.low.means(self._weights)[metric], found.high.means(self._weights)[metric]
 
     def condensed(self, metric: str) -> dict[str, float]:
@@ -537,22 +535,9 @@ class Board(Displayable):
 
 
 def _empty(run: Run, queries: Sequence[str]) -> float:
-    """The share of the queries that were answered with nothing. One that failed is told elsewhere."""
+    """The share of the queries for which nothing was found; failed ones do not count among these."""
     answered = [run.rankings.get(query) for query in queries if query not in run.failures]
     return sum(ranked is None or not ranked.length for ranked in answered) / max(len(queries), 1)
-
-
-def _refuse_others(runs: Sequence[Run]) -> None:
-    """Runs over other data are not compared: a difference would say nothing about the variants."""
-    if not runs:
-        raise InputError("There is no run to show. Evaluate a variant first.")
-    first = runs[0].subject
-    for run in runs[1:]:
-        if run.subject != first:
-            raise SpecError(
-                f"{run.name!r} and {runs[0].name!r} are not over the same data: "
-                f"{unlike(run.subject, first)}. {way_out(run.subject, first)}"
-            )
 
 
 def _told_apart(runs: Sequence[Run]) -> tuple[Run, ...]:

@@ -1,4 +1,4 @@
-"""Two runs compared: scored side by side where labels allow it, and where they differ otherwise."""
+"""Two runs compared: scored side by side where labels allow it, and in what they differ."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from core.errors import InputError, SpecError, UnknownName
 from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalContext, EvalOptions, default_split, open_eval
+from evals.evaluation.context import default_split, open_eval
 from evals.evaluation.evaluate import foreign_runs, score_runs
 from evals.metrics import overlap
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run, not_comparable
 from evals.statistics.comparison import PairComparison
 from evals.types import DEFAULT_QUERY_SET, QuerySplit
@@ -41,7 +42,7 @@ class RunPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class RunScope:
     """What files are runs over. Kept runs say it themselves; here it tells those of one name apart."""
 
     collection: str | None = None
@@ -57,47 +58,51 @@ def _path(reference: str) -> Path:
     return Path(reference).expanduser()
 
 
-async def pair(store: Store, references: tuple[str, str], where: Where, wanted: EvalOptions | None) -> RunPair:
-    """Both runs, scored as `wanted` says; with None for it only brought together, labels or not."""
-    kept = {each: await _load(store, each, where) for each in references if not is_file(each)}
-    if wanted is not None and len(kept) == 2:  # before what one of them is over is opened
+async def compare_runs(
+    store: Store, references: tuple[str, str], scope: RunScope, options: EvalOptions | None
+) -> RunPair:
+    """Both runs, kept or from files, scored as `options` say; without these only brought together, labels or not."""
+    kept = {each: await _load(store, each, scope) for each in references if not is_file(each)}
+    if options is not None and len(kept) == 2:  # before what one of them is over is opened
         _refuse_unlike(*_told_apart(references, *kept.values()))
-    ground, split = await _ground(store, where, list(kept.values()), labelled=wanted is not None)
-    named = [each for each in references if each not in kept]
-    foreign = dict(zip(named, await foreign_runs(ground, split, list(map(_path, named))), strict=True))
+    subject = next((run.subject for run in kept.values()), None)
+    collection = scope.collection or (subject.collection if subject else None)
+    if collection is None:
+        raise SpecError("Files do not say which collection they are runs over. Name it with --collection.")
+    ctx = await open_eval(store, collection, subject.query_set if subject else scope.query_set)
+    name = scope.split or (subject.split if subject else default_split(ctx.labelled))
+    split = ctx.any_split(name) if options is None else ctx.split(name)
+    files = [each for each in references if each not in kept]
+    read = await foreign_runs(ctx, split, [_path(each) for each in files])
+    foreign = dict(zip(files, read, strict=True))
     one, other = (kept[each] if each in kept else foreign[each].run for each in references)
     if one.id == other.id:
         same = f"{one.name!r} ({one.id[: run_store.SHOWN]})"
         raise InputError(f"{references[0]!r} and {references[1]!r} are one and the same run, {same}. Name two.")
     one, other = _told_apart(references, one, other)
-    if wanted is None:
-        return RunPair((one, other), split, None, tuple(foreign.values()))
-    _refuse_unlike(one, other)
-    _refuse_relabelled([one, other], split)
-    board = await score_runs(ground, split, [other, one], wanted, None)
+    board = None
+    if options is not None:
+        _refuse_unlike(one, other)
+        for run in (one, other):
+            if run.subject.digest != split.digest or run.subject.split != split.name:
+                raise SpecError(
+                    f"The queries or labels of {run.subject.split!r} of {run.subject.collection!r} have changed since "
+                    f"{run.name!r} was made. Evaluate both anew: what legs found is kept, so that it is quick. How "
+                    "alike they are, --overlap tells even so."
+                )
+        board = await score_runs(ctx, split, [other, one], options, None)
     return RunPair((one, other), split, board, tuple(foreign.values()))
 
 
-async def _ground(store: Store, where: Where, kept: Sequence[Run], *, labelled: bool) -> tuple[EvalContext, QuerySplit]:
-    """The collection and split of the kept runs, or those that were named."""
-    subject = kept[0].subject if kept else None
-    collection = where.collection or (subject.collection if subject else None)
-    if collection is None:
-        raise SpecError("Files do not say which collection they are runs over. Name it with --collection.")
-    ground = await open_eval(store, collection, subject.query_set if subject else where.query_set)
-    name = where.split or (subject.split if subject else default_split(ground.labelled))
-    return ground, ground.split(name) if labelled else ground.any_split(name)
-
-
-async def _load(store: Store, reference: str, where: Where) -> Run:
+async def _load(store: Store, reference: str, scope: RunScope) -> Run:
     try:
         found = await run_store.find(
-            store, reference, collection=where.collection, split=where.split, query_set=where.query_set
+            store, reference, collection=scope.collection, split=scope.split, query_set=scope.query_set
         )
     except UnknownName as error:
         if reference not in every_name():
             raise
-        collection, split = where.collection or "COLLECTION", f" --split {where.split}" if where.split else ""
+        collection, split = scope.collection or "COLLECTION", f" --split {scope.split}" if scope.split else ""
         raise UnknownName(
             "kept run",
             reference,
@@ -108,7 +113,7 @@ async def _load(store: Store, reference: str, where: Where) -> Run:
 
 
 def _told_apart(references: tuple[str, str], one: Run, other: Run) -> tuple[Run, Run]:
-    """Runs of one name go by what they were asked for as."""
+    """Runs of one name are called what they were named by."""
     if one.name != other.name:
         return one, other
     return replace(one, name=references[0]), replace(other, name=references[1])
@@ -117,16 +122,6 @@ def _told_apart(references: tuple[str, str], one: Run, other: Run) -> tuple[Run,
 def _refuse_unlike(one: Run, other: Run) -> None:
     if why := not_comparable(one, other):
         raise SpecError(f"{why} How alike they are, --overlap tells even so.")
-
-
-def _refuse_relabelled(runs: Sequence[Run], split: QuerySplit) -> None:
-    for run in runs:
-        if run.subject.digest != split.digest or run.subject.split != split.name:
-            raise SpecError(
-                f"The queries or labels of {run.subject.split!r} of {run.subject.collection!r} have changed since "
-                f"{run.name!r} was made. Evaluate both anew: what legs found is kept, so that it is quick. How alike "
-                "they are, --overlap tells even so."
-            )
 
 
 def compared(board: Board, metric: str, by: str) -> PairComparison:
@@ -159,11 +154,14 @@ class Differences:
 
 
 def differences(one: Run, other: Run) -> Differences:
-    rows = _rows(_facts(one), _facts(other))
-    asked = sorted({*one.rankings, *other.rankings})
-    return Differences(
-        tuple(rows), tuple(query for query in asked if _top(one, query) != _top(other, query)), len(asked)
-    )
+    """In what two runs differ: what they were made over and with, and their first results."""
+
+    def first(run: Run, query: str) -> tuple[str, ...]:
+        return run.rankings[query].item_ids[:TOP] if query in run.rankings else ()
+
+    queries = sorted({*one.rankings, *other.rankings})
+    changed = tuple(query for query in queries if first(one, query) != first(other, query))
+    return Differences(tuple(_rows(_facts(one), _facts(other))), changed, len(queries))
 
 
 def variant_rows(one: Variant, other: Variant) -> list[DifferenceRow]:
@@ -171,10 +169,10 @@ def variant_rows(one: Variant, other: Variant) -> list[DifferenceRow]:
     return _rows(*(dict(flat(_options(each))) for each in (one, other)))
 
 
-def _rows(mine: Mapping[str, str], theirs: Mapping[str, str]) -> list[DifferenceRow]:
-    keys = [*mine, *(key for key in theirs if key not in mine)]
+def _rows(one: Mapping[str, str], other: Mapping[str, str]) -> list[DifferenceRow]:
+    keys = [*one, *(key for key in other if key not in one)]
     return [
-        DifferenceRow(key, mine.get(key, "-"), theirs.get(key, "-")) for key in keys if mine.get(key) != theirs.get(key)
+        DifferenceRow(key, one.get(key, "-"), other.get(key, "-")) for key in keys if one.get(key) != other.get(key)
     ]
 
 
@@ -193,7 +191,7 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """What is nested, as rows of dotted names; without what is empty."""
+    """Nested values as rows of dotted names, without what is empty."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from flat(part, f"{name}.{key}" if name else str(key))
@@ -204,8 +202,3 @@ def flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
             yield from flat(part, f"{name}.{at}")
     elif value not in (None, ""):
         yield name, str(value)
-
-
-def _top(run: Run, query: str) -> Any:
-    ranked = run.rankings.get(query)
-    return ranked.item_ids[:TOP] if ranked else ()

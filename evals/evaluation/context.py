@@ -1,8 +1,9 @@
-"""A collection with one of its query sets, opened for evaluation; and the options of an evaluation."""
+"""A collection with one of its query sets, opened once for all that is done with it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.context import RequestContext, Resources
@@ -11,22 +12,23 @@ from core.store import collections
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.variant import Variant
-from evals.evaluation.board import DEFAULT_RULES, METRICS
 from evals.labels import query_sets
-from evals.measures import Metric
 from evals.metrics.scoring import relevant_queries
+from evals.runs.plan import EvalOptions, RunPlan
 from evals.runs.provenance import content_of
-from evals.runs.runner import RunOptions
+from evals.runs.runner import plan_runs
 from evals.runs.types import RunSubject
-from evals.statistics.verdicts import Rules
 from evals.types import ALL, DEFAULT_QUERY_SET, LabelledQueries, QuerySplit
 
-DEPTH = 100  # of a deep run at least
+__all__ = ["EvalContext", "EvalOptions", "default_split", "open_eval", "tuning_split"]
 
 
 @dataclass(frozen=True, slots=True)
 class EvalContext:
-    """A collection with one of its query sets, ready to be asked."""
+    """A collection as it was when it was opened, with one of its query sets.
+
+    Work that would keep results is refused where the collection has moved on since: open it anew.
+    """
 
     context: RequestContext
     labelled: LabelledQueries
@@ -65,6 +67,10 @@ class EvalContext:
             )
         return split
 
+    async def plan(self, variants: Sequence[Variant], split: QuerySplit, options: EvalOptions) -> RunPlan:
+        """What running these variants takes, to be shown and priced before it is executed."""
+        return await plan_runs(self.context, variants, split, query_set=self.query_set, options=options)
+
     async def subject(self, split: QuerySplit) -> RunSubject:
         """What a run over it now would be over."""
         content = await content_of(self.store, self.view)
@@ -80,17 +86,12 @@ async def open_eval(
     cancellation: asyncio.Event | None = None,
 ) -> EvalContext:
     """The collection and its queries, or a sentence that says how to come by them."""
-    view = await _view(store, collection)
+    view = await collections.find(store, collection)
+    if view is None:
+        known = [row.name for row in await collections.listed(store)]
+        raise UnknownName("collection", collection, known, way_out=await asyncio.to_thread(_way_out, collection))
     labelled = await query_sets.load(store, view.name, name=query_set)
     return EvalContext(RequestContext(store, view, resources or Resources(), cancellation), labelled, query_set)
-
-
-async def _view(store: Store, name: str) -> CollectionView:
-    found = await collections.find(store, name)
-    if found is None:
-        known = [row.name for row in await collections.listed(store)]
-        raise UnknownName("collection", name, known, way_out=await asyncio.to_thread(_way_out, name))
-    return found
 
 
 def _way_out(name: str) -> str:
@@ -99,47 +100,6 @@ def _way_out(name: str) -> str:
     if name in bundled_names() or name in {entry.name for entry in catalog()}:
         return f"Load it with `rankbook data add {name}`."
     return "Add one with `rankbook data add`."
-
-
-@dataclass(frozen=True, slots=True)
-class EvalOptions:
-    """How variants are run and scored: as they ship, or asked as deep as the deepest metric looks.
-
-    `also` are metrics that are scored and that the table does not show; `cells` the ids of variants of a suite's grid.
-    `rename` is the runner's.
-    """
-
-    metrics: tuple[str, ...] = METRICS
-    baseline: str | None = None
-    as_shipped: bool = True
-    again: bool = False
-    time_live: int = 0
-    rules: Rules = DEFAULT_RULES
-    also: tuple[str, ...] = ()
-    cells: frozenset[str] = frozenset()
-    rename: bool = True
-
-    @property
-    def depth(self) -> int:
-        """How deep a deep run is: to the deepest cut-off, and never less than is usual, as a metric's value must not
-        hang on what else was asked for. So a kept run serves whatever metrics are wanted next.
-        """
-        return max(DEPTH, *(Metric.parse(each).cutoff or 0 for each in (*self.metrics, *self.also)))
-
-    @property
-    def options(self) -> RunOptions:
-        return RunOptions(0 if self.as_shipped else self.depth, self.again, self.time_live, rename=self.rename)
-
-    @property
-    def deep(self) -> EvalOptions:
-        """The same for deep runs, which nobody ships, times or has named."""
-        return replace(self, as_shipped=False, time_live=0, rename=False)
-
-    def beyond(self, variant: Variant) -> bool:
-        """Whether a metric counts more than the variant ships, so that it takes a deep run of its own."""
-        return self.as_shipped and any(
-            (Metric.parse(each).cutoff or 0) > variant.top_k for each in (*self.metrics, *self.also)
-        )
 
 
 def default_split(labelled: LabelledQueries) -> str:

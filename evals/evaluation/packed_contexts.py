@@ -22,8 +22,9 @@ from core.types import TokenCounter
 from core.variant import Variant
 from evals.metrics.scoring import mean
 from evals.metrics.spans import ReturnedPassage, held
-from evals.runs.fused_runs import described
-from evals.runs.leg_runs import CONNECTIONS, reason_of
+from evals.runs.fused_runs import unit_places
+from evals.runs.plan import CONNECTIONS
+from evals.runs.queries import reason_of
 from evals.statistics.mean_intervals import mean_intervals
 from evals.statistics.significance import SAMPLES, finite
 from evals.types import QuerySplit, Span
@@ -99,16 +100,15 @@ def mean_curve(
     """
     if len({tuple(point.budget for point in points) for points in curves.values()}) > 1:
         raise InputError("These curves have different budgets, so no mean can be taken: make all with the same ones.")
-    columns = zip(*curves.values(), strict=True)
-    return tuple(_mean_point(dict(zip(curves, column, strict=True)), weights) for column in columns)
-
-
-def _mean_point(points: Mapping[str, ContextPoint], weights: Mapping[str, float] | None) -> ContextPoint:
-    means: dict[str, float | None] = {}
-    for each in fields(ContextPoint):
-        known = {query: value for query, point in points.items() if (value := getattr(point, each.name)) is not None}
-        means[each.name] = mean(known, weights) if known else None
-    return ContextPoint(**means)  # type: ignore[arg-type]  # only the spans' can be None
+    means = []
+    for points in zip(*curves.values(), strict=True):
+        point: dict[str, float | None] = {}
+        for each in fields(ContextPoint):
+            values = {query: getattr(own, each.name) for query, own in zip(curves, points, strict=True)}
+            known = {query: value for query, value in values.items() if value is not None}
+            point[each.name] = mean(known, weights) if known else None
+        means.append(ContextPoint(**point))  # type: ignore[arg-type]  # only the spans' can be None
+    return tuple(means)
 
 
 def _point(
@@ -124,14 +124,16 @@ def _point(
     relevant = [span for span in answers if span.grade > 0]
     if not relevant:
         return ContextPoint(budget, tokens, gain, gain / every if every else 0.0)
-    found = held(relevant, [_placed(chunk, places or {}) for chunk in chunks])
+    passages = []
+    for chunk in chunks:
+        place = (places or {}).get(chunk.id)
+        if place is None:
+            raise InputError(
+                f"Where the chunk {chunk.id!r} stands in its item is not known, so its span cannot be scored."
+            )
+        passages.append(ReturnedPassage(chunk.id, chunk.item_id, *place))
+    found = held(relevant, passages)
     return ContextPoint(budget, tokens, gain, gain / every if every else 0.0, found.recall, found.precision)
-
-
-def _placed(chunk: PackedChunk, places: Places) -> ReturnedPassage:
-    if chunk.id not in places:
-        raise InputError(f"Where the chunk {chunk.id!r} stands in its item is not known, so its span cannot be scored.")
-    return ReturnedPassage(chunk.id, chunk.item_id, *places[chunk.id])
 
 
 def _tokens(chunks: Sequence[PackedChunk]) -> int:
@@ -225,7 +227,13 @@ async def context_run(
 
     A query takes part that has a relevant item or an answer; one that has answers alone finds them in relevant items.
     """
-    packings = _packings(variant, budgets)
+    if variant.pack is None:
+        raise SpecError(f"{variant.name!r} packs no context. Give it the usual packing: pack = {{}}.")
+    if wrong := [budget for budget in budgets if budget < 1]:
+        raise SpecError(f"A budget is {wrong[0]} tokens; it must be 1 or more.")
+    if not budgets:
+        raise SpecError("No budget is named. Say how many tokens a context may take, such as 1024.")
+    packings = [variant.pack.model_copy(update={"final_max_tokens": budget}) for budget in sorted(set(budgets))]
     packer = _Packer(context, variant, _scorable(split), packings)
     split, chosen = packer.split, tuple(each.final_max_tokens for each in packings)
     curves: dict[str, Sequence[ContextPoint]] = {}
@@ -241,18 +249,6 @@ async def context_run(
     return ContextRun(variant, split.name, chosen, ordered, weights, failures)
 
 
-def _packings(variant: Variant, budgets: Sequence[int]) -> list[Packing]:
-    """The variant's own, for each budget, lowest first."""
-    usual = variant.pack
-    if usual is None:
-        raise SpecError(f"{variant.name!r} packs no context. Give it the usual packing: pack = {{}}.")
-    if wrong := [budget for budget in budgets if budget < 1]:
-        raise SpecError(f"A budget is {wrong[0]} tokens; it must be 1 or more.")
-    if not budgets:
-        raise SpecError("No budget is named. Say how many tokens a context may take, such as 1024.")
-    return [usual.model_copy(update={"final_max_tokens": budget}) for budget in sorted(set(budgets))]
-
-
 class _Packer:
     """One variant over one split; `curve` is the work for one query."""
 
@@ -261,15 +257,19 @@ class _Packer:
     ) -> None:
         self.context, self.variant, self.split, self.packings = context, variant, split, packings
         self.failures: dict[str, str] = {}
-        self._level: SearchTarget = search_target(context.store, context.view, variant.chunks, variant.model)
-        self._asked = variant.but(pack=None)
+        self._target: SearchTarget = search_target(context.store, context.view, variant.chunks, variant.model)
+        self._unpacked = variant.but(pack=None)
         self._counter: TokenCounter | None = context.count_tokens
 
     async def curve(self, query: str) -> tuple[ContextPoint, ...]:
         """A point a budget. The search is made once; each budget is packed for, as cutting one pack is not the same."""
         try:
+            places: Places = {}
             packs = await run_cancellable(self._packs(query), self.context.cancellation, self.context.deadline)
-            places = await self._places(query, packs)
+            chunks = {chunk.id: chunk for packed in packs for chunk in packed.chunks}
+            if query in self.split.spans and chunks:  # where passages stand; a whole item is all of its text
+                units = await unit_places(self.context.store, self._target, sorted(chunks))
+                places = {each: place or (0, len(chunks[each].text)) for each, (_, place) in units.items()}
         except Exception as error:
             self.failures[query] = reason_of(error)
             packs, places = [NOTHING] * len(self.packings), {}
@@ -282,24 +282,12 @@ class _Packer:
     async def _packs(self, query: str) -> list[ContextPack]:
         text, context = self.split.queries[query].text, self.context
         excluded = self.split.excluded.get(query, frozenset())
-        hits = (await search(context, text, self._asked, excluded=excluded)).hits
-        view, counter = context.view, cache(self._count_tokens())  # budgets have texts in common
+        hits = (await search(context, text, self._unpacked, excluded=excluded)).hits
+        if self._counter is None:  # a model that cannot be loaded fails queries as it does in a search
+            self._counter = token_counter(context.embedder(self._target.model or DEFAULT_MODEL))
+        view, counter = context.view, cache(self._counter)  # budgets have texts in common
         chunk_set = None if view.row.attached is not None else view.chunk_set(self.variant.chunks)
         return [await pack(context.store, view, chunk_set, text, hits, packing, counter) for packing in self.packings]
-
-    def _count_tokens(self) -> TokenCounter:
-        """Made at the first context: a model that cannot be loaded fails queries as it does in a search."""
-        if self._counter is None:
-            self._counter = token_counter(self.context.embedder(self._level.model or DEFAULT_MODEL))
-        return self._counter
-
-    async def _places(self, query: str, packs: Sequence[ContextPack]) -> Places:
-        """Where the passages stand, if there are answers to hold against them; a whole item is all of its text."""
-        chunks = {chunk.id: chunk for packed in packs for chunk in packed.chunks}
-        if query not in self.split.spans or not chunks:
-            return {}
-        units = await described(self.context.store, self._level, sorted(chunks))
-        return {each: place or (0, len(chunks[each].text)) for each, (_, place) in units.items()}
 
 
 def _scorable(split: QuerySplit) -> QuerySplit:

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import pydantic
-from pydantic import BaseModel
 
 from core import bridge
 from core.context import Resources
 from core.errors import InputError, SpecError, StoreError, UnknownName
 from core.explain import explain
 from core.fusion import Fusion
+from core.fusion.base import FUSIONS
 from core.legs.base import checked_text
 from core.pipeline.retriever import search
 from core.progress import Listener
 from core.sql_export import export_sql
-from core.store import collections
-from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.passages import read_items
 from core.variant import Variant
@@ -33,9 +31,9 @@ from evals.collections.load import bring_in
 from evals.collections.load_labels import LoadReport
 from evals.collections.overview import summary
 from evals.display import Displayable, Table, sentences, watched
-from evals.evaluation.board import DEFAULT_RULES, METRICS, Board
-from evals.evaluation.context import EvalContext, EvalOptions, default_split, open_eval, tuning_split
-from evals.evaluation.evaluate import check_documents, evaluate_entries
+from evals.evaluation.board import Board
+from evals.evaluation.context import EvalContext, default_split, open_eval, tuning_split
+from evals.evaluation.evaluate import check_documents, evaluate
 from evals.judging import judgements as judging
 from evals.judging import merging
 from evals.judging import queue as judging_queue
@@ -58,17 +56,17 @@ from evals.lab.results import (
 )
 from evals.labels import corrections, label_files
 from evals.labels.revisions import Cause, LabelChange
-from evals.measures import DEFAULT_METRIC
+from evals.measures import DEFAULT_METRIC, METRICS
 from evals.runs import candidates, run_store
 from evals.runs.exchange import ForeignRun, foreign_run
+from evals.runs.plan import DEFAULT_RULES, EvalOptions
 from evals.runs.types import Run
 from evals.schema import schema_chain
 from evals.sources import Source
 from evals.statistics.verdicts import Rules
-from evals.tuning import workflow
 from evals.tuning.tuner import TuningProcedure
-from evals.tuning.workflow import TuningRequest, exclude_reported, looked
-from evals.types import DEFAULT_QUERY_SET, QuerySplit
+from evals.tuning.workflow import TuningRequest, reported_split, tune_weights
+from evals.types import DEFAULT_QUERY_SET
 from evals.variants import Reference, hybrid_of, resolve_variant
 
 if TYPE_CHECKING:
@@ -76,6 +74,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Entry = Reference | Run | LabRun
+PATIENCE = 10.0  # seconds that a store may take to close
 
 
 class Lab(Displayable):
@@ -110,7 +109,7 @@ class Lab(Displayable):
             self.notes = self._long(
                 lambda listener: bring_in(self.store, collection, source, plan, resources, listener)
             )
-            self._ground()
+            self._open()
         except BaseException:
             self.close()
             raise
@@ -141,7 +140,7 @@ class Lab(Displayable):
 
     def variant(self, reference: Reference) -> Variant:
         """What a name, a path or a dictionary stands for here: a bare leg searches the first chunk set."""
-        return resolve_variant(reference, chunks=self._view().default_chunk_set)
+        return resolve_variant(reference, chunks=self._open().view.default_chunk_set)
 
     @overload
     def search(self, query: str, variant: list[Reference], *, top_k: int | None = None) -> SideBySide: ...
@@ -155,23 +154,26 @@ class Lab(Displayable):
         """The hits of a variant; of several in a list, side by side."""
         if isinstance(variant, list):
             return SideBySide(tuple(self.search(query, each, top_k=top_k) for each in variant))
-        asked = self.variant(variant)
-        return LabHits(bridge.run(search(self._ground().context, query, asked.but(top_k=top_k) if top_k else asked)))
+        ctx = self._open()
+        wanted = resolve_variant(variant, chunks=ctx.view.default_chunk_set)
+        return LabHits(bridge.run(search(ctx.context, query, wanted.but(top_k=top_k) if top_k else wanted)))
 
     def why(self, query: str, variant: Reference, document: str, *, costly: bool = False) -> Why:
         """Why a document or chunk is among the results or not, and what would bring it in."""
-        asked, context = self.variant(variant), self._ground().context
-        return Why(self._long(lambda _: explain(context, query, asked, document, costly=costly)))
+        ctx = self._open()
+        explained = resolve_variant(variant, chunks=ctx.view.default_chunk_set)
+        return Why(self._long(lambda _: explain(ctx.context, query, explained, document, costly=costly)))
 
     def sql(self, variant: Reference, query: str | None = None) -> Statement:
         """The variant as one SQL statement with parameters; with a query, ready for psql."""
-        context = self._ground().context
-        made = bridge.run(export_sql(self.store, context.view, self.variant(variant), query=query))
+        ctx = self._open()
+        exported = resolve_variant(variant, chunks=ctx.view.default_chunk_set)
+        made = bridge.run(export_sql(self.store, ctx.view, exported, query=query))
         if query is None:
             return Statement(made.script)
         if not made.needs_vector or made.model is None:
             return Statement(made.filled(query))
-        vectors = bridge.run(context.embedder(made.model).embed([checked_text(query)], "query"))
+        vectors = bridge.run(ctx.context.embedder(made.model).embed([checked_text(query)], "query"))
         return Statement(made.filled(query, vectors[0]))
 
     # -- scoring -----------------------------------------------------------------------------------------------------
@@ -193,11 +195,18 @@ class Lab(Displayable):
         Without a split it is test, or what there is. The others are compared with the baseline: one of them, a kept
         run, or else the first.
         """
-        wanted = EvalOptions(_several(metrics), baseline, as_shipped, again, time_live, rules)
-        entries = [each.run if isinstance(each, LabRun) else self._entry(each) for each in _list(variants)]
-        ground = self._ground()
-        part = ground.split(split or default_split(ground.labelled))
-        return self._long(lambda listener: evaluate_entries(ground, entries, part, wanted, listener))
+        ctx = self._open()
+        options = EvalOptions(
+            (metrics,) if isinstance(metrics, str) else tuple(metrics), baseline, as_shipped, again, time_live, rules
+        )
+        one = isinstance(variants, str) or not isinstance(variants, Sequence)
+        given: list[Entry] = [variants] if one else list(variants)  # type: ignore[list-item, arg-type]
+        entries: list[Variant | Run] = []
+        for each in given:
+            run = each.run if isinstance(each, LabRun) else each
+            entries.append(run if isinstance(run, Run) else resolve_variant(run, chunks=ctx.view.default_chunk_set))
+        part = ctx.split(split or default_split(ctx.labelled))
+        return self._long(lambda listener: evaluate(ctx, entries, part, options, progress=listener)).board
 
     def compare(self, one: Entry, other: Entry, metric: str = DEFAULT_METRIC, *, split: str | None = None) -> Compared:
         """Two of them in every detail: the verdict, the queries that decide, the kinds of query."""
@@ -224,12 +233,18 @@ class Lab(Displayable):
         not choose the weights they are scored with. `depth` is how many candidates each leg fetches, by default as the
         variant has it; the variant that comes of the sweep has it too.
         """
-        base, ground = self._base(legs), self._ground()
+        ctx = self._open()
+        chunks = ctx.view.default_chunk_set
+        several = isinstance(legs, Sequence) and not isinstance(legs, str)
+        base = hybrid_of(legs, chunks) if several else resolve_variant(legs, chunks=chunks)  # type: ignore[arg-type]
         base = base if depth is None else base.at_depth(depth)
-        asked = looked(base, metric, steps, fusions, procedure or TuningProcedure(), per_kind=per_kind)
-        return self._long(
-            lambda listener: swept(ground, asked, split or tuning_split(ground.labelled), reported, listener)
-        )
+        among = tuple(FUSIONS.read({"method": each} if isinstance(each, str) else each) for each in fusions)
+        part = ctx.split(split or tuning_split(ctx.labelled))
+        other = reported_split(ctx, reported, part.name)
+        how = procedure or TuningProcedure()
+        request = TuningRequest(base, part, metric, steps, among, per_kind, how, other)
+        tuned = self._long(lambda listener: tune_weights(ctx, request, listener))
+        return LabSweep(base, tuned.result, tuned.notes)
 
     def add_run(
         self, name: str, rankings: Path | str | Mapping[str, Mapping[str, float]] | Any, *, split: str | None = None
@@ -238,16 +253,23 @@ class Lab(Displayable):
 
         A file (TREC, CSV, Parquet ...), {query: {document: score}}, a frame of query, item and score, or ranx's `Run`.
         """
-        ground = self._ground()
-        part = ground.any_split(split or default_split(ground.labelled))
-        return bridge.run(joined(ground, part, name, rankings))
+        ctx = self._open()
+        part = ctx.any_split(split or default_split(ctx.labelled))
+
+        async def work() -> LabRun:
+            subject = await ctx.subject(part)
+            read = await asyncio.to_thread(foreign_run, subject, part, name, rankings)
+            found = await check_documents(ctx, read)
+            return LabRun(await run_store.save(ctx.store, found.run), tuple(_foreign_notes(found)))
+
+        return bridge.run(work())
 
     def run(self, reference: str) -> LabRun:
         """A kept run, by its name, a pin or the beginning of its id."""
         return LabRun(bridge.run(run_store.load(self.store, reference, collection=self.collection)))
 
     def set_aside(self, run: str | Run | LabRun, *, back: bool = False) -> None:
-        """Take the run's set-up out of what verdicts over its queries are made with in view, or `back` into it."""
+        """Take the run's set-up out of the candidates among which verdicts must hold, or `back` among them."""
         found = self.run(run).run if isinstance(run, str) else run.run if isinstance(run, LabRun) else run
         bridge.run(candidates.set_aside(self.store, found, back=back))
 
@@ -257,7 +279,7 @@ class Lab(Displayable):
 
     def queries(self, split: str | None = None) -> pd.DataFrame:
         """The labelled queries of a split, by default all there are."""
-        return queries_frame(self._ground().any_split(split or "all"))
+        return queries_frame(self._open().any_split(split or "all"))
 
     # -- judging -----------------------------------------------------------------------------------------------------
 
@@ -266,16 +288,26 @@ class Lab(Displayable):
 
         `options` are those of `evals.judging.queue.QueueSpec`: order, metric, depth, limit, seed, again.
         """
-        given = (
-            runs.runs if isinstance(runs, Board) else [each.run if isinstance(each, LabRun) else each for each in runs]
-        )
-        spec = checked(QueueSpec, options)
-        return Pool(bridge.run(judging_queue.build_queue(self.store, self._view(), given, spec, judge)))
+        for name in options:
+            if name not in QueueSpec.model_fields:
+                raise UnknownName("option", name, QueueSpec.model_fields)
+        try:
+            spec = QueueSpec(**options)
+        except pydantic.ValidationError as error:
+            raise SpecError.from_pydantic("This", error) from error
+        pooled = [
+            each.run if isinstance(each, LabRun) else each for each in (runs.runs if isinstance(runs, Board) else runs)
+        ]
+        return Pool(bridge.run(judging_queue.build_queue(self.store, self._open().view, pooled, spec, judge)))
 
     def judge(self, judge: str, grades: Mapping[tuple[str, str], int]) -> int:
         """Keep a person's grades of (query, document) pairs, on the texts as they are now; how many there were."""
-        made = bridge.run(judgements(self.store, self._view(), judge, grades))
-        bridge.run(judging.save_judgements(self.store, self._view().name, made))
+        view = self._open().view
+        items = bridge.run(read_items(self.store, view, {item for _, item in grades}))
+        if gone := [item for _, item in grades if item not in items]:
+            raise InputError(f"The document {gone[0]!r:.80} is not in {view.name!r}, so it cannot be judged.")
+        made = [Judgement(query, item, judge, grade, items[item].version) for (query, item), grade in grades.items()]
+        bridge.run(judging.save_judgements(self.store, view.name, made))
         return len(made)
 
     def merge_judgements(
@@ -289,9 +321,10 @@ class Lab(Displayable):
     ) -> Lab:
         """This lab over a query set that has the judgements among its labels; what came with the collection stays."""
         how: dict[str, Any] = {"models": models, "overrule": overrule, "overwrite": overwrite}
-        view, name = self._view(), self.query_set
+        view, name = self._open().view, self.query_set
         bridge.run(merging.merge_judgements(self.store, view, into, name=name, split=split, **how))
-        return self._with(into)
+        shared: dict[str, Any] = {"store": self.store, "resources": self.resources, "progress": self.progress}
+        return Lab(self.collection, query_set=into, **shared)
 
     # -- labels ------------------------------------------------------------------------------------------------------
 
@@ -309,10 +342,17 @@ class Lab(Displayable):
         Refused where fewer would be left, unless `even_so`, and where grades go beyond 0 to 3, unless `all_grades`.
         """
         announce = print_change if self.progress else load_labels.no_announcement
-        how = {"even_so": even_so, "all_grades": all_grades, "announce": announce, "author": author}
-        asked = None if queries is None else Path(queries)
-        work = labelled(self.store, self._view(), str(origin), asked, self.query_set, **how)
-        return label_result(bridge.run(work), self.query_set)
+        how: dict[str, Any] = {"even_so": even_so, "all_grades": all_grades, "announce": announce, "author": author}
+        queries_file = None if queries is None else Path(queries)
+        view = self._open().view
+
+        async def work() -> LoadReport:
+            source = await asyncio.to_thread(label_files.labels_at, str(origin), queries=queries_file)
+            return await load_labels.load_labels(self.store, view, source, query_set=self.query_set, **how)
+
+        added = bridge.run(work())
+        sentence = f"{self.query_set}: {added.queries:,} queries, {added.labels:,} labels."
+        return LabelResult(sentence, added, tuple(added.flaws))
 
     def relabel(
         self,
@@ -329,7 +369,7 @@ class Lab(Displayable):
         made = bridge.run(
             corrections.relabel(
                 self.store,
-                self._view(),
+                self._open().view,
                 query,
                 document,
                 grade,
@@ -343,17 +383,17 @@ class Lab(Displayable):
 
     def undo_labels(self, *, author: str = "") -> LabelResult:
         """Take back the last change of the query set, whoever made it; again, the one before it."""
-        done = bridge.run(corrections.undo(self.store, self._view().name, name=self.query_set, author=author))
+        done = bridge.run(corrections.undo(self.store, self._open().view.name, name=self.query_set, author=author))
         return LabelResult(done.sentence, done)
 
     def redo_labels(self, *, author: str = "") -> LabelResult:
         """Make again the change that was undone last."""
-        done = bridge.run(corrections.redo(self.store, self._view().name, name=self.query_set, author=author))
+        done = bridge.run(corrections.redo(self.store, self._open().view.name, name=self.query_set, author=author))
         return LabelResult(done.sentence, done)
 
     def label_changes(self) -> pd.DataFrame:
         """The last changes of the query set, latest first: when, who, what, why, and whether they hold."""
-        found = bridge.run(corrections.changes(self.store, self._view().name, name=self.query_set))
+        found = bridge.run(corrections.changes(self.store, self._open().view.name, name=self.query_set))
         return changes_frame(found)
 
     # -- itself ------------------------------------------------------------------------------------------------------
@@ -361,57 +401,27 @@ class Lab(Displayable):
     def tables(self) -> tuple[Table, ...]:
         if self.closed:
             return (Table(f"{self.collection} (closed)"),)
-        ground = self._ground()
-        told = bridge.run(summary(self.store, ground.view))
+        ctx = self._open()
+        facts_of = bridge.run(summary(self.store, ctx.view))
         facts = {
-            "documents": f"{told.items:,}",
-            "chunk sets": told.chunk_sets,
-            "models": told.models,
-            "queries": f"{len(ground.labelled.queries):,} in the query set {self.query_set}",
-            "labelled": ", ".join(f"{split} {count:,}" for split, count in ground.labelled.splits.items()) or "none",
+            "documents": f"{facts_of.items:,}",
+            "chunk sets": facts_of.chunk_sets,
+            "models": facts_of.models,
+            "queries": f"{len(ctx.labelled.queries):,} in the query set {self.query_set}",
+            "labelled": ", ".join(f"{split} {count:,}" for split, count in ctx.labelled.splits.items()) or "none",
         }
-        return CollectionFacts(told.name, facts | ({"read in": " ".join(self.notes)} if self.notes else {})).tables()
+        return CollectionFacts(
+            facts_of.name, facts | ({"read in": " ".join(self.notes)} if self.notes else {})
+        ).tables()
 
-    def _with(self, query_set: str) -> Lab:
-        return Lab(
-            self.collection, query_set=query_set, store=self.store, resources=self.resources, progress=self.progress
-        )
-
-    def _view(self) -> collections.CollectionView:
-        return self._ground().view
-
-    def _ground(self) -> EvalContext:
+    def _open(self) -> EvalContext:
         """As it stands now: somebody may have added documents or labels meanwhile."""
         return bridge.run(open_eval(self.store, self.collection, self.query_set, resources=self.resources))
-
-    def _entry(self, given: Reference | Run) -> Variant | Run:
-        return given if isinstance(given, Run) else self.variant(given)
-
-    def _base(self, legs: Reference | Sequence[Reference]) -> Variant:
-        if isinstance(legs, Sequence) and not isinstance(legs, str):
-            return hybrid_of(legs, self._view().default_chunk_set)
-        return self.variant(legs)
 
     def _long(self, work: Callable[[Listener], Coroutine[Any, Any, T]]) -> T:
         """Watched on stderr. Interrupting it, by Ctrl-C or Jupyter's button, cancels what runs on the server."""
         with watched(quiet=not self.progress) as listener:
             return bridge.run(work(listener))
-
-
-def _list(given: Entry | Sequence[Entry]) -> list[Entry]:
-    one = isinstance(given, str) or not isinstance(given, Sequence)
-    return [given] if one else list(given)  # type: ignore[list-item, arg-type]
-
-
-def _several(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-M = TypeVar("M", bound=BaseModel)
-PATIENCE = 10.0  # seconds that a store may take to close
-
-
-# -- the store and the collection --------------------------------------------------------------------------------------
 
 
 def give_back(store: Store) -> None:
@@ -422,34 +432,13 @@ def give_back(store: Store) -> None:
             closing.result(PATIENCE)
 
 
-# -- labels ------------------------------------------------------------------------------------------------------------
-
-
-async def labelled(
-    store: Store, view: CollectionView, origin: str, queries: Path | None, query_set: str, **how: Any
-) -> LoadReport:
-    source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)
-    return await load_labels.load_labels(store, view, source, query_set=query_set, **how)
-
-
-def label_result(added: LoadReport, query_set: str) -> LabelResult:
-    sentence = f"{query_set}: {added.queries:,} queries, {added.labels:,} labels."
-    return LabelResult(sentence, added, tuple(added.flaws))
-
-
 def print_change(change: LabelChange) -> None:
     """On stderr, where progress goes too."""
     sys.stderr.write(f"{change.sentence}\n")
 
 
-async def joined(ground: EvalContext, split: QuerySplit, name: str, rankings: Any) -> LabRun:
-    """A run from elsewhere, kept; and what to know of it."""
-    subject = await ground.subject(split)
-    found = await check_documents(ground, await asyncio.to_thread(foreign_run, subject, split, name, rankings))
-    return LabRun(await run_store.save(ground.store, found.run), tuple(_told(found)))
-
-
-def _told(found: ForeignRun) -> Iterable[str]:
+def _foreign_notes(found: ForeignRun) -> Iterable[str]:
+    """How the run meets the queries, and what was wrong with its lines."""
     missing, unasked, flaws = found.missing, found.unasked, found.flaws
     if missing:
         yield f"It has nothing for {len(missing)} of the queries, {missing[0]!r} among them; they score 0."
@@ -458,37 +447,3 @@ def _told(found: ForeignRun) -> Iterable[str]:
     yield from (flaw.message for flaw in flaws if flaw.outcome == "noted")
     if wrong := [flaw for flaw in flaws if flaw.outcome != "noted"]:
         yield f"{len(wrong)} of its lines were cleaned or left out; the first, {wrong[0].place}: {wrong[0].message}"
-
-
-async def swept(ground: EvalContext, asked: TuningRequest, split: str, reported: str, listener: Listener) -> LabSweep:
-    """Weights looked for over one split, without the queries that another reports."""
-    part = ground.split(split)
-    notes: tuple[str, ...] = ()
-    if split == reported:
-        notes = (f"The weights were chosen by the queries of {split!r}: a score over these says nothing of others.",)
-    elif reported in ground.labelled.splits:
-        part, notes = exclude_reported(ground, part, ground.any_split(reported))
-    tuned, legs = await workflow.tune_weights(ground, part, asked, listener)
-    return LabSweep(asked.base, tuned, (*notes, *legs.notes))
-
-
-async def judgements(
-    store: Store, view: CollectionView, judge: str, grades: Mapping[tuple[str, str], int]
-) -> list[Judgement]:
-    """Grades as judgements on the texts as they are."""
-    items = await read_items(store, view, {item for _, item in grades})
-    gone = [item for _, item in grades if item not in items]
-    if gone:
-        raise InputError(f"The document {gone[0]!r:.80} is not in {view.name!r}, so it cannot be judged.")
-    return [Judgement(query, item, judge, grade, items[item].version) for (query, item), grade in grades.items()]
-
-
-def checked(spec: type[M], options: Mapping[str, Any]) -> M:
-    """Options as their spec, refused in a sentence that names the nearest valid one."""
-    for name in options:
-        if name not in spec.model_fields:
-            raise UnknownName("option", name, spec.model_fields)
-    try:
-        return spec(**options)
-    except pydantic.ValidationError as error:
-        raise SpecError.from_pydantic("This", error) from error

@@ -125,7 +125,7 @@ class _Builder:
 
     def _doubts(self, run: Run, metric: str, judged: float | None) -> Iterable[str]:
         """What the board warns of, at the very scores that it is about."""
-        cutoff, of = Metric.parse(metric).cutoff, self.board.told_of(run, metric)
+        cutoff, of = Metric.parse(metric).cutoff, self.board.scored_run(run, metric)
         if run.variant and run.looks_beyond(metric):
             seen = f"a deep run, asked for {of.depth} hits" if of.depth else "the candidates behind them"
             yield f"It ships {run.variant.top_k} hits, and the metric counts {cutoff}: this is of {seen}."

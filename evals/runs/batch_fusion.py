@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,12 +53,15 @@ class FusionArrays:
     @classmethod
     def of(cls, legs: Sequence[LegRankings], queries: Sequence[str] | None = None) -> FusionArrays:
         """The queries in the order given, by default all that any leg was asked, by their ids."""
-        _refuse_namesakes(legs)
-        asked = (
-            sorted({each for leg in legs for each in (*leg.rankings, *leg.failures)}) if queries is None else queries
-        )
-        answered = tuple(each for each in asked if all(each in leg.rankings for leg in legs))
-        failed = tuple(each for each in asked if each not in set(answered))
+        for name, times in Counter(leg.name for leg in legs).items():
+            if times > 1:
+                raise SpecError(
+                    f"{times} legs are called {name!r}, so nobody could tell whose score is whose. Rename one."
+                )
+        if queries is None:
+            queries = sorted({each for leg in legs for each in (*leg.rankings, *leg.failures)})
+        answered = tuple(each for each in queries if all(each in leg.rankings for leg in legs))
+        failed = tuple(each for each in queries if each not in set(answered))
         units, items, spans = _units(legs, answered)
         candidates, ranks, scores, counts = _laid_out(legs, answered, units)
         return cls(tuple(legs), answered, failed, units, items, spans, candidates, ranks, scores, counts)
@@ -116,23 +119,15 @@ class FusionArrays:
             made = np.zeros(self.scores.shape)
             for leg, row in np.ndindex(self.counts.shape):
                 count = int(self.counts[leg, row])
-                made[leg, row, :count] = self._normalised(leg, row, count, how)
+                scores = self.scores[leg, row, :count].tolist()
+                if how in OF_SCORES:
+                    made[leg, row, :count] = OF_SCORES[how](scores)
+                    continue
+                candidates = tuple(Candidate(str(at), each) for at, each in enumerate(scores))
+                ranking = LegRanking(self.names[leg], 1.0, candidates, self.legs[leg].leg.bounds)
+                made[leg, row, :count] = normalised(ranking, how)
             self._values[how] = made
         return self._values[how]
-
-    def _normalised(self, leg: int, row: int, count: int, how: Normalisation) -> list[float]:
-        scores = self.scores[leg, row, :count].tolist()
-        if how in OF_SCORES:
-            return OF_SCORES[how](scores)
-        bounds = self.legs[leg].leg.bounds
-        ranking = LegRanking(self.names[leg], 1.0, [Candidate(str(at), each) for at, each in enumerate(scores)], bounds)
-        return normalised(ranking, how)
-
-
-def _refuse_namesakes(legs: Sequence[LegRankings]) -> None:
-    for name, times in Counter(leg.name for leg in legs).items():
-        if times > 1:
-            raise SpecError(f"{times} legs are called {name!r}, so nobody could tell whose score is whose. Rename one.")
 
 
 def _units(
@@ -155,16 +150,18 @@ def _units(
 def _laid_out(
     legs: Sequence[LegRankings], queries: Sequence[str], units: Sequence[str]
 ) -> tuple[Ints, Ints, Floats, Ints]:
+    """The arrays of candidates, ranks, scores and counts."""
     number: Mapping[str, int] = {unit: at for at, unit in enumerate(units)}
     found = [[leg.rankings[query] for query in queries] for leg in legs]
-    counts = np.array([[ranked.length for ranked in row] for row in found], dtype=np.int64)
+    counts = np.array([[ranking.length for ranking in row] for row in found], dtype=np.int64)
     counts = counts.reshape(len(legs), len(queries))
     depth = int(counts.max(initial=0))
     within = np.arange(depth) < counts[:, :, None]
     leg, row, place = np.nonzero(within)
     scores = np.full(within.shape, np.nan)
-    scores[within] = np.concatenate([np.zeros(0), *(ranked.values for row in found for ranked in row)])
-    codes = np.fromiter(map(number.__getitem__, _chained(found, "ids")), np.int64, count=len(row))
+    scores[within] = np.concatenate([np.zeros(0), *(ranking.values for row in found for ranking in row)])
+    ids = chain.from_iterable(ranking.ids for row in found for ranking in row)
+    codes = np.fromiter(map(number.__getitem__, ids), np.int64, count=len(row))
     pairs, which = np.unique(row * max(len(units), 1) + codes, return_inverse=True)
     rows, codes = np.divmod(pairs, max(len(units), 1))
     column = np.arange(len(pairs)) - np.searchsorted(rows, np.arange(len(queries)))[rows]
@@ -174,20 +171,11 @@ def _laid_out(
     ranks = np.zeros((len(legs), len(queries), width), dtype=np.int64)
     ranks[leg, row, column[which]] = place + 1
     if np.count_nonzero(ranks) < len(row) or not np.isfinite(scores[within]).all():
-        _refuse_flawed(legs, queries)
+        for each in legs:  # a unit stands twice, or a score is no number: `core.fusion` says which
+            for query in queries:
+                ranking = each.rankings[query]
+                LegRanking(each.name, 1.0, tuple(map(Candidate, ranking.ids, ranking.scores)))
     return candidates, ranks, scores, counts
-
-
-def _chained(found: Sequence[Sequence[Ranking]], what: str) -> Any:
-    return chain.from_iterable(getattr(ranked, what) for row in found for ranked in row)
-
-
-def _refuse_flawed(legs: Sequence[LegRankings], queries: Sequence[str]) -> None:
-    """A unit twice, or a score that is no number: `core.fusion` says which."""
-    for leg in legs:
-        for query in queries:
-            ranked = leg.rankings[query]
-            LegRanking(leg.name, 1.0, tuple(map(Candidate, ranked.ids, ranked.scores)))
 
 
 def separable(fusion: Fusion) -> bool:
@@ -217,10 +205,10 @@ def table(arrays: FusionArrays, fusion: Fusion, leg: int, ranking: LegRanking) -
     return made
 
 
-def before(arrays: FusionArrays, asked: Sequence[int]) -> Ints:
+def before(arrays: FusionArrays, legs: Sequence[int]) -> Ints:
     """Each candidate's rank in the first of these legs that has it."""
     found = np.zeros_like(arrays.candidates)
-    for leg in reversed(asked):
+    for leg in reversed(legs):
         found = np.where(arrays.ranks[leg] > 0, arrays.ranks[leg], found)
     return found
 
@@ -249,28 +237,25 @@ def ordered(arrays: FusionArrays, fusion: Fusion, weights: Sequence[float]) -> F
                 if fusion.absent == "drop":
                     there = there & (arrays.ranks[leg] > 0)
     ceiling = fusion.ceiling(hollow)
-    _refuse_overflow(scores[there], ceiling)
-    order = _order(np.where(there, scores, -np.inf), before(arrays, fusion.tie_order(hollow)))
+    if not (np.isfinite(scores[there]).all() and np.isfinite(ceiling or 0.0)):
+        raise SpecError(
+            "The weighted scores of these legs add up to more than a floating-point number holds. "
+            "Lower the weights, or normalise the scores."
+        )
+    # Score descending, then the rank, then the unit, in whose order columns stand already: both sorts are stable.
+    first = np.argsort(before(arrays, fusion.tie_order(hollow)), axis=1, kind="stable")
+    falling = -np.take_along_axis(np.where(there, scores, -np.inf), first, axis=1)
+    order = np.take_along_axis(first, np.argsort(falling, axis=1, kind="stable"), axis=1)
     units, scores = np.take_along_axis(arrays.candidates, order, axis=1), np.take_along_axis(scores, order, axis=1)
-    return FusedOrder(units, scores, _relative(scores, ceiling), there.sum(axis=1))
-
-
-def _order(scores: Floats, ranks: Ints) -> Ints:
-    """Score descending, then the rank, then the unit, by which columns stand already: both sorts are stable."""
-    first = np.argsort(ranks, axis=1, kind="stable")
-    second = np.argsort(-np.take_along_axis(scores, first, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(first, second, axis=1)
-
-
-def _relative(scores: Floats, ceiling: float | None) -> Floats:
-    if ceiling is None:
-        return scores
-    with np.errstate(over="ignore", invalid="ignore"):  # of what is beyond the rows' lengths
-        return np.minimum(scores / ceiling, 1.0) if ceiling != 0 else np.zeros_like(scores)
+    relative = scores
+    if ceiling is not None:
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is beyond the rows' lengths
+            relative = np.minimum(scores / ceiling, 1.0) if ceiling != 0 else np.zeros_like(scores)
+    return FusedOrder(units, scores, relative, there.sum(axis=1))
 
 
 def _one_by_one(arrays: FusionArrays, fusion: Fusion, weights: Sequence[float]) -> FusedOrder:
-    """The way of every method whose parts hang together."""
+    """For every method in which what a leg adds depends on the others."""
     arrays.hollow(weights)
     number = {unit: at for at, unit in enumerate(arrays.units)}
     units = np.full_like(arrays.candidates, -1)
@@ -283,14 +268,6 @@ def _one_by_one(arrays: FusionArrays, fusion: Fusion, weights: Sequence[float]) 
         scores[row, : len(found)] = [each.score for each in found]
         relative[row, : len(found)] = [each.relative for each in found]
     return FusedOrder(units, scores, relative, counts)
-
-
-def _refuse_overflow(scores: Floats, ceiling: float | None) -> None:
-    if not (np.isfinite(scores).all() and np.isfinite(ceiling or 0.0)):
-        raise SpecError(
-            "The weighted scores of these legs add up to more than a floating-point number holds. "
-            "Lower the weights, or normalise the scores."
-        )
 
 
 Weights = Sequence[float] | Mapping[str, Sequence[float]]  # the legs' weights, for all queries or by query id
@@ -331,42 +308,30 @@ def fused(
 ) -> dict[str, Ranking]:
     """Every query's ranking with relative scores, as a search would give it; empty where a leg failed to answer.
 
-    Weights are by default the legs' own. For several fusions of the same legs hand over `Arrays.of(legs)`, made once.
+    Weights are by default the legs' own. For several fusions of the same legs hand over `FusionArrays.of(legs)`.
     """
     arrays = legs if isinstance(legs, FusionArrays) else FusionArrays.of(legs)
+    own = tuple(leg.leg.weight for leg in arrays.legs)
+    groups: dict[tuple[float, ...], list[int]] = {}  # the rows of the queries that share their weights
+    for row, query in enumerate(arrays.queries):
+        each = weights.get(query, own) if isinstance(weights, Mapping) else own if weights is None else weights
+        groups.setdefault(tuple(each), []).append(row)
     found: dict[str, Ranking] = {}
-    for given, rows in _groups(arrays, weights).items():
+    for shares, rows in groups.items():
         part = arrays if len(rows) == len(arrays.queries) else arrays.rows(rows)
-        found |= _cut(part, ordered(part, fusion, given), cut)
+        order = ordered(part, fusion, shares)
+        found |= {query: _cut(part, order, row, cut) for row, query in enumerate(part.queries)}
     return {query: found.get(query, NOTHING) for query in sorted((*arrays.queries, *arrays.unanswered))}
 
 
-def _groups(arrays: FusionArrays, weights: Weights | None) -> dict[tuple[float, ...], list[int]]:
-    """The rows of the queries that share their weights."""
-    own = tuple(leg.leg.weight for leg in arrays.legs)
-    groups: dict[tuple[float, ...], list[int]] = {}
-    for row, query in enumerate(arrays.queries):
-        given = weights.get(query, own) if isinstance(weights, Mapping) else own if weights is None else weights
-        groups.setdefault(tuple(given), []).append(row)
-    return groups
-
-
-def _cut(arrays: FusionArrays, found: FusedOrder, cut: ResultCut) -> dict[str, Ranking]:
-    made = {}
-    for row, query in enumerate(arrays.queries):
-        length = int(found.counts[row])
-        length = min(length, cut.fused_depth or length)
-        if cut.rollup is None:
-            made[query] = _first(arrays, found, row, length, cut)
-            continue
-        units, scores = found.units[row, :length].tolist(), found.relative[row, :length].tolist()
-        made[query] = _ranked(arrays, *_rolled_up(arrays, units, scores, cut.rollup), cut)
-    return made
-
-
-def _first(arrays: FusionArrays, found: FusedOrder, row: int, length: int, cut: ResultCut) -> Ranking:
-    """The best of one row, without low scores; copied, or it would hold on to all that is beyond."""
-    units, scores = found.units[row, :length], found.relative[row, :length]
+def _cut(arrays: FusionArrays, order: FusedOrder, row: int, cut: ResultCut) -> Ranking:
+    """What is left of one row; copied, or it would hold on to all that is beyond."""
+    length = int(order.counts[row])
+    length = min(length, cut.fused_depth or length)
+    units, scores = order.units[row, :length], order.relative[row, :length]
+    if cut.rollup is not None:
+        best, sums = _rolled_up(arrays, units.tolist(), scores.tolist(), cut.rollup)
+        units, scores = np.array(best, dtype=np.int64), np.array(sums, dtype=np.float64)
     if cut.min_score > -math.inf:
         enough = scores >= cut.min_score
         units, scores = units[enough], scores[enough]
@@ -386,9 +351,3 @@ def _rolled_up(
         summed = [(own[0][0], total(score for _, score in own[: rollup.of_best])) for own in of_item.values()]
         pairs = sorted(summed, key=lambda pair: -pair[1])
     return [unit for unit, _ in pairs], [score for _, score in pairs]
-
-
-def _ranked(arrays: FusionArrays, units: list[int], scores: list[float], cut: ResultCut) -> Ranking:
-    kept = [at for at, score in enumerate(scores) if score >= cut.min_score][: cut.depth]
-    chosen = np.array([units[at] for at in kept], dtype=np.int32)
-    return Ranking.among(arrays.pool, chosen, np.array([scores[at] for at in kept], dtype=np.float64))

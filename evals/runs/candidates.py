@@ -1,8 +1,8 @@
-"""The set-ups of a place that are candidates: what a difference of any of them is looked at together with.
+"""The candidates of a place: the set-ups among which a winner is chosen, so that each verdict must hold among all.
 
-A place is a collection as it stands, its queries with their labels, and a split. Candidates are all set-ups that were
+A place is a collection in one state, its queries with their labels, and a split. Candidates are all set-ups that were
 scored there as they ship, each by its newest run. A cell of a suite's grid is none until somebody evaluates it by
-itself. A set-up can be set aside, and how many were, after their scores were seen, is counted.
+itself. A set-up can be set aside; how many were, after their scores were seen, is counted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DIGITS = 32  # of a row's key
 
 
 def set_up_of(variant: Variant | None, name: str) -> str:
-    """What tells set-ups apart: what a variant does, whatever its name; of another engine's run its name."""
+    """The key of a set-up: what a variant does, whatever its name; of another engine's run its name."""
     return variant.id if variant is not None else f"run {name}"
 
 
@@ -54,7 +54,7 @@ async def enter(store: Store, runs: Iterable[Run], cells: Collection[str] = ()) 
 
 
 async def set_aside(store: Store, run: Evaluated, *, back: bool = False) -> None:
-    """The run's set-up is no candidate over these queries any more, or is one again."""
+    """Take the run's set-up out of the candidates over these queries, or `back` among them."""
     set_up = set_up_of(run.variant, run.name)
     async with store.begin() as connection:
         if back:
@@ -76,53 +76,10 @@ async def is_aside(store: Store, run: Evaluated) -> bool:
 
 
 async def place_of(store: Store, runs: Sequence[Run], metrics: Sequence[str]) -> CandidateSet:
-    """What there is beside these runs, which stand in a table: the scores of all other candidates by each metric."""
+    """The candidates that are not among these runs, with their scores by each metric."""
     subject = runs[0].subject
-    there = {set_up_of(run.variant, run.name) for run in runs}
-    async with store.begin(read_only=True) as connection:
-        known = {row.set_up: row for row in await connection.execute(select(SetUp).where(*_over(subject)))}
-        kept = list(await connection.execute(_kept(subject, metrics)))
-        deleted = list(await connection.execute(_deleted(subject)))
-    newest: dict[str, Any] = {}
-    for row in kept:
-        variant = _variant_of(row)
-        newest.setdefault(set_up_of(variant, row.name), (row, variant))
-    in_trash = {set_up_of(_variant_of(row), row.name): bool(row.scores) for row in deleted}
-    lost = [scored for set_up, scored in in_trash.items() if set_up not in newest and set_up not in there]
-    gone = [known[each] for each in newest if each in known and known[each].status == ASIDE and each not in there]
-    others = tuple(
-        CandidateRun(row.name, variant, dict(zip(metrics, row[3:], strict=True)))
-        for set_up, (row, variant) in newest.items()
-        if set_up not in there and (set_up not in known or known[set_up].status == CHOSEN)
-    )
-    cells = frozenset(set_up for set_up, row in known.items() if row.status == CELL)
-    return CandidateSet(others, cells, len(gone), len(lost), sum(row.seen for row in gone) + sum(lost))
-
-
-def _kept(subject: RunSubject, metrics: Sequence[str]) -> Any:
-    """Runs of what ships over the very same, the newest first, with their scores by query."""
-    scores = (RunRow.scores[f"{metric} by query"].label(f"scores {at}") for at, metric in enumerate(metrics))
-    return (
-        select(RunRow.id, RunRow.name, RunRow.variant, *scores)
-        .where(RunRow.collection == subject.collection, *_same(subject))
-        .order_by(RunRow.used_at.desc(), RunRow.id)
-    )
-
-
-def _deleted(subject: RunSubject) -> Any:
-    """Such runs that lie in the trash."""
-    entry = TRASH_MARK + TrashRow.id
-    return (
-        select(RunRow.name, RunRow.variant, RunRow.scores)
-        .join(TrashRow, RunRow.collection == entry)
-        .where(TrashRow.collection == subject.collection, TrashRow.kind.in_(("run", "runs")), *_same(subject))
-        .order_by(RunRow.used_at.desc(), RunRow.id)
-    )
-
-
-def _same(subject: RunSubject) -> tuple[ColumnElement[bool], ...]:
-    """What ships, over the same documents, queries and labels."""
-    return (
+    in_table = {set_up_of(run.variant, run.name) for run in runs}
+    same = (  # what ships, over the same documents, queries and labels
         RunRow.collection_version == subject.version,
         RunRow.content == subject.content,
         RunRow.query_set == subject.query_set,
@@ -130,6 +87,33 @@ def _same(subject: RunSubject) -> tuple[ColumnElement[bool], ...]:
         RunRow.split == subject.split,
         RunRow.depth == 0,
     )
+    newest_first = (RunRow.used_at.desc(), RunRow.id)
+    by_query = (RunRow.scores[f"{metric} by query"].label(f"scores {at}") for at, metric in enumerate(metrics))
+    kept_runs = select(RunRow.id, RunRow.name, RunRow.variant, *by_query).order_by(*newest_first)
+    in_trash = (
+        select(RunRow.name, RunRow.variant, RunRow.scores)
+        .join(TrashRow, RunRow.collection == TRASH_MARK + TrashRow.id)
+        .where(TrashRow.collection == subject.collection, TrashRow.kind.in_(("run", "runs")), *same)
+        .order_by(*newest_first)
+    )
+    async with store.begin(read_only=True) as connection:
+        known = {row.set_up: row for row in await connection.execute(select(SetUp).where(*_over(subject)))}
+        kept = list(await connection.execute(kept_runs.where(RunRow.collection == subject.collection, *same)))
+        deleted = list(await connection.execute(in_trash))
+    newest: dict[str, Any] = {}
+    for row in kept:
+        variant = _variant_of(row)
+        newest.setdefault(set_up_of(variant, row.name), (row, variant))
+    trashed = {set_up_of(_variant_of(row), row.name): bool(row.scores) for row in deleted}
+    lost = [scored for set_up, scored in trashed.items() if set_up not in newest and set_up not in in_table]
+    gone = [known[each] for each in newest if each in known and known[each].status == ASIDE and each not in in_table]
+    others = tuple(
+        CandidateRun(row.name, variant, dict(zip(metrics, row[3:], strict=True)))
+        for set_up, (row, variant) in newest.items()
+        if set_up not in in_table and (set_up not in known or known[set_up].status == CHOSEN)
+    )
+    cells = frozenset(set_up for set_up, row in known.items() if row.status == CELL)
+    return CandidateSet(others, cells, len(gone), len(lost), sum(row.seen for row in gone) + sum(lost))
 
 
 def _variant_of(row: Any) -> Variant | None:

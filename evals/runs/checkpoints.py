@@ -1,12 +1,12 @@
 """Rankings that are kept while they are made, some queries at a time: of a leg, or of a variant that is not done yet.
 
-Found by digest, depth and query. They are derived and belong to one state of one collection: those of an older state
-can never be asked for again, and are dropped.
+They are found by digest, depth and query, and belong to one state of one collection: those of an older state can never
+be asked for again, and are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import delete, insert, select
@@ -15,7 +15,6 @@ from core.errors import StoreError
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.schema import Collection
-from evals.runs.rankings import Rankings, decode_rankings, encode_rankings
 from evals.runs.types import QueryResults
 from evals.schema import RankingBatch
 
@@ -40,23 +39,24 @@ class Batches:
             contents = list(await connection.scalars(query))
         kept = QueryResults()
         for content in contents:  # the least deep of them, and the first made, have the last word
-            batch = decode_rankings(content)
-            kept.add(QueryResults(batch.rankings, **batch.more))
+            kept.add(QueryResults.from_bytes(content))
         return kept
 
-    async def save(
-        self,
-        digest: str,
-        depth: int,
-        rankings: Rankings,
-        milliseconds: Mapping[str, float],
-        stages: Mapping[str, Mapping[str, float]] | None = None,
-        remarks: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        """Refused where the collection has moved on: these rankings may be partly of another state."""
+    async def save(self, digest: str, depth: int, results: QueryResults) -> None:
+        """The queries that are whole: one that failed, or did without a leg, is asked again after a stop.
+
+        Refused where the collection has moved on: these rankings may be partly of another state.
+        """
+        partial = results.failures.keys() | {query for of in results.unavailable.values() for query in of}
+        rankings = {query: ranking for query, ranking in results.rankings.items() if query not in partial}
         if not rankings or not self.store.keeps:
             return
-        content = encode_rankings(rankings, milliseconds=dict(milliseconds), stages=stages or {}, remarks=remarks or {})
+        remarks = {
+            remark: left
+            for remark, queries in results.remarks.items()
+            if (left := [query for query in queries if query not in partial])
+        }
+        whole = QueryResults(rankings, {}, results.milliseconds, results.stages, remarks=remarks)
         async with self.store.begin() as connection:
             found = select(Collection.version, Collection.created_at).where(Collection.name == self.view.name)
             row = (await connection.execute(found)).one_or_none()
@@ -69,7 +69,7 @@ class Batches:
                     collection=self.view.name,
                     state=self.state,
                     queries=len(rankings),
-                    rankings=content,
+                    rankings=whole.to_bytes(),
                 )
             )
 
@@ -80,12 +80,12 @@ class Batches:
             await connection.execute(delete(RankingBatch).where(RankingBatch.digest.in_(list(digests))))
 
     async def forget_older(self) -> None:
-        """What was found in this collection when it was another, or by another version of the code."""
+        """Drop what was found in an older state of this collection, or by other code."""
         if not self.store.keeps:
             return
-        of = (RankingBatch.collection == self.view.name, RankingBatch.state != self.state)
+        older = (RankingBatch.collection == self.view.name, RankingBatch.state != self.state)
         async with self.store.begin() as connection:
-            await connection.execute(delete(RankingBatch).where(*of))
+            await connection.execute(delete(RankingBatch).where(*older))
 
 
 def moved_on(collection: str) -> StoreError:

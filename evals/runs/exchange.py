@@ -39,7 +39,7 @@ WRITTEN = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".run", ".trec", ".t
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _RunLine:
     """A line of a run: which item, its score, and the rank it was given, for those that have equal scores."""
 
     query: str
@@ -72,7 +72,7 @@ def read_run(
     rows = _table_rows(path) if path.name.lower().endswith(TABLE_SUFFIXES) else _trec_rows(path)
     flaws: list[Flaw] = []
     tied: list[str] = []
-    rankings = _ranked(_sound(rows, flaws, path, largest), tied)
+    rankings = _ranked(_usable(rows, flaws, path, largest), tied)
     if not rankings:
         wrong = next((flaw for flaw in flaws if flaw.outcome != "noted"), None)
         first = f" The first thing wrong with it: {wrong.place}: {wrong.message}" if wrong else ""
@@ -92,11 +92,16 @@ def foreign(run: Run, split: QuerySplit, flaws: Sequence[Flaw] = (), tied: Seque
 
     `tied` are the queries in which neither score nor rank gave some documents an order.
     """
-    asked = {query: ranked for query, ranked in run.rankings.items() if query in split.queries}
-    left = {query: _allowed(ranked, split.excluded.get(query, frozenset())) for query, ranked in asked.items()}
-    gone = sum(ranked.length for ranked in asked.values()) - sum(ranked.length for ranked in left.values())
+    known = {query: ranking for query, ranking in run.rankings.items() if query in split.queries}
+    left, gone = dict(known), 0
+    for query, ranking in known.items():
+        excluded = split.excluded.get(query, frozenset())
+        allowed = [at for at, item in enumerate(ranking.items or ranking.ids) if item not in excluded]
+        if len(allowed) < ranking.length:
+            left[query] = ranking.at(allowed)
+            gone += ranking.length - len(allowed)
     notes = [f"Documents that its queries exclude were taken out of the rankings: {gone}."] if gone else []
-    if equal := [query for query in tied if query in asked]:
+    if equal := [query for query in tied if query in known]:
         notes.append(
             f"Documents have equal scores, and no ranks that part them, in {len(equal):,} of its queries, "
             f"{equal[0]!r:.80} among them. They were ordered by their ids, descending, as trec_eval does."
@@ -124,14 +129,11 @@ def with_unknown(found: ForeignRun, unknown: Collection[str]) -> ForeignRun:
     return replace(found, run=replace(found.run, notes=(*found.run.notes, note)), unknown=tuple(met))
 
 
-def _allowed(ranked: Ranking, excluded: frozenset[str]) -> Ranking:
-    kept = [at for at, item in enumerate(ranked.items or ranked.ids) if item not in excluded]
-    return ranked if len(kept) == ranked.length else ranked.at(kept)
-
-
 def from_dict(scores: Mapping[str, Mapping[str, float]], tied: list[str] | None = None) -> Rankings:
     """`{query: {item: score}}`, as ranx's `Run.to_dict()` and pytrec_eval have it. Queries with ties go into `tied`."""
-    places = (_Placed(query, item, float(score), 0) for query, given in scores.items() for item, score in given.items())
+    places = (
+        _RunLine(query, item, float(score), 0) for query, given in scores.items() for item, score in given.items()
+    )
     return _ranked(places, [] if tied is None else tied)
 
 
@@ -142,12 +144,17 @@ def to_dict(rankings: Rankings) -> dict[str, dict[str, float]]:
 
 def from_frame(frame: pd.DataFrame, tied: list[str] | None = None) -> Rankings:
     """A frame with the columns query, item and score; rank too, where scores are equal. As `from_dict` else."""
-    columns = {wanted: _column(frame.columns, names) for wanted, names in (("query", QUERY), ("item", ITEM))}
+    columns = []
+    for names in (QUERY, ITEM):
+        column = next((name for name in names if name in set(frame.columns)), None)
+        if column is None:
+            raise InputError(f"The frame has no column {names[0]!r}. It has: {', '.join(map(str, frame.columns))}.")
+        columns.append(frame[column])
     if SCORE not in frame.columns:
         raise InputError(f"The frame has no column 'score'. It has: {', '.join(map(str, frame.columns))}.")
     ranks = frame[RANK] if RANK in frame.columns else [0.0] * len(frame)
-    places = zip(frame[columns["query"]], frame[columns["item"]], frame[SCORE], ranks, strict=True)
-    placed = (_Placed(id_text(query), id_text(item), float(score), float(rank)) for query, item, score, rank in places)
+    places = zip(*columns, frame[SCORE], ranks, strict=True)
+    placed = (_RunLine(id_text(query), id_text(item), float(score), float(rank)) for query, item, score, rank in places)
     return _ranked(placed, [] if tied is None else tied)
 
 
@@ -198,7 +205,7 @@ def trec_lines(run: Run) -> Iterator[str]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _trec_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
+def _trec_rows(path: Path) -> Iterator[Row[_RunLine] | Flaw]:
     with open_file(path) as stream:
         for line in read_lines(stream, str(path)):
             if isinstance(line, Flaw):
@@ -214,7 +221,7 @@ def _trec_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
                     yield _place(cells[0], cells[2], cells[4], cells[3], line)
 
 
-def _table_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
+def _table_rows(path: Path) -> Iterator[Row[_RunLine] | Flaw]:
     with opened_table(path) as table:
         query, item = table.pick(None, QUERY, "query's id"), table.pick(None, ITEM, "item's id")
         score = table.require(SCORE, "score")
@@ -227,13 +234,13 @@ def _table_rows(path: Path) -> Iterator[Row[_Placed] | Flaw]:
                 )
 
 
-def _place(query: object, item: object, score: object, rank: object, row: Row[Any]) -> Row[_Placed] | Flaw:
+def _place(query: object, item: object, score: object, rank: object, row: Row[Any]) -> Row[_RunLine] | Flaw:
     value = _number(score)
     if not id_text(query) or not id_text(item):
         return Flaw(row.place, "The query's or the item's id is empty.")
     if value is None:
         return Flaw(row.place, f"The score is {shown(score)}; a finite number was expected.", subject=id_text(query))
-    return Row(_Placed(id_text(query), id_text(item), value, _number(rank) or 0.0), row.place)
+    return Row(_RunLine(id_text(query), id_text(item), value, _number(rank) or 0.0), row.place)
 
 
 def _number(given: object) -> float | None:
@@ -244,7 +251,7 @@ def _number(given: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _sound(rows: Iterable[Row[_Placed] | Flaw], flaws: list[Flaw], path: Path, largest: int) -> Iterator[_Placed]:
+def _usable(rows: Iterable[Row[_RunLine] | Flaw], flaws: list[Flaw], path: Path, largest: int) -> Iterator[_RunLine]:
     """The rows that can be used. An item that a query has twice is said, and keeps its better place."""
     seen: set[tuple[str, str]] = set()
     left = largest
@@ -268,16 +275,16 @@ def _sound(rows: Iterable[Row[_Placed] | Flaw], flaws: list[Flaw], path: Path, l
         yield row.value
 
 
-def _ranked(places: Iterable[_Placed], tied: list[str]) -> dict[str, Ranking]:
+def _ranked(places: Iterable[_RunLine], tied: list[str]) -> dict[str, Ranking]:
     """By score, then by the rank given. What is still equal is ordered by id, descending, as trec_eval does: `tied`
     are the queries that have such documents.
     """
-    by_query: dict[str, list[_Placed]] = defaultdict(list)
+    by_query: dict[str, list[_RunLine]] = defaultdict(list)
     for place in places:
         by_query[place.query].append(place)
     rankings = {}
     for query, found in sorted(by_query.items()):
-        best: dict[str, _Placed] = {}
+        best: dict[str, _RunLine] = {}
         descending = sorted(found, key=lambda each: each.item.encode(), reverse=True)
         for place in sorted(descending, key=lambda each: (-each.score, each.rank)):
             best.setdefault(place.item, place)
@@ -288,33 +295,8 @@ def _ranked(places: Iterable[_Placed], tied: list[str]) -> dict[str, Ranking]:
     return rankings
 
 
-def _column(columns: Iterable[object], names: tuple[str, ...]) -> str:
-    found = next((name for name in names if name in set(columns)), None)
-    if found is None:
-        raise InputError(f"The frame has no column {names[0]!r}. It has: {', '.join(map(str, columns))}.")
-    return found
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def _scores(ranked: Ranking) -> list[float]:
-    """Each item's score: that of its best unit."""
-    best: dict[str, float] = {}
-    for item, score in zip(ranked.items or ranked.ids, ranked.scores, strict=True):
-        best.setdefault(item, score)
-    return list(best.values())
-
-
-def _falling(ranked: Ranking) -> Iterator[float]:
-    """The scores in single precision, each below the one before."""
-    before = np.float32(np.inf)
-    for score in _scores(ranked):
-        before = min(np.float32(score), np.nextafter(before, np.float32(-np.inf)))
-        yield float(before)
-
-
 def foreign_run(subject: RunSubject, split: QuerySplit, name: str, rankings: Any) -> ForeignRun:
+    """A run from a file, {query: {document: score}}, a frame of query, item and score, or ranx's `Run`."""
     if isinstance(rankings, str | Path):
         return read_run(Path(rankings).expanduser(), subject, split, name=name)
     tied: list[str] = []
@@ -340,3 +322,22 @@ def rankings_of(given: Any, tied: list[str] | None = None) -> Rankings:
         if not all(map(math.isfinite, ranked.scores)):
             raise InputError(f"The query {query!r:.80} has a score that is no finite number.")
     return found
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _scores(ranked: Ranking) -> list[float]:
+    """Each item's score: that of its best unit."""
+    best: dict[str, float] = {}
+    for item, score in zip(ranked.items or ranked.ids, ranked.scores, strict=True):
+        best.setdefault(item, score)
+    return list(best.values())
+
+
+def _falling(ranked: Ranking) -> Iterator[float]:
+    """The scores in single precision, each below the one before."""
+    before = np.float32(np.inf)
+    for score in _scores(ranked):
+        before = min(np.float32(score), np.nextafter(before, np.float32(-np.inf)))
+        yield float(before)

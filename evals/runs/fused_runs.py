@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -19,196 +19,165 @@ from core.pipeline.retriever import DEEPER, DEEPEST
 from core.store.engine import Store
 from core.store.search_target import SearchTarget
 from evals.runs.batch_fusion import FusionArrays, ResultCut, fused
-from evals.runs.leg_runs import LegQueryResults, LegRunner
-from evals.runs.plan import FusedVariant, LegTask, LegUse
+from evals.runs.plan import FusedVariant, LegUse
+from evals.runs.queries import leg_target
+from evals.runs.query_runs import QueryRunner
 from evals.runs.rankings import LegRankings, Ranking, share_units
 from evals.runs.types import QueryResults
 
 UNITS_A_STATEMENT = 5000
 ARRAYS_KEPT = 8  # variants of the same legs come one after the other
-Unit = tuple[str, tuple[int, int] | None]  # which item it is part of, and where
+UnitPlace = tuple[str, tuple[int, int] | None]  # which item a unit is part of, and where
 
 
 @dataclass(slots=True)
-class _Attempt:
-    """One round: the queries that are left, how deep, and what is known of the legs then."""
+class _Round:
+    """One round of a roll-up: the queries that are left, how deep, and what the legs found by name."""
 
     queries: list[str]
     depths: dict[str, int]
-    found: dict[str, LegQueryResults]
+    legs: dict[str, QueryResults]
 
 
 class FusedRunner:
     """The variants of one plan. What they share, arrays and units, is made once."""
 
-    def __init__(self, legs: LegRunner) -> None:
-        self.legs = legs
-        self._units: dict[tuple[str, str | None], dict[str, Unit]] = {}
+    def __init__(self, queries: QueryRunner) -> None:
+        self.queries = queries
+        self._places: dict[tuple[str, str | None], dict[str, UnitPlace]] = {}
         self._rankings: dict[tuple[str, int, int], dict[str, Ranking]] = {}
         self._arrays: dict[object, FusionArrays] = {}
 
-    async def compute(self, fusing: FusedVariant) -> QueryResults:
+    async def compute(self, fused_variant: FusedVariant) -> QueryResults:
         """The variant's rankings, with the candidates that only its last cut keeps out."""
-        made, variant = QueryResults(), fusing.variant
-        depths = {share.name: share.depth for share in fusing.shares}
-        pending = list(self.legs.split.queries)
+        results, variant = QueryResults(), fused_variant.variant
+        depths = {use.name: use.depth for use in fused_variant.uses}
+        pending = list(self.queries.split.queries)
         for attempt in range(DEEPEST):
-            now = await self._attempt(fusing, pending, depths)
-            short = await self._fuse(fusing, now, made)
+            legs = {
+                use.name: await self.queries.run_leg(use.task.at_depth(depths[use.name]), pending)
+                for use in fused_variant.uses
+            }
+            now = _Round(pending, depths, legs)
+            short = await self._fuse(fused_variant, now, results)
             if variant.rollup is None or attempt == DEEPEST - 1:
                 break
-            pending = [query for query in short if not self._exhausted(now, query)]
+            pending = [query for query in short if _has_more(now, query)]
             if not pending:
                 break
             depths = {name: depth * DEEPER for name, depth in depths.items()}
-        return made
+        return results
 
-    # -- what the legs found -----------------------------------------------------------------------------------------
-
-    async def _attempt(self, fusing: FusedVariant, queries: list[str], depths: dict[str, int]) -> _Attempt:
-        found = {}
-        for share in fusing.shares:
-            found[share.name] = await self.legs.found(deep_enough(share, depths[share.name]), queries)
-        return _Attempt(queries, depths, found)
-
-    async def _legs(self, shares: Sequence[LegUse], now: _Attempt, queries: Sequence[str]) -> list[LegRankings]:
-        """Each leg's first so many, with the items and places of what it found."""
-        return [
-            LegRankings(share.name, share.leg, now.depths[share.name], await self._cut(share, now, queries))
-            for share in shares
-        ]
-
-    async def _cut(self, share: LegUse, now: _Attempt, queries: Sequence[str]) -> dict[str, Ranking]:
-        depth, found = now.depths[share.name], now.found[share.name]
-        task = deep_enough(share, depth)
-        cut = self._rankings.setdefault((task.digest, task.depth, depth), {})
-        fresh = {query: found.rankings[query] for query in queries if query not in cut}
-        units = await self._described(task, {unit for ranked in fresh.values() for unit in ranked.ids[:depth]})
-        cut |= share_units({query: _placed(ranked, depth, units) for query, ranked in fresh.items()})
-        return cut
-
-    async def _described(self, task: LegTask, ids: Iterable[str]) -> dict[str, Unit]:
-        """The item and the place of every unit met on this level so far; none where units are items."""
-        known = self._units.setdefault((task.chunks, task.model), {})
-        known |= await described(self.legs.context.store, self.legs.level(task), sorted(set(ids) - known.keys()))
-        return known
-
-    def _exhausted(self, now: _Attempt, query: str) -> bool:
-        """Whether no leg has more, so that asking deeper would bring nothing."""
-        return all(
-            found.rankings[query].length < now.depths[name] if query in found.rankings else True
-            for name, found in now.found.items()
-        )
-
-    # -- fusing ------------------------------------------------------------------------------------------------------
-
-    async def _fuse(self, fusing: FusedVariant, now: _Attempt, made: QueryResults) -> list[str]:
-        """Put what comes of these queries into `made`; the ids of those that lack results, and may yet have more."""
+    async def _fuse(self, fused_variant: FusedVariant, now: _Round, results: QueryResults) -> list[str]:
+        """Add what comes of these queries; the ids of those that lack results, and may yet have more."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for query in now.queries:
-            if why := next((each.failures[query] for each in now.found.values() if query in each.failures), None):
-                made.failures[query], made.rankings[query] = why, Ranking()
+            if reason := next((leg.failures[query] for leg in now.legs.values() if query in leg.failures), None):
+                results.failures[query], results.rankings[query] = reason, Ranking()
                 continue
-            there = tuple(name for name, each in now.found.items() if query not in each.missing)
-            groups.setdefault(there, []).append(query)
+            available = tuple(name for name, leg in now.legs.items() if not leg.missing(query))
+            groups.setdefault(available, []).append(query)
         short: list[str] = []
-        for there, queries in groups.items():
-            self._note_missing(now, queries[0], made)
-            if not there:
-                _fail(now, queries, made)
+        for available, queries in groups.items():
+            missing = {name: leg.missing(queries[0]) for name, leg in now.legs.items() if name not in available}
+            results.unavailable |= {name: {queries[0]: reason} for name, reason in missing.items()}
+            notes = (f"{name} is not available: {reason}" for name, reason in missing.items())
+            results.notes = tuple(dict.fromkeys((*results.notes, *notes)))
+            if available:
+                short += await self._fuse_group(fused_variant, now, available, queries, results)
                 continue
-            short += await self._fuse_these(fusing, now, there, queries, made)
+            first = next(iter(now.legs.values()))  # all are missing: the first one's reason stands, as in a search
+            for query in queries:
+                results.failures[query], results.rankings[query] = first.missing(query), Ranking()
         return short
 
-    async def _fuse_these(
-        self, fusing: FusedVariant, now: _Attempt, there: Sequence[str], queries: Sequence[str], made: QueryResults
+    async def _fuse_group(
+        self,
+        fused_variant: FusedVariant,
+        now: _Round,
+        available: Sequence[str],
+        queries: Sequence[str],
+        results: QueryResults,
     ) -> list[str]:
-        variant = fusing.variant
-        shares = [share for share in fusing.shares if share.name in there]
-        legs = await self._legs(shares, now, queries)
+        variant = fused_variant.variant
+        uses = [use for use in fused_variant.uses if use.name in available]
+        legs = [
+            LegRankings(use.name, use.leg, now.depths[use.name], await self._leg_rankings(use, now, queries))
+            for use in uses
+        ]
         begun = time.perf_counter()
-        arrays, weights = self._array(shares, now, legs, queries), [share.leg.weight for share in shares]
-        found = await asyncio.to_thread(fused, arrays, variant.fusion, weights, ResultCut.of(variant).lifted())
-        each = (time.perf_counter() - begun) * 1000 / len(queries)
-        made.rankings |= found
-        self._time(now, there, queries, each, made)
-        counted = found
+        arrays, weights = self._fusion_arrays(uses, now, legs, queries), [use.leg.weight for use in uses]
+        rankings = await asyncio.to_thread(fused, arrays, variant.fusion, weights, ResultCut.of(variant).lifted())
+        results.rankings |= rankings
+        # An estimate: legs run side by side, so the slowest counts, and the fusing is shared out evenly.
+        fusing = (time.perf_counter() - begun) * 1000 / len(queries)
+        for query in queries:
+            spent = {f"leg {name}": now.legs[name].milliseconds[query] for name in available}
+            for stage, milliseconds in {**spent, "fuse": fusing}.items():
+                of_stage = results.stages.setdefault(stage, {})
+                of_stage[query] = of_stage.get(query, 0.0) + milliseconds
+            results.milliseconds[query] = results.milliseconds.get(query, 0.0) + max(spent.values()) + fusing
+        counted = rankings
         if variant.rollup and variant.min_score > 0:  # what a low score drops, the pipeline does not make up for
             every = ResultCut(fused_depth=variant.fused_depth, rollup=variant.rollup)
             counted = await asyncio.to_thread(fused, arrays, variant.fusion, weights, every)
         short = [query for query in queries if counted[query].length < variant.top_k]
-        return _not_capped(arrays, fusing, weights, short) if variant.rollup and variant.fused_depth else short
+        if not short or not variant.rollup or not variant.fused_depth:
+            return short
+        # Where as many were fused as may go on, the query has all that it can have.
+        whole = fused(arrays, variant.fusion, weights, ResultCut(fused_depth=variant.fused_depth))
+        return [query for query in short if whole[query].length != variant.fused_depth]
 
-    def _array(
-        self, shares: Sequence[LegUse], now: _Attempt, legs: Sequence[LegRankings], queries: Sequence[str]
+    def _fusion_arrays(
+        self, uses: Sequence[LegUse], now: _Round, legs: Sequence[LegRankings], queries: Sequence[str]
     ) -> FusionArrays:
-        key = (tuple((share.name, share.task.digest, now.depths[share.name]) for share in shares), tuple(queries))
+        key = (tuple((use.name, use.task.digest, now.depths[use.name]) for use in uses), tuple(queries))
         if key not in self._arrays:
             if len(self._arrays) >= ARRAYS_KEPT:
                 del self._arrays[next(iter(self._arrays))]
             self._arrays[key] = FusionArrays.of(legs, queries)
         return self._arrays[key]
 
-    def _time(
-        self, now: _Attempt, there: Sequence[str], queries: Sequence[str], each: float, made: QueryResults
-    ) -> None:
-        """An estimate: legs run side by side, so the slowest counts, and the fusing is shared out evenly."""
-        for query in queries:
-            legs = {f"leg {name}": now.found[name].milliseconds[query] for name in there}
-            for stage, spent in {**legs, "fuse": each}.items():
-                of_stage = made.stages.setdefault(stage, {})
-                of_stage[query] = of_stage.get(query, 0.0) + spent
-            made.milliseconds[query] = made.milliseconds.get(query, 0.0) + max(legs.values()) + each
-
-    def _note_missing(self, now: _Attempt, query: str, made: QueryResults) -> None:
-        missing = {name: each.missing[query] for name, each in now.found.items() if query in each.missing}
-        made.without |= {name: {query: why} for name, why in missing.items()}
-        told = (f"{name} is not available: {why}" for name, why in missing.items())
-        made.notes = tuple(dict.fromkeys((*made.notes, *told)))
+    async def _leg_rankings(self, use: LegUse, now: _Round, queries: Sequence[str]) -> dict[str, Ranking]:
+        """The leg's first so many, with the items and places of what it found."""
+        depth, leg = now.depths[use.name], now.legs[use.name]
+        task = use.task.at_depth(depth)
+        cut = self._rankings.setdefault((task.digest, task.depth, depth), {})
+        fresh = {query: leg.rankings[query] for query in queries if query not in cut}
+        places = self._places.setdefault((task.chunks, task.model), {})
+        lacking = {unit for ranking in fresh.values() for unit in ranking.ids[:depth]} - places.keys()
+        context = self.queries.context
+        places |= await unit_places(context.store, leg_target(context, task), sorted(lacking))
+        cut |= share_units({query: placed(ranking, depth, places) for query, ranking in fresh.items()})
+        return cut
 
 
-def deep_enough(share: LegUse, depth: int) -> LegTask:
-    """The planned task, or where a roll-up goes deeper than that, or another way, one of its own."""
-    task = share.task
-    if task.depth == depth or (task.leg.deepens and task.depth >= depth):
-        return task
-    return LegTask(task.digest, task.leg, depth, task.chunks, task.model, task.filter)
+def _has_more(now: _Round, query: str) -> bool:
+    """Whether a leg may find more, so that asking deeper can bring something."""
+    return any(
+        query in leg.rankings and leg.rankings[query].length >= now.depths[name] for name, leg in now.legs.items()
+    )
 
 
-def _fail(now: _Attempt, queries: Iterable[str], made: QueryResults) -> None:
-    """All legs are missing: the first one's reason stands, as in a search."""
-    first = next(iter(now.found.values()))
-    for query in queries:
-        made.failures[query], made.rankings[query] = first.missing[query], Ranking()
-
-
-def _not_capped(
-    arrays: FusionArrays, fusing: FusedVariant, weights: Sequence[float], short: Sequence[str]
-) -> list[str]:
-    """Those that fewer candidates than may go on were fused for: others have all that they can have."""
-    most = fusing.variant.fused_depth
-    whole = fused(arrays, fusing.variant.fusion, weights, ResultCut(fused_depth=most))
-    return [query for query in short if whole[query].length != most]
-
-
-def _placed(ranked: Ranking, depth: int, units: Mapping[str, Unit]) -> Ranking:
-    ids = ranked.ids[:depth]
-    placed = [units[unit] for unit in ids]
-    spans = tuple(span for _, span in placed if span is not None)
-    items = tuple(item for item, _ in placed)
+def placed(ranking: Ranking, depth: int, places: Mapping[str, UnitPlace]) -> Ranking:
+    """The first so many, with the item of each unit and where it stands in it."""
+    ids = ranking.ids[:depth]
+    found = [places[unit] for unit in ids]
+    spans = tuple(span for _, span in found if span is not None)
+    items = tuple(item for item, _ in found)
     if items == ids and not spans:
-        return ranked if ranked.length <= depth else ranked.at(slice(depth))
-    return Ranking(ids, ranked.values[:depth], () if items == ids else items, spans if len(spans) == len(ids) else ())
+        return ranking if ranking.length <= depth else ranking.at(slice(depth))
+    return Ranking(ids, ranking.values[:depth], () if items == ids else items, spans if len(spans) == len(ids) else ())
 
 
-async def described(store: Store, level: SearchTarget, ids: Sequence[str]) -> dict[str, Unit]:
+async def unit_places(store: Store, target: SearchTarget, ids: Sequence[str]) -> dict[str, UnitPlace]:
     """Item and place of these units, their texts left where they are."""
-    found: dict[str, Unit] = {}
+    found: dict[str, UnitPlace] = {}
     for at in range(0, len(ids), UNITS_A_STATEMENT):
-        of = level.described(ids[at : at + UNITS_A_STATEMENT]).subquery()
-        asked = select(of.c.id, of.c.item_id, of.c.start_at, of.c.end_at)
-        async with store.begin(level.namespace, read_only=True) as connection:
-            for unit, item, start, end in await connection.execute(asked):
+        of = target.described(ids[at : at + UNITS_A_STATEMENT]).subquery()
+        columns = select(of.c.id, of.c.item_id, of.c.start_at, of.c.end_at)
+        async with store.begin(target.namespace, read_only=True) as connection:
+            for unit, item, start, end in await connection.execute(columns):
                 found[sys.intern(unit)] = (sys.intern(item), None if start is None else (start, end))
     if gone := set(ids) - found.keys():
         raise StoreError(f"{len(gone)} units, {min(gone)!r} for one, vanished while they were evaluated. Run it again.")

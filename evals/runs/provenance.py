@@ -18,7 +18,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     FromClause,
-    Select,
     Text,
     bindparam,
     cast,
@@ -47,63 +46,51 @@ _counted: WeakKeyDictionary[Store, dict[str, tuple[str, Counted]]] = WeakKeyDict
 async def content_of(store: Store, view: CollectionView) -> str:
     """A digest of the items, chunkings and embeddings there are.
 
-    Somebody's table moves without a version of ours: its rows' own transactions tell, or where it has none, its texts.
+    An attached table changes without a version of ours: its rows' own transactions tell, or where it has none, its
+    texts.
     """
     sets = [(each.name, repr(sorted(each.chunker.items()))) for each in view.chunk_sets]
     sets += [(str(each.chunk_set), f"{each.model} {each.index}") for each in view.embedding_sets]
+    mapping = view.row.attached
+    if mapping is not None and mapping.get("aside"):  # the server's counter of writes moves where nothing else does
+        mapping = {**mapping, "aside": {name: value for name, value in mapping["aside"].items() if name != "writes"}}
     async with store.begin(view.namespace, read_only=True) as connection:
         counted = await _count(connection, store, view)
-    told = repr((view.row.language, _mapping(view), sorted(sets), counted))
-    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
-
-
-def _mapping(view: CollectionView) -> dict[str, Any] | None:
-    """All that is kept of an attached table, but for the server's counters: they move where nothing else does."""
-    kept = view.row.attached
-    if kept is None or not kept.get("aside"):
-        return kept
-    return {**kept, "aside": {name: value for name, value in kept["aside"].items() if name != "writes"}}
+    content = repr((view.row.language, mapping, sorted(sets), counted))
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 async def _count(connection: AsyncConnection, store: Store, view: CollectionView) -> Counted:
     """From memory where the collection is in the state in which it was counted."""
-    kept, state = _counted.setdefault(store, {}), _state(view)
-    own = view.row.attached is None
+    # Another whenever anything in the collection is, and where it was restored to a version that it once had.
+    written = cast(literal_column("collections.xmin"), Text)
+    state = select(func.concat_ws(" ", Collection.version, Collection.created_at, written))
+    state = state.where(Collection.name == view.name)
+    kept, own = _counted.setdefault(store, {}), view.row.attached is None
     now = await connection.scalar(state) if own else None
     if now is not None and view.name in kept and kept[view.name][0] == now:
         return kept[view.name][1]
-    counted = tuple(str(each) for each in (await connection.execute(_counting(store, view))).one())
+    rows, mark = _marks(store, view)
+    statement = select(func.count(), func.sum(mark)).select_from(rows)
+    counted = tuple(str(each) for each in (await connection.execute(statement)).one())
     if now is not None and await connection.scalar(state) == now:  # else it changed meanwhile, and is counted again
         kept[view.name] = now, counted
     return counted
 
 
-def _state(view: CollectionView) -> Select[Any]:
-    """Another whenever anything in the collection is, and where it was restored to a version that it once had."""
-    written = cast(literal_column("collections.xmin"), Text)
-    said = func.concat_ws(" ", Collection.version, Collection.created_at, written)
-    return select(said).where(Collection.name == view.name)
-
-
-def _counting(store: Store, view: CollectionView) -> Any:
-    where, mark = _marks(store, view)
-    return select(func.count(), func.sum(mark)).select_from(where)
-
-
 def _marks(store: Store, view: CollectionView) -> tuple[FromClause, ColumnElement[Any]]:
+    """The collection's rows, and a number for each that changes with it."""
     if view.row.attached is None:
         return ItemRow.__table__, func.hashtextextended(ItemRow.id + func.encode(ItemRow.digest, "hex"), 0)
     attachment = attached.Attachment.of(view)
     if attachment.facts.kind == "table":
-        return AttachedColumns(attachment.table, attachment.facts).relation, cast(
-            cast(literal_column("xmin"), Text), BigInteger
-        )
+        transaction = cast(cast(literal_column("xmin"), Text), BigInteger)
+        return AttachedColumns(attachment.table, attachment.facts).relation, transaction
     details = search_target(store, view, ITEMS).details.subquery()
-    said = [details.c.id, details.c.title, details.c.text, cast(details.c.metadata, Text)]
+    columns = [details.c.id, details.c.title, details.c.text, cast(details.c.metadata, Text)]
     if attachment.table.parent is not None:
-        said.append(details.c.item_id)
-    told = func.concat_ws("\n", *said)
-    return details, func.hashtextextended(told, 0)
+        columns.append(details.c.item_id)
+    return details, func.hashtextextended(func.concat_ws("\n", *columns), 0)
 
 
 MODELS_RUN_ON = ("sentence-transformers", "torch", "transformers")
@@ -171,14 +158,19 @@ def variant_mark(server: Capabilities, variant: Variant, model: str | None) -> s
 
 async def environment(store: Store, view: CollectionView) -> dict[str, Any]:
     """Everything that may explain why a run is as it is, as plain data."""
+    settings = text("SELECT name, current_setting(name) FROM pg_settings WHERE name IN :names ORDER BY name")
     async with store.begin(read_only=True) as connection:
+        named = settings.bindparams(bindparam("names", SETTINGS, expanding=True))
         server = {
             "version": await connection.scalar(text("SELECT current_setting('server_version')")),
             "extensions": dict(sorted(store.capabilities.extensions.items())),
-            "settings": await _settings(connection),
+            "settings": {row.name: row.current_setting for row in await connection.execute(named)},
             "where": store.where,
         }
-        indexes = await _indexes(connection, view)
+        indexes = list(await connection.execute(INDEXES, {"namespace": view.namespace, "relation": None}))
+        if view.row.attached is not None:
+            table = attached.Attachment.of(view).table
+            indexes += await connection.execute(INDEXES, {"namespace": table.namespace, "relation": table.table})
     return {
         "code": await asyncio.to_thread(code_version),
         "rankbook": package_version(),
@@ -187,7 +179,7 @@ async def environment(store: Store, view: CollectionView) -> dict[str, Any]:
         "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
         "server": server,
         "searched": _searched(view),
-        "indexes": indexes,
+        "indexes": {row.relname: row.pg_relation_size for row in indexes},
     }
 
 
@@ -207,18 +199,3 @@ def _processor() -> str:
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
-
-
-async def _settings(connection: AsyncConnection) -> dict[str, str]:
-    asked = text("SELECT name, current_setting(name) FROM pg_settings WHERE name IN :names ORDER BY name")
-    rows = await connection.execute(asked.bindparams(bindparam("names", SETTINGS, expanding=True)))
-    return {row.name: row.current_setting for row in rows}
-
-
-async def _indexes(connection: AsyncConnection, view: CollectionView) -> dict[str, int]:
-    """The size of every index that a search may use, in bytes."""
-    rows = list(await connection.execute(INDEXES, {"namespace": view.namespace, "relation": None}))
-    if view.row.attached is not None:
-        table = attached.Attachment.of(view).table
-        rows += await connection.execute(INDEXES, {"namespace": table.namespace, "relation": table.table})
-    return {row.relname: row.pg_relation_size for row in rows}

@@ -149,33 +149,29 @@ def numbered(rankings: Iterable[Ranking]) -> tuple[list[Unit], Codes]:
     """Every unit of these rankings once, in the order in which it is first met; and each hit's number among them."""
     numbers: dict[Unit, int] = {}
     parts = [np.zeros(0, dtype=np.int32)]
-    for _, alike in groupby(rankings, key=lambda ranked: id(ranked.units)):
+    for _, alike in groupby(rankings, key=lambda ranking: id(ranking.units)):
         group = list(alike)
         units = group[0].units
-        codes = _codes(group)
-        met = np.arange(len(codes)) if group[0].codes is None else _met(codes, len(units.ids))
+        codes = np.concatenate(
+            [np.arange(each.length, dtype=np.int32) if each.codes is None else each.codes for each in group]
+        )
+        met = np.arange(len(codes)) if group[0].codes is None else _in_order_of_first(codes, len(units.ids))
+        triples = (
+            (units.ids[at], units.items[at] if units.items else None, units.spans[at] if units.spans else None)
+            for at in met.tolist()
+        )
         number_of = np.zeros(len(units.ids), dtype=np.int32)
-        number_of[met] = [numbers.setdefault(unit, len(numbers)) for unit in _triples(units, met.tolist())]
+        number_of[met] = [numbers.setdefault(unit, len(numbers)) for unit in triples]
         parts.append(number_of[codes])
     return list(numbers), np.concatenate(parts)
 
 
-def _codes(group: Sequence[Ranking]) -> Codes:
-    given = [np.arange(each.length, dtype=np.int32) if each.codes is None else each.codes for each in group]
-    return np.concatenate(given)
-
-
-def _met(codes: Codes, units: int) -> NDArray[np.int64]:
+def _in_order_of_first(codes: Codes, units: int) -> NDArray[np.int64]:
     """Which numbers there are, in the order in which they come first."""
     first = np.full(units, -1, dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of several the last one written stays: the first
     there = np.flatnonzero(first >= 0)
     return there[np.argsort(first[there])]
-
-
-def _triples(units: UnitTable, chosen: Sequence[int]) -> Iterator[Unit]:
-    for at in chosen:
-        yield units.ids[at], units.items[at] if units.items else None, units.spans[at] if units.spans else None
 
 
 def share_units(rankings: Rankings) -> dict[str, Ranking]:
@@ -189,29 +185,25 @@ def share_units(rankings: Rankings) -> dict[str, Ranking]:
 
 
 def shared(units: Sequence[Unit], codes: Iterable[Codes], values: Iterable[Floats]) -> Iterator[Ranking]:
-    """Rankings of these units by their numbers."""
-    table = _table(units)
+    """Rankings of these units by their numbers. Where some are items and some chunks they share no table: a column
+    of it would have holes.
+    """
+    ids, items, spans = zip(*units, strict=True) if units else ((), (), ())
+    columns = [() if set(column) <= {None} else column for column in (items, spans)]
+    table = None if any(None in column for column in columns) else UnitTable(ids, *columns)
     for some, scores in zip(codes, values, strict=True):
         if table is not None:
             yield Ranking.among(table, some, scores)
-        else:
-            found = [units[at] for at in some.tolist()]
-            items = tuple(item for _, item, _ in found if item is not None)
-            yield Ranking(
-                [unit for unit, _, _ in found], scores, items, [span for *_, span in found if span is not None]
-            )
-
-
-def _table(units: Sequence[Unit]) -> UnitTable | None:
-    """As columns; None where some are items and some are chunks, so that a column would have holes."""
-    ids, items, spans = zip(*units, strict=True) if units else ((), (), ())
-    columns = [() if set(column) <= {None} else column for column in (items, spans)]
-    return None if any(None in column for column in columns) else UnitTable(ids, *columns)
+            continue
+        found = [units[at] for at in some.tolist()]
+        own_items = [item for _, item, _ in found if item is not None]
+        own_spans = [span for *_, span in found if span is not None]
+        yield Ranking([unit for unit, _, _ in found], scores, own_items, own_spans)
 
 
 @dataclass(frozen=True, slots=True)
 class LegRankings:
-    """What one leg brought up for each query that it answered, under its name in the variant; and how long it took.
+    """What one leg found for each query that it answered, under its name in the variant; and how long it took.
 
     `failures` says why it could not answer the others. The leg itself is kept for its bounds.
     """
@@ -227,7 +219,6 @@ class LegRankings:
 LEVEL = 1  # of compression: a tenth larger than the best, and five times as quick
 MARK = b"rankings 2\n"  # what was kept before begins as zlib does
 LARGEST: Final = 2**30  # bytes that either part may unpack to
-SAMPLE, ENOUGH = 8192, 0.7  # bytes that are tried, and to what share they must shrink
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +230,12 @@ class Packed:
 
 
 def encode_rankings(rankings: Rankings, **more: Any) -> bytes:
-    """Rankings, and anything that JSON can say. Scores stand behind the rest, as they are where little is gained."""
+    """Rankings, and anything that JSON can say."""
     arrays, scores = _arrays(rankings, more)
-    head = zlib.compress(_saved(arrays), LEVEL)
-    return MARK + len(head).to_bytes(8, "little") + head + _squeezed(scores.tobytes())
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type] # numpy's stub takes them for its flag
+    head = zlib.compress(buffer.getbuffer(), LEVEL)
+    return MARK + len(head).to_bytes(8, "little") + head + b"z" + zlib.compress(scores.tobytes(), LEVEL)
 
 
 def fingerprint(rankings: Rankings) -> bytes:
@@ -264,59 +257,45 @@ def _arrays(rankings: Rankings, more: Mapping[str, Any]) -> tuple[dict[str, NDAr
     return {"text": np.frombuffer(written, dtype=np.uint8), "lengths": lengths, "codes": codes}, scores
 
 
-def _saved(arrays: Mapping[str, NDArray[Any]]) -> memoryview:
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type] # numpy's stub takes them for its flag
-    return buffer.getbuffer()
-
-
-def _squeezed(scores: bytes) -> bytes:
-    """Of sums, most bytes are chance: compressed they would take four times the time for a twentieth of the room."""
-    some = scores[:SAMPLE]
-    if len(zlib.compress(some, LEVEL)) < ENOUGH * len(some):
-        return b"z" + zlib.compress(scores, LEVEL)
-    return b"=" + scores
-
-
 def decode_rankings(content: bytes) -> Packed:
-    """What `packed` was given; StoreError where this is nothing that it made: anybody may write a backup with runs."""
+    """What `encode_rankings` was given; StoreError for anything else: anybody may write a backup with runs."""
     try:
-        return _unpacked(content)
+        return _decode(content)
     except Exception as error:  # zipfile and numpy raise whatever their parsing happens to raise
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise StoreError(f"Its rankings are damaged, or no Rankbook wrote them ({reason:.200}).") from error
 
 
-def _unpacked(content: bytes) -> Packed:
-    head, scores = _apart(content)
-    with np.load(io.BytesIO(_inflated(head, LARGEST)), allow_pickle=False) as arrays:
+def _decode(content: bytes) -> Packed:
+    """Also of earlier forms: with the scores among the arrays, or behind them as they are."""
+    head, scores = content, None
+    if content.startswith(MARK):
+        begin = len(MARK) + 8
+        end = begin + int.from_bytes(content[len(MARK) : begin], "little")
+        head, scores = content[begin:end], content[end:]
+    with np.load(io.BytesIO(_inflate(head, LARGEST)), allow_pickle=False) as arrays:
         if any(member.compress_type != zipfile.ZIP_STORED for member in arrays.zip.infolist()):
             raise ValueError("they are packed twice")
         written, codes, lengths = json.loads(arrays["text"].tobytes()), arrays["codes"], arrays["lengths"]
-        values = arrays["scores"] if scores is None else _scores(scores, codes.size)
-    units = [_unit(*each) for each in written["units"]]
-    _check_fit(units, lengths, codes, values)
+        if scores is None:
+            values = arrays["scores"]
+        else:
+            plain = _inflate(scores[1:], 8 * codes.size) if scores[:1] == b"z" else scores[1:]
+            values = np.frombuffer(plain, dtype=np.float64)
+    # Texts are interned: runs over one collection are of the same units.
+    units: list[Unit] = [
+        (sys.intern(unit), None if item is None else sys.intern(item), None if span is None else (span[0], span[1]))
+        for unit, item, span in written["units"]
+    ]
+    fits = codes.ndim == values.ndim == lengths.ndim == 1 and codes.size == values.size == lengths.sum()
+    if not (fits and (lengths >= 0).all() and (codes >= 0).all() and (codes < len(units)).all()):
+        raise ValueError("their parts do not fit together")
     ends = np.cumsum(lengths)[:-1]
     found = shared(units, np.split(codes, ends), np.split(values, ends))
     return Packed(dict(zip(written["queries"], found, strict=bool(written["queries"]))), written["more"])
 
 
-def _apart(content: bytes) -> tuple[bytes, bytes | None]:
-    """What is compressed with numpy's format in it, and the scores; none where they are in it, as they once were."""
-    if not content.startswith(MARK):
-        return content, None
-    begin = len(MARK) + 8
-    end = begin + int.from_bytes(content[len(MARK) : begin], "little")
-    return content[begin:end], content[end:]
-
-
-def _scores(content: bytes, count: int) -> Floats:
-    """As many as there are units in the rankings."""
-    plain = _inflated(content[1:], 8 * count) if content[:1] == b"z" else content[1:]
-    return np.frombuffer(plain, dtype=np.float64)
-
-
-def _inflated(content: bytes, most: int) -> bytes:
+def _inflate(content: bytes, most: int) -> bytes:
     unpacker = zlib.decompressobj()
     plain = unpacker.decompress(content, most + 1)
     if len(plain) > most:
@@ -324,16 +303,3 @@ def _inflated(content: bytes, most: int) -> bytes:
     if not unpacker.eof:
         raise ValueError("they are cut off")
     return plain
-
-
-def _check_fit(units: Sequence[Unit], lengths: Codes, codes: Codes, values: Floats) -> None:
-    """Every number is that of a unit, and each of them has its score."""
-    fits = codes.ndim == values.ndim == lengths.ndim == 1 and codes.size == values.size == lengths.sum()
-    if not (fits and (lengths >= 0).all() and (codes >= 0).all() and (codes < len(units)).all()):
-        raise ValueError("their parts do not fit together")
-
-
-def _unit(unit: str, item: str | None, span: Sequence[int] | None) -> Unit:
-    """As it was. Texts are interned: runs over one collection are of the same units."""
-    place = None if span is None else (span[0], span[1])
-    return sys.intern(unit), None if item is None else sys.intern(item), place

@@ -6,12 +6,13 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
@@ -24,22 +25,18 @@ from core.store.names import TRASH_MARK, trash_mark
 from core.store.schema import Collection
 from core.store.trash_entries import TrashEntry, new_id
 from core.variant import Variant
-from evals.runs.rankings import Packed, cut_off, decode_rankings, encode_rankings, fingerprint
+from evals.runs.rankings import cut_off, decode_rankings, encode_rankings, fingerprint
 from evals.runs.types import Latency, Run, RunSubject
 from evals.schema import Pin, RankingBatch, RunRow
 from evals.types import DEFAULT_QUERY_SET
 
-# Beside a run's rankings, and of which kind.
+# What is stored beside a run's rankings, and of which kind.
 BESIDE: Final = {"failures": dict, "milliseconds": dict, "stages": dict, "timed": list, "notes": list}
 
 
 def run_id(subject: RunSubject, variant: Variant, depth: int, state: str = "") -> str:
-    """Of what a run is of: what was searched (`state` says it most closely), asked, and how deep; no name's matter."""
+    """Of what was searched (`state` says it most closely), the variant and its depth; not of the run's name."""
     return _digest([*_plain(subject), state, variant.id, depth])
-
-
-def _foreign_id(run: Run) -> str:
-    return _digest([*_plain(run.subject), run.name, run.depth, fingerprint(run.rankings).hex()])
 
 
 def _plain(subject: RunSubject) -> list[object]:
@@ -57,7 +54,20 @@ async def save(store: Store, run: Run, *, rename: bool = True) -> Run:
     One that was read from here, and was timed since, has the rankings that it had: its scores, name and date stand.
     `rename` is whether one that is there already is listed under this run's name from now on.
     """
-    identity = run.id or (run_id(run.subject, run.variant, run.depth) if run.variant else _foreign_id(run))
+    identity = run.id
+    if not identity and run.variant:
+        identity = run_id(run.subject, run.variant, run.depth)
+    elif not identity:
+        identity = _digest([*_plain(run.subject), run.name, run.depth, fingerprint(run.rankings).hex()])
+    content = encode_rankings(
+        run.lifted,
+        failures=dict(run.failures),
+        milliseconds=dict(run.milliseconds),
+        stages={stage: dict(spent) for stage, spent in run.stages.items()},
+        timed=list(run.timed),
+        notes=list(run.notes),
+        without=dict(run.without),
+    )
     row = {
         "id": identity,
         "name": run.name,
@@ -74,7 +84,7 @@ async def save(store: Store, run: Run, *, rename: bool = True) -> Run:
         "queries": len(run.rankings),
         "failed": len(run.failures),
         "latency": asdict(run.latency) if run.latency else {},
-        "rankings": _content(run),
+        "rankings": content,
     }
     read_before = run.made_at is not None
     stands = {"id"} | ({"scores"} if read_before else set()) | ({"name"} if read_before or not rename else set())
@@ -104,29 +114,12 @@ def _all_names() -> ColumnElement[dict[str, str]]:
 
 def names_of_row(row: RunRow) -> dict[str, datetime]:
     """Every name that the run was evaluated under, and when last; a restored row may say what is no time."""
-    told = {name: _moment(when) for name, when in row.names.items()} if isinstance(row.names, dict) else {}
-    return {row.name: row.used_at} | {name: when for name, when in told.items() if when is not None}
-
-
-def _moment(written: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(written))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
-
-
-def _content(run: Run) -> bytes:
-    stages = {stage: dict(spent) for stage, spent in run.stages.items()}
-    return encode_rankings(
-        run.lifted,
-        failures=dict(run.failures),
-        milliseconds=dict(run.milliseconds),
-        stages=stages,
-        timed=list(run.timed),
-        notes=list(run.notes),
-        without=dict(run.without),
-    )
+    names = {row.name: row.used_at}
+    for name, when in row.names.items() if isinstance(row.names, dict) else ():
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(str(when))
+            names |= {name: moment} if moment.tzinfo else {}
+    return names
 
 
 async def used(store: Store, names: Mapping[str, Sequence[str]], *, rename: bool = True) -> None:
@@ -165,10 +158,17 @@ async def keep_scores(store: Store, identity: str, scores: Mapping[str, Any]) ->
 
 
 def _run(row: RunRow) -> Run:
-    content, variant = _content_of_row(row), variant_of_row(row)
-    more = content.more
-    kept = content.rankings
-    rankings, beyond = (kept, {}) if variant is None or row.depth else cut_off(kept, variant.top_k)
+    """A restored backup may have brought anything."""
+    variant = variant_of_row(row)
+    try:
+        kept = decode_rankings(row.rankings)
+    except StoreError as error:
+        raise _unreadable(row, str(error)) from error
+    more = kept.more
+    if not all(isinstance(more.get(part), kind) for part, kind in BESIDE.items()):
+        raise _unreadable(row, "What belongs to its rankings is not there.")
+    shipped = variant if not row.depth else None
+    rankings, beyond = cut_off(kept.rankings, shipped.top_k) if shipped else (kept.rankings, {})
     return Run(
         row.name,
         subject_of_row(row),
@@ -186,17 +186,6 @@ def _run(row: RunRow) -> Run:
         more.get("without", {}),
         beyond,
     )
-
-
-def _content_of_row(row: RunRow) -> Packed:
-    """Its rankings and what stands beside them: a restored backup may have brought anything."""
-    try:
-        content = decode_rankings(row.rankings)
-    except StoreError as error:
-        raise _unreadable(row, str(error)) from error
-    if not all(isinstance(content.more.get(part), kind) for part, kind in BESIDE.items()):
-        raise _unreadable(row, "What belongs to its rankings is not there.")
-    return content
 
 
 def _unreadable(row: RunRow, why: str) -> StoreError:
@@ -259,16 +248,49 @@ async def load(store: Store, reference: str, *, collection: str | None = None, s
     return found
 
 
+async def resolve_run(store: Store, reference: str, *, collection: str, split: str, anywhere: bool = False) -> Run:
+    """The run that is meant: one over this split, else over another one of the collection, or `anywhere` at all."""
+    with suppress(UnknownName):
+        return await load(store, reference, collection=collection, split=split)
+    return await load(store, reference, collection=None if anywhere else collection)
+
+
 async def listed(
     store: Store, *, collection: str | None = None, split: str | None = None, most: int | None = None
 ) -> list[RunSummary]:
     """The kept runs, newest first."""
-    query = _summaries().limit(most)
+    columns = load_only(*(getattr(RunRow, name) for name in SUMMARY), raiseload=True)
+    newest_first = select(RunRow).options(columns).order_by(RunRow.created_at.desc(), RunRow.id)
+    query = newest_first.where(NOT_IN_TRASH).limit(most)
     if collection is not None:
         query = query.where(RunRow.collection == collection)
     if split is not None:
         query = query.where(RunRow.split == split)
-    return await _looked_up(store, query)
+    async with store.begin(read_only=True) as connection:
+        session = AsyncSession(connection)
+        pins: dict[str, list[str]] = {}
+        for pin in await session.scalars(select(Pin).order_by(Pin.name)):
+            pins.setdefault(pin.run, []).append(pin.name)
+        return [_summary(row, tuple(pins.get(row.id, ()))) for row in await session.scalars(query)]
+
+
+def _summary(row: RunRow, pins: tuple[str, ...]) -> RunSummary:
+    timed = row.latency if row.latency and row.latency.get("live", True) else None  # of before: estimates, under load
+    return RunSummary(
+        row.id,
+        row.name,
+        subject_of_row(row),
+        row.depth,
+        row.queries,
+        row.failed,
+        row.created_at,
+        Latency(timed["p50"], timed["p95"], timed["queries"]) if timed else None,
+        variant_of_row(row),
+        row.scores,
+        row.environment,
+        pins,
+        names_of_row(row),
+    )
 
 
 async def find(
@@ -294,7 +316,11 @@ async def find(
         raise InputError(_several(reference, found))
     names = [*(pin for run in known for pin in run.pins), *(name for run in known for name in run.names)]
     elsewhere = _matching(await listed(store), reference) if collection or split else []
-    way_out = _elsewhere(reference, elsewhere, collection, split) or "`rankbook runs list` shows all."
+    way_out = "`rankbook runs list` shows all."
+    if elsewhere:
+        over = "; ".join(f"{run.subject.split!r} of {run.subject.collection!r}" for run in elsewhere[:5])
+        named = " of ".join(repr(each) for each in (split, collection) if each is not None)
+        way_out = f"{reference!r} is a run over {over}, and not over {named}."
     raise UnknownName("run", reference, names, way_out=way_out)
 
 
@@ -323,66 +349,18 @@ def place(run: RunSummary) -> tuple[str, str, str]:
     return run.subject.collection, run.subject.query_set, run.subject.split
 
 
-def _elsewhere(reference: str, found: Sequence[RunSummary], collection: str | None, split: str | None) -> str:
-    """That there is such a run, but not over what was named."""
-    if not found:
-        return ""
-    over = "; ".join(f"{run.subject.split!r} of {run.subject.collection!r}" for run in found[:5])
-    named = " of ".join(repr(each) for each in (split, collection) if each is not None)
-    return f"{reference!r} is a run over {over}, and not over {named}."
-
-
 def _several(reference: str, found: Sequence[RunSummary]) -> str:
-    told = "; ".join(
-        f"{run.id[:SHOWN]} ({run.name}, {run.subject.collection} {run.subject.split}{_of_set(run)}, "
-        f"{run.made_at:%Y-%m-%d %H:%M})"
-        for run in found[:5]
-    )
+    listed_runs = []
+    for run in found[:5]:
+        of = run.subject
+        query_set = f" of the queries {of.query_set}" if of.query_set not in ("", DEFAULT_QUERY_SET) else ""
+        listed_runs.append(
+            f"{run.id[:SHOWN]} ({run.name}, {of.collection} {of.split}{query_set}, {run.made_at:%Y-%m-%d %H:%M})"
+        )
     return (
-        f"{reference!r} stands for {len(found)} runs: {told}{'; ...' if len(found) > 5 else ''}. "
+        f"{reference!r} stands for {len(found)} runs: {'; '.join(listed_runs)}{'; ...' if len(found) > 5 else ''}. "
         "Give more of the id, name the split or the collection where the command has them (--split, --collection), or "
         "pin the one you mean under a name."
-    )
-
-
-def _of_set(run: RunSummary) -> str:
-    return f" of the queries {run.subject.query_set}" if run.subject.query_set not in ("", DEFAULT_QUERY_SET) else ""
-
-
-def _summaries() -> Select[RunRow]:
-    columns = load_only(*(getattr(RunRow, name) for name in SUMMARY), raiseload=True)
-    return select(RunRow).options(columns).where(NOT_IN_TRASH).order_by(RunRow.created_at.desc(), RunRow.id)
-
-
-async def _looked_up(store: Store, query: Select[RunRow]) -> list[RunSummary]:
-    async with store.begin(read_only=True) as connection:
-        session = AsyncSession(connection)
-        pins: dict[str, list[str]] = {}
-        for pin in await session.scalars(select(Pin).order_by(Pin.name)):
-            pins.setdefault(pin.run, []).append(pin.name)
-        return [_summary(row, tuple(pins.get(row.id, ()))) for row in await session.scalars(query)]
-
-
-def _latency(kept: Mapping[str, Any]) -> Latency | None:
-    """Rows of before hold estimates too, made under load, and say so."""
-    return Latency(kept["p50"], kept["p95"], kept["queries"]) if kept and kept.get("live", True) else None
-
-
-def _summary(row: RunRow, pins: tuple[str, ...]) -> RunSummary:
-    return RunSummary(
-        row.id,
-        row.name,
-        subject_of_row(row),
-        row.depth,
-        row.queries,
-        row.failed,
-        row.created_at,
-        _latency(row.latency),
-        variant_of_row(row),
-        row.scores,
-        row.environment,
-        pins,
-        names_of_row(row),
     )
 
 
@@ -438,24 +416,19 @@ async def prune(
     An entry for each collection. Pinned ones stay. What was kept of legs of collections that are gone goes for good.
     """
     runs = await listed(store, collection=collection)
-    stay = _newest_of_each_name(runs, keep)
-    old = [run.id for run in runs if run.id not in stay and (before is None or run.made_at < before)]
-    async with store.begin() as connection:
-        await _forget_lost(connection)
-        return await _into_trash(connection, old, by)
-
-
-def _newest_of_each_name(runs: Sequence[RunSummary], keep: int) -> set[str]:
-    """The ids of the runs that were used last under one of their names, so many of each name and place."""
     alike: dict[tuple[str, ...], list[RunSummary]] = {}
     for run in runs:
         for name in run.names:
             alike.setdefault((*place(run), name), []).append(run)
-    return {
-        run.id
-        for (*_, name), each in alike.items()
-        for run in sorted(each, key=lambda run: (run.last_used(name), run.id), reverse=True)[:keep]
-    }
+    stay = set()  # used last under one of their names, so many of each name and place
+    for (*_, name), each in alike.items():
+        latest = sorted(((run.last_used(name), run.id) for run in each), reverse=True)
+        stay |= {identity for _, identity in latest[:keep]}
+    old = [run.id for run in runs if run.id not in stay and (before is None or run.made_at < before)]
+    async with store.begin() as connection:
+        there = select(Collection.name)
+        await connection.execute(delete(RankingBatch).where(RankingBatch.collection.not_in(there)))
+        return await _into_trash(connection, old, by)
 
 
 # -- into the trash, and out of it -------------------------------------------------------------------------------------
@@ -537,8 +510,3 @@ async def copy_to(connection: AsyncConnection, collection: str, other: str, unti
 async def destroy(connection: AsyncConnection, entry: TrashEntry) -> None:
     """Runs of an entry for good."""
     await connection.execute(delete(RunRow).where(RunRow.collection == trash_mark(entry.id)))
-
-
-async def _forget_lost(connection: AsyncConnection) -> None:
-    there = select(Collection.name)
-    await connection.execute(delete(RankingBatch).where(RankingBatch.collection.not_in(there)))

@@ -1,12 +1,12 @@
-"""A run and what it was made over, as values; and the results of a leg or a variant, query by query.
+"""Runs and what they were made over, as values; and the results of a leg or a variant, query by query.
 
-Keys of stored runs hang on these field names.
+Field names of runs and latencies are the keys of stored ones, and must not change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from core.variant import Variant
 from evals.measures import Metric
-from evals.runs.rankings import Ranking, Rankings
+from evals.runs.rankings import Ranking, Rankings, decode_rankings, encode_rankings
 
 NOTHING = Ranking()
 
@@ -39,34 +39,34 @@ class RunSubject:
     content: str = ""
 
 
-def unlike(mine: RunSubject, theirs: RunSubject) -> str:
+def unlike(one: RunSubject, other: RunSubject) -> str:
     """In what two subjects differ, empty where they are equal."""
     differences = [
-        (mine.collection, theirs.collection, "collection {} and {}"),
-        (mine.split, theirs.split, "split {} and {}"),
-        (mine.query_set, theirs.query_set, "query set {} and {}"),
-        (mine.digest.hex()[:8], theirs.digest.hex()[:8], "the queries or labels changed ({} and {})"),
-        (mine.version, theirs.version, "the collection changed (version {} and {})"),
-        (mine.content[:8], theirs.content[:8], "the collection's content changed ({} and {})"),
+        (one.collection, other.collection, "collection {} and {}"),
+        (one.split, other.split, "split {} and {}"),
+        (one.query_set, other.query_set, "query set {} and {}"),
+        (one.digest.hex()[:8], other.digest.hex()[:8], "the queries or labels changed ({} and {})"),
+        (one.version, other.version, "the collection changed (version {} and {})"),
+        (one.content[:8], other.content[:8], "the collection's content changed ({} and {})"),
     ]
-    return "; ".join(says.format(one, other) for one, other, says in differences if one != other)
+    return "; ".join(words.format(first, second) for first, second, words in differences if first != second)
 
 
-def way_out(mine: RunSubject, theirs: RunSubject) -> str:
+def way_out(one: RunSubject, other: RunSubject) -> str:
     """What makes runs over these two comparable."""
-    for one, other, what in (
-        (mine.collection, theirs.collection, "collection"),
-        (mine.query_set, theirs.query_set, "query set"),
-        (mine.split, theirs.split, "split"),
+    for first, second, what in (
+        (one.collection, other.collection, "collection"),
+        (one.query_set, other.query_set, "query set"),
+        (one.split, other.split, "split"),
     ):
-        if one != other:
+        if first != second:
             return f"Take two runs over one {what}: evaluate both variants there."
     return "Evaluate both anew: what legs found is kept, so that it is quick."
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds a query, of whole searches that were asked alone, one at a time, with everything loaded."""
+    """Milliseconds a query, of whole searches made one at a time, with everything loaded."""
 
     p50: float
     p95: float
@@ -75,16 +75,16 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it. A query that failed has a reason in `failures`, an empty ranking, and a score of 0.
+    """One variant, or another engine, over the queries of a split. A query that failed has a reason in `failures`, an
+    empty ranking, and a score of 0.
 
     `rankings` are what ships, and `beyond` the candidates that only the variant's `top_k` keeps out. A deep run is of
-    the variant asked for `depth` results, at which its first ones may be others; its `depth` is 0 where it is asked for
-    what it ships. `milliseconds` are whole
-    searches by query; `stages` the same by stage and query, where they were seen one by one. Those of the queries in
-    `timed` are of live searches, one at a time, of the variant as it ships; all others were taken while
-    several queries were under way: of a variant computed from leg runs its slowest leg and the fusing.
+    the variant asked for `depth` results, whose first ones may be others than those that ship; else `depth` is 0.
+    `milliseconds` are whole searches by query, `stages` the same by stage and query. Of the queries in `timed` they are
+    of live searches, one at a time, of the variant as it ships; all others were taken while several queries were under
+    way: of a variant computed from leg runs its slowest leg and the fusing.
     `environment` is the code's version, the machine, the server and the like; `notes` what a reader should know.
-    `without` are legs that could not be asked, each with the reason: what was found is then of the others alone.
+    `without` are legs that could not be used, each with the reason: the rankings are then of the others alone.
     """
 
     name: str
@@ -108,38 +108,38 @@ class Run:
         """All candidates, as though `top_k` were not there."""
         if not self.beyond:
             return self.rankings
-        return {query: ranked.then(self.beyond.get(query, NOTHING)) for query, ranked in self.rankings.items()}
+        return {query: ranking.then(self.beyond.get(query, NOTHING)) for query, ranking in self.rankings.items()}
 
     def looks_beyond(self, metric: Metric | str) -> bool:
         """Whether the metric counts results that the variant does not ship."""
         return looks_beyond(self.variant, metric)
 
     def seen_by(self, metric: Metric | str) -> Rankings:
-        """What the metric is told of: what ships, and for one that looks deeper all candidates."""
+        """The rankings that the metric scores: what ships, and for one that looks deeper all candidates."""
         return self.lifted if self.looks_beyond(metric) else self.rankings
 
     @property
     def index_bytes(self) -> int | None:
-        """What the indexes take that the variant is served by; None where nobody wrote down which they are."""
+        """The size of the indexes that serve the variant; None where the run does not say which they are."""
         sizes: Mapping[str, int] = self.environment.get("indexes", {})
         own = [sizes[name] for name in self.environment.get("own indexes", ()) if name in sizes]
         return sum(own) if own else None
 
     @property
     def latency(self) -> Latency | None:
-        """Of the queries that were timed alone; None where none was. What was taken under load is no latency."""
+        """Of the queries that were timed alone; None where none was. Times under load are no latency."""
         return _latency(self.milliseconds, self.timed)
 
     @property
     def stage_latencies(self) -> dict[str, Latency]:
         """The same of every stage."""
-        found = {stage: _latency(spent, self.timed) for stage, spent in self.stages.items()}
-        return {stage: latency for stage, latency in found.items() if latency is not None}
+        of_stages = {stage: _latency(spent, self.timed) for stage, spent in self.stages.items()}
+        return {stage: latency for stage, latency in of_stages.items() if latency is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateRun:
-    """A set-up that is not in a table, and is looked at together with those that are: scores by metric and query."""
+    """A candidate that is not in a table, and among which its verdicts must hold: scores by metric and query."""
 
     name: str
     variant: Variant | None
@@ -152,9 +152,10 @@ class CandidateRun:
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """What else was evaluated over the same: other candidates, and set-ups of a grid that nobody chose (`cells`).
+    """The other candidates of a place, and the set-ups of a grid that nobody chose (`cells`).
 
-    `aside` set-ups were set aside, `deleted` ones have runs in the trash alone; `seen` of them all had scores by then.
+    `aside` counts set-ups that were set aside, `deleted` those whose runs are all in the trash; `seen` counts how many
+    of both had scores by then.
     """
 
     candidates: tuple[CandidateRun, ...] = ()
@@ -195,18 +196,19 @@ def not_comparable(one: Comparable, other: Comparable) -> str:
     if one.depth == other.depth or one.variant is None or other.variant is None:
         return ""
     deep, rest = (one, other) if one.depth > other.depth else (other, one)
-    asked = f"was asked for {rest.depth}" if rest.depth else "is of what ships"
+    how = f"was asked for {rest.depth}" if rest.depth else "is of what ships"
     return (
-        f"{deep.name!r} is a deep run, asked for {deep.depth} results, and {rest.name!r} {asked}: the first results of "
+        f"{deep.name!r} is a deep run, asked for {deep.depth} results, and {rest.name!r} {how}: the first results of "
         "a deep run may be others. Evaluate both anew, as they ship."
     )
 
 
 @dataclass(slots=True)
 class QueryResults:
-    """By query, as in a run. `remarks` are what stages passed over, each with its queries.
+    """What a leg or a variant found, by query. A leg's queries that failed have no ranking, a variant's an empty one.
 
-    `without` are legs that could not be asked, each with its queries and why.
+    `remarks` are what stages passed over, each with its queries. `unavailable` are legs that could not be used: by leg,
+    each query with the reason.
     """
 
     rankings: dict[str, Ranking] = field(default_factory=dict)
@@ -215,10 +217,10 @@ class QueryResults:
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     remarks: dict[str, list[str]] = field(default_factory=dict)
-    without: dict[str, dict[str, str]] = field(default_factory=dict)
+    unavailable: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def add(self, more: QueryResults) -> None:
-        """Everything of `more`, where both say something of a query in the place of what was there."""
+        """Everything of `more`; where both say something of a query, in the place of what was there."""
         self.rankings |= more.rankings
         self.failures |= more.failures
         self.milliseconds |= more.milliseconds
@@ -227,5 +229,22 @@ class QueryResults:
             self.stages.setdefault(stage, {}).update(spent)
         for remark, queries in more.remarks.items():
             self.remarks.setdefault(remark, []).extend(queries)
-        for leg, told in more.without.items():
-            self.without.setdefault(leg, {}).update(told)
+        for leg, reasons in more.unavailable.items():
+            self.unavailable.setdefault(leg, {}).update(reasons)
+
+    def lacks(self, query: str) -> bool:
+        """Whether nothing is known of the query yet."""
+        return not (query in self.rankings or query in self.failures or self.missing(query))
+
+    def missing(self, query: str) -> str:
+        """Why a leg could not be used for the query; empty where none was missing."""
+        return next((reasons[query] for reasons in self.unavailable.values() if query in reasons), "")
+
+    def to_bytes(self) -> bytes:
+        more = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rankings"}
+        return encode_rankings(self.rankings, **more)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> QueryResults:
+        read = decode_rankings(content)
+        return cls(read.rankings, **{**read.more, "notes": tuple(read.more.get("notes", ()))})

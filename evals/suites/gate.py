@@ -19,7 +19,6 @@ from evals.runs.types import Run, unlike
 from evals.statistics.comparison import findings
 from evals.statistics.verdicts import Finding, Verdict
 
-Found = Mapping[str, Finding]
 ANEW = "Evaluate the baseline anew and pin that run."
 AGAIN = "Mend that and run the suite again."
 
@@ -68,17 +67,28 @@ class Check:
 
 def checks(gate: Gate, board: Board, pinned: Run | None = None) -> list[Check]:
     """Everything that the gate asks of this board. `pinned` is the run that `against` names, where it is a pin."""
-    against = _baseline(gate, board, pinned)
-    chosen = gate.variants or _guarded(board, against, pinned)
+    against: str | None = gate.against or board.baseline
+    if pinned is not None:  # None where it could not join the board
+        against = next((run.name for run in reversed(board.runs) if run.id == pinned.id), None)
+    left_out = None if _found_again(against, pinned) else against
+    chosen = gate.variants or tuple(name for name in board.names if name != left_out or len(board.names) == 1)
     unknown = [name for name in chosen if name not in board.names]
     if unknown:
         raise SpecError(f"The gate guards {unknown[0]!r}, which is not among: {', '.join(board.names)}.")
     made = _baseline_flaws(gate, board, against, ANEW if pinned is not None else AGAIN)
     for name in chosen:
-        made += [_minimum(board, name, metric, least) for metric, least in gate.minimum.items()]
+        for metric, least in gate.minimum.items():
+            mean = board.cells(str(Metric.parse(metric)))[name].mean
+            what, good = f"{_marked(board, metric, name)} at least", mean >= least
+            made.append(_check(board, name, what, f"{mean:.4f}", f"{least:g}", good, f"{mean - least:+.4f}"))
         made += _drops(gate, board, name, against, pinned, chosen)
-        made += [_failures(gate, board, name), *_lacking(board, name, "legs", AGAIN)]
-        made += [_slowest(gate.slowest, board, name)] if gate.slowest is not None else []
+        failed, most = board.run(name).failures, gate.failures
+        first = f"The first: {next(iter(failed.values()))}" if failed else ""
+        good = len(failed) <= most
+        made.append(_check(board, name, "queries that failed", str(len(failed)), f"{most} or fewer", good, first))
+        made += _lacking(board, name, "legs", AGAIN)
+        if gate.slowest is not None:
+            made.append(_speed(gate.slowest, board, name))
     return made
 
 
@@ -86,22 +96,9 @@ def passed(found: list[Check]) -> bool:
     return all(check.outcome == "passed" for check in found)
 
 
-def _baseline(gate: Gate, board: Board, pinned: Run | None) -> str | None:
-    """The name in the board of what drops are measured against; None of a pinned run that could not join it."""
-    if pinned is None:
-        return gate.against or board.baseline
-    return next((run.name for run in reversed(board.runs) if run.id == pinned.id), None)
-
-
 def _found_again(against: str | None, pinned: Run | None) -> bool:
     """Whether the pinned run is one of the variants, nothing having changed since, and has no row of its own."""
     return pinned is not None and against is not None and not against.startswith(pinned.name)
-
-
-def _guarded(board: Board, against: str | None, pinned: Run | None) -> tuple[str, ...]:
-    """All but the baseline."""
-    left_out = None if _found_again(against, pinned) else against
-    return tuple(name for name in board.names if name != left_out or len(board.names) == 1)
 
 
 def _marked(board: Board, metric: str, name: str) -> str:
@@ -111,90 +108,58 @@ def _marked(board: Board, metric: str, name: str) -> str:
     return f"{metric}{mark}"
 
 
-def _minimum(board: Board, name: str, metric: str, least: float) -> Check:
-    found = board.cells(str(Metric.parse(metric)))[name].mean
-    good = found >= least
-    return _check(
-        board,
-        name,
-        f"{_marked(board, metric, name)} at least",
-        f"{found:.4f}",
-        f"{least:g}",
-        good,
-        f"{found - least:+.4f}",
-    )
-
-
 def _drops(
     gate: Gate, board: Board, name: str, against: str | None, pinned: Run | None, chosen: Sequence[str]
 ) -> list[Check]:
     drops = [(str(Metric.parse(metric)), most) for metric, most in gate.largest_drop.items()]
-    if name == against:
-        return [_itself(board, name, pinned, metric, most) for metric, most in drops if pinned is not None]
+    if name == against:  # a variant of which nothing changed since its run was pinned
+        same = "It is the very run that is pinned."
+        return [
+            _check(board, name, f"{metric} against {pinned.name}", "+0.0000", f"{0.0 - most:g} or more", True, same)
+            for metric, most in drops
+            if pinned is not None
+        ]
     if against is None or against not in board.names:
-        why = _unlike(board, pinned) if pinned is not None else _unpinned(against)
-        return [_untold(board, name, metric, against or gate.against, most, why) for metric, most in drops]
-    told = pinned.name if pinned is not None and _found_again(against, pinned) else against
+        why = f"There is no run called {against!r} to compare with. Pin one: rankbook runs pin RUN {against}"
+        if pinned is not None:
+            differs = unlike(pinned.subject, board.runs[0].subject) or "other data"
+            why = f"The baseline was made over other data, so nothing can be compared: {differs}. {ANEW}"
+        return [_undecided(board, name, metric, against or gate.against, most, why) for metric, most in drops]
+    shown = pinned.name if pinned is not None and _found_again(against, pinned) else against
     together = [each for each in chosen if each != against]
     made = []
     for metric, most in drops:
-        if why := _asked_otherwise(board, name, against, metric):
-            made.append(_untold(board, name, metric, told, most, why))
-        else:
-            guarded = [each for each, _ in drops]
-            found, left_out = _over_answered(board, metric, guarded, against, together)
-            made.append(_drop(gate, board, name, told, metric, most, found, left_out))
+        run, baseline = (board.scored_run(board.run(each), metric) for each in (name, against))
+        if run.variant is not None and baseline.variant is not None and run.depth != baseline.depth:
+            kinds = ["a deep run" if each.depth else "of what ships" for each in (baseline, run)]
+            why = f"The baseline is {kinds[0]}, and {name} is {kinds[1]}. {ANEW}"
+            made.append(_undecided(board, name, metric, shown, most, why))
+            continue
+        found, left_out = _over_answered(board, metric, [each for each, _ in drops], against, together)
+        if found is None:
+            why = f"The baseline failed at every query that counts here. {ANEW}"
+            made.append(_undecided(board, name, metric, shown, most, why))
+            continue
+        finding, what = found[name], f"{_marked(board, metric, name)} against {shown}"
+        drop = -(finding.difference.mean or 0.0)
+        too_far = drop > most + 1e-12
+        chance = gate.significant and finding.verdict != Verdict.WORSE
+        says = f"{finding.sentence}{' Not counted: it may be chance.' if too_far and chance else ''}"
+        what = f"{what}, without the {left_out} queries that it failed at" if left_out else what
+        measured, wanted = f"{round(-drop, 4) + 0.0:+.4f}", f"{0.0 - most:g} or more"
+        made.append(_check(board, name, what, measured, wanted, not too_far or chance, says))
     return made
 
 
-def _asked_otherwise(board: Board, name: str, against: str, metric: str) -> str:
-    """Why the two cannot be compared, one being a deep run and the other what ships; empty where they can."""
-    run, baseline = (board.told_of(board.run(each), metric) for each in (name, against))
-    if run.variant is None or baseline.variant is None or run.depth == baseline.depth:
-        return ""
-    asked = "a deep run" if baseline.depth else "of what ships"
-    return f"The baseline is {asked}, and {name} is {'a deep run' if run.depth else 'of what ships'}. {ANEW}"
-
-
-def _itself(board: Board, name: str, pinned: Run, metric: str, most: float) -> Check:
-    """A variant of which nothing changed since its run was pinned."""
-    what, says = f"{metric} against {pinned.name}", "It is the very run that is pinned."
-    return _check(board, name, what, "+0.0000", f"{0.0 - most:g} or more", good=True, says=says)
-
-
-def _untold(board: Board, name: str, metric: str, told: str | None, most: float, why: str) -> Check:
+def _undecided(board: Board, name: str, metric: str, against: str | None, most: float, why: str) -> Check:
     """There is nothing to compare with."""
-    what, wanted = f"{metric} against {told}", f"{0.0 - most:g} or more"
+    what, wanted = f"{metric} against {against}", f"{0.0 - most:g} or more"
     return Check(board.runs[0].subject.collection, name, what, "-", wanted, "error", why)
-
-
-def _drop(
-    gate: Gate, board: Board, name: str, told: str, metric: str, most: float, found: Found | None, left_out: int
-) -> Check:
-    """Against the baseline, which is called so here."""
-    if found is None:
-        says = f"The baseline failed at every query that counts here. {ANEW}"
-        return _untold(board, name, metric, told, most, says)
-    what = f"{_marked(board, metric, name)} against {told}"
-    finding = found[name]
-    drop = -(finding.difference.mean or 0.0)
-    too_far = drop > most + 1e-12
-    chance = gate.significant and finding.verdict != Verdict.WORSE
-    says = f"{finding.sentence}{' Not counted: it may be chance.' if too_far and chance else ''}"
-    return _check(
-        board,
-        name,
-        f"{what}, without the {left_out} queries that it failed at" if left_out else what,
-        f"{round(-drop, 4) + 0.0:+.4f}",
-        f"{0.0 - most:g} or more",
-        not too_far or chance,
-        says,
-    )
 
 
 def _over_answered(
     board: Board, metric: str, guarded: Sequence[str], against: str, names: Sequence[str]
-) -> tuple[Found | None, int]:
+) -> tuple[Mapping[str, Finding] | None, int]:
     """These against the baseline over the queries that it answered, and how many others there are.
 
     What is guarded is one family: all its variants, by all its metrics that are told of the same queries.
@@ -240,42 +205,17 @@ def _lacking(board: Board, name: str, what: str, way_out: str) -> list[Check]:
     return [Check(board.runs[0].subject.collection, name, what, f"no {legs}", "all", "error", says)]
 
 
-def _failures(gate: Gate, board: Board, name: str) -> Check:
-    failed = board.run(name).failures
-    says = f"The first: {next(iter(failed.values()))}" if failed else ""
-    return _check(
-        board,
-        name,
-        "queries that failed",
-        str(len(failed)),
-        f"{gate.failures} or fewer",
-        len(failed) <= gate.failures,
-        says,
-    )
-
-
-def _slowest(most: float, board: Board, name: str) -> Check:
+def _speed(most: float, board: Board, name: str) -> Check:
     latency = board.run(name).latency
     if latency is None:
-        subject = board.runs[0].subject.collection
         says = "Nobody timed it alone: set time_live to how many queries are timed so."
-        return Check(subject, name, "p95, ms", "-", f"{most:g}", "error", says)
+        return Check(board.runs[0].subject.collection, name, "p95, ms", "-", f"{most:g}", "error", says)
     return _check(board, name, "p95, ms", f"{latency.p95:.1f}", f"{most:g} or less", latency.p95 <= most, "")
 
 
 def _check(board: Board, name: str, what: str, found: str, wanted: str, good: bool, says: str) -> Check:
     outcome: Literal["passed", "failed"] = "passed" if good else "failed"
     return Check(board.runs[0].subject.collection, name, what, found, wanted, outcome, says)
-
-
-def _unpinned(name: str | None) -> str:
-    return f"There is no run called {name!r} to compare with. Pin one: rankbook runs pin RUN {name}"
-
-
-def _unlike(board: Board, pinned: Run) -> str:
-    """A pinned run that could not join the board."""
-    told = unlike(pinned.subject, board.runs[0].subject) or "other data"
-    return f"The baseline was made over other data, so nothing can be compared: {told}. {ANEW}"
 
 
 # XML 1.0, section 2.2: all that a document may not hold, escaped or not.
@@ -290,8 +230,17 @@ def junit(name: str, checks: Sequence[Check]) -> str:
         own = [check for check in checks if check.collection == collection]
         suite = ElementTree.SubElement(root, "testsuite", _counts(f"{name}: {collection}", own))
         for check in own:
-            _case(suite, check)
-    return _written(root)
+            of = {"classname": _clean(f"{check.collection}.{check.variant}"), "name": _clean(check.what), "time": "0"}
+            case = ElementTree.SubElement(suite, "testcase", of)
+            first = f"found {check.found}, wanted {check.wanted}"
+            text = _clean(f"{check.variant}: {check.what}: {first}. {check.says}".strip())
+            if check.outcome == "passed":
+                ElementTree.SubElement(case, "system-out").text = text
+                continue
+            kind = "failure" if check.outcome == "failed" else "error"
+            ElementTree.SubElement(case, kind, {"message": _clean(first), "type": "gate"}).text = text
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
 def broken(name: str, sentence: str) -> str:
@@ -314,23 +263,6 @@ def _counts(name: str, checks: Sequence[Check]) -> dict[str, str]:
         "skipped": "0",
         "time": "0",
     }
-
-
-def _case(suite: ElementTree.Element, check: Check) -> None:
-    of = {"classname": _clean(f"{check.collection}.{check.variant}"), "name": _clean(check.what), "time": "0"}
-    case = ElementTree.SubElement(suite, "testcase", of)
-    told = _clean(f"{check.variant}: {check.what}: found {check.found}, wanted {check.wanted}. {check.says}".strip())
-    if check.outcome == "passed":
-        ElementTree.SubElement(case, "system-out").text = told
-    else:
-        kind = "failure" if check.outcome == "failed" else "error"
-        first = _clean(f"found {check.found}, wanted {check.wanted}")
-        ElementTree.SubElement(case, kind, {"message": first, "type": "gate"}).text = told
-
-
-def _written(root: ElementTree.Element) -> str:
-    ElementTree.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
 def _clean(text: str) -> str:

@@ -10,48 +10,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 
-from core.context import Resources
+from core.context import RequestContext, Resources
 from core.errors import InputError, UnknownName
 from core.progress import Listener, Step, nobody
 from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.context import EvalContext, EvalOptions, open_eval
-from evals.evaluation.cost_notice import before
-from evals.evaluation.evaluate import (
-    foreign_runs,
-    joined,
-    refuse_unknown_baseline,
-    run_deep,
-    run_variants,
-    score_runs,
-    with_baseline,
-)
+from evals.evaluation.context import EvalContext, open_eval
+from evals.evaluation.cost_notice import external_calls
+from evals.evaluation.evaluate import evaluate, refuse_unknown_baseline
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun, run_name
-from evals.runs.plan import describe
-from evals.runs.runner import plan_runs
+from evals.runs.plan import EvalOptions, RunPlan
+from evals.runs.runner import remake_incomplete
 from evals.runs.types import Run
 from evals.suites.gate import Check, checks, passed
 from evals.suites.suite import Suite, SuiteTarget, Tune
-from evals.tuning.workflow import TunedVariant, TuningRequest, tuned_variant
+from evals.tuning.tuner import TuningResult
+from evals.tuning.workflow import TuningRequest, tune_weights
 from evals.types import QuerySplit
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """What there is to do for one collection, in a line; and the same for each tuning."""
+class PlannedTarget:
+    """What there is to do for one collection, in a line; and the same for each tuning. `sent` goes elsewhere."""
 
-    collection: str
-    split: str
-    queries: int
+    ctx: EvalContext
+    target: SuiteTarget
+    plan: RunPlan
     line: str
     tunings: tuple[str, ...] = ()
-    sent: tuple[str, ...] = ()  # to other machines and language models
+    sent: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
-        line = f"{self.collection}, {self.queries} queries of {self.split!r}: {self.line}"
-        return [*self.tunings, line, *self.sent]
+        name, split, queries = self.target.name, self.target.split, len(self.plan.split.queries)
+        return [*self.tunings, f"{name}, {queries} queries of {split!r}: {self.line}", *self.sent]
+
+
+@dataclass(frozen=True, slots=True)
+class TunedVariant:
+    """What came of one tuning. `variant` is None where labels are too few, or a loss is expected, and the suite does
+    not want it even so.
+    """
+
+    name: str
+    split: str
+    tuned: TuningResult
+    variant: Variant | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,68 +88,66 @@ class SuiteResult:
         return passed(self.checks)
 
 
-async def planned(store: Store, suite: Suite, *, again: bool = False) -> list[Planned]:
+# -- planning ----------------------------------------------------------------------------------------------------------
+
+
+async def plan_suite(store: Store, suite: Suite, *, again: bool = False) -> list[PlannedTarget]:
     """The whole plan, to be shown before anything is asked. Refuses what cannot be done."""
-    return [await _plan(suite, ground, target, again) for ground, target in await _opened(store, suite)]
+    options, variants = _options(suite, again), suite.all_variants()
+    # A variant with the legs that the tuned one will have stands in for it, where no other of the suite has them.
+    strange = [tune for tune in suite.tune if suite.base_of(tune) not in variants]
+    for tune in strange:
+        base = suite.base_of(tune)
+        variants.append(base.weighted({name: 1 / (3 + at) for at, name in enumerate(base.leg_names)}, name=tune.name))
+    shared = len(suite.tune) - len(strange)
+    planned = []
+    for ctx, target in await _open_targets(store, suite):
+        plan = await remake_incomplete(await ctx.plan(variants, ctx.split(target.split), options))
+        line = plan.describe() + (f", and {shared} to be tuned from these legs" if shared else "")
+        tunings = []
+        for tune in suite.tune:
+            queries, legs = len(ctx.split(tune.split).queries), ", ".join(suite.base_of(tune).leg_names)
+            tunings.append(
+                f"{ctx.view.name}, {queries} queries of {tune.split!r}: {tune.name} is the weights of {legs} under "
+                f"{len(tune.fusions)} fusions, in steps of 1/{tune.steps}, by {tune.metric}"
+            )
+        sent = tuple(await external_calls(ctx, plan))
+        planned.append(PlannedTarget(ctx, target, plan, line, tuple(tunings), sent))
+    return planned
 
 
-async def run_suite(
-    store: Store,
-    suite: Suite,
-    *,
-    resources: Resources | None = None,
-    progress: Listener = nobody,
-    cancellation: asyncio.Event | None = None,
-    again: bool = False,
-) -> SuiteResult:
-    """Everything that the file says. Stop it by the token: what was done is kept."""
-    grounds = await _opened(store, suite, resources, cancellation)
-    several = len(grounds) > 1
-    results = [
-        await _Carried(suite, target, ground, again, _within(progress, target.name) if several else progress).out()
-        for ground, target in grounds
-    ]
-    return SuiteResult(suite, tuple(results))
+def _options(suite: Suite, again: bool) -> EvalOptions:
+    gate = suite.gate.metrics if suite.gate else ()
+    how = (suite.as_shipped, again, suite.time_live, suite.judged_by)
+    return EvalOptions(suite.metrics, suite.baseline, *how, gate, suite.cells(), rename=False)
 
 
-async def _opened(
-    store: Store, suite: Suite, resources: Resources | None = None, cancellation: asyncio.Event | None = None
-) -> list[tuple[EvalContext, SuiteTarget]]:
+async def _open_targets(store: Store, suite: Suite) -> list[tuple[EvalContext, SuiteTarget]]:
     """Every collection of the suite, before anything is asked of the first."""
     suite.all_variants()
-    grounds = [
-        await open_eval(store, target.name, target.query_set, resources=resources, cancellation=cancellation)
-        for target in suite.targets
-    ]
+    opened = [(await open_eval(store, target.name, target.query_set), target) for target in suite.targets]
     pins = await run_store.pinned(store)
-    for ground, target in zip(grounds, suite.targets, strict=True):
+    for ctx, target in opened:
         for split in (target.split, *(tune.split for tune in suite.tune)):
-            ground.split(split)
-        here = _names(suite, target)
-        await refuse_unknown_baseline(ground, ground.split(target.split), suite.baseline, here)
-        _refuse_unguarded(suite, here)
-        _refuse_unpinned(suite, target, here, pins)
-    return list(zip(grounds, suite.targets, strict=True))
+            ctx.split(split)
+        files = [run_name(file) for file in suite.files_of(target)]
+        rows = [*(each.name for each in suite.all_variants()), *(tune.name for tune in suite.tune), *files]
+        await refuse_unknown_baseline(ctx, ctx.split(target.split), suite.baseline, rows)
+        if suite.gate is not None:
+            _refuse_strange_gate(suite, target, [*rows, suite.baseline] if suite.baseline else rows, pins)
+    return opened
 
 
-def _names(suite: Suite, target: SuiteTarget) -> list[str]:
-    """What the table's rows will be called."""
-    files = [run_name(file) for file in suite.files_of(target)]
-    return [*(each.name for each in suite.all_variants()), *(tune.name for tune in suite.tune), *files]
+def _refuse_strange_gate(suite: Suite, target: SuiteTarget, known: Sequence[str], pins: Mapping[str, str]) -> None:
+    """A gate over a name that no row will have, or against what is neither pinned nor in the table, is a slip.
 
-
-def _refuse_unguarded(suite: Suite, here: Sequence[str]) -> None:
-    """A gate that guards a name which no row will have is a slip, told before hours of work."""
-    known = [*here, suite.baseline] if suite.baseline else here
-    for name in suite.gate.variants if suite.gate else ():
+    It is told before hours of work.
+    """
+    gate = suite.gate
+    for name in gate.variants if gate else ():
         if name not in known:
             raise UnknownName("variant of this suite for its gate to guard", name, known)
-
-
-def _refuse_unpinned(suite: Suite, target: SuiteTarget, here: Sequence[str], pins: Mapping[str, str]) -> None:
-    """So is one that compares with what is neither pinned nor in the table."""
-    against = suite.gate.against if suite.gate else None
-    known = [*here, suite.baseline] if suite.baseline else [*here]
+    against = gate.against if gate else None
     if against is None or against in known or not pins.keys().isdisjoint(_pins_of(against, target)):
         return
     raise UnknownName(
@@ -159,124 +163,102 @@ def _pins_of(against: str, target: SuiteTarget) -> tuple[str, str]:
     return f"{against}@{target.name}", against
 
 
-async def _plan(suite: Suite, ground: EvalContext, target: SuiteTarget, again: bool) -> Planned:
-    wanted, split = _wanted(suite, again), ground.split(target.split)
-    there = suite.all_variants()
-    strange = [tune for tune in suite.tune if suite.base_of(tune) not in there]
-    variants = [*there, *(_stand_in(suite, tune) for tune in strange)]
-    ready = await plan_runs(ground.context, variants, split, query_set=ground.query_set, options=wanted.options)
-    tunings = tuple(_tuning_line(suite, ground, tune) for tune in suite.tune)
-    shared = len(suite.tune) - len(strange)
-    line = describe(ready.plan) + (f", and {shared} to be tuned from these legs" if shared else "")
-    sent = tuple(await before(ground, variants, split, wanted))
-    return Planned(target.name, target.split, len(split.queries), line, tunings, sent)
+# -- running -----------------------------------------------------------------------------------------------------------
 
 
-def _tuning_line(suite: Suite, ground: EvalContext, tune: Tune) -> str:
-    base, queries = suite.base_of(tune), len(ground.split(tune.split).queries)
-    return (
-        f"{ground.view.name}, {queries} queries of {tune.split!r}: {tune.name} is the weights of "
-        f"{', '.join(base.leg_names)} under {len(tune.fusions)} fusions, in steps of 1/{tune.steps}, by {tune.metric}"
+async def run_suite(
+    store: Store,
+    suite: Suite,
+    *,
+    resources: Resources | None = None,
+    progress: Listener = nobody,
+    cancellation: asyncio.Event | None = None,
+    again: bool = False,
+    planned: Sequence[PlannedTarget] | None = None,
+) -> SuiteResult:
+    """Everything that the file says. Stop it by the token: what was done is kept. `planned` is `plan_suite`'s."""
+    targets = [(each.ctx, each.target) for each in planned] if planned else await _open_targets(store, suite)
+    plans = [each.plan for each in planned or () if not suite.tune]
+    results = []
+    for at, (opened, target) in enumerate(targets):
+        request = RequestContext(store, opened.view, resources or Resources(), cancellation)
+        ctx = replace(opened, context=request)
+        listener = _within(progress, target.name) if len(targets) > 1 else progress
+        plan = plans[at] if plans else None
+        results.append(await _run_target(suite, target, ctx, _options(suite, again), plan, listener))
+    return SuiteResult(suite, tuple(results))
+
+
+async def _run_target(
+    suite: Suite, target: SuiteTarget, ctx: EvalContext, options: EvalOptions, plan: RunPlan | None, progress: Listener
+) -> TargetResult:
+    """One collection of a suite."""
+    split = ctx.split(target.split)
+    tuned = [await _tune(suite, tune, ctx, split, progress) for tune in suite.tune]
+    notes = tuple(note for each in tuned for note in each.notes)
+    variants = [*suite.all_variants(), *(each.variant for each in tuned if each.variant is not None)]
+    files = suite.files_of(target)
+    if not variants and not files:
+        raise InputError(f"{suite.name!r} has nothing to show for {target.name!r}. {' '.join(notes)}")
+    left_out = {each.name for each in tuned if each.variant is None}
+    if options.baseline in left_out:  # it leaves the place to the first variant
+        options = replace(options, baseline=None)
+    pinned = await _pinned(suite, target, ctx.store)
+    comparable = pinned is not None and pinned.subject == await ctx.subject(split)
+    kept = [pinned] if pinned is not None and comparable else []
+    result = await evaluate(ctx, variants, split, options, plan=plan, files=files, kept=kept, progress=progress)
+    found = _checks(suite, result.board, pinned, left_out)
+    line = result.plan.describe() if result.plan else ""
+    return TargetResult(target, result.board, line, tuple(tuned), result.foreign, tuple(found), notes)
+
+
+async def _tune(suite: Suite, tune: Tune, ctx: EvalContext, reported: QuerySplit, progress: Listener) -> TunedVariant:
+    """The base with the weights that the tuning split's own queries ask for."""
+    base, procedure = suite.base_of(tune), suite.procedure_of(tune)
+    request = TuningRequest(
+        base, ctx.split(tune.split), tune.metric, tune.steps, tune.fusions, tune.per_kind, procedure, reported, False
     )
+    tuned = await tune_weights(ctx, request, _within(progress, f"tuning {tune.name}"))
+    why = tuned.result.refusal(per_kind=tune.per_kind)
+    if why and not tune.even_so:
+        left = f"{tune.name} was left out of the table. To have its weights even so, set even_so = true."
+        return TunedVariant(tune.name, tune.split, tuned.result, None, (*tuned.notes, why, left))
+    made = tuned.result.variant(base, per_kind=tune.per_kind, even_so=tune.even_so).but(name=tune.name)
+    return TunedVariant(tune.name, tune.split, tuned.result, made, tuned.notes)
 
 
-def _stand_in(suite: Suite, tune: Tune) -> Variant:
-    """For the plan: a variant with the legs that the tuned one will have, where no other of the suite has them."""
-    base = suite.base_of(tune)
-    return base.weighted({name: 1 / (3 + at) for at, name in enumerate(base.leg_names)}, name=tune.name)
-
-
-def _wanted(suite: Suite, again: bool) -> EvalOptions:
-    gate = suite.gate.metrics if suite.gate else ()
-    how = (suite.as_shipped, again, suite.time_live, suite.judged_by)
-    return EvalOptions(suite.metrics, suite.baseline, *how, gate, suite.cells(), rename=False)
-
-
-def _within(progress: Listener, collection: str) -> Listener:
-    """Steps of several collections, told apart."""
+def _within(progress: Listener, name: str) -> Listener:
+    """Steps of several collections or tunings, told apart."""
 
     def listen(step: Step) -> None:
-        progress(replace(step, name=f"{collection}: {step.name}"))
+        progress(replace(step, name=f"{name}: {step.name}"))
 
     return listen
 
 
-class _Carried:
-    """One collection of a suite; its methods are the steps, in their order."""
-
-    def __init__(self, suite: Suite, target: SuiteTarget, ground: EvalContext, again: bool, progress: Listener) -> None:
-        self.suite, self.target, self.ground, self.progress = suite, target, ground, progress
-        self.wanted = _wanted(suite, again)
-        self.plan = ""
-
-    async def out(self) -> TargetResult:
-        split = self.ground.split(self.target.split)
-        tuned = [await self._tune(tune, split) for tune in self.suite.tune]
-        variants = [*self.suite.all_variants(), *(each.variant for each in tuned if each.variant is not None)]
-        foreign = await foreign_runs(self.ground, split, self.suite.files_of(self.target))
-        runs = await run_variants(self.ground, variants, split, self.wanted, self._watch) if variants else []
-        runs += [each.run for each in foreign]
-        notes = tuple(note for each in tuned for note in each.notes)
-        if not runs:
-            raise InputError(f"{self.suite.name!r} has nothing to show for {self.target.name!r}. {' '.join(notes)}")
-        runs, baseline = await self._with_baseline(runs)
-        pinned = await self._pinned()
-        comparable = pinned is not None and pinned.subject == runs[0].subject
-        if pinned is not None and comparable:
-            runs, _ = joined(runs, pinned, pinned.name)
-        deep = await run_deep(self.ground, runs, split, self.wanted, self._watch)
-        board = await score_runs(self.ground, split, runs, self.wanted, baseline, deep)
-        found = tuple(self._checks(board, pinned))
-        return TargetResult(self.target, board, self.plan, tuple(tuned), tuple(foreign), found, notes)
-
-    def _watch(self, step: Step) -> None:
-        """Passes steps on; the first is of the plan, and named by it."""
-        self.plan = self.plan or step.name
-        self.progress(step)
-
-    async def _tune(self, tune: Tune, reported: QuerySplit) -> TunedVariant:
-        base = self.suite.base_of(tune)
-        asked = TuningRequest(base, tune.metric, tune.steps, tune.fusions, tune.per_kind, self.suite.procedure_of(tune))
-        split = self.ground.split(tune.split)
-        listener = _within(self.progress, f"tuning {tune.name}")
-        return await tuned_variant(
-            self.ground, tune.name, split, reported, asked, even_so=tune.even_so, progress=listener
-        )
-
-    async def _with_baseline(self, runs: list[Run]) -> tuple[list[Run], str | None]:
-        """A baseline that would have been tuned, and was not, leaves the place to the first variant."""
-        left_out = {tune.name for tune in self.suite.tune} - {run.name for run in runs}
-        return await with_baseline(
-            self.ground.store, runs, None if self.suite.baseline in left_out else self.suite.baseline
-        )
-
-    async def _pinned(self) -> Run | None:
-        """The run that the gate compares with, under the pin's name: NAME@COLLECTION before NAME."""
-        gate = self.suite.gate
-        if gate is None or gate.against is None:
-            return None
-        pins = await run_store.pinned(self.ground.store)
-        for pin in _pins_of(gate.against, self.target):
-            if pin in pins:
-                run = await run_store.get(self.ground.store, pins[pin])
-                return replace(run, name=f"{gate.against} (pinned)") if run else None
+async def _pinned(suite: Suite, target: SuiteTarget, store: Store) -> Run | None:
+    """The run that the gate compares with, under the pin's name: NAME@COLLECTION before NAME."""
+    against = suite.gate.against if suite.gate else None
+    if against is None:
         return None
-
-    def _checks(self, board: Board, pinned: Run | None) -> list[Check]:
-        gate = self.suite.gate
-        if gate is None:
-            return []
-        left_out = [name for name in gate.variants if name not in board.names and self._is_tuned(name)]
-        errors = [_absent(board, name) for name in left_out]
-        guarded = tuple(name for name in gate.variants if name not in left_out)
-        if left_out and not guarded:
-            return errors
-        return checks(gate.model_copy(update={"variants": guarded}), board, pinned) + errors
-
-    def _is_tuned(self, name: str) -> bool:
-        return name in {tune.name for tune in self.suite.tune}
+    pins = await run_store.pinned(store)
+    for pin in _pins_of(against, target):
+        if pin in pins:
+            run = await run_store.get(store, pins[pin])
+            return replace(run, name=f"{against} (pinned)") if run else None
+    return None
 
 
-def _absent(board: Board, name: str) -> Check:
-    says = "Labels were too few to tune it, so there is nothing to guard. Label more, or set even_so = true."
-    return Check(board.runs[0].subject.collection, name, "tuned", "-", "weights", "error", says)
+def _checks(suite: Suite, board: Board, pinned: Run | None, left_out: set[str]) -> list[Check]:
+    gate = suite.gate
+    if gate is None:
+        return []
+    message = "Labels were too few to tune it, so there is nothing to guard. Label more, or set even_so = true."
+    collection = board.runs[0].subject.collection
+    errors = [
+        Check(collection, name, "tuned", "-", "weights", "error", message) for name in gate.variants if name in left_out
+    ]
+    guarded = tuple(name for name in gate.variants if name not in left_out)
+    if errors and not guarded:
+        return errors
+    return checks(gate.model_copy(update={"variants": guarded}), board, pinned) + errors

@@ -23,8 +23,7 @@ from core.registry import Tagged
 from core.rerank.base import RERANKERS
 from core.toml_io import file_text, read_toml
 from core.variant import Variant
-from evals.evaluation.board import METRICS
-from evals.measures import Metric, cut_off
+from evals.measures import METRICS, Metric, cut_off
 from evals.statistics.verdicts import Rules
 from evals.suites.gate import Gate
 from evals.tuning.tuner import TuningProcedure
@@ -78,17 +77,19 @@ def _with(base: Variant, chosen: Mapping[str, Any]) -> Variant:
     methods = [f"{stage}.{tagged.tag}" for stage, tagged in STAGES.items()]
     for field in sorted(chosen, key=lambda field: field not in methods):  # which decide what else there is to vary
         _put(base, changed, field, chosen[field])
-    told = ", ".join(f"{field.removeprefix('leg.')}={value}" for field, value in chosen.items())
-    changed["name"] = f"{base.name}, {told}" if told else base.name
+    values = ", ".join(f"{field.removeprefix('leg.')}={value}" for field, value in chosen.items())
+    changed["name"] = f"{base.name}, {values}" if values else base.name
     return Variant.from_data(changed)
 
 
 def _put(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None:
-    """Set what stands at the end of the dots; tables on the way that the base leaves to their defaults are made."""
+    """Set the option that the dots lead to; tables on the way that the base leaves to their defaults are made."""
     first, *path = field.split(".")
     place: Any = changed
-    if first in STAGES and path == [STAGES[first].tag]:
-        _choose(base, changed, first, value)
+    if first in STAGES and path == [STAGES[first].tag]:  # of the base's own method, with the base's options
+        own, tag = getattr(base, first), STAGES[first].tag
+        written = {} if own is None else STAGES[first].write(own)
+        changed[first] = written if written.get(tag) == value else {tag: value}
         return
     if first == "leg":
         if len(path) < 2:
@@ -102,13 +103,6 @@ def _put(base: Variant, changed: dict[str, Any], field: str, value: Any) -> None
     for part in path[:-1]:
         place = _table(base, place, part, field)
     place[path[-1]] = value
-
-
-def _choose(base: Variant, changed: dict[str, Any], stage: str, method: Any) -> None:
-    """The stage by that method; by the base's own, with the base's options."""
-    own, tag = getattr(base, stage), STAGES[stage].tag
-    written = {} if own is None else STAGES[stage].write(own)
-    changed[stage] = written if written.get(tag) == method else {tag: method}
 
 
 def _table(base: Variant, place: dict[str, Any], part: str, field: str) -> dict[str, Any]:
@@ -237,9 +231,8 @@ class Suite(BaseModel):
     def from_toml(cls, text: str, *, path: Path | None = None) -> Self:
         data = read_toml(text, path=path)
         known = [field.alias or name for name, field in cls.model_fields.items()]
-        for key in data:
-            if key not in known:
-                raise UnknownName("key of a suite", key, known)
+        if unknown := [key for key in data if key not in known]:
+            raise UnknownName("key of a suite", unknown[0], known)
         try:
             suite = cls(**data)
         except pydantic.ValidationError as error:

@@ -49,40 +49,26 @@ class SweepSummary:
 def summarised(tuned: TuningResult) -> SweepSummary:
     surface = tuned.surfaces[tuned.chosen.surface]
     band = surface.tied(level=tuned.procedure.level, seed=tuned.procedure.seed)
-    return SweepSummary(
-        surface.metric,
-        len(surface.queries),
-        _points(surface, band, tuned.chosen.point),
-        tuple((called(each.fusion), _best(each), each.leg_weights(each.best)) for each in tuned.surfaces),
-        _kinds(tuned, surface),
-        tuple(_sentences(tuned, surface, band)),
+    points = tuple(
+        Point(surface.leg_weights(at), each, bool(band[at]), at == tuned.chosen.point)
+        for at, each in enumerate(surface.means.tolist())
     )
+    kinds: tuple[KindOptimum, ...] = ()
+    if tuned.kinds is not None:
+        of_query, best = tuned.kinds.of_query, tuned.kinds.points
+        kinds = tuple(
+            KindOptimum(kind, of_query.count(kind), surface.leg_weights(best.get(kind, tuned.chosen.point)))
+            for kind in sorted(set(of_query))
+        )
+    bests = [
+        (called(each.fusion), float(each.means[each.best]), each.leg_weights(each.best)) for each in tuned.surfaces
+    ]
+    sentences = tuple(_sentences(tuned, surface, band))
+    return SweepSummary(surface.metric, len(surface.queries), points, tuple(bests), kinds, sentences)
 
 
 def shares(weights: Mapping[str, float]) -> str:
     return ", ".join(f"{leg} {weight:.3g}" for leg, weight in weights.items())
-
-
-def _best(surface: Surface) -> float:
-    return float(surface.means[surface.best])
-
-
-def _points(surface: Surface, band: NDArray[np.bool_], best: int) -> tuple[Point, ...]:
-    return tuple(
-        Point(surface.leg_weights(at), each, bool(band[at]), at == best)
-        for at, each in enumerate(surface.means.tolist())
-    )
-
-
-def _kinds(tuned: TuningResult, surface: Surface) -> tuple[KindOptimum, ...]:
-    if tuned.kinds is None:
-        return ()
-    counts = {kind: tuned.kinds.of_query.count(kind) for kind in sorted(set(tuned.kinds.of_query))}
-    points = tuned.kinds.points
-    return tuple(
-        KindOptimum(kind, count, surface.leg_weights(points.get(kind, tuned.chosen.point)))
-        for kind, count in counts.items()
-    )
 
 
 def _sentences(tuned: TuningResult, surface: Surface, band: NDArray[np.bool_]) -> list[str]:
@@ -97,31 +83,26 @@ def _sentences(tuned: TuningResult, surface: Surface, band: NDArray[np.bool_]) -
         f"without it. The gap of {tuned.optimism:.3f} is optimism. Without tuning, {tuned.simple.name} gives "
         f"{tuned.simple.mean:.3f}, the best of equal weights and single legs."
     )
+    within = surface.grid[band] / surface.steps
+    ranges = zip(surface.legs, within.min(axis=0), within.max(axis=0), strict=True)
+    span = ", ".join(f"{leg} {low:.3g} to {high:.3g}" for leg, low, high in ranges)
     tied = (
-        f"Tied with the best: {int(band.sum())} of {len(band)} points, {_range(surface, band)}. These queries cannot "
-        f"tell them apart, {BAND}."
+        f"Tied with the best: {int(band.sum())} of {len(band)} points, {span}. These queries cannot tell them apart, "
+        f"{BAND}."
     )
     headroom = (
         f"Oracle: {oracle.mean:.3f} with each query at its own best weights, which nobody knows beforehand. "
         f"{oracle.headroom:.3f} is all that weights could still bring."
     )
-    told = [best, expected, tuned.verdict, tied, headroom]
+    sentences = [best, expected, tuned.verdict, tied, headroom]
     if tuned.kinds is not None and len(set(tuned.kinds.of_query)) > 1:
-        told.append(
+        sentences.append(
             f"With weights for each kind of query: {mean(tuned.kinds.held_out, surface):.3f} to be expected of new "
             f"queries, against {tuned.cross_fitted:.3f} with the same for all."
         )
     if tuned.deeper is not None:
-        told.append(tuned.deeper.sentence)
-    return told
-
-
-def _range(surface: Surface, band: NDArray[np.bool_]) -> str:
-    within = surface.grid[band] / surface.steps
-    return ", ".join(
-        f"{leg} {low:.3g} to {high:.3g}"
-        for leg, low, high in zip(surface.legs, within.min(axis=0), within.max(axis=0), strict=True)
-    )
+        sentences.append(tuned.deeper.sentence)
+    return sentences
 
 
 def plain(tuned: TuningResult) -> dict[str, Any]:

@@ -46,28 +46,6 @@ def from_centre(grid: Ints) -> Ints:
     return squared
 
 
-def neighbours(grid: Ints) -> tuple[tuple[int, ...], ...]:
-    """The points one step away from each: one leg gives a share, another takes it."""
-    at = {tuple(point): number for number, point in enumerate(grid.tolist())}
-    legs = grid.shape[1]
-    moves = [(gives, takes) for gives in range(legs) for takes in range(legs) if gives != takes]
-    return tuple(
-        tuple(sorted(at[near] for gives, takes in moves if (near := _moved(point, gives, takes)) in at)) for point in at
-    )
-
-
-def _moved(point: tuple[int, ...], gives: int, takes: int) -> tuple[int, ...]:
-    return tuple(share - (leg == gives) + (leg == takes) for leg, share in enumerate(point))
-
-
-def ternary(grid: Ints) -> Floats:
-    """Where to draw the points of three legs, points x (x, y): corners at (0, 0), (1, 0) and (1/2, sqrt(3)/2)."""
-    if grid.shape[1] != 3:
-        raise SpecError(f"A triangle shows three legs, and there are {grid.shape[1]}.")
-    shares = grid / grid.sum(axis=1, keepdims=True)
-    return np.column_stack([shares[:, 1] + shares[:, 2] / 2, shares[:, 2] * (math.sqrt(3) / 2)])
-
-
 SAMPLES = 2000  # of a band's bootstrap
 BAND = (
     "which does not make them equal: in simulations such a band missed the best mix in up to 30% of trials, and its "

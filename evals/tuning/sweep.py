@@ -1,13 +1,13 @@
 """The weight surface: a metric for every query at every point of the legs' simplex, all at once.
 
-Owns the places of relevant items at each point, which is all that a metric needs; they are counted, nothing is sorted.
-Scores are added as `core.fusion` adds them, so that a point's places are those of a search with its weights. What comes
-after fusion is honoured as far as it cuts: roll-up by the best unit, depth, least score. Reranking is not.
+Owns the ranks of relevant items at each point, which is all that a metric needs; they are counted, nothing is sorted.
+Scores are added as `core.fusion` adds them, so that a point's ranks are those of a search with its weights. Of what
+comes after fusion, the cuts are honoured: roll-up by the best unit, depth, least score. Reranking is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,8 +89,13 @@ def swept(
     """
     arrays = legs if isinstance(legs, FusionArrays) else FusionArrays.of(legs)
     relevant = Relevant.of(split)
-    _check(fusion, cut)
-    _refuse_unasked(arrays, relevant)
+    _refuse_unfit(fusion, cut)
+    known = set(relevant.queries).intersection(*({*leg.rankings, *leg.failures} for leg in arrays.legs))
+    if not_run := sorted({*relevant.queries} - known):  # neither answered nor failed: it must not count as a failure
+        raise InputError(
+            f"{len(not_run)} of {len(relevant.queries)} labelled queries were not run, {not_run[0]!r} among them. Run "
+            "every leg over the whole split, or sweep over a part with `split.only`."
+        )
     grid = tuning_surface.points(len(arrays.legs), steps) if points is None else points
     weights = np.vstack([grid / steps, np.ones(len(arrays.legs))])
     ranks = np.zeros((len(weights), len(relevant.items)), dtype=np.int32)
@@ -101,7 +106,7 @@ def swept(
     return Swept(arrays, split, fusion, steps, grid, RelevantRanks(relevant, ranks, deepest))
 
 
-def _check(fusion: Fusion, cut: ResultCut) -> None:
+def _refuse_unfit(fusion: Fusion, cut: ResultCut) -> None:
     name = fusions.name_of(type(fusion))
     if not separable(fusion) or not fusion.uses_weights:
         known = [each for each in fusions if separable(fusions[each]()) and fusions[each]().uses_weights]
@@ -109,17 +114,6 @@ def _check(fusion: Fusion, cut: ResultCut) -> None:
         raise SpecError(f"There is a weight surface for {', '.join(sorted(known))}, and this fusion, {name}, {why}.")
     if cut.rollup is not None and cut.rollup.method != "best":
         raise SpecError("The weight surface rolls chunks up by their best one. Set rollup.method = 'best' to tune.")
-
-
-def _refuse_unasked(arrays: FusionArrays, relevant: Relevant) -> None:
-    """A query that a leg neither answered nor failed at was not asked, and must not count as a failure."""
-    asked = set(relevant.queries).intersection(*({*leg.rankings, *leg.failures} for leg in arrays.legs))
-    unasked = sorted({*relevant.queries} - asked)
-    if unasked:
-        raise InputError(
-            f"{len(unasked)} of {len(relevant.queries)} labelled queries were not run, {unasked[0]!r} among them. Run "
-            "every leg over the whole split, or sweep over a part with `split.only`."
-        )
 
 
 class _Sweep:
@@ -131,7 +125,9 @@ class _Sweep:
         self.arrays, self.fusion, self.cut, self.weights, self.deepest = arrays, fusion, cut, weights, deepest
         hollow = [arrays.hollow(point.tolist()) for point in weights]
         self.tables, self.levels = self._tables()
-        self.ceilings = self._ceilings(hollow)
+        # What scores are divided by before they are held against the least score.
+        ceilings = [fusion.ceiling(point) for point in hollow]
+        self.ceilings = None if None in ceilings else np.array(ceilings, dtype=np.float64)
         orders = [tuple(fusion.tie_order(point)) for point in hollow]
         known = list(dict.fromkeys(orders))
         self.pattern = np.array([known.index(order) for order in orders])
@@ -158,11 +154,6 @@ class _Sweep:
             raise SpecError("Scores of these legs are too large to add up. Normalise them.")
         return made, levels
 
-    def _ceilings(self, hollow: Sequence[list[LegRanking]]) -> Floats | None:
-        """What scores are divided by before they are held against the least score."""
-        found = [self.fusion.ceiling(point) for point in hollow]
-        return None if None in found else np.array(found, dtype=np.float64)
-
     def fill(
         self, ranks: NDArray[np.int32], relevant: Relevant, sought: Mapping[str, tuple[int, int]], cells: int
     ) -> None:
@@ -170,19 +161,18 @@ class _Sweep:
         for row, query in enumerate(self.arrays.queries):
             begin, end = sought[query]
             wanted = [self.codes.get(item, -1) for item in relevant.items[begin:end]]
-            self._fill(ranks[:, begin:end], row, wanted, cells)
-
-    def _fill(self, ranks: NDArray[np.int32], row: int, wanted: Sequence[int], cells: int) -> None:
-        columns = np.flatnonzero(self.arrays.candidates[row] >= 0)
-        items = self.item_of[self.arrays.candidates[row, columns]]
-        order = np.argsort(items, kind="stable")
-        columns, items = columns[order], items[order]
-        found = set(items.tolist())
-        present = [(at, code) for at, code in enumerate(wanted) if code in found]
-        for block in _blocks(len(self.weights), len(columns), cells):
-            candidates = _Candidates(self, row, columns, items, block)
-            for at, code in present:
-                ranks[block, at] = candidates.ranks(code)
+            columns = np.flatnonzero(self.arrays.candidates[row] >= 0)
+            items = self.item_of[self.arrays.candidates[row, columns]]
+            order = np.argsort(items, kind="stable")
+            columns, items = columns[order], items[order]
+            found = set(items.tolist())
+            present = [(begin + at, code) for at, code in enumerate(wanted) if code in found]
+            size = max(1, cells // max(1, len(columns)))
+            for first in range(0, len(self.weights), size):
+                block = slice(first, min(first + size, len(self.weights)))
+                candidates = _Candidates(self, row, columns, items, block)
+                for column, code in present:
+                    ranks[block, column] = candidates.ranks(code)
 
 
 class _Candidates:
@@ -263,11 +253,6 @@ class _Candidates:
         equal = self.scores == own
         first = np.where(equal[mine], place[mine], np.iinfo(np.int64).max).min(axis=0)
         return np.asarray((self.scores > own) | (equal & (place < first)))
-
-
-def _blocks(points: int, candidates: int, cells: int) -> Iterator[slice]:
-    size = max(1, cells // max(1, candidates))
-    return (slice(begin, min(begin + size, points)) for begin in range(0, points, size))
 
 
 def _count(where: Bools) -> Ints:

@@ -111,8 +111,8 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """What came of tuning. `repeats` hold each query's score with weights chosen without it, a row for each dealing;
-    `folds` are what was chosen.
+    """The weights chosen, and what the choice is worth. `repeats` hold each query's score with weights chosen without
+    it, a row for each dealing; `folds` are what was chosen.
 
     `simple` is the best of equal weights and single legs; `untuned` its scores, chosen like the weights without the
     queries that it is scored by. `deeper` is what deeper legs would bring; None where they are deep already.
@@ -183,7 +183,8 @@ class TuningResult:
 
     @property
     def _wider(self) -> float:
-        folds = crossfit.fold_count(self.procedure.folds, len(self.surfaces[0].queries), self.surfaces[0].texts)
+        surface = self.surfaces[0]
+        folds = crossfit.fold_count(self.procedure.folds, len(surface.queries), surface.texts)
         return folds / (folds - 1)
 
     @property
@@ -267,21 +268,19 @@ class TuningResult:
                 f"{base.name!r} has the legs {', '.join(base.leg_names)}, and weights were tuned for "
                 f"{', '.join(self.chosen.weights)}. Take the variant that the legs were run for."
             )
-        route = self._routing(classifier) if per_kind else None
-        return base.weighted(self.chosen.weights, fusion=self.chosen.fusion, route=route, name=f"{base.name}, tuned")
-
-    def _routing(self, classifier: str) -> Routing:
-        if self.kinds is None:
+        route = None
+        if per_kind and self.kinds is None:
             raise SpecError("Weights by kind were not tuned. Tune with kinds, such as `classified(split)`.")
-        strange = sorted(set(self.kinds.points) - set(classifiers[classifier].kinds))
-        if strange:
-            raise SpecError(
-                f"No classifier tells the kind {strange[0]!r} at search time: it is the labels' own. Tune with the "
-                f"kinds of {classifier!r}, which `classified(split, {classifier!r})` gives."
-            )
-        surface = self.surfaces[self.chosen.surface]
-        weights = {kind: surface.leg_weights(point) for kind, point in self.kinds.points.items()}
-        return Routing(classifier=classifier, weights=weights)
+        if per_kind and self.kinds is not None:
+            if strange := sorted(set(self.kinds.points) - set(classifiers[classifier].kinds)):
+                raise SpecError(
+                    f"No classifier tells the kind {strange[0]!r} at search time: it is the labels' own. Tune with the "
+                    f"kinds of {classifier!r}, which `classified(split, {classifier!r})` gives."
+                )
+            surface = self.surfaces[self.chosen.surface]
+            weights = {kind: surface.leg_weights(point) for kind, point in self.kinds.points.items()}
+            route = Routing(classifier=classifier, weights=weights)
+        return base.weighted(self.chosen.weights, fusion=self.chosen.fusion, route=route, name=f"{base.name}, tuned")
 
 
 def mean(values: Floats, surface: Surface) -> float:
@@ -293,10 +292,8 @@ def called(fusion: Fusion) -> str:
     """The method with what of it is not as usual: "rrf, k 10"."""
     spec, usual = spec_of(fusion), spec_of(type(fusion)())
     changed = [f"{key} {value}" for key, value in spec.items() if key != "method" and value != usual[key]]
-    shown = (
-        [spec["normalize"]] if "normalize" in spec and not any(each.startswith("normalize") for each in changed) else []
-    )
-    return ", ".join([str(spec["method"]), *map(str, shown), *changed])
+    scale = [str(spec["normalize"])] if spec.get("normalize") == usual.get("normalize", "") else []
+    return ", ".join([str(spec["method"]), *scale, *changed])
 
 
 __all__ = ["Gain", "Kinds", "TuningProcedure", "TuningResult", "WeightChoice", "classified", "tune"]
@@ -306,8 +303,8 @@ DEFAULTS = TuningProcedure()
 
 def classified(split: QuerySplit, classifier: str = "rules") -> dict[str, str]:
     """Each query's kind as a search would see it."""
-    teller = classifiers[classifier]()
-    return {each: teller.classify(query.text) for each, query in split.queries.items()}
+    classify = classifiers[classifier]().classify
+    return {each: classify(query.text) for each, query in split.queries.items()}
 
 
 def tune(
@@ -321,16 +318,11 @@ def tune(
 
     `offered` are surfaces under other fusions, which are not tuned: their equal weights are to be beaten too.
     """
-    given = (surfaces,) if isinstance(surfaces, Surface) else tuple(surfaces)
-    _check(given)
-    return _Tuner(given, procedure, kinds, tuple(offered)).tuned()
-
-
-def _check(surfaces: tuple[Surface, ...]) -> None:
-    if not surfaces:
+    among = (surfaces,) if isinstance(surfaces, Surface) else tuple(surfaces)
+    if not among:
         raise InputError("There is no surface to tune on. Sweep at least one fusion.")
-    first = surfaces[0]
-    for each in surfaces[1:]:
+    first = among[0]
+    for each in among[1:]:
         for what in ("legs", "queries", "metric", "steps"):
             if getattr(each, what) != getattr(first, what):
                 raise SpecError(f"Surfaces to choose from must have the same {what}. Sweep one split's legs alike.")
@@ -340,6 +332,7 @@ def _check(surfaces: tuple[Surface, ...]) -> None:
         raise InputError(
             f"All {len(first.queries)} labelled queries have the same text, so none is left to score by. Label others."
         )
+    return _Tuner(among, procedure, kinds, tuple(offered)).tuned()
 
 
 class _Tuner:
@@ -370,7 +363,13 @@ class _Tuner:
         best = int(self.options.chosen(self.everything)[0])
         chosen = self.options.chosen(self.training)
         held_out = crossfit.held_out(self.options.values, chosen.reshape(-1, self.count), self.fold_of)
-        names, simple = self._simple()
+        # What one has without tuning: equal weights under each fusion, and each leg alone; of equals the first.
+        base, mixes = self.surfaces[0], (*self.surfaces, *self.offered)
+        corners = [int(np.flatnonzero(base.grid[:, leg] == base.steps)[0]) for leg in range(len(base.legs))]
+        names = [f"equal weights under {called(each.fusion)}" for each in mixes]
+        names += [f"{leg} alone" for leg in base.legs]
+        values = [each.untuned for each in mixes] + [base.values[corner] for corner in corners]
+        simple = crossfit.ChoiceOptions(np.stack(values), np.arange(len(values)), base.weights)
         first = int(simple.chosen(self.everything)[0])
         kept = simple.chosen(self.training).reshape(-1, self.count)
         return TuningResult(
@@ -385,16 +384,6 @@ class _Tuner:
             None if self.kinds is None else self._by_kind(self.kinds, best, chosen),
             equal_fusion=max((*self.surfaces, *self.offered), key=lambda each: mean(each.untuned, each)).fusion,
         )
-
-    def _simple(self) -> tuple[list[str], crossfit.ChoiceOptions]:
-        """What one has without tuning: equal weights under each fusion, and each leg alone; of equals the first."""
-        first = self.surfaces[0]
-        corners = [int(np.flatnonzero(first.grid[:, leg] == first.steps)[0]) for leg in range(len(first.legs))]
-        mixes = (*self.surfaces, *self.offered)
-        names = [f"equal weights under {called(each.fusion)}" for each in mixes]
-        names += [f"{leg} alone" for leg in first.legs]
-        values = [each.untuned for each in mixes] + [first.values[corner] for corner in corners]
-        return names, crossfit.ChoiceOptions(np.stack(values), np.arange(len(values)), first.weights)
 
     def _choice(self, option: int) -> WeightChoice:
         surface, point = divmod(option, self.size)

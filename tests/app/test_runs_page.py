@@ -18,9 +18,10 @@ from streamlit.testing.v1 import AppTest
 from core import bridge
 from core.store.engine import Store
 from evals.evaluation import evaluate
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.labels import query_sets
 from evals.runs import candidates, run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run
 from evals.schema import schema_chain
 from evals.variants import resolve_variant
@@ -57,7 +58,7 @@ def runs(store: Store, emptied: None) -> dict[str, Run]:
     ground = bridge.run(open_eval(store, "kettles"))
     split = ground.split("test")
     made = [resolve_variant(name, chunks=ground.view.default_chunk_set) for name in ("bm25", "trigram")]
-    board, _ = bridge.run(evaluate.evaluate(ground, made, split, EvalOptions(again=True)))
+    board = bridge.run(evaluate.evaluate(ground, made, split, EvalOptions(again=True))).board
     return {run.name: run for run in board.runs}
 
 
@@ -155,14 +156,8 @@ def test_a_link_holds_two_runs_against_each_other(page, runs):
 
 def test_runs_over_other_data_are_held_together_and_not_scored(page, store, runs):
     ground = bridge.run(open_eval(store, "kettles"))
-    train, _ = bridge.run(
-        evaluate.evaluate(
-            ground,
-            [resolve_variant("fulltext", chunks=ground.view.default_chunk_set)],
-            ground.split("train"),
-            EvalOptions(),
-        )
-    )
+    fulltext = resolve_variant("fulltext", chunks=ground.view.default_chunk_set)
+    train = bridge.run(evaluate.evaluate(ground, [fulltext], ground.split("train"), EvalOptions())).board
     settled(page, run=runs["bm25"].id, beside=train.runs[0].id)
     said = written(page)
     assert "Not scored against each other" in said

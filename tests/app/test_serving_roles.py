@@ -25,11 +25,12 @@ from core.variant import Variant
 from evals import trash
 from evals import variants as evals_variants
 from evals.collections import load
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import run_variants
 from evals.labels import corrections
 from evals.labels.revisions import Cause
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from evals.schema import schema_chain
 from evals.variants import resolve_variant
 from tests.app.corpus import KETTLES, NOTEBOOK

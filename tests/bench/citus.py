@@ -28,6 +28,7 @@ from evals.backup import restore_backup, save_backup
 from evals.collections import load as collections_load
 from evals.labels import query_sets
 from evals.runs import runner
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run
 from evals.schema import schema_chain
 from evals.types import ALL, QuerySplit
@@ -87,7 +88,7 @@ async def _evaluated(store: Store, name: str, asked: list[Variant]) -> Evaluated
     context = RequestContext(store, await collections.get(store, name))
     split = QuerySplit.of(await query_sets.load(store, name), ALL if name == "handbook" else "test")
     split = replace(split, queries=dict(list(split.queries.items())[:MOST]))
-    again, begun = runner.RunOptions(again=True), time.perf_counter()
+    again, begun = EvalOptions(again=True), time.perf_counter()
     runs = await runner.run(context, asked, split, options=again)
     seconds = time.perf_counter() - begun
     runs += await runner.run(context, [*map(_exactly, filter(_is_by_graph, asked))], split, options=again)

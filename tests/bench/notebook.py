@@ -34,7 +34,7 @@ from evals.evaluation.board import Board
 from evals.labels import query_sets
 from evals.metrics.scoring import warm_up
 from evals.runs import runner
-from evals.runs.runner import RunOptions
+from evals.runs.plan import EvalOptions
 from evals.schema import schema_chain
 from evals.sources import guess
 from evals.types import QuerySplit
@@ -126,7 +126,9 @@ def _hybrid(bm25: Bm25Leg, vector: VectorLeg, weight: float) -> Variant:
 
 async def _ours(context: RequestContext, split: QuerySplit) -> Means:
     """Nothing that is kept from before is used."""
-    runs = await runner.run(context, _variants(), split, options=RunOptions(deep=DEPTH, again=True))
+    runs = await runner.run(
+        context, _variants(), split, options=EvalOptions((), as_shipped=False, least_depth=DEPTH, again=True)
+    )
     board = Board(split, runs, METRICS)
     cells = {metric: board.cells(metric) for metric in METRICS}
     return {name: {metric: cells[metric][name].mean for metric in METRICS} for name in board.names}

@@ -22,6 +22,7 @@ from evals.collections import load as collections_load
 from evals.evaluation.board import Board
 from evals.labels import query_sets
 from evals.runs import runner
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run
 from evals.schema import schema_chain
 from evals.sources import guess
@@ -48,7 +49,7 @@ async def _of_collection(store: Store, name: str) -> list[Figure]:
     labelled = await query_sets.load(store, name)
     split = QuerySplit.of(labelled, ALL if name == "handbook" else "test")
     context = RequestContext(store, await collections.get(store, name))
-    options = runner.RunOptions(time_live=TIMED)
+    options = EvalOptions(time_live=TIMED)
     board = Board(split, await runner.run(context, [*variants()], split, options=options, progress=_told), METRICS)
     section = f"{name}, {len(board.queries(METRICS[0])):,} queries"
     return [_figure(board, run, section) for run in board.runs]

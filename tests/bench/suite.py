@@ -18,9 +18,7 @@ from core.variant import Variant
 from evals.collections import load
 from evals.labels import query_sets
 from evals.runs import runner
-from evals.runs.leg_runs import CONNECTIONS
-from evals.runs.plan import deepened, describe
-from evals.runs.runner import RunOptions
+from evals.runs.plan import CONNECTIONS, EvalOptions, deepened
 from evals.schema import schema_chain
 from evals.sources import guess
 from evals.types import QuerySplit
@@ -50,7 +48,7 @@ SHARES: tuple[tuple[int, ...], ...] = (
     (2, 1, 2, 1, 2),
     (1, 2, 3, 4, 5),
 )
-OPTIONS = RunOptions(deep=100)
+OPTIONS = EvalOptions((), as_shipped=False, least_depth=100)
 
 
 def variants(scale: float = 1.0) -> list[Variant]:
@@ -81,12 +79,12 @@ async def _measure() -> list[Figure]:
         context, many = RequestContext(store, view), variants()
         await _legs_alone(context, many[0], split.only(set(list(split.queries)[:20])))  # a warm-up
         alone = await _legs_alone(context, many[0], split)
-        plan = (await runner.plan_runs(context, many, split, options=OPTIONS)).plan
+        plan = await runner.plan_runs(context, many, split, options=OPTIONS)
         suite = await _suite(context, many, split)
         again = await _suite(context, many, split)
         others = await _suite(context, variants(2.0), split)
     return [
-        Figure("cranfield: the plan", describe(plan)),
+        Figure("cranfield: the plan", plan.describe()),
         Figure("the 5 legs alone, s", f"{alone:.2f}"),
         Figure("the suite, first time, s", f"{suite:.2f}"),
         below("the suite against the 5 legs alone", suite / alone, 1.3, "{:.2f}"),
@@ -97,7 +95,7 @@ async def _measure() -> list[Figure]:
 
 async def _legs_alone(context: RequestContext, variant: Variant, split: QuerySplit) -> float:
     """Each leg over every query, as many at once as the suite has under way; what they find is let go."""
-    deep = deepened(variant, OPTIONS.deep)
+    deep = deepened(variant, OPTIONS.depth)
     at = search_target(context.store, context.view, deep.chunks, deep.model)
     begun = time.perf_counter()
     prepared = {query.id: _prepared(context, query.text) for query in split.queries.values()}

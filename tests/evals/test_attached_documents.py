@@ -27,8 +27,9 @@ from core.types import Query
 from core.variant import Variant
 from evals.collections import export_beir, load, load_labels
 from evals.evaluation import evaluate
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.labels import label_files, query_generation, query_sets
+from evals.runs.plan import EvalOptions
 from evals.types import Label
 from tests.conftest import OURS
 from tests.evals.test_library import Given
@@ -225,7 +226,7 @@ def test_labels_of_documents_score_under_roll_up_and_a_cap_and_without_either(st
     ]
     ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
     split = ground.split("test")
-    board, _ = bridge.run(evaluate.evaluate(ground, chosen, split, EvalOptions(("mrr@5", "recall@1"))))
+    board = bridge.run(evaluate.evaluate(ground, chosen, split, EvalOptions(("mrr@5", "recall@1")))).board
     assert board.of("plain", "mrr@5") == {"q1": 0.5, "q2": 1.0}, "fables has two rows before, and counts once"
     assert board.of("rolled", "mrr@5") == {"q1": 0.5, "q2": 1.0}
     assert board.of("capped", "mrr@5") == {"q1": 0.5, "q2": 1.0}
@@ -250,7 +251,7 @@ def test_a_run_says_that_what_its_legs_read_aside_is_behind_the_table(store, ser
         variant("fulltext", name="searched", rerank={"method": "overlap"})
     ]
     ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
-    board, _ = bridge.run(evaluate.evaluate(ground, chosen, ground.split("test"), EvalOptions(("mrr@5",))))
+    board = bridge.run(evaluate.evaluate(ground, chosen, ground.split("test"), EvalOptions(("mrr@5",)))).board
     told = {run.name: [note for note in run.notes if "since its words were taken aside" in note] for run in board.runs}
     assert {name: len(notes) for name, notes in told.items()} == {"trigram": 0, "bm25": 1, "searched": 1}
     assert any("since its words were taken aside" in each.message for each in board.warnings)
@@ -263,9 +264,8 @@ def test_a_run_from_elsewhere_is_scored_by_documents_and_says_which_are_not_ther
     file = tmp_path / "theirs.run"
     file.write_text("q1 Q0 novel 1 9 t\nq1 Q0 atlas 2 8 t\nq1 Q0 r1 3 7 t\nq2 Q0 atlas 1 1 t\n")
     ground = bridge.run(open_eval(store, view.name, resources=RESOURCES))
-    board, (read,) = bridge.run(
-        evaluate.evaluate(ground, [], ground.split("test"), EvalOptions(("mrr@5",)), files=[file])
-    )
+    result = bridge.run(evaluate.evaluate(ground, [], ground.split("test"), EvalOptions(("mrr@5",)), files=[file]))
+    board, (read,) = result.board, result.foreign
     assert board.of("theirs", "mrr@5") == {"q1": 0.5, "q2": 1.0}
     assert read.unknown == ("novel", "r1")
     (said,) = [each.message for each in board.warnings if "documents are not in" in each.message]

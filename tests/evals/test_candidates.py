@@ -14,12 +14,13 @@ from core import bridge
 from core.legs.bm25 import Bm25Leg
 from core.variant import Variant
 from evals.evaluation.board import Board
-from evals.evaluation.compare_runs import Where, compared, pair
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.compare_runs import RunScope, compare_runs, compared
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate as evaluated
 from evals.labels import query_sets
 from evals.reports import report
 from evals.runs import candidates, run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.rankings import cut_off
 from evals.runs.types import CandidateRun, CandidateSet, Run
 from evals.schema import schema_chain
@@ -157,7 +158,7 @@ def evaluate(store, loaded):
 
     def work(*variants: Variant, metrics: tuple[str, ...] = (METRIC,)) -> Board:
         ground = bridge.run(open_eval(store, loaded, name, resources=RESOURCES))
-        return bridge.run(evaluated(ground, list(variants), ground.split("test"), EvalOptions(metrics)))[0]
+        return bridge.run(evaluated(ground, list(variants), ground.split("test"), EvalOptions(metrics))).board
 
     work.query_set = name  # type: ignore[attr-defined]
     return work
@@ -187,7 +188,7 @@ def test_two_kept_runs_are_compared_with_all_candidates_in_view(store, loaded, e
     a, b, c = words("a"), words("b", k1=2.0), words("c", b=0.1)
     whole = evaluate(a, b, c)
     ids = tuple(whole.run(name).id for name in ("b", "a"))
-    found = bridge.run(pair(store, ids, Where(loaded), EvalOptions((METRIC,))))
+    found = bridge.run(compare_runs(store, ids, RunScope(loaded), EvalOptions((METRIC,))))
     assert compared(found.board, METRIC, "kind").finding.difference == whole.finding(METRIC, "b").difference
 
 

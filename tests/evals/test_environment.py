@@ -22,8 +22,8 @@ from evals.runs.provenance import (
 
 SERVER = Capabilities(180_006, {"vector": "0.8.6"})
 
-# What the runner imports and what decides no ranking: labels and rows, and what is said of a run.
-ELSEWHERE = {"label_checks", "measures", "schema", "types"}
+# What the runner imports and what decides no ranking: labels, rows, metrics, and the rules of verdicts.
+ELSEWHERE = {"label_checks", "measures", "schema", "types", "verdicts"}
 
 
 def imported(module: Path) -> set[Path]:

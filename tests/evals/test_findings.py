@@ -26,17 +26,17 @@ def test_what_is_added_stands_where_both_say_something_and_beside_it_elsewhere()
     assert found.stages == {"fuse": {"a": 2.0}, "rerank": {"c": 3.0}}
     assert found.notes == ("one", "two")
     assert found.remarks == {"slow": ["a", "c"]}
-    assert found.without == {"vector": {"c": "no model"}}
+    assert found.unavailable == {"vector": {"c": "no model"}}
 
 
 def test_what_was_added_stays_as_it_was() -> None:
     found, more = (
         QueryResults(),
-        QueryResults(stages={"fuse": {"a": 1.0}}, remarks={"slow": ["a"]}, without={"bm25": {"a": "gone"}}),
+        QueryResults(stages={"fuse": {"a": 1.0}}, remarks={"slow": ["a"]}, unavailable={"bm25": {"a": "gone"}}),
     )
     found.add(more)
-    found.add(QueryResults(stages={"fuse": {"b": 2.0}}, remarks={"slow": ["b"]}, without={"bm25": {"b": "gone"}}))
-    assert (more.stages, more.remarks, more.without) == (
+    found.add(QueryResults(stages={"fuse": {"b": 2.0}}, remarks={"slow": ["b"]}, unavailable={"bm25": {"b": "gone"}}))
+    assert (more.stages, more.remarks, more.unavailable) == (
         {"fuse": {"a": 1.0}},
         {"slow": ["a"]},
         {"bm25": {"a": "gone"}},

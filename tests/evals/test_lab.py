@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,14 @@ from core.errors import InputError, SpecError, StoreError, UnknownName
 from core.legs.bm25 import Bm25Leg
 from core.legs.vector import VectorLeg
 from core.store.engine import Store
+from core.store.passages import read_items
 from core.variant import Variant
 from evals.collections import load
 from evals.display import Table, TableCell, as_html, as_text, told, watched
+from evals.evaluation.context import open_eval
 from evals.judging import judgements
 from evals.judging.merging import WouldOverwrite
 from evals.lab import Entry, Lab
-from evals.lab import lab as lab_lab
 from evals.labels import query_sets
 from evals.labels.label_checks import UnusualGrades
 from evals.labels.revisions import FewerLabels
@@ -283,8 +283,10 @@ def test_judging_what_is_pooled_makes_labels_of_it(own: Lab) -> None:
 
 @pytest.mark.slow
 def test_judgements_are_merged_again_as_before_and_over_labels_by_hand_only_where_that_is_said(own: Lab) -> None:
-    made = bridge.run(lab_lab.judgements(own.store, own._view(), "llm:m", {("repair-oven", "oven-clean"): 1}))
-    bridge.run(judgements.save_judgements(own.store, own.collection, [replace(each, is_model=True) for each in made]))
+    view = bridge.run(open_eval(own.store, own.collection)).view
+    version = bridge.run(read_items(own.store, view, {"oven-clean"}))["oven-clean"].version
+    made = judgements.Judgement("repair-oven", "oven-clean", "llm:m", 1, version, is_model=True)
+    bridge.run(judgements.save_judgements(own.store, own.collection, [made]))
     own.judge("anna", {("repair-oven", "oven-repair"): 0})
     theirs, overruled = Label("repair-oven", "oven-clean", 1), Label("repair-oven", "oven-repair", 0)
     own.merge_judgements("judged", models=True, overrule=True)
@@ -406,9 +408,9 @@ def test_a_lab_tells_what_it_is(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_a_source_is_brought_in_once_and_only_what_is_new_after_that(own: Lab, store: Store, source: Path) -> None:
-    before = own._view().row.version
+    before = own._open().view.row.version
     again = Lab(own.collection, source, store=store, resources=RESOURCES, progress=False)
-    assert again._view().row.version == before
+    assert again._open().view.row.version == before
 
 
 def test_a_name_that_is_nowhere_is_refused_and_options_alone_make_nothing(lab: Lab, store: Store) -> None:

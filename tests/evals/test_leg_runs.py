@@ -15,8 +15,9 @@ from core.legs.vector import VectorLeg
 from core.types import Query
 from core.variant import Variant
 from evals.runs import runner
-from evals.runs.leg_runs import A_BATCH, BLOCK, LARGEST_BATCH, QUICK, following
-from evals.runs.runner import RunOptions
+from evals.runs.plan import EvalOptions
+from evals.runs.queries import BLOCK
+from evals.runs.query_runs import LARGEST_BATCH, LEG_BATCH, QUICK, next_batch
 from evals.types import QuerySplit
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, fresh, ingest, make, some_name
@@ -26,10 +27,10 @@ EMBEDDER = HashingEmbedder(64)
 
 @pytest.mark.parametrize(
     ("size", "seconds", "next_size"),
-    [(A_BATCH, QUICK / 2, 2 * A_BATCH), (A_BATCH, QUICK, A_BATCH), (LARGEST_BATCH, 0.0, LARGEST_BATCH)],
+    [(LEG_BATCH, QUICK / 2, 2 * LEG_BATCH), (LEG_BATCH, QUICK, LEG_BATCH), (LARGEST_BATCH, 0.0, LARGEST_BATCH)],
 )
 def test_a_quick_batch_is_followed_by_a_larger_one_up_to_a_limit(size, seconds, next_size):
-    assert following(size, seconds) == next_size
+    assert next_batch(size, seconds) == next_size
 
 
 @dataclass
@@ -56,7 +57,11 @@ def test_nobody_holds_a_connection_while_a_block_of_queries_is_embedded(store):
     slow, steps = Slow(store), []
     context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: slow, environment={}))
     variant = Variant.of_leg(VectorLeg(), chunks="items")
-    (run,) = bridge.run(runner.run(context, [variant], split, options=RunOptions(deep=10), progress=steps.append))
+    (run,) = bridge.run(
+        runner.run(
+            context, [variant], split, options=EvalOptions((), as_shipped=False, least_depth=10), progress=steps.append
+        )
+    )
     assert slow.held == [0, 0]
     assert {len(ranked.ids) for ranked in run.rankings.values()} == {10}, run.failures
     done = [step.done for step in steps if step.name.startswith("vector")]

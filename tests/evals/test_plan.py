@@ -25,15 +25,32 @@ from core.rerank import OverlapReranker
 from core.routing import Routing
 from core.types import Query
 from core.variant import LateChunking, Rollup, Variant
-from evals.runs.plan import DEEPEST, Ground, deepened, describe, is_fused, leg_digest, plan, queries_digest
+from evals.runs.plan import (
+    DEEPEST,
+    EvalOptions,
+    PlannedRun,
+    RunPlan,
+    SearchState,
+    deepened,
+    is_fused,
+    leg_digest,
+    queries_digest,
+)
 from evals.types import QuerySplit
 
-GROUND = Ground("books", "state", "queries", {"default": "small", "items": "small"})
+STATE = SearchState("books", "state", "queries", {"default": "small", "items": "small"})
 LEGS = (VectorLeg(), VectorLeg(exact=True), FulltextLeg(), TrigramLeg(), Bm25Leg())
 
 
 def variant(*legs, **options) -> Variant:
     return Variant(legs=legs or (Bm25Leg(), VectorLeg()), **options)
+
+
+def plan(variants, *, kept=()) -> RunPlan:
+    """Runs are told apart as the runner does it, but for what it adds of the collection and the queries."""
+    runs = tuple(PlannedRun(each, each, each.id) for each in (*variants, *kept))
+    split = QuerySplit("test", {})
+    return RunPlan(None, split, None, STATE, EvalOptions(), runs).with_kept({each.id: None for each in kept})
 
 
 def test_many_fusions_share_the_few_legs_that_they_have():
@@ -45,20 +62,20 @@ def test_many_fusions_share_the_few_legs_that_they_have():
         for each in fusions
         for share in (0.1, 0.5, 2.0)
     ]
-    made = plan(variants, GROUND)
+    made = plan(variants)
     assert len(made.legs) == 5
-    assert [fusing.variant for fusing in made.fused] == variants
-    assert describe(made) == "15 variants -> 5 leg runs"
+    assert [each.variant for each in made.fused] == variants
+    assert made.describe() == "15 variants -> 5 leg runs"
 
 
 def test_a_plan_tells_what_is_searched_and_what_is_kept():
-    made = plan([variant(), variant(rerank=OverlapReranker()), variant(pack=Packing())], GROUND, [variant(top_k=3)])
-    assert describe(made) == "4 variants -> 2 leg runs, 2 searched query by query, 1 kept from before"
-    assert describe(plan([], GROUND, [variant()])) == "1 variant -> 1 kept from before"
-    assert describe(plan([variant(rerank=OverlapReranker())], GROUND)) == "1 variant -> 1 searched query by query"
-    assert describe(plan([variant(Bm25Leg())], GROUND)) == "1 variant -> 1 leg run"
-    assert describe(plan([], GROUND)) == "0 variants -> nothing to do"
-    assert describe(plan([variant()], GROUND, alike=2)) == "3 variants (2 alike) -> 2 leg runs"
+    made = plan([variant(), variant(rerank=OverlapReranker()), variant(pack=Packing())], kept=[variant(top_k=3)])
+    assert made.describe() == "4 variants -> 2 leg runs, 2 searched query by query, 1 kept from before"
+    assert plan([], kept=[variant()]).describe() == "1 variant -> 1 kept from before"
+    assert plan([variant(rerank=OverlapReranker())]).describe() == "1 variant -> 1 searched query by query"
+    assert plan([variant(Bm25Leg())]).describe() == "1 variant -> 1 leg run"
+    assert plan([]).describe() == "0 variants -> nothing to do"
+    assert plan([variant()] * 3).describe() == "3 variants (2 alike) -> 2 leg runs"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +93,7 @@ def test_a_plan_tells_what_is_searched_and_what_is_kept():
 )
 def test_what_needs_a_stage_a_query_is_searched(options):
     assert not is_fused(variant(**options))
-    made = plan([variant(**options)], GROUND)
+    made = plan([variant(**options)])
     assert (len(made.legs), len(made.searched)) == (0, 1)
 
 
@@ -124,11 +141,11 @@ def depths(made) -> dict[str, list[int]]:
     ids=repr,
 )
 def test_one_run_at_the_greatest_depth_serves_all_where_depth_changes_no_order(leg, deepens):
-    made = plan([variant(leg, top_k=each) for each in (5, 20, 10)], GROUND)
+    made = plan([variant(leg, top_k=each) for each in (5, 20, 10)])
     assert leg.deepens is deepens
     assert sorted(task.depth for task in made.legs) == ([60] if deepens else [15, 30, 60])
-    assert [share.depth for fusing in made.fused for share in fusing.shares] == [15, 60, 30]
-    assert all(share.task.depth == share.depth or deepens for fusing in made.fused for share in fusing.shares)
+    assert [share.depth for each in made.fused for share in each.uses] == [15, 60, 30]
+    assert all(share.task.depth == share.depth or deepens for each in made.fused for share in each.uses)
 
 
 def test_a_variant_is_asked_as_deep_as_the_deepest_metric_needs():
@@ -167,8 +184,8 @@ def test_deepening_never_asks_for_less_and_twice_is_once(top_k, overfetch, k):
 # -- what tells leg runs apart ---------------------------------------------------------------------------------------
 
 
-def digest(leg, ground=GROUND, **options) -> str:
-    return leg_digest(variant(leg, **options), leg, ground)
+def digest(leg, state=STATE, **options) -> str:
+    return leg_digest(variant(leg, **options), leg, state)
 
 
 def test_weight_label_depth_and_all_that_follows_the_legs_make_no_other_leg_run():
@@ -187,9 +204,9 @@ def test_weight_label_depth_and_all_that_follows_the_legs_make_no_other_leg_run(
         digest(FuzzyLeg()),
         digest(Bm25Leg(), chunks="items"),
         digest(Bm25Leg(), filter=filter_from({"field": "year", "gt": 2000})),
-        digest(Bm25Leg(), Ground("films", "state", "queries", GROUND.models)),
-        digest(Bm25Leg(), Ground("books", "changed", "queries", GROUND.models)),
-        digest(Bm25Leg(), Ground("books", "state", "others", GROUND.models)),
+        digest(Bm25Leg(), SearchState("films", "state", "queries", STATE.models)),
+        digest(Bm25Leg(), SearchState("books", "changed", "queries", STATE.models)),
+        digest(Bm25Leg(), SearchState("books", "state", "others", STATE.models)),
     ],
 )
 def test_whatever_decides_what_is_found_makes_another_leg_run(other):
@@ -211,8 +228,8 @@ def test_labels_make_no_other_queries_and_texts_do():
 
 
 def test_what_vectors_hang_on_beside_is_no_matter_of_legs_of_words():
-    marked = replace(GROUND, marks={"small": "pgvector 0.9"})
+    marked = replace(STATE, marks={"small": "pgvector 0.9"})
     asked = variant(Bm25Leg(), VectorLeg(), chunks="default")
     words, vectors = asked.legs
-    assert leg_digest(asked, words, marked) == leg_digest(asked, words, GROUND)
-    assert leg_digest(asked, vectors, marked) != leg_digest(asked, vectors, GROUND)
+    assert leg_digest(asked, words, marked) == leg_digest(asked, words, STATE)
+    assert leg_digest(asked, vectors, marked) != leg_digest(asked, vectors, STATE)

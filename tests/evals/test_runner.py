@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from core import bridge
 from core.context import RequestContext, Resources
-from core.errors import Cancelled, EmbeddingError, UnknownName
+from core.errors import Cancelled, EmbeddingError, StoreError, UnknownName
 from core.filters import filter_from
 from core.fusion import fusions
 from core.fusion.score_based import LinearFusion
@@ -35,10 +35,9 @@ from core.types import Item, Query
 from core.variant import Rollup, Variant
 from evals.runs import run_store, runner
 from evals.runs.checkpoints import Batches
-from evals.runs.leg_runs import LegRunner
-from evals.runs.plan import deepened, describe
+from evals.runs.plan import EvalOptions, deepened
+from evals.runs.query_runs import QueryRunner
 from evals.runs.rankings import Ranking
-from evals.runs.runner import RunOptions
 from evals.types import QuerySplit
 from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make, some_name
@@ -100,8 +99,12 @@ def split() -> QuerySplit:
     return QuerySplit("test", queries, digest=own.encode())
 
 
+def asked_for(deep=0, **options) -> EvalOptions:
+    return EvalOptions((), as_shipped=not deep, least_depth=deep, **options)
+
+
 def run(context, variants, split, **options):
-    return bridge.run(runner.run(context, variants, split, options=RunOptions(**options)))
+    return bridge.run(runner.run(context, variants, split, options=asked_for(**options)))
 
 
 def live(context, asked, split, *, lifted=False) -> dict[str, Ranking]:
@@ -132,8 +135,8 @@ def test_computed_rankings_are_those_of_live_searches_ids_and_scores(context, sp
     if excluding:
         shut = {"q0": frozenset(["loud0", "d00001"]), "q1": frozenset([f"d{at:05}" for at in range(9)])}
         split = replace(split, excluded=shut, digest=split.digest + b"-")
-    ready = bridge.run(runner.plan_runs(context, variants, split, options=RunOptions(deep=deep)))
-    assert not ready.plan.searched
+    ready = bridge.run(runner.plan_runs(context, variants, split, options=asked_for(deep)))
+    assert not ready.searched
     for each, made in zip(variants, run(context, variants, split, deep=deep), strict=True):
         assert (made.name, made.variant, made.failures) == (each.name, each, {})
         expected = live(context, deepened(each, deep) if deep else each, split, lifted=not deep)
@@ -204,7 +207,7 @@ class CountedLegs:
 
 def counted(context, variants, split, **options):
     listener = CountedLegs()
-    made = runner.run(context, variants, split, progress=listener, options=RunOptions(**options))
+    made = runner.run(context, variants, split, progress=listener, options=asked_for(**options))
     return bridge.run(made), listener.asked
 
 
@@ -257,7 +260,9 @@ def test_a_collection_that_moved_on_is_asked_anew_and_what_was_kept_of_it_goes(s
     context = RequestContext(store, fresh(store, name), Resources(embedder=lambda _: EMBEDDER, environment={}))
     (first,), _ = counted(context, [variant()], split)
     ingest(store, name, documents(9), [EMBEDDER])
-    (second,), asked = counted(context, [variant()], split)
+    with pytest.raises(StoreError, match="was changed while it was being evaluated"):
+        counted(context, [variant()], split)
+    (second,), asked = counted(replace(context, view=fresh(store, name)), [variant()], split)
     assert len(asked) == 3
     assert second.subject.version > first.subject.version
     assert second.subject.content != first.subject.content
@@ -273,8 +278,8 @@ def test_another_pgvector_makes_vectors_stale_and_words_not_another_server_makes
     def left(**changed):
         server = replace(context.store.capabilities, **changed)
         elsewhere = replace(context, store=Store(context.store.engine, None, server))
-        ready = bridge.run(runner.plan_runs(elsewhere, [words, both], split, options=RunOptions()))
-        return [each.variant.name for each in ready.asked if each.id not in ready.kept], len(ready.plan.legs)
+        ready = bridge.run(runner.plan_runs(elsewhere, [words, both], split, options=EvalOptions()))
+        return [each.variant.name for each in ready.runs if each.id not in ready.kept], len(ready.legs)
 
     assert left() == ([], 0)
     assert left(extensions={**context.store.capabilities.extensions, "vector": "99.0"}) == (["both"], 2)
@@ -327,11 +332,11 @@ def test_variants_that_are_the_same_but_for_the_name_are_one_run_under_both(cont
 @pytest.mark.slow
 def test_the_plan_can_be_seen_before_and_tells_what_is_kept(context, split):
     variants = [variant("a"), variant("b", fusion=LinearFusion()), variant("c", rerank=OverlapReranker())]
-    plan = bridge.run(runner.plan_runs(context, variants, split)).plan
-    assert describe(plan) == "3 variants -> 3 leg runs, 1 searched query by query"
+    plan = bridge.run(runner.plan_runs(context, variants, split))
+    assert plan.describe() == "3 variants -> 3 leg runs, 1 searched query by query"
     run(context, variants[1:], split)
-    plan = bridge.run(runner.plan_runs(context, variants, split)).plan
-    assert describe(plan) == "3 variants -> 3 leg runs, 2 kept from before"
+    plan = bridge.run(runner.plan_runs(context, variants, split))
+    assert plan.describe() == "3 variants -> 3 leg runs, 2 kept from before"
 
 
 @pytest.mark.slow
@@ -339,9 +344,12 @@ def test_a_leg_that_was_stopped_says_how_much_of_it_is_kept(context, split):
     told = []
     few = replace(split, queries={query: split.queries[query] for query in ("q0", "q1")})
     for part in (few, split):
-        legs_of = LegRunner(context, split, Batches(context.store, context.view, "kept so far"), listener=told.append)
-        (task, *_) = bridge.run(runner.plan_runs(context, [variant()], split, options=RunOptions(deep=7))).plan.legs
-        bridge.run(legs_of.found(task, part.queries))
+        batches = Batches(context.store, context.view, "kept so far")
+        queries = QueryRunner(context, split, batches, progress=told.append)
+        (task, *_) = bridge.run(
+            runner.plan_runs(context, [variant()], split, options=EvalOptions((), as_shipped=False, least_depth=7))
+        ).legs
+        bridge.run(queries.run_leg(task, part.queries))
     names = list(dict.fromkeys(step.name for step in told))
     assert names == [task.title, f"{task.title}, 2 of {len(split.queries)} kept"]
     assert told[-1].done == told[-1].total == len(split.queries) - 2
@@ -511,7 +519,7 @@ def test_what_was_searched_without_a_leg_is_searched_anew_after_a_stop(context, 
                 replace(context, store=poorer, cancellation=stopping),
                 [asked],
                 wide_split,
-                options=RunOptions(),
+                options=EvalOptions(),
                 progress=stop,
             )
         )
@@ -600,7 +608,7 @@ def test_a_stage_that_passed_results_through_is_told_of_the_run_also_after_an_in
     with pytest.raises(Cancelled):
         bridge.run(
             runner.run(
-                replace(context, cancellation=stopping), [asked], wide_split, options=RunOptions(), progress=stop
+                replace(context, cancellation=stopping), [asked], wide_split, options=EvalOptions(), progress=stop
             )
         )
     (made,) = run(context, [asked], wide_split)

@@ -15,14 +15,15 @@ from core.context import Resources
 from core.errors import Cancelled, InputError, SpecError, UnknownName
 from core.types import Item, Query
 from core.variant import Variant
-from evals.evaluation.compare_runs import Where, compared, differences, pair
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.compare_runs import RunScope, compare_runs, compared, differences
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate
 from evals.labels import query_sets
 from evals.runs import exchange, run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.rankings import Ranking
 from evals.suites.gate import passed
-from evals.suites.run_suite import planned, run_suite
+from evals.suites.run_suite import plan_suite, run_suite
 from evals.suites.suite import Suite
 from evals.tuning.summary import plain, summarised
 from evals.tuning.tuner import TuningProcedure
@@ -107,7 +108,7 @@ def test_the_plan_is_told_before_anything_is_asked(store, loaded, asked):
     given = suite(
         loaded, asked(labelled()), HYBRID + BM25 + '[[grid]]\nbase = "hybrid"\nvary = { "fusion.k" = [1, 9] }\n'
     )
-    (told,) = bridge.run(planned(store, given))
+    (told,) = bridge.run(plan_suite(store, given))
     assert told.line == "4 variants -> 2 leg runs"
     assert told.sentences() == [f"{loaded}, 12 queries of 'test': 4 variants -> 2 leg runs"]
 
@@ -123,7 +124,7 @@ def test_a_suite_that_is_run_again_asks_no_leg_again_and_scores_the_same(store, 
     (one,), (other,) = first.results, again.results
     assert [each.id for each in one.board.runs] == [each.id for each in other.board.runs]
     assert one.board.cells("ndcg@5") == other.board.cells("ndcg@5")
-    line = bridge.run(planned(store, given))[0].line
+    line = bridge.run(plan_suite(store, given))[0].line
     assert line == "2 variants -> 2 kept from before, and 1 to be tuned from these legs"
     assert one.plan == "3 variants -> 2 leg runs"
     assert other.plan == "3 variants -> 3 kept from before"
@@ -132,13 +133,13 @@ def test_a_suite_that_is_run_again_asks_no_leg_again_and_scores_the_same(store, 
 @pytest.mark.slow
 def test_a_point_of_a_grid_that_is_its_base_is_told_and_leaves_the_base_its_name(store, loaded, asked):
     given = suite(loaded, asked(labelled()), HYBRID + '[[grid]]\nbase = "hybrid"\nvary = { "fusion.k" = [60, 9] }\n')
-    assert bridge.run(planned(store, given))[0].line == "3 variants (1 alike) -> 2 leg runs"
+    assert bridge.run(plan_suite(store, given))[0].line == "3 variants (1 alike) -> 2 leg runs"
     (result,) = run(store, given)[0].results
     base, point, _ = result.board.runs
     assert base.id == point.id
     assert base.name != point.name
     assert bridge.run(run_store.find(store, base.id)).name == "hybrid"
-    assert bridge.run(planned(store, given))[0].line == "3 variants (1 alike) -> 2 kept from before"
+    assert bridge.run(plan_suite(store, given))[0].line == "3 variants (1 alike) -> 2 kept from before"
     run(store, given)
     assert bridge.run(run_store.find(store, base.id)).name == "hybrid", "also where it was kept"
 
@@ -178,7 +179,7 @@ def test_a_metric_s_value_does_not_hang_on_what_else_is_measured(store, loaded, 
     ground = bridge.run(open_eval(store, loaded, name, resources=RESOURCES))
     variants, split = suite(loaded, name).all_variants(), ground.split("test")
     few, many = (
-        bridge.run(evaluate(ground, variants, split, EvalOptions(each)))[0]
+        bridge.run(evaluate(ground, variants, split, EvalOptions(each))).board
         for each in (("recall@2",), ("recall@2", "recall@90"))
     )
     assert [run.id for run in few.runs] == [run.id for run in many.runs]
@@ -260,7 +261,7 @@ def test_a_tuned_variant_scores_what_its_surface_said(store, loaded, asked):
     made = result.results[0].tuned[0]
     ground = bridge.run(open_eval(store, loaded, result.suite.targets[0].query_set, resources=RESOURCES))
     wanted = EvalOptions(("ndcg@10",), rules=result.suite.judged_by)
-    board, _ = bridge.run(evaluate(ground, [made.variant], ground.split("train"), wanted))
+    board = bridge.run(evaluate(ground, [made.variant], ground.split("train"), wanted)).board
     assert board.cells("ndcg@10")["tuned"].mean == pytest.approx(made.tuned.in_sample, abs=1e-12)
 
 
@@ -283,7 +284,7 @@ def test_chunks_are_scored_by_the_documents_among_the_first_and_only_a_roll_up_f
     plain = Variant.from_data({"name": "plain", **options})
     rolled = Variant.from_data({"name": "rolled", **options, "rollup": {}})
     split = loud.split("test")
-    board, _ = bridge.run(evaluate(loud, [plain, rolled], split, EvalOptions(("recall@3", "recall@10"))))
+    board = bridge.run(evaluate(loud, [plain, rolled], split, EvalOptions(("recall@3", "recall@10")))).board
     found = {run.name: [ranked.item_ids for ranked in run.rankings.values()] for run in board.runs}
     assert {ranked.length for ranked in board.run("plain").rankings.values()} == {3}
     assert max(len(items) for items in found["plain"]) < 3
@@ -302,11 +303,10 @@ def test_a_surface_asks_deeper_where_a_roll_up_does(loud, fused_depth):
         {"name": "rolled", "chunks": "small", "top_k": 3, "overfetch": 1, "rollup": {}, "leg": legs}
     ).but(fused_depth=fused_depth)
     split = ground.split("test")
-    looked = TuningRequest(base, "recall@3", 4, (base.fusion,), False, TuningProcedure())
-    tuned, _ = bridge.run(tune_weights(ground, split, looked))
-    surface = tuned.surfaces[0]
+    looked = TuningRequest(base, split, "recall@3", 4, (base.fusion,), False, TuningProcedure())
+    surface = bridge.run(tune_weights(ground, looked)).result.surfaces[0]
     mixes = [base.weighted(surface.leg_weights(at), name=f"at {at}") for at in range(1, 4)]
-    board, _ = bridge.run(evaluate(ground, mixes, split, EvalOptions(("recall@3",))))
+    board = bridge.run(evaluate(ground, mixes, split, EvalOptions(("recall@3",)))).board
     told = [board.cells("recall@3")[each.name].mean for each in mixes]
     assert told == pytest.approx(surface.means[1:4].tolist(), abs=1e-12)
     assert max(told) > 0
@@ -361,7 +361,7 @@ def test_a_gate_s_own_metrics_are_run_deep_enough(store, loaded, asked):
     board = result.results[0].board
     assert "recall@150" in board.metrics
     assert board.runs[0].depth == 0
-    assert board.told_of(board.runs[0], "recall@150").depth == 150
+    assert board.scored_run(board.runs[0], "recall@150").depth == 150
     assert board.cells("recall@150")[board.names[0]].badge == "deep"
 
 
@@ -418,12 +418,12 @@ def test_a_gate_that_compares_with_nothing_is_refused_before_any_work(store, loa
     name = asked(labelled())
     given = gated(loaded, name, 'against = "mian"\nlargest_drop = { "ndcg@5" = 0.1 }\n')
     steps = []
-    for work in (planned(store, given), run_suite(store, given, resources=RESOURCES, progress=steps.append)):
+    for work in (plan_suite(store, given), run_suite(store, given, resources=RESOURCES, progress=steps.append)):
         with pytest.raises(UnknownName, match=r"No pinned run, nor variant of this suite.* 'mian'.*runs pin RUN mian"):
             bridge.run(work)
     assert steps == []
     for there in ("words", "hybrid"):
-        bridge.run(planned(store, gated(loaded, name, f'against = "{there}"\nlargest_drop = {{ "ndcg@5" = 1 }}\n')))
+        bridge.run(plan_suite(store, gated(loaded, name, f'against = "{there}"\nlargest_drop = {{ "ndcg@5" = 1 }}\n')))
 
 
 # -- runs of other engines, and two runs -------------------------------------------------------------------------------
@@ -441,7 +441,7 @@ def test_a_foreign_run_joins_as_an_equal(store, loaded, asked, tmp_path):
 
 
 def held(store, one, other, where=None, wanted=None):
-    return bridge.run(pair(store, (one, other), where or Where(), wanted))
+    return bridge.run(compare_runs(store, (one, other), where or RunScope(), wanted))
 
 
 @pytest.mark.slow
@@ -480,7 +480,7 @@ def test_runs_that_cannot_be_compared_are_refused_with_what_sets_them_apart(stor
     wanted = EvalOptions(("ndcg@5",))
 
     def made(ground, split="test", wanted=wanted) -> str:
-        board, _ = bridge.run(evaluate(ground, [words], ground.split(split), wanted))
+        board = bridge.run(evaluate(ground, [words], ground.split(split), wanted)).board
         return board.runs[0].id
 
     first, train, piloted, deep = made(ground), made(ground, "train"), made(other), made(ground, wanted=wanted.deep)
@@ -501,7 +501,7 @@ def test_runs_that_cannot_be_compared_are_refused_with_what_sets_them_apart(stor
 
 def test_a_name_without_a_run_is_told_with_the_command_that_makes_one(store, loaded):
     with pytest.raises(UnknownName, match=f"It is a variant, .*: rankbook eval {loaded} vector --split test"):
-        held(store, "vector", "bm25", where=Where(loaded, split="test"))
+        held(store, "vector", "bm25", where=RunScope(loaded, split="test"))
 
 
 @pytest.mark.slow
@@ -513,7 +513,7 @@ def test_files_need_a_collection_and_one_run_is_not_held_against_itself(store, l
     files = [str(tmp_path / f"{each}.trec") for each in ("hybrid", "words")]
     with pytest.raises(SpecError, match="--collection"):
         held(store, *files, wanted=EvalOptions(("ndcg@5",)))
-    found = held(store, *files, Where(loaded, name, "test"), EvalOptions(("ndcg@5",)))
+    found = held(store, *files, RunScope(loaded, name, "test"), EvalOptions(("ndcg@5",)))
     assert found.board.names == ("words", "hybrid")
     with pytest.raises(InputError, match="one and the same run"):
         held(store, board.run("words").id, board.run("words").id)
@@ -557,7 +557,7 @@ def test_a_slip_in_a_name_is_told_before_anything_is_asked(store, loaded, asked,
     given = Suite.from_toml(
         (more + HEAD if "baseline" in more else HEAD) + target + BM25 + (more if "gate" in more else "")
     )
-    for work in (planned(store, given), run_suite(store, given, resources=RESOURCES, progress=steps.append)):
+    for work in (plan_suite(store, given), run_suite(store, given, resources=RESOURCES, progress=steps.append)):
         with pytest.raises(UnknownName, match=said):
             bridge.run(work)
     assert steps == []

@@ -43,21 +43,6 @@ def test_three_legs_in_twentieths_are_231_points():
     assert tuning_surface.points(3, 20).shape == (231, 3)
 
 
-def test_neighbours_are_one_step_away_and_know_one_another():
-    grid = tuning_surface.points(3, 5)
-    near = tuning_surface.neighbours(grid)
-    for point, others in enumerate(near):
-        assert others == tuple(np.flatnonzero(np.abs(grid - grid[point]).sum(axis=1) == 2))
-        assert all(point in near[other] for other in others)
-
-
-def test_the_triangle_has_equal_sides_and_its_middle_in_the_middle():
-    corners = tuning_surface.ternary(np.array([[3, 0, 0], [0, 3, 0], [0, 0, 3]]))
-    sides = [math.dist(one, other) for one, other in itertools.combinations(corners, 2)]
-    assert sides == pytest.approx([1, 1, 1])
-    assert tuning_surface.ternary(np.array([[1, 1, 1]]))[0] == pytest.approx(corners.mean(axis=0))
-
-
 @pytest.mark.parametrize(("legs", "steps"), [(1, 20), (5, 20), (3, 0), (4, 200)])
 def test_simplexes_that_make_no_sense_are_refused(legs, steps):
     with pytest.raises(SpecError):

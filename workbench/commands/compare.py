@@ -42,13 +42,15 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook compare lucene.trec ours.trec --collection handbook --split test
     rankbook compare before after --overlap
     """
-    from evals.evaluation.compare_runs import Where, pair
-    from evals.evaluation.context import EvalOptions
+    from evals.evaluation.compare_runs import RunScope, compare_runs
+    from evals.runs.plan import EvalOptions
     from evals.statistics.verdicts import Rules
 
     options = None if overlap else EvalOptions(tuple(metric or ["ndcg@10"]), rules=Rules(seed=seed))
     with output.waiting(f"Opening {one} and {other} ...", quiet=as_json):
-        both = bridge.run(pair(runtime.open_store(), (one, other), Where(collection, queries, split), options))
+        both = bridge.run(
+            compare_runs(runtime.open_store(), (one, other), RunScope(collection, queries, split), options)
+        )
     if as_json:
         runs = [{"name": run.name, "id": run.id} for run in both.runs]
         output.document({"runs": runs, **(_plain_overlap(both) if both.board is None else _plain(both.board, by))})

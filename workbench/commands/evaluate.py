@@ -106,10 +106,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook eval handbook bm25 lucene.trec --split all --time-live 50
     rankbook eval handbook local-rag --baseline main --json
     """
-    from evals.evaluation.board import METRICS
-    from evals.evaluation.context import EvalOptions, default_split
-    from evals.evaluation.cost_notice import before
+    from evals.evaluation.context import default_split
+    from evals.evaluation.cost_notice import external_calls
     from evals.evaluation.evaluate import evaluate
+    from evals.measures import METRICS
+    from evals.runs.plan import EvalOptions
     from evals.statistics.verdicts import Rules
 
     check_paths(html=html, markdown=markdown, latex=latex)
@@ -117,33 +118,39 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     files, entries = runtime.resolve_entries(ground.view, variants, chunks, model)
     part = ground.split(split or default_split(ground.labelled))
     options = EvalOptions(tuple(metric or METRICS), baseline, as_shipped, again, time_live, Rules(seed=seed))
-    costs = bridge.run(before(ground, entries, part, options))
+    plan = bridge.run(ground.plan(entries, part, options)) if entries else None
+    costs = bridge.run(external_calls(ground, plan)) if plan else []
     for sentence in [] if as_json else [*_duplicates(entries), *costs]:
         output.notice(sentence)
-    plan = ""
+    plan_line = ""
     with output.progress(quiet=as_json) as listener:
 
         def announce_plan(step: Step) -> None:
             """The first step is the plan, in its name: it is printed before anything is asked."""
-            nonlocal plan
-            if not plan:
-                plan = step.name
+            nonlocal plan_line
+            if not plan_line:
+                plan_line = step.name
                 if not as_json:
-                    output.notice(plan)
+                    output.notice(plan_line)
             listener(step)
 
-        board, foreign = runtime.run_stoppable(
-            lambda token: evaluate(ground.until(token), entries, part, options, files=files, progress=announce_plan)
+        result = runtime.run_stoppable(
+            lambda token: evaluate(
+                ground.until(token), entries, part, options, plan=plan, files=files, progress=announce_plan
+            )
         )
+    board = result.board
     if as_json:
         output.document(output.plain_board(board))
     else:
-        output.show_foreign(foreign)
+        output.show_foreign(result.foreign)
         output.show_board(board)
     if html or markdown or latex:
         tomls = {f"{variant.name}.toml": variant.to_toml() for variant in entries}
         title = f"{collection}: {', '.join(board.names)}"
-        write_reports([report_part(ground.store, board, plan=plan)], html, markdown, latex, title=title, files=tomls)
+        write_reports(
+            [report_part(ground.store, board, plan=plan_line)], html, markdown, latex, title=title, files=tomls
+        )
 
 
 def _duplicates(variants: Sequence[Variant]) -> Iterator[str]:

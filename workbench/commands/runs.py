@@ -68,7 +68,7 @@ def report(
     rankbook runs report hybrid-retriever better.html --against main --metric mrr@10
     """
     from core import atomic_files
-    from evals.evaluation.board import METRICS
+    from evals.measures import METRICS
     from evals.runs import run_store
     from workbench.services.runs import page_of
 

@@ -174,17 +174,11 @@ def resolve_entries(
     view: CollectionView, names: Sequence[str], chunks: str | None, model: str | None
 ) -> tuple[list[Path], list[Variant]]:
     """Files of other engines' runs, and variants. Names of presets and legs come before files."""
-    from evals.variants import every_name
+    from evals.variants import run_file
 
-    known = every_name()
-    files, variants = [], []
-    for name in names:
-        path = Path(name).expanduser()
-        if name not in known and path.suffix != ".toml" and path.is_file():
-            files.append(path)
-        else:
-            variants.append(resolve_variant(view, name, chunks, model))
-    return files, variants
+    files = {name: path for name in names if (path := run_file(name)) is not None}
+    variants = [resolve_variant(view, name, chunks, model) for name in names if name not in files]
+    return [files[name] for name in names if name in files], variants
 
 
 def resolve_variant(view: CollectionView, name: str, chunks: str | None = None, model: str | None = None) -> Variant:

@@ -142,13 +142,13 @@ def check(
     Example: rankbook suite check suite.toml
     """
     from core.errors import RankbookError
-    from evals.suites.run_suite import planned
+    from evals.suites.run_suite import plan_suite
 
     checked: list[dict[str, Any]] = []
     for file in files:
         lines, problem = list[str](), None
         try:
-            for plan in bridge.run(planned(runtime.open_store(), _read(file))):
+            for plan in bridge.run(plan_suite(runtime.open_store(), _read(file))):
                 lines += plan.sentences()
         except RankbookError as error:
             lines, problem = [], str(error)
@@ -173,18 +173,18 @@ def _run(file: Path, *, again: bool, junit: Path | None, quiet: bool) -> SuiteRe
     """The suite's result. The file for a CI server is written even where the suite cannot be run, and says why."""
     from core.errors import RankbookError
     from evals.suites import gate
-    from evals.suites.run_suite import planned, run_suite
+    from evals.suites.run_suite import plan_suite, run_suite
 
     try:
         suite = _read(file)
         with output.waiting(f"Opening the collections of {suite.name} ...", quiet=quiet):
             store = runtime.open_store()
-            plans = bridge.run(planned(store, suite, again=again))
+            plans = bridge.run(plan_suite(store, suite, again=again))
         for line in [] if quiet else [line for plan in plans for line in plan.sentences()]:
             output.notice(line)
         with output.progress(quiet=quiet) as listener:
             suite_result = runtime.run_stoppable(
-                lambda token: run_suite(store, suite, progress=listener, cancellation=token, again=again)
+                lambda token: run_suite(store, suite, progress=listener, cancellation=token, again=again, planned=plans)
             )
     except RankbookError as error:
         if junit is not None:

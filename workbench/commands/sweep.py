@@ -13,10 +13,7 @@ from workbench.commands import evaluate, output, runtime
 if TYPE_CHECKING:
     from core.variant import Variant
     from evals.evaluation.board import Board
-    from evals.evaluation.context import EvalContext
     from evals.tuning.summary import SweepSummary
-    from evals.tuning.tuner import TuningResult
-    from evals.types import QuerySplit
 
 BAR = 30  # characters
 TOP = 10
@@ -67,9 +64,10 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from core import atomic_files
     from core.errors import InputError, SpecError
     from evals.evaluation.context import tuning_split
+    from evals.statistics.verdicts import Rules
     from evals.tuning.summary import plain, summarised
     from evals.tuning.tuner import TuningProcedure
-    from evals.tuning.workflow import TuningRequest, tune_weights
+    from evals.tuning.workflow import TuningRequest, confirm, tune_weights
 
     evaluate.check_paths(save, html=html)
     if html is not None and report_split is None:
@@ -77,19 +75,27 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     ground = runtime.open_evaluation(collection, queries, quiet=as_json)
     base = runtime.legs_to_variant(ground.view, legs, chunks, model)
     base = base if depth is None else base.at_depth(depth)
-    part, notes = _tuning_queries(ground, split or tuning_split(ground.labelled), report_split)
-    fusions = runtime.parse_fusions(fusion)
-    request = TuningRequest(base, metric, steps, fusions, True, TuningProcedure(seed=seed))
+    split = split or tuning_split(ground.labelled)
+    if report_split == split:
+        raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
+    other = None if report_split is None else ground.split(report_split)
+    procedure, fusions = TuningProcedure(seed=seed), runtime.parse_fusions(fusion)
+    request = TuningRequest(base, ground.split(split), metric, steps, fusions, True, procedure, other)
     with output.progress(quiet=as_json) as listener:
-        tuned, found = runtime.run_stoppable(lambda token: tune_weights(ground.until(token), part, request, listener))
-    notes = (*notes, *found.notes)
+        tuning = runtime.run_stoppable(lambda token: tune_weights(ground.until(token), request, listener))
+    tuned, notes, reported = tuning.result, tuning.notes, None
     refusal = "" if even_so else tuned.refusal(per_kind=per_kind)
-    reported = None
-    if report_split is not None and refusal:
+    if other is not None and refusal:
         output.notice(f"{refusal} Nothing was scored on {report_split!r}; --even-so does it.")
-    elif report_split is not None:
+    elif other is not None:
         made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
-        reported = _evaluate(ground, [*_baselines(base, tuned), made], report_split, metric, seed, quiet=as_json)
+        equal, rules = f"{base.name}, all alike", Rules(seed=seed)
+        with output.progress(quiet=as_json) as listener:
+            reported = runtime.run_stoppable(
+                lambda token: confirm(
+                    ground.until(token), tuning, made, other, equal_name=equal, rules=rules, progress=listener
+                )
+            )
     if as_json:
         output.document({**plain(tuned), "reported": reported and output.plain_board(reported)})
     else:
@@ -106,42 +112,6 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
         atomic_files.write_whole(save.expanduser(), made.to_toml())
         output.notice(f"{made.name} is written to {save}.")
-
-
-def _tuning_queries(ground: EvalContext, split: str, report_split: str | None) -> tuple[QuerySplit, tuple[str, ...]]:
-    """The queries that weights are tuned on: none of those that the result is scored on. And what was left out."""
-    from core.errors import SpecError
-    from evals.tuning.workflow import exclude_reported
-
-    if report_split is None:
-        return ground.split(split), ()
-    if report_split == split:
-        raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
-    return exclude_reported(ground, ground.split(split), ground.split(report_split))
-
-
-def _baselines(base: Variant, tuned: TuningResult) -> list[Variant]:
-    """What the tuned variant has to beat: the better of equal weights under each fusion, and each leg by itself."""
-    from core.variant import Variant
-
-    equal = tuned.equal_weights(base, f"{base.name}, all alike")
-    alone = [Variant.of_leg(leg, chunks=base.chunks, model=base.model, filter=base.filter) for leg in equal.legs]
-    return [equal, *(each.but(name=name) for each, name in zip(alone, base.leg_names, strict=True))]
-
-
-def _evaluate(
-    ground: EvalContext, variants: list[Variant], split: str, metric: str, seed: int, *, quiet: bool
-) -> Board:
-    from evals.evaluation.context import EvalOptions
-    from evals.evaluation.evaluate import evaluate
-    from evals.statistics.verdicts import Rules
-
-    options = EvalOptions((metric,), rules=Rules(seed=seed), rename=False)
-    with output.progress(quiet=quiet) as listener:
-        board, _ = runtime.run_stoppable(
-            lambda token: evaluate(ground.until(token), variants, ground.split(split), options, progress=listener)
-        )
-    return board
 
 
 def _show_sweep(summary: SweepSummary, base: Variant, notes: Sequence[str], reported: Board | None) -> None:

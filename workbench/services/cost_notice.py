@@ -16,10 +16,11 @@ from core.progress import Listener
 from core.store import roles
 from core.store.collections import CollectionView
 from core.variant import Variant
-from evals.evaluation.context import EvalContext, EvalOptions
-from evals.evaluation.cost_notice import before, of_searches, searched
+from evals.evaluation.context import EvalContext
+from evals.evaluation.cost_notice import external_calls, of_searches, searched
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run
-from evals.tuning.workflow import bare, embedded
+from evals.tuning.workflow import embeds_nothing, without_stages
 from evals.types import QuerySplit
 from workbench.services import jobs
 from workbench.services.jobs import Job, Key
@@ -36,16 +37,19 @@ async def for_runs(
     ground: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
     """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
-    variants = [each for each in entries if isinstance(each, Variant)]
-    return _first(ground, await before(ground, variants, split, EvalOptions()), allowed=allowed)
+    asking = [each for each in entries if isinstance(each, Variant) and asks(ground.context, each)]
+    if not asking:
+        return None
+    plan = await ground.plan(asking, split, EvalOptions())
+    return _first(ground, await external_calls(ground, plan), allowed=allowed)
 
 
 async def for_legs(
     ground: EvalContext, variant: Variant, split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
     """What asking its legs alone would send, for weights: the queries' texts, where a vector leg has not had them."""
-    plain, _ = bare(variant)
-    if not asks(ground.context, plain) or await embedded(ground, plain, split):
+    plain, _ = without_stages(variant)
+    if not asks(ground.context, plain) or await embeds_nothing(ground, plain, split):
         return None
     said = await of_searches(ground.context, searched(split), plain)
     return _first(ground, [each.text for each in said], allowed=allowed)

@@ -17,7 +17,7 @@ from core.progress import Listener, nobody
 from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.board import Board, ScoreCell
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.evaluation.evaluate import run_variants
 from evals.judging import judgements as judging
 from evals.judging.agreement import PairId
@@ -29,6 +29,7 @@ from evals.judging.queue import QueueSpec
 from evals.metrics import scoring
 from evals.reports.model import line
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run
 from evals.statistics.verdicts import Rules
 from evals.types import Grades, QuerySplit
@@ -62,7 +63,7 @@ async def runs_of(
 ) -> list[Run]:
     """One run an entry in the order given, each once; variants are run, or taken from before."""
     variants = [each for each in entries if isinstance(each, Variant)]
-    found = iter(await run_variants(ground, variants, split, EvalOptions(), listener) if variants else [])
+    found = iter(await run_variants(ground, variants, split, EvalOptions(), listener))
     ordered = [each if isinstance(each, Run) else next(found) for each in entries]
     return list({run.id: run for run in ordered}.values())
 

@@ -10,13 +10,15 @@ from typing import Any, Final
 
 from core.errors import SpecError
 from core.store.engine import Store
-from evals.evaluation.board import METRICS, Board, ScoreCell, board_table
-from evals.evaluation.compare_runs import RunPair, Where, compared, differences, flat, pair
-from evals.evaluation.context import EvalContext, EvalOptions, open_eval
+from evals.evaluation.board import Board, ScoreCell, board_table
+from evals.evaluation.compare_runs import RunPair, RunScope, compare_runs, compared, differences, flat
+from evals.evaluation.context import EvalContext, open_eval
 from evals.evaluation.evaluate import score_runs
 from evals.lab.results import Compared
+from evals.measures import METRICS
 from evals.reports import Part, documents, render_html, report
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.run_store import SHOWN, RunSummary
 from evals.runs.types import Run, RunSubject, looks_beyond, unlike
 from evals.statistics.verdicts import Finding
@@ -228,7 +230,7 @@ def _again(run: Run) -> str:
 
 async def paired(store: Store, one: str, other: str, *metrics: str) -> RunPair:
     """Runs of one name are told apart by the beginning of their ids."""
-    return await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), EvalOptions(metrics))
+    return await compare_runs(store, (one[:SHOWN], other[:SHOWN]), RunScope(), EvalOptions(metrics))
 
 
 async def against(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
@@ -274,7 +276,7 @@ def differing(one: Run, other: Run) -> Iterator[Block]:
 
 async def alike(store: Store, one: str, other: str) -> list[Block]:
     """How alike they are, which needs no labels and no common data."""
-    found = await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), None)
+    found = await compare_runs(store, (one[:SHOWN], other[:SHOWN]), RunScope(), None)
     mine, theirs = found.runs
     measures = found.overlap()
     blocks: list[Block] = []

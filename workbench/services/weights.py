@@ -215,13 +215,13 @@ async def weighed(
     base = base_of(asked, ground.view.default_chunk_set)
     split = ground.split(asked.split or tuning_split(ground.labelled))
     steps = STEPS.get(len(base.legs), 1)
-    looked = TuningRequest(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, TuningProcedure())
-    return await looked_over(ground, split, looked, listener, token, allowed=allowed)
+    metric = asked.metric or DEFAULT_METRIC
+    looked = TuningRequest(base, split, metric, steps, (base.fusion,), True, TuningProcedure())
+    return await looked_over(ground, looked, listener, token, allowed=allowed)
 
 
 async def looked_over(
     ground: EvalContext,
-    split: QuerySplit,
     looked: TuningRequest,
     listener: Listener,
     token: asyncio.Event,
@@ -231,11 +231,12 @@ async def looked_over(
     """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
-    for asking in looked.scored:
-        if sends := await cost_notice.for_legs(ground, asking, split, allowed=allowed):
+    for asking in looked.variants:
+        if sends := await cost_notice.for_legs(ground, asking, looked.split, allowed=allowed):
             return sends
-    tuned, found = await workflow.tune_weights(ground.until(token), split, looked, listener)
-    made = Weighed(looked.base, split, found, await asyncio.to_thread(FusionArrays.of, found.rankings), tuned)
+    tuned = await workflow.tune_weights(ground.until(token), looked, listener)
+    arrays = await asyncio.to_thread(FusionArrays.of, tuned.legs.rankings)
+    made = Weighed(looked.base, tuned.split, tuned.legs, arrays, tuned.result)
     await asyncio.to_thread(lambda: made.summary)
     return made
 

@@ -35,8 +35,8 @@ from core.store.chunk_and_embed import TEXTS_A_STEP, EmbeddingCache
 from core.types import Item, Query
 from core.variant import Variant
 from evals.runs import runner
-from evals.runs.dask_runs import A_SLICE, SpreadQueries, WorkerGround, context_on_worker
-from evals.runs.runner import RunOptions
+from evals.runs.dask_runs import LEG_SLICE, BatchOrigin, DaskWorkers, context_on_worker
+from evals.runs.plan import EvalOptions
 from evals.schema import RankingBatch
 from evals.types import QuerySplit
 from tests.conftest import TEST_DSN
@@ -48,7 +48,7 @@ from workbench.commands.runtime import Dask
 
 ENVIRONMENT = {"RANKBOOK_DSN": TEST_DSN} if TEST_DSN else {}
 DOCUMENTS = 3 * TEXTS_A_STEP
-QUERIES = 3 * A_SLICE + 5
+QUERIES = 3 * LEG_SLICE + 5
 SPLIT = QuerySplit("test", {f"q{at:03d}": Query(f"q{at:03d}", f"word{at} unique{at} common") for at in range(QUERIES)})
 LEGS = (FulltextLeg(label="words", weight=0.5), VectorLeg(exact=True), Bm25Leg())
 FUSED = [
@@ -56,7 +56,7 @@ FUSED = [
     Variant(name="linear", legs=LEGS, chunks="small", fusion=LinearFusion()),
 ]
 RERANKED = Variant(name="reranked", legs=LEGS[1:], chunks="small", rerank=OverlapReranker())
-ANEW = RunOptions(deep=20, again=True)
+ANEW = EvalOptions((), as_shipped=False, least_depth=20, again=True)
 SOON = Patience(without_workers=0.5, looks=0.1)
 PARTS = {"parts": {"kind": "fixed", "max_tokens": 60, "overlap": 0}}
 
@@ -324,13 +324,15 @@ def test_a_suite_that_is_stopped_keeps_what_workers_answered_and_goes_on_from_th
                 token.set()
 
         given = replace(far(context, workers), cancellation=token)
-        await runner.run(given, FUSED, SPLIT, options=RunOptions(deep=20), progress=listener)
+        await runner.run(
+            given, FUSED, SPLIT, options=EvalOptions((), as_shipped=False, least_depth=20), progress=listener
+        )
 
     with pytest.raises(Cancelled):
         bridge.run(stopped())
     kept = bridge.run(kept_queries(store, context))
-    assert A_SLICE <= kept <= QUERIES
-    run(far(context, workers), FUSED, RunOptions(deep=20))
+    assert LEG_SLICE <= kept <= QUERIES
+    run(far(context, workers), FUSED, EvalOptions((), as_shipped=False, least_depth=20))
     assert bridge.run(kept_queries(store, context)) == len(LEGS) * QUERIES, "none was asked twice"
 
 
@@ -347,9 +349,9 @@ def test_a_suite_that_is_stopped_keeps_what_workers_answered_and_goes_on_from_th
 )
 def test_searches_that_ask_nobody_outside_go_to_workers_and_others_stay(context, change, goes):
     variant = Variant.from_data({**RERANKED.to_data(), **change})
-    assert SpreadQueries(None, context, SPLIT).takes(variant) is goes
+    assert DaskWorkers(None, context, SPLIT).can_run(variant) is goes
     stand_ins = replace(context, resources=Resources(embedder=lambda _: HashingEmbedder(), environment={}))
-    assert SpreadQueries(None, stand_ins, SPLIT).takes(variant) is False
+    assert DaskWorkers(None, stand_ins, SPLIT).can_run(variant) is False
 
 
 def test_the_option_holds_for_its_command_and_no_longer(monkeypatch):
@@ -367,19 +369,19 @@ def test_the_option_holds_for_its_command_and_no_longer(monkeypatch):
 
 
 def test_a_worker_with_another_state_code_or_database_is_refused(store, context):
-    ground = WorkerGround.of(context)
-    assert bridge.run(context_on_worker(ground)).view.row.version == ground.version
+    origin = BatchOrigin.of(context)
+    assert bridge.run(context_on_worker(origin)).view.row.version == origin.version
     for change, said in [
         ({"code": "other"}, "has another version of Rankbook"),
         ({"collection": "nowhere"}, "has another database"),
-        ({"version": ground.version + 1}, "was changed while it was being evaluated"),
+        ({"version": origin.version + 1}, "was changed while it was being evaluated"),
         ({"conninfo": "", "socket": ""}, "Start it with RANKBOOK_DSN in its environment"),
         ({"socket": "/nowhere"}, "cannot reach the embedded server, whose socket is in /nowhere"),
     ]:
         if TEST_DSN and {"conninfo", "socket"} & set(change):
             continue
         with pytest.raises(Exception, match=said):
-            bridge.run(context_on_worker(replace(ground, **change)))
+            bridge.run(context_on_worker(replace(origin, **change)))
 
 
 # -- clusters that are not there ---------------------------------------------------------------------------------------

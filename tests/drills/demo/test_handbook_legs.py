@@ -16,6 +16,7 @@ from evals.collections import load
 from evals.evaluation.board import Board
 from evals.labels import query_sets
 from evals.runs import runner
+from evals.runs.plan import EvalOptions
 from evals.sources import guess
 from evals.types import ALL, QuerySplit
 
@@ -76,7 +77,7 @@ async def _board(store: Store) -> Board:
     await load.load_collection(store, name, source, load.plan_for(source, chunks=chunks, check=False))
     context = RequestContext(store, await collections.get(store, name))
     split = QuerySplit.of(await query_sets.load(store, name), ALL)
-    runs = await runner.run(context, [*_variants()], split, options=runner.RunOptions())
+    runs = await runner.run(context, [*_variants()], split, options=EvalOptions())
     await load.drop(store, name)
     return Board(split, runs, [METRIC])
 

@@ -58,8 +58,8 @@ def split(ground: EvalContext) -> QuerySplit:
 def promised(request: pytest.FixtureRequest, ground: EvalContext, split: QuerySplit) -> tuple[Variant, float]:
     """The best mix of three legs under a fusion, and the score that the surface has there."""
     base = hybrid_of(list(LEGS), "default").but(fusion=fusions[request.param]())
-    looked = TuningRequest(base, METRIC, STEPS, (base.fusion,), False, TuningProcedure())
-    tuned, _ = bridge.run(tune_weights(ground, split, looked))
+    looked = TuningRequest(base, split, METRIC, STEPS, (base.fusion,), False, TuningProcedure())
+    tuned = bridge.run(tune_weights(ground, looked)).result
     return base.weighted(tuned.chosen.weights, name=f"best by {request.param}"), tuned.in_sample
 
 

@@ -15,7 +15,7 @@ from core.store.engine import Store
 from evals.judging import judgements
 from evals.judging.judgements import Judgement
 from evals.runs import run_store, runner
-from evals.runs.runner import RunOptions
+from evals.runs.plan import EvalOptions
 from tests.drills.faults import server_killed
 from tests.drills.faults.nursery import Nursery
 from tests.drills.faults.outcome import Outcome, account
@@ -91,7 +91,9 @@ def put_back(store: Store) -> Outcome:
 
 async def _kept(context: RequestContext, number: int) -> str:
     variant = server_killed.VARIANTS[number].but(name="same")
-    runs = await runner.run(context, [variant], server_killed.SPLIT, options=RunOptions(deep=10))
+    runs = await runner.run(
+        context, [variant], server_killed.SPLIT, options=EvalOptions((), as_shipped=False, least_depth=10)
+    )
     return runs[0].id
 
 

@@ -23,7 +23,7 @@ from core.store.engine import Store
 from core.types import Query
 from core.variant import Variant
 from evals.runs import runner
-from evals.runs.runner import RunOptions
+from evals.runs.plan import EvalOptions
 from evals.runs.types import Run
 from evals.schema import RunRow
 from evals.types import QuerySplit
@@ -58,7 +58,9 @@ def context_with(store: Store, view: CollectionView) -> RequestContext:
 
 
 def run(context: RequestContext, *, again: bool = False) -> list[Run]:
-    return bridge.run(runner.run(context, VARIANTS, SPLIT, options=RunOptions(deep=20, again=again)))
+    return bridge.run(
+        runner.run(context, VARIANTS, SPLIT, options=EvalOptions((), as_shipped=False, least_depth=20, again=again))
+    )
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from evals.judging import judgements
 from evals.judging.judgements import Judgement
 from evals.labels import query_generation, query_sets
 from evals.runs import run_store, runner
-from evals.runs.runner import RunOptions
+from evals.runs.plan import EvalOptions
 from evals.types import QuerySplit
 from tests.drills.faults import server_killed
 from tests.drills.faults.outcome import Outcome, account
@@ -119,7 +119,12 @@ class Soak:
 
     async def evaluate(self) -> None:
         variant = self.drawn.choice(VARIANTS)
-        await runner.run(await self._context(), [variant], SPLIT, options=RunOptions(deep=10, again=True))
+        await runner.run(
+            await self._context(),
+            [variant],
+            SPLIT,
+            options=EvalOptions((), as_shipped=False, least_depth=10, again=True),
+        )
         await run_store.prune(self.store, collection=self.name)
 
     async def make_and_drop(self) -> None:

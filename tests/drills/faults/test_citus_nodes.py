@@ -26,6 +26,7 @@ from core.store.engine import Store
 from core.types import Query
 from core.variant import Variant
 from evals.runs import runner
+from evals.runs.plan import EvalOptions
 from evals.schema import schema_chain as evals_chain
 from evals.types import QuerySplit
 from tests.drills.faults.outcome import account, is_sentence
@@ -88,7 +89,7 @@ class Works:
 
         def work():
             context = RequestContext(self.store, fresh(self.store, self.name), journey.RESOURCES)
-            runs = bridge.run(runner.run(context, self.variants, split, options=runner.RunOptions(again=True)))
+            runs = bridge.run(runner.run(context, self.variants, split, options=EvalOptions(again=True)))
             assert [dict(run.failures) for run in runs] == [{}] * len(runs)
 
         return work

@@ -28,8 +28,8 @@ from core.rerank import OverlapReranker
 from core.types import Query
 from core.variant import Variant
 from evals.runs import runner
-from evals.runs.leg_runs import A_BATCH
-from evals.runs.runner import RunOptions
+from evals.runs.plan import EvalOptions
+from evals.runs.query_runs import LEG_BATCH
 from evals.schema import RankingBatch
 from evals.types import QuerySplit
 from tests.conftest import TEST_DSN
@@ -37,8 +37,8 @@ from tests.fakes import HashingEmbedder
 from tests.store.making import FIXED, documents, fresh, ingest, make
 
 EMBEDDER = HashingEmbedder(64)
-QUERIES = 2 * A_BATCH + 6
-OPTIONS = RunOptions(deep=20)
+QUERIES = 2 * LEG_BATCH + 6
+OPTIONS = EvalOptions((), as_shipped=False, least_depth=20)
 REPOSITORY = Path(__file__).parents[3]
 LEGS = (FulltextLeg(label="words", weight=0.5), VectorLeg(exact=True), Bm25Leg())
 VARIANTS = [
@@ -86,7 +86,7 @@ def rankings(runs):
     return [(each.name, each.rankings) for each in runs]
 
 
-@pytest.mark.parametrize(("stop", "after"), [("token", 1), ("task", A_BATCH + 3), ("token", QUERIES - 1)])
+@pytest.mark.parametrize(("stop", "after"), [("token", 1), ("task", LEG_BATCH + 3), ("token", QUERIES - 1)])
 def test_a_suite_that_was_stopped_goes_on_where_it_was_and_asks_no_query_twice(store, context, stop, after):
     """Stopped from within: after so many answers of the first leg, which alone uses ts_rank."""
 
@@ -122,7 +122,9 @@ def test_a_suite_that_was_stopped_goes_on_where_it_was_and_asks_no_query_twice(s
 
 
 async def undisturbed(context):
-    return await runner.run(context, VARIANTS, SPLIT, options=RunOptions(deep=20, again=True))
+    return await runner.run(
+        context, VARIANTS, SPLIT, options=EvalOptions((), as_shipped=False, least_depth=20, again=True)
+    )
 
 
 async def kept_queries(store, context) -> int:
@@ -178,16 +180,16 @@ bridge.run(runner.run(context, VARIANTS, SPLIT, options=OPTIONS, progress=killed
 
 @pytest.mark.skipif(TEST_DSN is not None, reason="its process opens the embedded server of the test run")
 def test_a_suite_whose_process_was_killed_goes_on_where_it_was(store, context, name):
-    code = KILLED.format(repository=str(REPOSITORY), name=name, after=A_BATCH)
+    code = KILLED.format(repository=str(REPOSITORY), name=name, after=LEG_BATCH)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert bridge.run(kept_queries(store, context)) == QUERIES + A_BATCH
+    assert bridge.run(kept_queries(store, context)) == QUERIES + LEG_BATCH
     with statements(store, "ts_rank") as words, statements(store, "<=>") as vectors:
         finished = run(context, VARIANTS[:2])
     assert words == []
-    assert len(vectors) == QUERIES - A_BATCH
+    assert len(vectors) == QUERIES - LEG_BATCH
     assert all(ranked.ids for each in finished for ranked in each.rankings.values())
 
 
@@ -222,7 +224,7 @@ def test_a_server_that_is_lost_ends_the_suite_with_what_was_done_kept(store, con
     def killer(connection, cursor, statement, *_):
         if "<=>" in statement:
             sent.append(statement)
-            if len(sent) == A_BATCH + 3:
+            if len(sent) == LEG_BATCH + 3:
                 os.kill(connection.connection.driver_connection.info.backend_pid, signal.SIGTERM)
 
     event.listen(store.engine.sync_engine, "before_cursor_execute", killer)
@@ -231,7 +233,7 @@ def test_a_server_that_is_lost_ends_the_suite_with_what_was_done_kept(store, con
             run(context)
     finally:
         event.remove(store.engine.sync_engine, "before_cursor_execute", killer)
-    assert bridge.run(kept_queries(store, context)) >= QUERIES + A_BATCH
+    assert bridge.run(kept_queries(store, context)) >= QUERIES + LEG_BATCH
     with statements(store, "ts_rank") as words:
         finished = run(context, VARIANTS[:2])
     assert words == []
@@ -242,7 +244,7 @@ def test_a_collection_that_moves_on_under_a_suite_ends_it_in_a_sentence(store, c
     moving = []
 
     def changes(step):
-        if step.name.startswith("vector") and step.done == A_BATCH:
+        if step.name.startswith("vector") and step.done == LEG_BATCH:
             moving.append(asyncio.ensure_future(move()))
 
     async def move():

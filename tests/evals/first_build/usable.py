@@ -10,12 +10,13 @@ from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.verify import verify
 from core.variant import Variant
-from evals.evaluation.context import EvalOptions, open_eval
+from evals.evaluation.context import open_eval
 from evals.evaluation.evaluate import evaluate
 from evals.judging import judgements, votes
 from evals.judging.votes import Contest
 from evals.labels import query_sets
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from evals.runs.types import not_comparable
 from tests.app import corpus  # under whose model the texts were embedded
 from tests.evals.first_build.make import BOTH, WORDS
@@ -74,7 +75,7 @@ def evaluation(store: Store, name: str) -> None:
     """What is evaluated now is of what ships, and no kept run of before stands in for it."""
     before = {each.id for each in bridge.run(run_store.listed(store, collection=name))}
     ground = bridge.run(open_eval(store, name))
-    board, _ = bridge.run(evaluate(ground, [WORDS, BOTH], ground.split("test"), EvalOptions(("mrr@2",))))
+    board = bridge.run(evaluate(ground, [WORDS, BOTH], ground.split("test"), EvalOptions(("mrr@2",)))).board
     assert board.cells("mrr@2")["words"].mean > 0
     assert {run.id for run in board.runs}.isdisjoint(before)
     assert {run.depth for run in board.runs} == {0}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,17 @@ from core.errors import UnknownName
 from core.variant import Variant
 from evals.evaluation.board import Board
 from evals.evaluation.compare_runs import compared
-from evals.evaluation.context import EvalContext, EvalOptions
-from evals.evaluation.evaluate import evaluate_entries, foreign_runs
+from evals.evaluation.context import EvalContext
+from evals.evaluation.evaluate import evaluate, foreign_runs
 from evals.lab.results import Compared
 from evals.measures import DEFAULT_METRIC, Metric
 from evals.reports.model import line
-from evals.runs import run_store
+from evals.runs.plan import EvalOptions
+from evals.runs.run_store import resolve_run
 from evals.runs.types import Run
 from evals.statistics.comparison import PairComparison, QueryDifference
 from evals.types import QuerySplit
-from evals.variants import every_name
+from evals.variants import run_file
 from workbench.notebooks.cells import compare_charts, moving
 from workbench.notebooks.cells.base import (
     CellContext,
@@ -82,7 +82,7 @@ class CompareCell(CellSpec):
         split = context.split(self, ground)
         entries = [await self._entry(context, ground, split, each) for each in (self.other, self.one)]
         wanted = EvalOptions((self.metric,), rules=context.rules(self))
-        board = await evaluate_entries(ground, entries, split, wanted, context.listener)
+        board = (await evaluate(ground, entries, split, wanted, progress=context.listener)).board
         return board, await asyncio.to_thread(compared, board, board.metrics[0], self.by)
 
     async def _searchable(self, context: CellContext, board: Board) -> list[Reference]:
@@ -100,7 +100,7 @@ class CompareCell(CellSpec):
         self, context: CellContext, ground: EvalContext, split: QuerySplit, reference: Reference
     ) -> Variant | Run:
         """Names of variants come before files, and those before kept runs."""
-        path = run_file(reference, context.shared, context.folder)
+        path = _run_file(reference, context.shared, context.folder)
         if path is not None:
             return (await foreign_runs(ground, split, [path]))[0].run
         try:
@@ -108,7 +108,11 @@ class CompareCell(CellSpec):
         except UnknownName as error:
             if not isinstance(reference, str):
                 raise
-            return await _kept(context, ground, split, reference, error)
+            try:
+                return await resolve_run(context.store, reference, collection=ground.view.name, split=split.name)
+            except UnknownName as unknown:
+                known = [*error.known, *unknown.known]
+                raise UnknownName("variant, preset, leg, kept run or file", reference, known) from None
 
     async def searches(self, context: CellContext) -> list[Variant]:
         """None of what may be a kept run, which asks nobody."""
@@ -132,7 +136,7 @@ class CompareCell(CellSpec):
         return call(f"{told.lab(self)}.compare", one, other, repr(self.metric), split=literal(told.split(self)))
 
     def _told(self, told: PythonExport, reference: Reference) -> str:
-        lab, path = told.lab(self), run_file(reference, told.shared, told.folder)
+        lab, path = told.lab(self), _run_file(reference, told.shared, told.folder)
         if path is not None:
             return f"{lab}.add_run({str(reference)!r}, {str(path)!r})"
         try:
@@ -141,33 +145,18 @@ class CompareCell(CellSpec):
             return f"{lab}.run({str(reference)!r})"
 
 
-def run_file(reference: Reference, shared: Shared, folder: Path) -> Path | None:
-    """The file of another engine's run that is meant, as `rankbook eval` tells it from a variant's."""
-    if not isinstance(reference, str) or reference in (*every_name(), *(each["name"] for each in shared.variants)):
-        return None
-    path = folder / Path(reference).expanduser()
-    return path if path.suffix != ".toml" and path.is_file() else None
+def _run_file(reference: Reference, shared: Shared, folder: Path) -> Path | None:
+    return run_file(reference, known=[each["name"] for each in shared.variants], folder=folder)
 
 
 def _meant(context: CellContext, ground: EvalContext, reference: Reference) -> Variant | None:
     """The variant, where it is one and no run."""
-    if run_file(reference, context.shared, context.folder) is not None:
+    if _run_file(reference, context.shared, context.folder) is not None:
         return None
     try:
         return context.variant(reference, ground)
     except UnknownName:
         return None
-
-
-async def _kept(context: CellContext, ground: EvalContext, split: QuerySplit, name: str, error: UnknownName) -> Run:
-    """Of several runs of that name the one over the same queries."""
-    with suppress(UnknownName):
-        return await run_store.load(context.store, name, collection=ground.view.name, split=split.name)
-    try:
-        return await run_store.load(context.store, name, collection=ground.view.name)
-    except UnknownName as unknown:
-        known = [*error.known, *unknown.known]
-        raise UnknownName("variant, preset, leg, kept run or file", name, known) from None
 
 
 # -- for whoever draws or computes further -----------------------------------------------------------------------------

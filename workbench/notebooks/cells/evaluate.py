@@ -12,13 +12,15 @@ from pydantic import Field, field_validator
 
 from core.errors import UnknownName
 from core.store.engine import Store
-from evals.evaluation.board import METRICS, Board, board_table
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.board import Board, board_table
+from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.evaluation.evaluate import evaluate
+from evals.measures import METRICS
 from evals.reports import Limits, charts, report
 from evals.reports.model import ReportLine, Section, Value, line
 from evals.runs import run_store
+from evals.runs.plan import EvalOptions
 from workbench.notebooks.cells.base import (
     CellContext,
     CellSpec,
@@ -75,7 +77,7 @@ class EvaluateCell(CellSpec):
             time_live=self.time_live,
             rules=context.rules(self),
         )
-        board, _ = await evaluate(
+        result = await evaluate(
             ground,
             context.variants(self.variants, ground),
             context.split(self, ground),
@@ -83,7 +85,7 @@ class EvaluateCell(CellSpec):
             files=[context.file(each) for each in self.runs],
             progress=context.listener,
         )
-        return board
+        return result.board
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
         ground = await context.ground(self)

@@ -16,18 +16,22 @@ from core.fusion.score_based import LinearFusion
 from core.variant import Variant
 from evals import display as lab_tables
 from evals.evaluation.board import board_table
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
-from evals.evaluation.evaluate import evaluate
-from evals.lab import lab as lab_steps
 from evals.lab.results import LabSweep
 from evals.measures import DEFAULT_METRIC
 from evals.reports import weight_charts
 from evals.reports.build import weights_of
 from evals.tuning import summary as sweep_summary
-from evals.tuning import workflow
 from evals.tuning.tuner import TuningProcedure
-from evals.tuning.workflow import exclude_reported
+from evals.tuning.workflow import (
+    TunedWeights,
+    TuningRequest,
+    confirm,
+    exclude_reported,
+    reported_split,
+    tune_weights,
+)
 from evals.types import QuerySplit
 from evals.variants import hybrid_of
 from workbench.notebooks.cells.base import (
@@ -83,7 +87,8 @@ class FusionCell(CellSpec):
         return self.legs if len(self.legs) == 1 else ()
 
     async def run(self, context: CellContext) -> Output:
-        found = await self.look(context)
+        tuned = await self.look(context)
+        found = LabSweep(tuned.request.base, tuned.result, tuned.notes)
         blocks = _shown(found)
         made, problem = _taken(found, even_so=self.even_so)
         if made is not None:
@@ -91,10 +96,10 @@ class FusionCell(CellSpec):
         else:
             blocks.append(Said(text=f"No variant was made of it. {problem}", tone="note"))
         if self.confirm and made is not None:
-            blocks += await self._confirmed(context, found, made)
+            blocks += await self._confirmed(context, tuned, made)
         return Output(blocks=tuple(blocks), values=_plain(found))
 
-    async def look(self, context: CellContext) -> LabSweep:
+    async def look(self, context: CellContext) -> TunedWeights:
         """The surfaces and the tuning themselves, for whoever lets weights be dragged."""
         ground = await context.ground(self)
         reported = context.split_name(self, ground)
@@ -102,11 +107,17 @@ class FusionCell(CellSpec):
             if reported == self.looked_on:
                 raise SpecError(f"{reported!r} is where weights are looked for. Confirm on a split of other queries.")
             context.split(self, ground)  # refused before anything is asked, not after it
-        seeded = self.seeded(context)
-        asked = workflow.looked(
-            self.base(context, ground), self.metric, self.steps, self.fusions, seeded, per_kind=self.per_kind
+        request = TuningRequest(
+            self.base(context, ground),
+            ground.split(self.looked_on),
+            self.metric,
+            self.steps,
+            self.fusions,
+            self.per_kind,
+            self.seeded(context),
+            reported_split(ground, reported, self.looked_on),
         )
-        return await lab_steps.swept(ground, asked, self.looked_on, reported, context.listener)
+        return await tune_weights(ground, request, context.listener)
 
     def seeded(self, context: CellContext) -> TuningProcedure:
         """The procedure with the notebook's seed, where it has none of its own."""
@@ -133,17 +144,13 @@ class FusionCell(CellSpec):
         made = context.variant(self.legs[0], ground) if one else hybrid_of(self.legs, ground.view.default_chunk_set)
         return made if self.depth is None else made.at_depth(self.depth)
 
-    async def _confirmed(self, context: CellContext, found: LabSweep, made: Variant) -> list[Block]:
+    async def _confirmed(self, context: CellContext, tuned: TunedWeights, made: Variant) -> list[Block]:
         """The weights on queries that had no say in them, beside the best of equal weights that is on offer."""
-        ground, base = await context.ground(self), found.base
-        alike = found.tuned.equal_weights(base, "all alike")
-        alone = [
-            Variant(name=name, legs=(leg,), chunks=base.chunks, model=base.model, filter=base.filter, top_k=base.top_k)
-            for name, leg in zip(base.leg_names, base.legs, strict=True)
-        ]
-        wanted = EvalOptions((self.metric,), rules=context.rules(self), rename=False)
-        split = context.split(self, ground)
-        board, _ = await evaluate(ground, [alike, *alone, made], split, wanted, progress=context.listener)
+        ground = await context.ground(self)
+        split, rules = context.split(self, ground), context.rules(self)
+        board = await confirm(
+            ground, tuned, made, split, equal_name="all alike", rules=rules, progress=context.listener
+        )
         finding = board.finding(board.metrics[0], made.name)
         said = [Said(text=f"On {split.name}: {finding.sentence}", tone="plain")] if finding else []
         return [*said, Table.of(board_table(board))]

@@ -19,8 +19,9 @@ from core.store.resolve_target import search_target
 from core.types import Hit, Stage
 from core.variant import Variant
 from evals.evaluation import evaluate
-from evals.evaluation.context import EvalContext, EvalOptions
+from evals.evaluation.context import EvalContext
 from evals.measures import DEFAULT_METRIC
+from evals.runs.plan import EvalOptions
 from workbench.notebooks.cells.base import (
     CellContext,
     CellQuery,

@@ -13,10 +13,11 @@ from core import bridge
 from core.progress import Listener
 from core.store.engine import Store
 from evals.evaluation import evaluate
-from evals.evaluation.board import METRICS
-from evals.evaluation.context import EvalContext, EvalOptions, default_split, open_eval
+from evals.evaluation.context import EvalContext, default_split, open_eval
+from evals.measures import METRICS
 from evals.runs import run_store
 from evals.runs.exchange import ForeignRun
+from evals.runs.plan import EvalOptions
 from evals.variants import every_name, resolve_variant
 from workbench.components import blocks, deleted, feedback, job_progress
 from workbench.notebooks.cells import evaluate as evaluate_cell
@@ -109,8 +110,8 @@ def _made(ground: EvalContext, split: str, names: list[str]) -> None:
         here, part = ground.until(token), ground.split(split)
         if sends := await behind_sending.for_runs(here, made, part, allowed=allowed):
             return sends
-        board, _ = await evaluate.evaluate(here, made, part, EvalOptions(METRICS), progress=listener)
-        return evaluate_cell.shown(board)
+        result = await evaluate.evaluate(here, made, part, EvalOptions(METRICS), progress=listener)
+        return evaluate_cell.shown(result.board)
 
     found: Output | None = job_progress.result_with_consent("runs.evaluated", key, "Evaluating", work)
     if found is not None:

@@ -61,7 +61,7 @@ def _instrument(shown: CellView) -> bool:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _controls(shown, fusion, usual)
     key = _key(shown, shown.spec, ground, mark, looked)
-    work = partial(weights_asked.looked_over, ground, shown.spec.looked_split(shown.context, ground), looked)
+    work = partial(weights_asked.looked_over, ground, looked)
     found: Weighed | None = job_progress.result_with_consent(
         shown.key("surface"), key, "Weight surface", work, shared=True
     )
@@ -86,7 +86,8 @@ def _chosen(values: Mapping[str, Any]) -> Fusion | None:
 def _looked(shown: CellView, spec: FusionCell, ground: EvalContext, fusion: Fusion) -> TuningRequest:
     base = spec.base(shown.context, ground).but(fusion=fusion)
     steps = min(spec.steps, FINEST.get(len(base.legs), spec.steps))
-    return TuningRequest(base, spec.metric, steps, (fusion,), True, spec.seeded(shown.context))
+    split = spec.looked_split(shown.context, ground)
+    return TuningRequest(base, split, spec.metric, steps, (fusion,), True, spec.seeded(shown.context))
 
 
 def _key(shown: CellView, spec: FusionCell, ground: EvalContext, mark: str, looked: TuningRequest) -> Key:

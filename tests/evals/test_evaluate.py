@@ -1,0 +1,130 @@
+"""The one workflow of evaluating: what it reads, in which order its rows come, and what it refuses before the work."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, call-arg, union-attr, arg-type, var-annotated"
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import event
+
+from core import bridge
+from core.context import Resources
+from core.errors import SpecError, StoreError, UnknownName
+from core.legs.bm25 import Bm25Leg
+from core.legs.fulltext import FulltextLeg
+from core.types import Query
+from core.variant import Variant
+from evals.evaluation.context import open_eval
+from evals.evaluation.cost_notice import external_calls
+from evals.evaluation.evaluate import evaluate
+from evals.labels import query_sets
+from evals.runs.plan import EvalOptions
+from evals.types import Label, LabelledQueries
+from tests.fakes import HashingEmbedder
+from tests.store.making import FIXED, documents, ingest, make, some_name
+
+EMBEDDER = HashingEmbedder(16)
+ITEMS = documents(12)
+OPTIONS = EvalOptions(("ndcg@5",))
+
+
+def leg(name: str, kind=Bm25Leg) -> Variant:
+    return Variant.of_leg(kind(), chunks="small").but(name=name)
+
+
+@pytest.fixture(scope="module")
+def loaded(store):
+    name = some_name()
+    make(store, name, [EMBEDDER], {"small": FIXED})
+    ingest(store, name, ITEMS, [EMBEDDER])
+    queries = [Query(f"q{at:02}", f"unique{at} word{at}") for at in range(len(ITEMS))]
+    labels = [Label(query.id, item.id, 1) for query, item in zip(queries, ITEMS, strict=True)]
+    bridge.run(query_sets.keep(store, name, LabelledQueries(tuple(queries), tuple(labels))))
+    return name
+
+
+@pytest.fixture
+def ctx(store, loaded):
+    resources = Resources(embedder=lambda _: EMBEDDER, environment={})
+    return bridge.run(open_eval(store, loaded, resources=resources))
+
+
+@contextmanager
+def statements(store):
+    """How often what is read that matters: the collection with its parts, its content, a kept run."""
+    read: Counter[str] = Counter()
+
+    def listen(_connection, _cursor, statement, *_):
+        text = " ".join(statement.split())
+        read["collection"] += "rankbook.collections.language" in text
+        read["chunk sets"] += ".chunk_sets.chunker" in text
+        read["queries"] += "FROM rankbook.queries" in text
+        read["kept runs"] += text.startswith("SELECT rankbook.runs.id") and "WHERE rankbook.runs.id =" in text
+
+    event.listen(store.engine.sync_engine, "before_cursor_execute", listen)
+    try:
+        yield read
+    finally:
+        event.remove(store.engine.sync_engine, "before_cursor_execute", listen)
+
+
+@pytest.mark.slow
+def test_the_collection_is_read_once_and_the_plan_is_made_once_for_notice_and_runs(store, loaded):
+    resources = Resources(embedder=lambda _: EMBEDDER, environment={})
+    variants = [leg("words"), leg("phrases", FulltextLeg)]
+    with statements(store) as read:
+        ctx = bridge.run(open_eval(store, loaded, resources=resources))
+        split = ctx.split("test")
+        plan = bridge.run(ctx.plan(variants, split, OPTIONS))
+        assert bridge.run(external_calls(ctx, plan)) == []
+        result = bridge.run(evaluate(ctx, variants, split, OPTIONS, plan=plan))
+    assert result.board.names == ("words", "phrases")
+    assert read == {"collection": 1, "chunk sets": 1, "queries": 1, "kept runs": len(variants)}
+    assert result.plan is not None
+    assert result.plan.describe() == "2 variants -> 2 leg runs"
+
+
+@pytest.mark.slow
+def test_rows_stand_in_the_order_of_variants_and_runs_then_files_then_what_is_kept(ctx, tmp_path):
+    split = ctx.split("test")
+    file = tmp_path / "other.trec"
+    file.write_text("".join(f"{query} Q0 {ITEMS[0].id} 1 1.0 other\n" for query in split.queries))
+    (words, shallow) = bridge.run(evaluate(ctx, [leg("words"), leg("3").but(top_k=3)], split, OPTIONS)).board.runs
+    again = [leg("phrases", FulltextLeg), words, leg("all", FulltextLeg).but(top_k=20)]
+    options = replace(OPTIONS, baseline="words")
+    result = bridge.run(evaluate(ctx, again, split, options, files=[file], kept=[shallow, words]))
+    assert result.board.names == ("phrases", "words", "all", "other", "3")
+    assert result.board.baseline == "words"
+    assert [each.run.name for each in result.foreign] == ["other"]
+
+
+def test_a_run_over_other_data_and_an_unknown_baseline_are_refused_before_the_work(ctx):
+    split, steps = ctx.split("test"), []
+    (run,) = bridge.run(evaluate(ctx, [leg("words")], split, OPTIONS)).board.runs
+    older = replace(run, subject=replace(run.subject, version=run.subject.version + 1))
+    with pytest.raises(SpecError, match="as it was then"):
+        bridge.run(evaluate(ctx, [leg("new").but(top_k=4), older], split, OPTIONS, progress=steps.append))
+    wanted = replace(OPTIONS, baseline="nobody")
+    with pytest.raises(UnknownName, match="nobody"):
+        bridge.run(evaluate(ctx, [leg("new").but(top_k=4)], split, wanted, progress=steps.append))
+    assert steps == []
+
+
+@pytest.mark.slow
+def test_what_was_opened_before_the_collection_changed_is_refused_and_scored_when_opened_anew(store):
+    name = some_name()
+    make(store, name, [EMBEDDER], {"small": FIXED})
+    ingest(store, name, ITEMS, [EMBEDDER])
+    labels = (Label("q", ITEMS[0].id, 1),)
+    bridge.run(query_sets.keep(store, name, LabelledQueries((Query("q", "unique0"),), labels)))
+    resources = Resources(embedder=lambda _: EMBEDDER, environment={})
+    ctx = bridge.run(open_eval(store, name, resources=resources))
+    ingest(store, name, documents(14), [EMBEDDER])
+    with pytest.raises(StoreError, match="was changed while it was being evaluated"):
+        bridge.run(evaluate(ctx, [leg("words")], ctx.split("test"), OPTIONS))
+    ctx = bridge.run(open_eval(store, name, resources=resources))
+    assert bridge.run(evaluate(ctx, [leg("words")], ctx.split("test"), OPTIONS)).board.names == ("words",)

@@ -204,7 +204,28 @@ class _Form:
             elif entry.tagged and entry.kind == "tagged":
                 self._tagged(entry, entry.tagged, place, written if isinstance(written, dict) else None)
             elif entry.tagged:
-                self._several(entry, entry.tagged, place, written if isinstance(written, list) else [])
+                # A row for each, with what all of them have in sight, and their own options a click away.
+                there = written if isinstance(written, list) else []
+                _heading(entry.label, entry.help)
+                for at, each in enumerate(there):
+                    if isinstance(each, dict) and each.get(entry.tagged.tag) in entry.tagged.registry:
+                        self._row(
+                            entry, entry.tagged.registry, each[entry.tagged.tag], (*place, at), alone=len(there) == 1
+                        )
+                    else:
+                        self._in_source(Entry(f"{entry.name} {at + 1}", "other"), each)
+                key = self._key(place, "add", len(there))  # another one once it was used, so that it is empty again
+                chosen = st.selectbox(
+                    f"Add to {entry.name}",
+                    form_fields.tagged_names(entry),
+                    index=None,
+                    key=key,
+                    placeholder=f"Add a {entry.tagged.registry.kind}",
+                    label_visibility="collapsed",
+                    disabled=self.options.disabled,
+                )
+                if chosen is not None:
+                    self.changes[*place, len(there)] = {entry.tagged.tag: chosen}
 
     def _in_source(self, entry: Entry, written: Any) -> None:
         there = LEFT_OUT if written is None else f"<code>{html.escape(str(written)[:LONGEST])}</code>"
@@ -217,7 +238,8 @@ class _Form:
         """Fields of a table; one that may be left out has a switch of its own."""
         wanted = True
         if entry.optional:
-            wanted = self._switched(entry, place, there)
+            key = self._set((*place, "there"), there)
+            wanted = bool(st.checkbox(entry.label, there, key=key, help=entry.help, disabled=self.options.disabled))
             if wanted != there:
                 self.changes[place] = {} if wanted else None
         else:
@@ -225,31 +247,17 @@ class _Form:
         if wanted:
             self.fields(model, place)
 
-    def _switched(self, entry: Entry, place: Place, there: bool) -> bool:
-        key = self._set((*place, "there"), there)
-        return bool(st.checkbox(entry.label, there, key=key, help=entry.help, disabled=self.options.disabled))
-
     def _tagged(self, entry: Entry, among: Tagged[Any], place: Place, written: dict[str, Any] | None) -> None:
         """A choice among registered classes, and the fields of the chosen one."""
         tag, registry = among.tag, among.registry
         current = entry.default if written is None else written.get(tag)
-        chosen = self._chosen(entry, place, current)
-        if chosen != current:
-            self.changes[place] = None if chosen is None else {tag: chosen}
-        elif chosen in registry:
-            before = len(self.changes)
-            self.fields(registry[chosen], place)
-            if written is None and len(self.changes) > before:  # what was meant by leaving it out is said now
-                self.changes = {(*place, tag): chosen, **self.changes}
-
-    def _chosen(self, entry: Entry, place: Place, current: Any) -> Any:
-        """Which of the registered ones; another one that is written keeps its name, for the reader to complain of."""
+        # Which of the registered ones; another one that is written keeps its name, for the reader to complain of.
         names = form_fields.tagged_names(entry)
         key = self._set((*place, "tag"), current)
         choices = [*names, *([current] if isinstance(current, str) and current not in names else [])]
         widget: Widget = st.selectbox
         what = form_fields.explained(entry, current)
-        return widget(
+        chosen = widget(
             entry.label,
             choices,
             None if entry.optional else place_of(current, choices),
@@ -258,27 +266,13 @@ class _Form:
             disabled=self.options.disabled,
             placeholder=LEFT_OUT,
         )
-
-    def _several(self, entry: Entry, among: Tagged[Any], place: Place, there: list[Any]) -> None:
-        """A row for each, with what all of them have in sight, and their own options a click away."""
-        _heading(entry.label, entry.help)
-        for at, each in enumerate(there):
-            if isinstance(each, dict) and each.get(among.tag) in among.registry:
-                self._row(entry, among.registry, each[among.tag], (*place, at), alone=len(there) == 1)
-            else:
-                self._in_source(Entry(f"{entry.name} {at + 1}", "other"), each)
-        key = self._key(place, "add", len(there))  # another one once it was used, so that it is empty again
-        chosen = st.selectbox(
-            f"Add to {entry.name}",
-            form_fields.tagged_names(entry),
-            index=None,
-            key=key,
-            placeholder=f"Add a {among.registry.kind}",
-            label_visibility="collapsed",
-            disabled=self.options.disabled,
-        )
-        if chosen is not None:
-            self.changes[*place, len(there)] = {among.tag: chosen}
+        if chosen != current:
+            self.changes[place] = None if chosen is None else {tag: chosen}
+        elif chosen in registry:
+            before = len(self.changes)
+            self.fields(registry[chosen], place)
+            if written is None and len(self.changes) > before:  # what was meant by leaving it out is said now
+                self.changes = {(*place, tag): chosen, **self.changes}
 
     def _row(self, entry: Entry, registry: Registry[Any], name: str, place: Place, *, alone: bool) -> None:
         model = registry[name]

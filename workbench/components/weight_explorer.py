@@ -112,15 +112,6 @@ LONGEST_NAME = 120
 
 def keep_form(store: Store, key: str, made: Variant) -> None:
     """A name, which is offered anew as the point moves until somebody types one, and the button."""
-    _name(key, made)
-
-    def asked() -> None:
-        _keep(store, key, made, st.session_state[f"{key}.name"])  # what was typed on the way to the button too
-
-    st.button("Keep as variant", icon=":material/bookmark:", key=f"{key}.keep", on_click=asked)
-
-
-def _name(key: str, made: Variant) -> None:
     field, offered = f"{key}.name", f"{key}.offered"
     of, kept = st.session_state.get(f"{key}.kept", ("", ""))
     usual = kept if of == made.id else usual_name(made)
@@ -128,6 +119,11 @@ def _name(key: str, made: Variant) -> None:
         st.session_state[field] = usual
     st.session_state[offered] = usual
     st.text_input("Name", key=field, max_chars=LONGEST_NAME, width=280)
+
+    def asked() -> None:
+        _keep(store, key, made, st.session_state[f"{key}.name"])  # what was typed on the way to the button too
+
+    st.button("Keep as variant", icon=":material/bookmark:", key=f"{key}.keep", on_click=asked)
 
 
 def _keep(store: Store, key: str, made: Variant, name: str, *, over: bool = False) -> None:
@@ -150,23 +146,22 @@ def keep_result(store: Store, key: str, made: Variant, use: Callable[[str], None
         st.session_state.get(f"{key}.{each}", ("", "")) for each in ("refused", "taken", "kept")
     )
     if name_taken[0] == made.id:
-        _replace(store, key, made, name_taken[1])
+        name = name_taken[1]
+        _say(
+            f"Another variant is kept as <b>{html.escape(name)}</b> already. Type another name, or replace it.", "alert"
+        )
+        st.button(
+            "Replace it",
+            icon=":material/published_with_changes:",
+            key=f"{key}.replace",
+            on_click=_keep,
+            args=(store, key, made, name),
+            kwargs={"over": True},
+        )
     elif refused[0] == made.id:
         _say(html.escape(refused[1]), "alert")
     elif done[0] == made.id:
         _links(done[1], use)
-
-
-def _replace(store: Store, key: str, made: Variant, name: str) -> None:
-    _say(f"Another variant is kept as <b>{html.escape(name)}</b> already. Type another name, or replace it.", "alert")
-    st.button(
-        "Replace it",
-        icon=":material/published_with_changes:",
-        key=f"{key}.replace",
-        on_click=_keep,
-        args=(store, key, made, name),
-        kwargs={"over": True},
-    )
 
 
 def _links(name: str, use: Callable[[str], None]) -> None:
@@ -225,7 +220,17 @@ def draw(bench: WeightExplorer) -> None:
         verdict = f"{bench.about} {given['verdict']}".strip()
         surface = with_leg_labels({**given, "verdict": verdict, "key": bench.digest})
         draw_instrument(f"{bench.name}.instrument", surface, _query(bench, stand.query), stand, bench.select)
-        _taken_along(bench, found.variant([int(part) for part in stand.weights.split("-")]), stand)
+        # The point as a variant of one's own, and as SQL.
+        made = found.variant([int(part) for part in stand.weights.split("-")])
+        asked_for, here = f"{bench.name}.sql", (bench.digest, replace(stand, query=""))
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            if permissions.may_edit(bench.ground.store):
+                keep_form(bench.ground.store, bench.name, made)
+            if st.button("Copy as SQL", icon=":material/content_copy:", key=f"{bench.name}.copy"):
+                st.session_state[asked_for] = here
+        keep_result(bench.ground.store, bench.name, made, bench.use)
+        if st.session_state.get(asked_for) == here:
+            st.code(bridge.run(export(bench.ground.store, bench.ground.view, made)).script, language="sql")
 
 
 def _query(bench: WeightExplorer, query: str) -> dict[str, Any]:
@@ -241,16 +246,3 @@ def _query(bench: WeightExplorer, query: str) -> dict[str, Any]:
 @st.cache_data(max_entries=100, show_spinner=False)
 def _titles(key: Key, query: str, _ground: EvalContext, _items: list[str]) -> list[str]:  # noqa: ARG001 - the cache's key
     return bridge.run(weight_payload.titles(_ground, _items))
-
-
-def _taken_along(bench: WeightExplorer, made: Variant, stand: SurfacePosition) -> None:
-    """The point as a variant of one's own, and as SQL."""
-    asked_for, here = f"{bench.name}.sql", (bench.digest, replace(stand, query=""))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        if permissions.may_edit(bench.ground.store):
-            keep_form(bench.ground.store, bench.name, made)
-        if st.button("Copy as SQL", icon=":material/content_copy:", key=f"{bench.name}.copy"):
-            st.session_state[asked_for] = here
-    keep_result(bench.ground.store, bench.name, made, bench.use)
-    if st.session_state.get(asked_for) == here:
-        st.code(bridge.run(export(bench.ground.store, bench.ground.view, made)).script, language="sql")

@@ -336,21 +336,17 @@ async def resume(store: Store, name: str, listener: Listener) -> LoadReport | In
     """Go on where work was interrupted: with the source where it was the load, without where a set lacks something."""
     view = await collections.get(store, name)
     if view.row.loaded_at is not None:
-        return await _completed(store, view, listener)
+        # Asking again for one of the sets that are there adds none, and completes all.
+        for each in view.embedding_sets:
+            over = tuple(chunk_set.name for chunk_set in view.chunk_sets if chunk_set.key == each.chunk_set)
+            return await load.embed(store, view, stored_as(each.model), over, listener=listener)
+        own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
+        return await load.chunk(store, view, own.name, own.chunker, listener=listener)
     source = source_from(view.row.origin)
     added = await load.load_collection(store, name, source, load.plan_of(view), listener=listener)
     for path in _paths(view.row.origin):
         await asyncio.to_thread(uploads.discard, Path(path))
     return added
-
-
-async def _completed(store: Store, view: CollectionView, listener: Listener) -> IngestReport:
-    """Asking again for one of the sets that are there adds none, and completes all."""
-    for each in view.embedding_sets:
-        over = tuple(chunk_set.name for chunk_set in view.chunk_sets if chunk_set.key == each.chunk_set)
-        return await load.embed(store, view, stored_as(each.model), over, listener=listener)
-    own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
-    return await load.chunk(store, view, own.name, own.chunker, listener=listener)
 
 
 def sweep(rows: Iterable[Mapping[str, Any]]) -> None:

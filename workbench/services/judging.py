@@ -174,7 +174,7 @@ def scores_table(found: Figures) -> Table:
     at = f"judged@{found.depth}"
     columns = ("variant", found.metric, "labels alone", at)
     rows = tuple(
-        (TableCell(text=name), _score(cell), _alone_cell(alone), _judged(covered))
+        (TableCell(text=name), _score(cell), TableCell(text="-" if alone is None else f"{alone:.3f}"), _judged(covered))
         for name, cell, alone, covered in zip(
             found.names, found.scores(), found.labels_alone, found.by_run, strict=True
         )
@@ -191,10 +191,6 @@ def _score(cell: ScoreCell | None) -> TableCell:
         return TableCell(text="-", hint="No query has a relevant document yet.")
     known = cell.low is not None and cell.high is not None
     return TableCell(text=f"{cell.mean:.3f}", beside=f"[{cell.low:.2f}, {cell.high:.2f}]" if known else "")
-
-
-def _alone_cell(alone: float | None) -> TableCell:
-    return TableCell(text="-" if alone is None else f"{alone:.3f}")
 
 
 def _judged(covered: Covered) -> TableCell:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -158,21 +158,18 @@ class JudgingSession:
             return "There is nothing to take back."
         if last is not None and last.pair != undone.pair:  # given in another window
             self._done.append(last)
-        self._forget(undone.pair, before)
+        # Where an earlier grade of this sitting stands again, it is shown as such.
+        still = any(each.pair == undone.pair and not each.skipped for each in self._done)
+        earlier = next((each for each in before if each.pair == undone.pair), None)
+        if still and earlier is not None:
+            self.grades[undone.pair] = earlier
+        else:
+            self.grades.pop(undone.pair, None)
         task = await self._again(undone.pair)
         if task is None:
             return f"Taken back: {undone.grade} for {undone.item_id!r}, which is not among these queries."
         self._first(undone.pair, task)
         return f"Taken back: {undone.grade} for {named(task)}"
-
-    def _forget(self, pair: PairId, before: Iterable[Judgement]) -> None:
-        """Where an earlier grade of this sitting stands again, it is shown as such."""
-        still = any(each.pair == pair and not each.skipped for each in self._done)
-        earlier = next((each for each in before if each.pair == pair), None)
-        if still and earlier is not None:
-            self.grades[pair] = earlier
-        else:
-            self.grades.pop(pair, None)
 
     async def _again(self, pair: PairId) -> Task | None:
         if pair in self.tasks:

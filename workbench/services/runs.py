@@ -188,7 +188,19 @@ def made(summary: RunSummary, run: Run) -> list[Block]:
     blocks += [Said(text=note, tone="note") for note in run.notes]
     if run.variant is not None:
         blocks.append(Code(title="The variant as it was", language="toml", text=run.variant.to_toml()))
-        blocks.append(Code(title="The same again", language="bash", text=_again(run)))
+        import shlex
+
+        of = run.subject
+        queries = [] if of.query_set == "default" else ["--queries", of.query_set]
+        deep = ["--deep"] if run.depth else []
+        command = ["rankbook", "eval", of.collection, "variant.toml", "--split", of.split, *queries, *deep, "--again"]
+        blocks.append(
+            Code(
+                title="The same again",
+                language="bash",
+                text=f"# with the variant above in variant.toml\n{shlex.join(command)}",
+            )
+        )
     return blocks
 
 
@@ -211,16 +223,6 @@ def stages(run: Run) -> list[tuple[object, ...]]:
         (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries)
         for stage, each in (times | run.stage_latencies).items()
     ]
-
-
-def _again(run: Run) -> str:
-    import shlex
-
-    of = run.subject
-    queries = [] if of.query_set == "default" else ["--queries", of.query_set]
-    deep = ["--deep"] if run.depth else []
-    command = ["rankbook", "eval", of.collection, "variant.toml", "--split", of.split, *queries, *deep, "--again"]
-    return f"# with the variant above in variant.toml\n{shlex.join(command)}"
 
 
 # -- two of them -------------------------------------------------------------------------------------------------------
@@ -294,14 +296,11 @@ async def page_of(store: Store, one: str, metrics: Sequence[str], other: str | N
     if other is None:
         board = await board_of(store, one, metrics)
     else:
-        board = _scored(await paired(store, one, other, *metrics))
+        found = await paired(store, one, other, *metrics)
+        if found.board is None:
+            raise SpecError("These two were not scored.")
+        board = found.board
     ground, _ = await _ground(store, board.runs[0])
     texts = await documents(store, ground.view, board)
     title = f"{board.runs[0].subject.collection}: {', '.join(board.names)}"
     return await asyncio.to_thread(lambda: render_html(report([Part(board, documents=texts)], title=title)))
-
-
-def _scored(found: RunPair) -> Board:
-    if found.board is None:
-        raise SpecError("These two were not scored.")
-    return found.board

@@ -13,7 +13,7 @@ from typing import Any, Final
 from core import bridge
 from core.context import RequestContext
 from core.embedding import embedder, is_served, warm_up
-from core.legs import Leg, legs
+from core.legs import legs
 from core.legs.query_terms import keywords_of
 from core.pipeline.retriever import search
 from core.store.collections import CollectionView
@@ -106,18 +106,16 @@ async def _column(store: Store, view: CollectionView, text: str, chunks: str, ki
     try:
         if kind == "vector" and model is not None:
             await asyncio.shield(asyncio.wrap_future(warm(model)))  # so that loading it is not counted as latency
-        return await _distinct(store, view, text, chunks, legs[kind]())
+        # Items by their best chunk.
+        whole = chunks == ITEMS or (view.row.attached is not None and not view.in_parts)
+        rollup = None if whole else Rollup()
+        variant = Variant.of_leg(legs[kind](), chunks=chunks, top_k=SHOWN, rollup=rollup).model_copy(
+            update={"overfetch": 3}
+        )
+        bundle = await search(RequestContext(store, view), text, variant)
+        return Column(variant.name, bundle.hits, bundle.trace.milliseconds)
     except Exception as error:  # it is drawn in the leg's column
         return Column(kind, problem=error)
-
-
-async def _distinct(store: Store, view: CollectionView, text: str, chunks: str, leg: Leg) -> Column:
-    """Items by their best chunk."""
-    whole = chunks == ITEMS or (view.row.attached is not None and not view.in_parts)
-    rollup = None if whole else Rollup()
-    variant = Variant.of_leg(leg, chunks=chunks, top_k=SHOWN, rollup=rollup).model_copy(update={"overfetch": 3})
-    bundle = await search(RequestContext(store, view), text, variant)
-    return Column(variant.name, bundle.hits, bundle.trace.milliseconds)
 
 
 async def _words(store: Store, view: CollectionView, text: str) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def put(source: str, changes: Mapping[Place, Any]) -> str:
         made = tomlkit.dumps(document)
     except (TOMLKitError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise _beyond(changes) from error
-    made = _same_line_ends(made, source)
+    made = made if "\r\n" not in source or re.search(r"(?<!\r)\n", source) else re.sub(r"(?<!\r)\n", "\r\n", made)
     if not _says(made, wanted):
         raise _beyond(changes)
     return made
@@ -82,12 +82,6 @@ def _says(made: str, wanted: Mapping[str, Any]) -> bool:
 def _beyond(changes: Mapping[Place, Any]) -> SpecError:
     named = ", ".join(".".join(map(str, place)) for place in changes)
     return SpecError(f"A form cannot change {named!r} in this text. Edit it in the source view.")
-
-
-def _same_line_ends(made: str, source: str) -> str:
-    if "\r\n" not in source or re.search(r"(?<!\r)\n", source):
-        return made
-    return re.sub(r"(?<!\r)\n", "\r\n", made)
 
 
 # -- the same change, of plain values and of the written text ----------------------------------------------------------

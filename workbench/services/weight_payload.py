@@ -105,8 +105,20 @@ def marks(found: Weighed) -> list[Plain]:
     rows = {tuple(point): row for row, point in enumerate(surface.grid.tolist())}
     folds = Counter(fold.point for fold in tuned.folds)
     most = max(folds.values())
+    own = {name: leg.weight for name, leg in zip(found.base.leg_names, found.base.legs, strict=True)}
+    whole = math.fsum(own.values()) or 1.0
+    exact = all(
+        math.isclose(weight / whole, share / found.surface.steps)
+        for weight, share in zip(own.values(), found.current, strict=True)
+    )
+    at = "" if exact else f", drawn at the nearest of the {len(found.surface.grid)} points"
     return [
-        _mark("current", "Current weights", _current(found), [[rows[found.current], 1.0]]),
+        _mark(
+            "current",
+            "Current weights",
+            f"What {found.base.name} has now, {sweep_summary.shares(own)}{at}.",
+            [[rows[found.current], 1.0]],
+        ),
         _mark("best", "In-sample best", best, [[tuned.chosen.point, 1.0]], tuned.in_sample),
         _mark("band", "Tie band", tied, []),
         _mark(
@@ -123,17 +135,6 @@ def marks(found: Weighed) -> list[Plain]:
 
 def _mark(key: str, name: str, says: str, points: list[list[float]], level: float | None = None) -> Plain:
     return {"key": key, "name": name, "says": says.removeprefix(f"{name}: "), "points": points, "level": level}
-
-
-def _current(found: Weighed) -> str:
-    own = {name: leg.weight for name, leg in zip(found.base.leg_names, found.base.legs, strict=True)}
-    whole = math.fsum(own.values()) or 1.0
-    exact = all(
-        math.isclose(weight / whole, share / found.surface.steps)
-        for weight, share in zip(own.values(), found.current, strict=True)
-    )
-    at = "" if exact else f", drawn at the nearest of the {len(found.surface.grid)} points"
-    return f"What {found.base.name} has now, {sweep_summary.shares(own)}{at}."
 
 
 def _kinds(found: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:

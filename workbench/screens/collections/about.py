@@ -214,27 +214,6 @@ def draw(store: Store, view: CollectionView, row: CollectionSummary) -> None:
     sets = list_sets(store, view)
     chosen = chosen_set()
     told = _described(store.where, view.name, row.version, repr(sets), chosen, _store=store)
-    _figures(row)
-    _facts(view)
-    attached = view.row.attached is not None
-    if told["Chunk sets"] and not attached:
-        st.html("<h3>Chunk sets and their models</h3>")
-        _chunk_sets(told["Chunk sets"])
-    _labels(told, sets)
-    if sets or not attached:
-        looks = LOOKS if chosen == DEFAULT_QUERY_SET and not attached else ("labels",)
-        _report(view.name, told["Noted at import"], looks)
-    if view.row.card:
-        with st.expander("What it says of itself"):
-            st.html(f'<pre class="rb-card">{html.escape(view.row.card[:LONGEST_CARD])}</pre>')
-
-
-@st.cache_data(ttl=KEPT, max_entries=20, show_spinner="Counting")
-def _described(where: str, name: str, version: int, sets: str, chosen: str, _store: Store) -> dict[str, Any]:  # noqa: ARG001 - the cache's key
-    return bridge.run(overview.describe(_store, name, query_set=chosen))
-
-
-def _figures(row: CollectionSummary) -> None:
     figures = {
         "documents": f"{row.summary.items:,}",
         "chunks": f"{row.chunks:,}",
@@ -245,6 +224,29 @@ def _figures(row: CollectionSummary) -> None:
     }
     made = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in figures.items())
     st.html(f'<div class="rb-figures">{made}</div>')
+    _facts(view)
+    attached = view.row.attached is not None
+    if told["Chunk sets"] and not attached:
+        st.html("<h3>Chunk sets and their models</h3>")
+        _chunk_sets(told["Chunk sets"])
+    _labels(told, sets)
+    if sets or not attached:
+        looks = LOOKS if chosen == DEFAULT_QUERY_SET and not attached else ("labels",)
+        flaws = told["Noted at import"]
+        st.html("<h3>What the import found</h3>")
+        sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections_shown.told_flaws(flaws, looks))
+        st.html(f'<ul class="rb-sentences">{sentences}</ul>')
+        if flaws:
+            with st.expander(many(len(flaws), "remark")):
+                draw_flaws(f"about.flaws.{view.name}", flaws, len(flaws))
+    if view.row.card:
+        with st.expander("What it says of itself"):
+            st.html(f'<pre class="rb-card">{html.escape(view.row.card[:LONGEST_CARD])}</pre>')
+
+
+@st.cache_data(ttl=KEPT, max_entries=20, show_spinner="Counting")
+def _described(where: str, name: str, version: int, sets: str, chosen: str, _store: Store) -> dict[str, Any]:  # noqa: ARG001 - the cache's key
+    return bridge.run(overview.describe(_store, name, query_set=chosen))
 
 
 def _facts(view: CollectionView) -> None:
@@ -316,12 +318,3 @@ def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
             empty = "No query has a label yet."
             columns = (TableColumn(name), TableColumn(count, right=True))
             table.draw(f"about.{name}", DataTable(title, columns, lines, empty=empty, tall=True))
-
-
-def _report(name: str, flaws: Sequence[Mapping[str, Any]], looks: Iterable[str]) -> None:
-    st.html("<h3>What the import found</h3>")
-    sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections_shown.told_flaws(flaws, looks))
-    st.html(f'<ul class="rb-sentences">{sentences}</ul>')
-    if flaws:
-        with st.expander(many(len(flaws), "remark")):
-            draw_flaws(f"about.flaws.{name}", flaws, len(flaws))

@@ -97,7 +97,16 @@ def draw_plan(store: Store, shelf: Sequence[CollectionSummary], name: str, look:
     with left:
         chunks = _chunks(look)
     with right:
-        made = {**_model(shelf, look.size), **_language(store), **_fields(look)}
+        known = bridge.run(collections_added.languages(store))
+        if st.session_state.get("add.language") not in known:
+            st.session_state["add.language"] = "simple"
+        chosen = st.selectbox(
+            "Language",
+            known,
+            key="add.language",
+            help="PostgreSQL's text-search configuration: it knows stop words and inflections. `simple` knows none.",
+        )
+        made = {**_model(shelf, look.size), "language": chosen, **_fields(look)}
     return {**made, "chunks": chunks, **_more(new=True)}
 
 
@@ -147,19 +156,6 @@ def _model(shelf: Sequence[CollectionSummary], size: int | None) -> Plain:
     many = f"The texts of about {size:,} documents go" if size is not None else "The texts of all documents go"
     feedback.endpoint_note(cost_notice.for_embedding((model or "").strip(), many))
     return {"models": (model.strip(),) if model and model.strip() else ()}
-
-
-def _language(store: Store) -> Plain:
-    known = bridge.run(collections_added.languages(store))
-    if st.session_state.get("add.language") not in known:
-        st.session_state["add.language"] = "simple"
-    chosen = st.selectbox(
-        "Language",
-        known,
-        key="add.language",
-        help="PostgreSQL's text-search configuration: it knows stop words and inflections. `simple` knows none.",
-    )
-    return {"language": chosen}
 
 
 def _fields(look: SourcePreview) -> Plain:
@@ -223,8 +219,24 @@ def draw_preview(look: SourcePreview, given: SourceSpec) -> None:
         _columns(look, given)
     if look.problem is not None:
         draw_problem(look.problem)
-    else:
-        _rows(look)
+    elif look.documents:
+        documents = [
+            TableRow(str(at), (each.id, each.title, _start(each.text)))
+            for at, each in enumerate(look.documents[:SHOWN])
+        ]
+        columns = (TableColumn("first documents: id"), TableColumn("title"), TableColumn("text", long=True))
+        table.draw("look.documents", DataTable("The first documents", columns, documents))
+        if look.queries:
+            grades = {label.query_id: 0 for label in look.labels}
+            for label in look.labels:
+                grades[label.query_id] += 1
+            queries = [
+                TableRow(str(at), (each.id, _start(each.text), str(grades.get(each.id, ""))))
+                for at, each in enumerate(look.queries[:SHOWN])
+            ]
+            among = TableColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
+            columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
+            table.draw("look.queries", DataTable("The first queries", columns, queries))
     if look.flaws:
         with st.expander(f"{many(len(look.flaws), 'remark')} on the first rows"):
             draw_flaws("look.flaws", flaw_rows(look.flaws), len(look.flaws))
@@ -265,27 +277,6 @@ def _download(look: SourcePreview) -> str:
     size = f", {entry.download_mb:,g} MB to download" if entry.download_mb else ""
     said = f"{entry.documents:,} documents, {entry.queries:,} queries{size}. Licence: {entry.licence}. {entry.note}"
     return html.escape(said)
-
-
-def _rows(look: SourcePreview) -> None:
-    if not look.documents:
-        return
-    documents = [
-        TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.documents[:SHOWN])
-    ]
-    columns = (TableColumn("first documents: id"), TableColumn("title"), TableColumn("text", long=True))
-    table.draw("look.documents", DataTable("The first documents", columns, documents))
-    if look.queries:
-        grades = {label.query_id: 0 for label in look.labels}
-        for label in look.labels:
-            grades[label.query_id] += 1
-        queries = [
-            TableRow(str(at), (each.id, _start(each.text), str(grades.get(each.id, ""))))
-            for at, each in enumerate(look.queries[:SHOWN])
-        ]
-        among = TableColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
-        columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
-        table.draw("look.queries", DataTable("The first queries", columns, queries))
 
 
 def _start(text: str) -> str:
@@ -431,7 +422,7 @@ def _upload(shelf: Sequence[CollectionSummary]) -> SourceSpec | None:
         staged = st.session_state.pop("add.staged") and None
     if staged is None and files:
         with st.spinner("Keeping the files"):
-            _sweep(shelf)
+            collections_added.sweep([row.origin for row in shelf])
             staged = st.session_state["add.staged"] = (ids, _staged(files))
     return staged[1] if staged else None
 
@@ -443,10 +434,6 @@ def _staged(files: Sequence[Any]) -> SourceSpec:
     except RankbookError:
         uploads.discard(folder)
         raise
-
-
-def _sweep(shelf: Sequence[CollectionSummary]) -> None:
-    collections_added.sweep([row.origin for row in shelf])
 
 
 # -- how it is read ----------------------------------------------------------------------------------------------------

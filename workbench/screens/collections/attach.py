@@ -39,46 +39,43 @@ def draw_aside(store: Store, view: CollectionView) -> None:
     )
     left, right = st.columns(2, gap="large")
     with left:
-        _aside(store, view, Attachment.of(view))
+        st.html(
+            "<h3>Aside</h3><p>Lexemes, postings and vocabulary of its rows, in a schema of our own. They stand for the "
+            "rows as they were when it was built.</p>"
+        )
+        there = Attachment.of(view).aside
+        if there is not None:
+            st.html(
+                f'<p class="rb-summary">Built of {many(there.rows, "row")} on '
+                f"{there.built_at:%Y-%m-%d at %H:%M} UTC.</p>"
+            )
+            with feedback.draw_errors():
+                if late := bridge.run(attached.behind(store, view)):
+                    st.html(f'<p class="rb-report">{feedback.as_html(late)}</p>')
+        with st.container(horizontal=True):
+            if there is not None:
+                st.button(
+                    "Refresh",
+                    key="aside.refresh",
+                    icon=":material/sync:",
+                    help="Takes in rows that are new, redoes those that have changed, removes those that are gone.",
+                    on_click=start_or_refuse(lambda: collection_jobs.start(store, "refresh", view.name)),
+                )
+            st.button(
+                "Build it again" if there else "Build aside",
+                key="aside.build",
+                icon=":material/construction:",
+                on_click=start_or_refuse(lambda: collection_jobs.start(store, "aside", view.name)),
+            )
+            if there is not None:
+                with st.popover("Remove it", icon=":material/delete:"):
+                    st.html("<p>bm25 and fuzzy search do without then. The table stays as it is.</p>")
+                    st.button("Remove what is aside", key="aside.drop", on_click=_drop, args=(store, view))
     with right, feedback.draw_errors():
         st.html("<h3>Indexes that would help</h3>")
         with st.spinner("Asking the planner"):
             given = bridge.run(attached.advice(store, view))
         advice(given)
-
-
-def _aside(store: Store, view: CollectionView, attachment: Attachment) -> None:
-    st.html(
-        "<h3>Aside</h3><p>Lexemes, postings and vocabulary of its rows, in a schema of our own. They stand for the "
-        "rows as they were when it was built.</p>"
-    )
-    there = attachment.aside
-    if there is not None:
-        st.html(
-            f'<p class="rb-summary">Built of {many(there.rows, "row")} on {there.built_at:%Y-%m-%d at %H:%M} UTC.</p>'
-        )
-        with feedback.draw_errors():
-            if late := bridge.run(attached.behind(store, view)):
-                st.html(f'<p class="rb-report">{feedback.as_html(late)}</p>')
-    with st.container(horizontal=True):
-        if there is not None:
-            st.button(
-                "Refresh",
-                key="aside.refresh",
-                icon=":material/sync:",
-                help="Takes in rows that are new, redoes those that have changed, removes those that are gone.",
-                on_click=start_or_refuse(lambda: collection_jobs.start(store, "refresh", view.name)),
-            )
-        st.button(
-            "Build it again" if there else "Build aside",
-            key="aside.build",
-            icon=":material/construction:",
-            on_click=start_or_refuse(lambda: collection_jobs.start(store, "aside", view.name)),
-        )
-        if there is not None:
-            with st.popover("Remove it", icon=":material/delete:"):
-                st.html("<p>bm25 and fuzzy search do without then. The table stays as it is.</p>")
-                st.button("Remove what is aside", key="aside.drop", on_click=_drop, args=(store, view))
 
 
 def _drop(store: Store, view: CollectionView) -> None:
@@ -126,8 +123,28 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
     look = _looked(store, wanted)
     if look is None:
         return
-    _draw_look(look)
-    _last(wanted, look)
+    st.html(
+        f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: {html.escape(look.told)}.</p>'
+    )
+    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
+    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
+    components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
+    # Its name, and what else is to be done.
+    key = _key(wanted, "name")
+    st.session_state.setdefault(key, st.session_state.pop("attach.name again", look.mapping.table[:40]))
+    st.text_input("Name", key=key, max_chars=60, placeholder="What the collection is to be called")
+    with st.expander("More"):
+        st.text_input(
+            "Labels for it",
+            key=_key(wanted, "labels"),
+            placeholder="/home/me/qrels, faq-labels.csv",
+            help="A path on this machine: a folder or file with queries and labels. They can come later too.",
+        )
+        st.checkbox(
+            "Build aside what bm25 and fuzzy search need",
+            key=_key(wanted, "aside"),
+            help="Lexemes, postings and vocabulary, in a schema of our own. Built anew when you ask for it again.",
+        )
     st.button(
         "Attach", key="attach.attach", type="primary", icon=":material/link:", on_click=_begin, args=(store, wanted)
     )
@@ -319,36 +336,8 @@ def _looked(store: Store, wanted: AttachRequest) -> TablePreview | None:
     return found
 
 
-def _draw_look(look: TablePreview) -> None:
-    st.html(
-        f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: {html.escape(look.told)}.</p>'
-    )
-    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
-    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
-    components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
-
-
 def _start(written: str) -> str:
     return shortened(" ".join(written[: LONGEST * 4].split()), LONGEST)
-
-
-def _last(wanted: AttachRequest, look: TablePreview) -> None:
-    """Its name, and what else is to be done."""
-    key = _key(wanted, "name")
-    st.session_state.setdefault(key, st.session_state.pop("attach.name again", look.mapping.table[:40]))
-    st.text_input("Name", key=key, max_chars=60, placeholder="What the collection is to be called")
-    with st.expander("More"):
-        st.text_input(
-            "Labels for it",
-            key=_key(wanted, "labels"),
-            placeholder="/home/me/qrels, faq-labels.csv",
-            help="A path on this machine: a folder or file with queries and labels. They can come later too.",
-        )
-        st.checkbox(
-            "Build aside what bm25 and fuzzy search need",
-            key=_key(wanted, "aside"),
-            help="Lexemes, postings and vocabulary, in a schema of our own. Built anew when you ask for it again.",
-        )
 
 
 def refill(wanted: AttachRequest) -> dict[str, str]:

@@ -38,7 +38,30 @@ def extend(store: Store, view: CollectionView, shelf: Sequence[CollectionSummary
     with left:
         _chunk(store, view)
     with right:
-        _embed(store, view, known_models(shelf))
+        st.html(
+            "<h3>Another model</h3><p>Beside those there are. A text that was embedded once is not embedded again.</p>"
+        )
+        model = st.selectbox(
+            "Model",
+            known_models(shelf),
+            key="extend.model",
+            index=None,
+            accept_new_options=True,
+            placeholder="Choose, or type a name",
+            help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL.",
+        )
+        sets = [each.name for each in view.chunk_sets]
+        over = st.multiselect("Over", sets, default=sets, key="extend.over", format_func=_level)
+        feedback.endpoint_note(cost_notice.for_embedding((model or "").strip(), cost_notice.texts_of(view, over)))
+        st.button(
+            "Embed",
+            key="extend.embed",
+            icon=":material/scatter_plot:",
+            disabled=not (model and over),
+            on_click=start_or_refuse(
+                lambda: collection_jobs.start(store, "embed", view, model=str(model).strip(), over=tuple(over))
+            ),
+        )
 
 
 def _chunk(store: Store, view: CollectionView) -> None:
@@ -57,31 +80,6 @@ def _chunk(store: Store, view: CollectionView) -> None:
         disabled=not name.strip() or name in there,
         on_click=start_or_refuse(
             lambda: collection_jobs.start(store, "chunk", view, chunk_set=name.strip(), chunker=chunker)
-        ),
-    )
-
-
-def _embed(store: Store, view: CollectionView, known: list[str]) -> None:
-    st.html("<h3>Another model</h3><p>Beside those there are. A text that was embedded once is not embedded again.</p>")
-    model = st.selectbox(
-        "Model",
-        known,
-        key="extend.model",
-        index=None,
-        accept_new_options=True,
-        placeholder="Choose, or type a name",
-        help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL.",
-    )
-    sets = [each.name for each in view.chunk_sets]
-    over = st.multiselect("Over", sets, default=sets, key="extend.over", format_func=_level)
-    feedback.endpoint_note(cost_notice.for_embedding((model or "").strip(), cost_notice.texts_of(view, over)))
-    st.button(
-        "Embed",
-        key="extend.embed",
-        icon=":material/scatter_plot:",
-        disabled=not (model and over),
-        on_click=start_or_refuse(
-            lambda: collection_jobs.start(store, "embed", view, model=str(model).strip(), over=tuple(over))
         ),
     )
 

@@ -179,7 +179,12 @@ def _labels(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary])
             help="A path on this machine. Among uploaded files, the one with `queries` or `topics` in its name.",
         )
         into = _into("ask.labels.set", "Into the query set", sets, DEFAULT_QUERY_SET)
-    _taken(labels)
+    # What uploaded files are taken for, by their names.
+    names = [str(file.name) for file in labels.files]
+    asked = [name for name in names if asks(name)]
+    judged = [name for name in names if name not in asked]
+    if names:
+        feedback.say(f"Labels: {', '.join(judged) or 'none'}. Queries: {', '.join(asked) or 'those that are there'}.")
     there = _there(sets, _now(into))
     if there and there.labels:
         feedback.note(
@@ -200,15 +205,6 @@ def _labels(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary])
         icon=":material/label:",
         on_click=start_or_refuse(lambda: _begin_label(store, view, labels, into)),
     )
-
-
-def _taken(labels: _Path) -> None:
-    """What uploaded files are taken for, by their names."""
-    names = [str(file.name) for file in labels.files]
-    asked = [name for name in names if asks(name)]
-    judged = [name for name in names if name not in asked]
-    if names:
-        feedback.say(f"Labels: {', '.join(judged) or 'none'}. Queries: {', '.join(asked) or 'those that are there'}.")
 
 
 def _begin_label(store: Store, view: CollectionView, labels: _Path, into: str) -> Job[Any]:

@@ -107,13 +107,11 @@ def _shown(name: str, query_set: str) -> None:
     address.go(view="queries", set=query_set)
 
 
-def _lost(found: Sequence[Flaw]) -> bool:
-    return any(flaw.outcome == "quarantined" for flaw in found)
-
-
 def _remarks(how: str, name: str, found: Sequence[Flaw]) -> None:
     if found:
-        with st.expander(f"{many(len(found), 'remark')} on the input", expanded=_lost(found)):
+        with st.expander(
+            f"{many(len(found), 'remark')} on the input", expanded=any(flaw.outcome == "quarantined" for flaw in found)
+        ):
             draw_flaws(f"remarks.{how}.{name}", flaw_rows(found), len(found))
 
 
@@ -257,7 +255,19 @@ def _key(doing: CollectionJob, part: str) -> str:
 def _one(doing: CollectionJob) -> None:
     job = doing.job
     if not job.ended:
-        _under_way(doing)
+        share, said = doing.job.progress
+        st.html(
+            f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
+            f"<span>{html.escape(said)}</span></p>"
+        )
+        st.progress(share)
+        st.button(
+            "Stop",
+            key=_key(doing, "stop"),
+            icon=":material/stop_circle:",
+            on_click=doing.job.stop,
+            disabled=doing.job.stopping,
+        )
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.html(f'<p class="rb-work"><strong>{html.escape(job.title)}</strong> {_outcome(job)}</p>')
@@ -287,22 +297,6 @@ def _one(doing: CollectionJob) -> None:
 
 def _outcome(job: Job[Any]) -> str:
     return "Stopped." if job.stopped else "It failed." if job.problem else "Done."
-
-
-def _under_way(doing: CollectionJob) -> None:
-    share, said = doing.job.progress
-    st.html(
-        f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
-        f"<span>{html.escape(said)}</span></p>"
-    )
-    st.progress(share)
-    st.button(
-        "Stop",
-        key=_key(doing, "stop"),
-        icon=":material/stop_circle:",
-        on_click=doing.job.stop,
-        disabled=doing.job.stopping,
-    )
 
 
 def _again(doing: CollectionJob) -> None:

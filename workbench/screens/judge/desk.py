@@ -176,7 +176,7 @@ def _task(desk: Desk, task: Task, passages: Sequence[Span]) -> Plain:
         "about": [each for each in (task.query.kind, *task.query.tags) if each],
         "title": cards.title_of(task.item.title, task.item.id),
         "pieces": pieces(text, keywords, passages),
-        "passages": _hits(text, keywords, passages),
+        "passages": [sum(found for _, found in marked(text[start:end], keywords)) for start, end in passages],
         "cut": f"{len(task.item.text) - len(text):,}" if len(text) < len(task.item.text) else "",
         "grade": given.grade if given else None,
         "note": given.note if given else "",
@@ -201,11 +201,6 @@ def pieces(text: str, keywords: Sequence[str], passages: Sequence[Span] = ()) ->
     return made
 
 
-def _hits(text: str, keywords: Sequence[str], passages: Sequence[Span]) -> list[int]:
-    """In each passage, how many words are marked."""
-    return [sum(found for _, found in marked(text[start:end], keywords)) for start, end in passages]
-
-
 KEPT = 200  # documents whose passages a session remembers
 
 
@@ -217,21 +212,17 @@ def draw(ground: EvalContext, mark: str, asked: JudgeState) -> None:
         "judging", key, "Preparing the sitting", work, shared=True
     )
     if found is not None:
-        _sitting(key, ground, asked, found)
-
-
-def _sitting(key: Key, ground: EvalContext, asked: JudgeState, sitting: JudgingSession) -> None:
-    st.html(f'<p class="rb-summary">{html.escape(told(asked, sitting))}</p>')
-    name, way = judging_side.model() if permissions.may_edit(ground.store) else ("", "")
-    desk, side = st.columns([9, 5], gap="medium")
-    with desk:
-        _desk(key, ground, sitting, asked, name)
-    with side:
-        if name:
-            judging_side.suggestion(sitting, name)
-        judging_side.follow(key, ground, sitting)
-        if way:
-            judging_side.without_model(way)
+        st.html(f'<p class="rb-summary">{html.escape(told(asked, found))}</p>')
+        name, way = judging_side.model() if permissions.may_edit(ground.store) else ("", "")
+        desk, side = st.columns([9, 5], gap="medium")
+        with desk:
+            _desk(key, ground, found, asked, name)
+        with side:
+            if name:
+                judging_side.suggestion(found, name)
+            judging_side.follow(key, ground, found)
+            if way:
+                judging_side.without_model(way)
 
 
 async def begun(
@@ -262,27 +253,7 @@ def told(asked: JudgeState, sitting: JudgingSession) -> str:
 @st.fragment
 def _desk(key: Key, ground: EvalContext, sitting: JudgingSession, asked: JudgeState, model: str) -> None:
     suggests = f"Ask {model} what it would give. Its answer is shown below and never counts." if model else ""
-    passages = _passages(ground)
-    desk = Desk("judging.desk", sitting, asked.lists, passages, suggests, judging_side.asking(sitting))
-    draw_queue(desk)
-    if not sitting.left():
-        _ended(key, sitting)
-
-
-def _ended(key: Key, sitting: JudgingSession) -> None:
-    with st.container(horizontal=True):
-        if sitting.skipped:
-            label = f"Go back to the {len(sitting.skipped)} skipped"
-            st.button(label, key="judging.skipped", on_click=sitting.return_to_skipped, icon=":material/replay:")
-        if sitting.tasks and st.button("Go on with the next", key="judging.next", icon=":material/arrow_forward:"):
-            jobs.forget(key)
-            st.rerun()
-        if not sitting.tasks:
-            st.button("Judge something else", key="judging.other", on_click=lambda: address.go(begun=""))
-
-
-def _passages(ground: EvalContext) -> Callable[[Sequence[str]], Mapping[str, Sequence[Span]]]:
-    """Asked of the store once a document."""
+    # Asked of the store once a document.
     view = ground.view
     kept: dict[tuple[str, str, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
 
@@ -296,4 +267,16 @@ def _passages(ground: EvalContext) -> Callable[[Sequence[str]], Mapping[str, Seq
             del kept[old]
         return answer
 
-    return find
+    passages = find
+    desk = Desk("judging.desk", sitting, asked.lists, passages, suggests, judging_side.asking(sitting))
+    draw_queue(desk)
+    if not sitting.left():
+        with st.container(horizontal=True):
+            if sitting.skipped:
+                label = f"Go back to the {len(sitting.skipped)} skipped"
+                st.button(label, key="judging.skipped", on_click=sitting.return_to_skipped, icon=":material/replay:")
+            if sitting.tasks and st.button("Go on with the next", key="judging.next", icon=":material/arrow_forward:"):
+                jobs.forget(key)
+                st.rerun()
+            if not sitting.tasks:
+                st.button("Judge something else", key="judging.other", on_click=lambda: address.go(begun=""))

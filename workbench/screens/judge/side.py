@@ -43,7 +43,25 @@ BLIND: Final = "Scores are of the whole pool: they tell nothing of the document 
 def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
     """Where judging stands, a few seconds behind whoever judges."""
     with feedback.draw_errors():
-        found, busy = _state(key, ground, sitting)
+        # The latest there is, and whether a later one is being made: one at a time, however fast somebody grades.
+        kept: dict[Key, tuple[str, State | BaseException]] = st.session_state.setdefault(STATE, {})
+        mark, job = bridge.run(judging_shown.mark(ground.store, ground.view.name)), ("judging state", *key)
+        shown, pool = kept.get(key), sitting.pool
+        work = jobs.find(job)
+        if work is None and (shown is None or shown[0] != mark):
+
+            async def counted(_: object, __: object) -> tuple[str, State]:
+                return mark, await judging_shown.state(ground, pool.runs, pool.split, pool.spec)
+
+            work = jobs.start(job, "Scoring what is judged", counted)
+        if work is not None and work.wait(0):
+            jobs.forget(job)  # one that failed is tried again after the next judgement, and not every other second
+            shown, work = (mark, work.problem) if work.problem else work.result(), None
+            st.session_state[STATE] = {key: shown}
+        latest = shown[1] if shown else None
+        if isinstance(latest, BaseException):
+            raise latest
+        found, busy = latest, work is not None
         if found is None:
             st.html('<p class="rb-summary" role="status">Scoring what is judged so far …</p>')
             return
@@ -53,42 +71,16 @@ def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
         with st.expander("Agreement between judges", icon=":material/group:"):
             blocks.draw_all(judging_shown.agreement_blocks(found.agreed), "judging.agreement")
         with st.expander("Take the labels along", icon=":material/download:"):
-            _taken_along(ground, sitting, found)
-
-
-def _state(key: Key, ground: EvalContext, sitting: JudgingSession) -> tuple[State | None, bool]:
-    """The latest there is, and whether a later one is being made: one at a time, however fast somebody grades."""
-    kept: dict[Key, tuple[str, State | BaseException]] = st.session_state.setdefault(STATE, {})
-    mark, job = bridge.run(judging_shown.mark(ground.store, ground.view.name)), ("judging state", *key)
-    shown, pool = kept.get(key), sitting.pool
-    work = jobs.find(job)
-    if work is None and (shown is None or shown[0] != mark):
-
-        async def counted(_: object, __: object) -> tuple[str, State]:
-            return mark, await judging_shown.state(ground, pool.runs, pool.split, pool.spec)
-
-        work = jobs.start(job, "Scoring what is judged", counted)
-    if work is not None and work.wait(0):
-        jobs.forget(job)  # one that failed is tried again after the next judgement, and not every other second
-        shown, work = (mark, work.problem) if work.problem else work.result(), None
-        st.session_state[STATE] = {key: shown}
-    latest = shown[1] if shown else None
-    if isinstance(latest, BaseException):
-        raise latest
-    return latest, work is not None
-
-
-def _taken_along(ground: EvalContext, sitting: JudgingSession, found: State) -> None:
-    name = ground.view.name
-    st.html(
-        f'<p class="rb-summary">{len(found.settled):,} pairs, of all judges: where several graded one, the median, the '
-        "lower of the middle two. Language models' grades are not among them.</p>"
-    )
-    with st.container(horizontal=True):
-        _download(found, "trec", f"{name}.qrels")
-        _download(found, "beir", f"{name}.tsv")
-    if permissions.may_edit(ground.store):
-        _merge(ground, sitting)
+            name = ground.view.name
+            st.html(
+                f'<p class="rb-summary">{len(found.settled):,} pairs, of all judges: where several graded one, the '
+                "median, the lower of the middle two. Language models' grades are not among them.</p>"
+            )
+            with st.container(horizontal=True):
+                _download(found, "trec", f"{name}.qrels")
+                _download(found, "beir", f"{name}.tsv")
+            if permissions.may_edit(ground.store):
+                _merge(ground, sitting)
 
 
 def _download(found: State, form: Form, name: str) -> None:
@@ -212,12 +204,9 @@ def suggestion(sitting: JudgingSession, name: str) -> None:
         jobs.forget(key)
     else:
         with feedback.draw_errors():
-            _suggested(work.result())
-
-
-def _suggested(given: Judgement) -> None:
-    words = f"{given.judge} suggests {given.grade}: it {SCALE[given.grade]}."
-    st.html(
-        f'<div class="rb-nothing" role="note">{html.escape(words)} Kept as a model\'s, and not as a label: grade for '
-        "yourself.</div>"
-    )
+            given = work.result()
+            words = f"{given.judge} suggests {given.grade}: it {SCALE[given.grade]}."
+            st.html(
+                f'<div class="rb-nothing" role="note">{html.escape(words)} Kept as a model\'s, and not as a label: '
+                "grade for yourself.</div>"
+            )

@@ -153,9 +153,37 @@ def _part(desk: NotebookSession, identity: str) -> None:
         if isinstance(part, Prose):
             _prose(desk, part)
         elif part.kind == HEADER:
-            _header(desk, part)
+            shared = desk.meaning.shared
+            said = [f"collection <b>{escape(shared.collection or 'none')}</b>"]
+            said += [f"split <b>{escape(shared.split)}</b>"] if shared.split else []
+            said += [f"queries <b>{escape(shared.query_set)}</b>"] if shared.query_set != "default" else []
+            said += [f"{len(shared.variants)} variants of its own"] if shared.variants else []
+            st.html(f'<p class="rb-shared"><span>For all cells</span> {" · ".join(said)}</p>')
+            _tools(desk, part)
+            if is_open(desk, part):
+                notebook_source.cell(desk, part)
+            elif part.id in desk.meaning.problems:
+                feedback.draw_error(desk.meaning.problems[part.id])
         else:
-            _cell(desk, part)
+            standing = desk.standing(part)
+            hidden = (desk.name, part.id) in notebook_acts.folded()
+            with st.container(horizontal=True, vertical_alignment="center", key=f"head-{part.id}", gap="xsmall"):
+                st.html(_title(standing), width="stretch")
+                run_button(desk, part, standing)
+                edit_button(desk, part)
+                menu(desk, part, more_of(desk, part, hidden=hidden))
+            if is_open(desk, part):
+                if notebook_acts.editing()[2] == "name":
+                    notebook_source.name(desk, part)
+                else:
+                    notebook_source.cell(desk, part)
+            elif notebook_acts.unsaved(desk, part.id):
+                st.html('<p class="rb-draft">Something typed into this cell is not saved yet. Edit shows it.</p>')
+            _progress(desk, standing)
+            if hidden:
+                st.html('<p class="rb-draft">The output is folded away. The menu brings it back.</p>')
+            else:
+                _came_to(desk, part, standing)
 
 
 # -- prose, and what all cells share -----------------------------------------------------------------------------------
@@ -169,20 +197,6 @@ def _prose(desk: NotebookSession, part: Prose) -> None:
     _tools(desk, part)
 
 
-def _header(desk: NotebookSession, part: Cell) -> None:
-    shared = desk.meaning.shared
-    said = [f"collection <b>{escape(shared.collection or 'none')}</b>"]
-    said += [f"split <b>{escape(shared.split)}</b>"] if shared.split else []
-    said += [f"queries <b>{escape(shared.query_set)}</b>"] if shared.query_set != "default" else []
-    said += [f"{len(shared.variants)} variants of its own"] if shared.variants else []
-    st.html(f'<p class="rb-shared"><span>For all cells</span> {" · ".join(said)}</p>')
-    _tools(desk, part)
-    if is_open(desk, part):
-        notebook_source.cell(desk, part)
-    elif part.id in desk.meaning.problems:
-        feedback.draw_error(desk.meaning.problems[part.id])
-
-
 def _tools(desk: NotebookSession, part: Part) -> None:
     """What can be done to it, shown where the pointer or the keyboard is."""
     with st.container(horizontal=True, key=f"tools-{part.id}", width="content", gap="xsmall"):
@@ -191,28 +205,6 @@ def _tools(desk: NotebookSession, part: Part) -> None:
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
-
-
-def _cell(desk: NotebookSession, cell: Cell) -> None:
-    standing = desk.standing(cell)
-    hidden = (desk.name, cell.id) in notebook_acts.folded()
-    with st.container(horizontal=True, vertical_alignment="center", key=f"head-{cell.id}", gap="xsmall"):
-        st.html(_title(standing), width="stretch")
-        run_button(desk, cell, standing)
-        edit_button(desk, cell)
-        menu(desk, cell, more_of(desk, cell, hidden=hidden))
-    if is_open(desk, cell):
-        if notebook_acts.editing()[2] == "name":
-            notebook_source.name(desk, cell)
-        else:
-            notebook_source.cell(desk, cell)
-    elif notebook_acts.unsaved(desk, cell.id):
-        st.html('<p class="rb-draft">Something typed into this cell is not saved yet. Edit shows it.</p>')
-    _progress(desk, standing)
-    if hidden:
-        st.html('<p class="rb-draft">The output is folded away. The menu brings it back.</p>')
-    else:
-        _came_to(desk, cell, standing)
 
 
 def _title(standing: Standing) -> str:

@@ -5,7 +5,7 @@ What is typed is kept in this window until it is saved, and saved only over what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import streamlit as st
 from pydantic import BaseModel
@@ -43,7 +43,16 @@ def cell(desk: NotebookSession, part: Cell) -> None:
             "How to edit it", [FORM, SOURCE], default=SOURCE, key=f"view-{part.id}", label_visibility="collapsed"
         )
         if view == FORM:
-            _form(desk, part, draft, Shared if header else kinds[part.kind])
+            model = Shared if header else kinds[part.kind]
+            # Known values of what names something. Others can be typed.
+            variants = [*(each["name"] for each in desk.meaning.shared.variants), *every_name()]
+            named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
+            ground = desk.ground
+            splits = [*ground.labelled.splits, "all"] if ground is not None else []
+            options = form.Options(offered={**named, "split": splits, "looked_on": splits}, only=_own_first(model))
+            changed = form.drawn(model, draft.text, f"form-{desk.name}-{part.id}", options)
+            if changed is not None:
+                notebook_acts.typed(desk, part, changed)
         else:
             _area(desk, part, draft, "TOML")
         _conflict(desk, part, draft)
@@ -77,28 +86,12 @@ def _rename(desk: NotebookSession, part: Cell, wanted: str) -> None:
     notebook_acts.act(desk, do)
 
 
-def _form(desk: NotebookSession, part: Cell, draft: Draft, model: type[BaseModel]) -> None:
-    options = form.Options(offered=_offered(desk), only=_own_first(model))
-    changed = form.drawn(model, draft.text, f"form-{desk.name}-{part.id}", options)
-    if changed is not None:
-        notebook_acts.typed(desk, part, changed)
-
-
 def _own_first(model: type[BaseModel]) -> list[str]:
     """What makes the cell what it is before what it has from the notebook anyway. Variants are written as text."""
     names = [option.alias or name for name, option in model.model_fields.items()]
     shared = [name for name in names if name in CellSpec.model_fields]
     own = [name for name in names if name not in shared]
     return [name for name in (shared[:1] + own + shared[1:] if own else names) if (model, name) != (Shared, "variant")]
-
-
-def _offered(desk: NotebookSession) -> dict[str, Sequence[str]]:
-    """Known values of what names something. Others can be typed."""
-    variants = [*(each["name"] for each in desk.meaning.shared.variants), *every_name()]
-    named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
-    ground = desk.ground
-    splits = [*ground.labelled.splits, "all"] if ground is not None else []
-    return {**named, "split": splits, "looked_on": splits}
 
 
 def _area(desk: NotebookSession, part: Part, draft: Draft, label: str) -> None:

@@ -34,7 +34,8 @@ def render(store: Store) -> None:
         desk.look()
     said = notebook_said.waiting(desk)
     notebook_acts.drawn(desk)
-    _at()
+    name = notebook_cell.css_name(state.current().cell or "-")
+    st.html(f"<style>.st-key-part-{name} {{ --rb-at: light-dark(#33475f, #a9bdd6); }}</style>")
     notebook_bar.draw(desk, said)
     theme.in_view(named.styles(result.output for result in desk.results()))
     with st.container(key="book"):
@@ -44,7 +45,11 @@ def render(store: Store) -> None:
                 notebook_add.between(desk, part.id)
             notebook_cell.draw(desk, part)
         if not desk.notebook.cells:
-            _teach()
+            st.html(
+                '<div class="rb-nothing">There are no cells yet. A <b>search</b> cell asks one query of several '
+                "variants side by side; an <b>evaluate</b> cell scores variants over all labelled queries; <b>fusion</b> "
+                "looks for weights. Add one with the plus below.</div>"
+            )
         if permissions.may_edit(store):
             notebook_add.between(desk, None)
     notebook_keys.listen(desk)
@@ -73,12 +78,6 @@ def _desk(store: Store) -> NotebookSession | None:
         return None
 
 
-def _at() -> None:
-    """Mark the part one is at. Always one element, so that nothing below it is drawn anew."""
-    name = notebook_cell.css_name(state.current().cell or "-")
-    st.html(f"<style>.st-key-part-{name} {{ --rb-at: light-dark(#33475f, #a9bdd6); }}</style>")
-
-
 def _where(desk: NotebookSession) -> None:
     if not permissions.may_edit(desk.store):
         said = (
@@ -89,14 +88,6 @@ def _where(desk: NotebookSession) -> None:
     elif desk.shipped and not shelf().own():
         said = "You have no notebook of your own yet. Run this one as it is; what you change in it is kept in a copy."
         st.html(f'<p class="rb-draft">{said}</p>')
-
-
-def _teach() -> None:
-    st.html(
-        '<div class="rb-nothing">There are no cells yet. A <b>search</b> cell asks one query of several variants side '
-        "by side; an <b>evaluate</b> cell scores variants over all labelled queries; <b>fusion</b> looks for weights. "
-        "Add one with the plus below.</div>"
-    )
 
 
 PAGE = Page("Notebook", ":material/menu_book:", render)

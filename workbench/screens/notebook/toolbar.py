@@ -15,7 +15,7 @@ from evals.evaluation.context import default_split
 from workbench.components import feedback
 from workbench.notebooks import export_html, export_jupyter, files, session
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.files import NotebookFolder, shelf
+from workbench.notebooks.files import shelf
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
 from workbench.screens.notebook import actions as notebook_acts
@@ -84,16 +84,7 @@ EMPTY = "Nothing, but for the collection"
 
 def draw_choosers(desk: NotebookSession) -> None:
     """In the bar, each in its place."""
-    _chooser(desk, shelf())
-    _shared(desk)
-    if permissions.may_edit(desk.store):
-        _new(desk)
-
-
-# -- which one ---------------------------------------------------------------------------------------------------------
-
-
-def _chooser(desk: NotebookSession, here: NotebookFolder) -> None:
+    here = shelf()
     own = here.own()
     names = [*own, *(name for name in files.shipped_names() if name not in own)]
     key = "book.choice"
@@ -109,6 +100,12 @@ def _chooser(desk: NotebookSession, here: NotebookFolder) -> None:
         on_change=lambda: state.go(state.NotebookState(st.session_state[key] or "")),
         width=250,
     )
+    _shared(desk)
+    if permissions.may_edit(desk.store):
+        _new(desk)
+
+
+# -- which one ---------------------------------------------------------------------------------------------------------
 
 
 def _new(desk: NotebookSession) -> None:
@@ -209,7 +206,36 @@ def draw(desk: NotebookSession, notices: Sequence[Notice]) -> None:
     with st.container(key="book-bar", gap="xsmall"):
         with st.container(key="book-row", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
             draw_choosers(desk)
-            _running(desk)
+            job, stale = desk.job, len(desk.stale)
+            busy = "Cells are running. Stop them, or wait until they are done." if job is not None else ""
+            _button(
+                "all",
+                "Run all",
+                "playlist_play",
+                "Every cell in its order. What nothing has moved on from is not computed again.",
+                lambda: notebook_keys.run_all(desk),
+                unable=busy or ("" if desk.notebook.cells else "There are no cells yet."),
+                width=108,
+            )
+            _button(
+                "stale",
+                f"Run stale ({stale})" if stale else "Run stale",
+                "update",
+                "The cells that never ran, failed, or are older than what they are about.",
+                lambda: notebook_keys.run_stale(desk),
+                unable=busy or ("" if stale else "No cell is stale: all show what they would show if they ran now."),
+                width=148,
+            )
+            _button(
+                "stop",
+                "Stopping" if job is not None and job.stopping else "Stop",
+                "stop_circle",
+                "Stops the database's work too. What is done is kept. Twice stops at once.",
+                desk.stop,
+                unable="" if job is not None else "Nothing is running.",
+                width=108,
+                primary=job is not None,
+            )
             _undo(desk)
             _hand_on(desk)
             _commands()
@@ -224,39 +250,6 @@ def _watch(desk: NotebookSession) -> None:
     notebook_acts.keep_up(desk)
     if desk.changed_on_disk:
         changed_on_disk(desk)
-
-
-def _running(desk: NotebookSession) -> None:
-    job, stale = desk.job, len(desk.stale)
-    busy = "Cells are running. Stop them, or wait until they are done." if job is not None else ""
-    _button(
-        "all",
-        "Run all",
-        "playlist_play",
-        "Every cell in its order. What nothing has moved on from is not computed again.",
-        lambda: notebook_keys.run_all(desk),
-        unable=busy or ("" if desk.notebook.cells else "There are no cells yet."),
-        width=108,
-    )
-    _button(
-        "stale",
-        f"Run stale ({stale})" if stale else "Run stale",
-        "update",
-        "The cells that never ran, failed, or are older than what they are about.",
-        lambda: notebook_keys.run_stale(desk),
-        unable=busy or ("" if stale else "No cell is stale: all show what they would show if they ran now."),
-        width=148,
-    )
-    _button(
-        "stop",
-        "Stopping" if job is not None and job.stopping else "Stop",
-        "stop_circle",
-        "Stops the database's work too. What is done is kept. Twice stops at once.",
-        desk.stop,
-        unable="" if job is not None else "Nothing is running.",
-        width=108,
-        primary=job is not None,
-    )
 
 
 def _undo(desk: NotebookSession) -> None:

@@ -39,11 +39,8 @@ def read(draft: Draft) -> Variant | InputError:
 def complain(draft: Draft, mistake: InputError) -> None:
     """The mistake, and its line among those around it."""
     feedback.draw_error(mistake)
-    _line(draft.text, mistake.line or 1)
-
-
-def _line(text: str, line: int) -> None:
-    lines = text.splitlines() or [""]
+    line = mistake.line or 1
+    lines = draft.text.splitlines() or [""]
     first = max(1, line - AROUND)
     rows = [
         f'<span class="{"wrong" if at == line else ""}"><i>{at}</i>{html.escape(said[:200]) or " "}</span>'

@@ -10,14 +10,13 @@ from core.store import collections, roles
 from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
-from evals.variants import SavedVariant
 from workbench.components import feedback, variant_list
 from workbench.components.page import Page
 from workbench.components.theme import asset
 from workbench.screens.variants import difference as variant_beside
 from workbench.screens.variants import editor as variant_edit
 from workbench.screens.variants import state as variant_draft
-from workbench.screens.variants.state import FIRST, Draft, VariantsState, address
+from workbench.screens.variants.state import FIRST, address
 from workbench.services import permissions
 from workbench.services import variants as variant_text
 from workbench.services import variants as variants_asked
@@ -71,44 +70,33 @@ def render(store: Store) -> None:
     with opened:
         if permissions.may_edit(store):
             variant_edit.undo_bar(store)
-        _opened(store, variant_draft.of(variants_asked.variant_entry(name, own)), asked, own)
-
-
-def _opened(store: Store, draft: Draft, asked: VariantsState, own: list[SavedVariant]) -> None:
-    meant = variant_edit.read(draft)
-    variant = meant if isinstance(meant, Variant) else None
-    variant_edit.head(draft, variant)
-    variant_edit.actions(store, draft, variant)
-    address.tabs("What of it", "view", TABS, asked.shown)
-    if not isinstance(meant, Variant):
-        variant_edit.complain(draft, meant)
-    if asked.shown == "toml":
-        variant_edit.as_text(draft)
-    elif asked.shown == "form":
-        variant_edit.as_form(draft, *_offered(store))
-    elif variant is None:
-        st.html('<div class="rb-nothing">Once the mistake above is mended, this is here again.</div>')
-    elif asked.shown == "difference":
-        _difference(draft, variant, asked, own)
-    else:
-        _sql(store, variant, asked)
-
-
-def _difference(draft: Draft, variant: Variant, asked: VariantsState, own: list[SavedVariant]) -> None:
-    others = [each for each in variants_asked.names(own) if each != draft.entry.name]
-    saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
-    against = asked.beside or next(iter(saved), "")  # what one changed is what one wants to see first
-    if against in saved:
-        beside: VariantEntry | None = VariantEntry(against, draft.base)
-    else:
-        beside = variants_asked.variant_entry(against, own) if against else None
-    variant_beside.difference(VariantEntry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
-
-
-def _sql(store: Store, variant: Variant, asked: VariantsState) -> None:
-    names = [row.name for row in bridge.run(collections.listed(store))]
-    first = "handbook" if "handbook" in names else next(iter(names), "")
-    variant_beside.sql(store, variant, asked.replace(collection=asked.collection or first), names)
+        draft = variant_draft.of(variants_asked.variant_entry(name, own))
+        meant = variant_edit.read(draft)
+        variant = meant if isinstance(meant, Variant) else None
+        variant_edit.head(draft, variant)
+        variant_edit.actions(store, draft, variant)
+        address.tabs("What of it", "view", TABS, asked.shown)
+        if not isinstance(meant, Variant):
+            variant_edit.complain(draft, meant)
+        if asked.shown == "toml":
+            variant_edit.as_text(draft)
+        elif asked.shown == "form":
+            variant_edit.as_form(draft, *_offered(store))
+        elif variant is None:
+            st.html('<div class="rb-nothing">Once the mistake above is mended, this is here again.</div>')
+        elif asked.shown == "difference":
+            others = [each for each in variants_asked.names(own) if each != draft.entry.name]
+            saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
+            against = asked.beside or next(iter(saved), "")  # what one changed is what one wants to see first
+            if against in saved:
+                beside: VariantEntry | None = VariantEntry(against, draft.base)
+            else:
+                beside = variants_asked.variant_entry(against, own) if against else None
+            variant_beside.difference(VariantEntry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
+        else:
+            names = [row.name for row in bridge.run(collections.listed(store))]
+            first = "handbook" if "handbook" in names else next(iter(names), "")
+            variant_beside.sql(store, variant, asked.replace(collection=asked.collection or first), names)
 
 
 def _offered(store: Store) -> tuple[list[str], list[str]]:

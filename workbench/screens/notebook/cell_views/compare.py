@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -86,16 +85,12 @@ def _charts(shown: CellView, look: Look) -> None:
         key = shown.key(f"chart.{at}.{look.query}")
 
         def heard(key: str = key) -> None:
-            _clicked(shown, look, st.session_state[key])
+            points = st.session_state[key]["selection"]["points"]
+            if points:
+                shown.select(query=look.queries[points[0]["point_index"]]["id"])
 
         with place:
             blocks.figure(comparison.coloured(look, block), key, on_select=heard, selection_mode="points")
-
-
-def _clicked(shown: CellView, look: Look, event: Mapping[str, Any]) -> None:
-    points = event["selection"]["points"]
-    if points:
-        shown.select(query=look.queries[points[0]["point_index"]]["id"])
 
 
 def follow(shown: CellView, look: Look, what: Action) -> None:

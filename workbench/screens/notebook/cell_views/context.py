@@ -126,7 +126,7 @@ def _passages(shown: CellView, spec: ContextCell, values: Mapping[str, Any], gro
             if (value := st.session_state[key].get("open")) is not None:
                 shown.select(document=str(value))
 
-        judged = _judged(spec, ground)
+        judged = QueryLabels() if ground is None else QueryLabels("", asked(ground, spec.query, spec.query_id).grades)
         passages = [{**each, "badge": badge_of(judged, each["item"])} for each in values["passages"]]
         told = {name: values[name] for name in ("budget", "tokens", "dropped")}
         _component(key=key, data={**told, "passages": passages}, on_open_change=opened)
@@ -135,9 +135,3 @@ def _passages(shown: CellView, spec: ContextCell, values: Mapping[str, Any], gro
             document.show_document(
                 ground.store, ground.view, chunks, shown.selected.document, lambda: shown.select(document="")
             )
-
-
-def _judged(spec: ContextCell, ground: EvalContext | None) -> QueryLabels:
-    if ground is None:
-        return QueryLabels()
-    return QueryLabels("", asked(ground, spec.query, spec.query_id).grades)

@@ -55,22 +55,14 @@ def follow(shown: CellView, look: Look, what: Action) -> None:
         if what["baseline"] != look.baseline:
             shown.change({"baseline": what["baseline"]})
     elif "query" in what:
-        shown.add("search", _search(shown, look, what["query"]))
+        variants = shown.spec.references
+        names = list(shown.output.values["names"])[: len(variants)]
+        chosen = base.few(names, [leaderboard.focus(look), look.baseline, *look.names])
+        shown.add("search", base.source(shown.spec, what["query"], [variants[at] for at in chosen]))
     elif "metric" in what:
         shown.select(metric=what["metric"])
     else:
-        _see(shown, look, what.get("variant", ""), what.get("group", ""))
-
-
-def _see(shown: CellView, look: Look, variant: str, group: str) -> None:
-    """The queries of a variant, of a kind, or of both; none of them when they are chosen once more."""
-    again = (variant or look.variant, group) == (look.variant, look.group)
-    shown.select(variant="" if again else variant or leaderboard.focus(look), kind="" if again else group)
-
-
-def _search(shown: CellView, look: Look, query: str) -> str:
-    """A search for it by the variants of the cell: runs of other engines cannot be asked."""
-    variants = shown.spec.references
-    names = list(shown.output.values["names"])[: len(variants)]
-    chosen = base.few(names, [leaderboard.focus(look), look.baseline, *look.names])
-    return base.source(shown.spec, query, [variants[at] for at in chosen])
+        variant = what.get("variant", "")
+        group = what.get("group", "")
+        again = (variant or look.variant, group) == (look.variant, look.group)
+        shown.select(variant="" if again else variant or leaderboard.focus(look), kind="" if again else group)

@@ -125,7 +125,23 @@ def box(shown: CellView, card: tuple[int, str] | None) -> None:
 
 def _shown(shown: CellView, answer: Answer) -> None:
     if len(answer.documents) > 1:
-        _several(shown, answer.documents)
+        titles = {each.id: each.title for each in answer.documents}
+        key = shown.key("meant")
+
+        def chosen() -> None:
+            if found := st.session_state[key]:
+                shown.select(document=found, against=EVERY, variant="")
+
+        st.selectbox(
+            "Several documents have that in their title",
+            list(titles),
+            index=None,
+            format_func=lambda each: f"{titles[each]} ({each})",
+            key=key,
+            placeholder="Choose the one that is meant",
+            on_change=chosen,
+            width=430,
+        )
         return
     title = answer.documents[0].title
     named = [el("p", f"{title} ({answer.documents[0].id})")] if title else []
@@ -138,23 +154,3 @@ def _shown(shown: CellView, answer: Answer) -> None:
 
 def _line(told: ExplanationLine) -> Element:
     return el("li", told.text, el("small", told.exact) if told.exact else None)
-
-
-def _several(shown: CellView, documents: Sequence[DocumentMatch]) -> None:
-    titles = {each.id: each.title for each in documents}
-    key = shown.key("meant")
-
-    def chosen() -> None:
-        if found := st.session_state[key]:
-            shown.select(document=found, against=EVERY, variant="")
-
-    st.selectbox(
-        "Several documents have that in their title",
-        list(titles),
-        index=None,
-        format_func=lambda each: f"{titles[each]} ({each})",
-        key=key,
-        placeholder="Choose the one that is meant",
-        on_change=chosen,
-        width=430,
-    )

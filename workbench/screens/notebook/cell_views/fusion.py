@@ -5,16 +5,15 @@ Owns which fusion is looked at. The surface is made in the background, and the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import streamlit as st
 
 from core.fusion import Fusion, fusions
 from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
-from evals.evaluation.context import EvalContext
 from evals.tuning.tuner import called
 from evals.tuning.workflow import TuningRequest
 from workbench.components import blocks, feedback, job_progress
@@ -26,7 +25,6 @@ from workbench.notebooks.cells.fusion import FusionCell
 from workbench.notebooks.output import Figure, Said
 from workbench.screens.notebook.cell_views.base import WHERE, CellView, ground_of, inline
 from workbench.services import weights as weights_asked
-from workbench.services.jobs import Key
 from workbench.services.weights import Weighed
 
 FINEST: Final = {2: 100, 3: 30, 4: 12}  # parts of the weights' sum: more points than that nobody can look at
@@ -52,15 +50,21 @@ def _instrument(shown: CellView) -> bool:
     if shown.stale or not isinstance(shown.spec, FusionCell):
         blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), shown.key("stale"))
         return False
-    usual = _chosen(shown.output.values)
+    told = [shown.output.values.get("chosen", {}), *shown.output.values.get("surfaces", [])]
+    specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights_asked.methods()]
+    usual = FUSIONS.read(specs[0]) if specs else None
     if usual is None:
         return False
     ground, mark = ground_of(shown.context, shown.spec)
     fusion = weights_asked.fusion_named(shown.selected.variant, usual)
-    looked = _looked(shown, shown.spec, ground, fusion)
+    base = shown.spec.base(shown.context, ground).but(fusion=fusion)
+    steps = min(shown.spec.steps, FINEST.get(len(base.legs), shown.spec.steps))
+    looked = TuningRequest(base, shown.spec.metric, steps, (fusion,), True, shown.spec.seeded(shown.context))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _controls(shown, fusion, usual)
-    key = _key(shown, shown.spec, ground, mark, looked)
+    splits = f"{shown.spec.looked_on} {shown.context.split_name(shown.spec, ground)}"
+    procedure = looked.procedure.model_dump_json()
+    key = ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
     work = partial(weights_asked.looked_over, ground, shown.spec.looked_split(shown.context, ground), looked)
     found: Weighed | None = job_progress.result_with_consent(
         shown.key("surface"), key, "Weight surface", work, shared=True
@@ -68,32 +72,15 @@ def _instrument(shown: CellView) -> bool:
     if found is None:
         return False
     about = f"Under {called(fusion)} alone:"
+
+    def said() -> SurfacePosition:
+        place = shown.selected
+        return SurfacePosition(place.weights, place.against, place.query)
+
     weights_bench.draw(
-        WeightExplorer(
-            shown.key("fusion"), key, ground, found, _stand(shown), shown.select, _use(shown, shown.spec), about
-        )
+        WeightExplorer(shown.key("fusion"), key, ground, found, said, shown.select, _use(shown, shown.spec), about)
     )
     return True
-
-
-def _chosen(values: Mapping[str, Any]) -> Fusion | None:
-    """The fusion that the cell found best; of those that have a surface to drag over."""
-    told = [values.get("chosen", {}), *values.get("surfaces", [])]
-    specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights_asked.methods()]
-    return FUSIONS.read(specs[0]) if specs else None
-
-
-def _looked(shown: CellView, spec: FusionCell, ground: EvalContext, fusion: Fusion) -> TuningRequest:
-    base = spec.base(shown.context, ground).but(fusion=fusion)
-    steps = min(spec.steps, FINEST.get(len(base.legs), spec.steps))
-    return TuningRequest(base, spec.metric, steps, (fusion,), True, spec.seeded(shown.context))
-
-
-def _key(shown: CellView, spec: FusionCell, ground: EvalContext, mark: str, looked: TuningRequest) -> Key:
-    """All that the surface hangs on."""
-    splits = f"{spec.looked_on} {shown.context.split_name(spec, ground)}"
-    procedure = looked.procedure.model_dump_json()
-    return ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
 
 
 def _use(shown: CellView, spec: FusionCell) -> Callable[[str], None]:
@@ -114,14 +101,6 @@ def _use(shown: CellView, spec: FusionCell) -> Callable[[str], None]:
         )
 
     return draw_
-
-
-def _stand(shown: CellView) -> Callable[[], SurfacePosition]:
-    def said() -> SurfacePosition:
-        place = shown.selected
-        return SurfacePosition(place.weights, place.against, place.query)
-
-    return said
 
 
 # -- which fusion is looked at -----------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from core.types import Query
 from core.variant import Variant
 from evals.evaluation.context import EvalContext
 from evals.metrics.scoring import relevant_queries
-from evals.types import QuerySplit
 from workbench.components import blocks, document, feedback
 from workbench.components.url_state import put
 from workbench.notebooks.cells.search import SearchCell
@@ -41,7 +40,34 @@ def draw(shown: CellView) -> None:
         feedback.draw_error(error)
         blocks.draw_all(shown.output.blocks, shown.key("blocks"))
         return
-    _asking(shown, hits, ground)
+    split = None if not ground.labelled.queries else ground.any_split(shown.context.split_name(shown.spec, ground))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        key = put(shown.key("query"), hits.query)
+
+        def typed() -> None:
+            if text := (st.session_state[key] or "").strip():
+                _ask(shown, query=text)
+
+        st.text_input(
+            "Query", hits.query, key=key, max_chars=LONGEST_QUERY, on_change=typed, icon=":material/search:", width=430
+        )
+        if split is not None:
+            _labelled(shown, hits, split.queries)
+            _steps(shown, hits, list(split.queries))
+            picks: dict[Pick, tuple[str, str]] = {
+                "worst": ("Worst", "The labelled query that the first column does worst on"),
+                "most-different": ("Most different", "The labelled query over which the columns' scores differ most"),
+            }
+            for pick, (label, said) in picks.items():
+                st.button(
+                    label,
+                    help=said,
+                    key=shown.key(pick),
+                    disabled=not bool(relevant_queries(split.grades)),
+                    on_click=_ask,
+                    args=(shown,),
+                    kwargs={"pick": pick},
+                )
     blocks.draw_all(before, shown.key("before"))
     _found(shown, hits, ground, mark, columns)
     blocks.draw_all(after, shown.key("after"))
@@ -86,35 +112,6 @@ def _document(shown: CellView, ground: EvalContext, columns: list[Variant]) -> N
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def _asking(shown: CellView, hits: Hits, ground: EvalContext) -> None:
-    split = _split(shown, ground)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        _free(shown, hits)
-        if split is not None:
-            _labelled(shown, hits, split.queries)
-            _steps(shown, hits, list(split.queries))
-            _picks(shown, bool(relevant_queries(split.grades)))
-
-
-def _split(shown: CellView, ground: EvalContext) -> QuerySplit | None:
-    """The queries to leaf through; None where the collection has none."""
-    if not ground.labelled.queries:
-        return None
-    return ground.any_split(shown.context.split_name(shown.spec, ground))
-
-
-def _free(shown: CellView, hits: Hits) -> None:
-    key = put(shown.key("query"), hits.query)
-
-    def typed() -> None:
-        if text := (st.session_state[key] or "").strip():
-            _ask(shown, query=text)
-
-    st.text_input(
-        "Query", hits.query, key=key, max_chars=LONGEST_QUERY, on_change=typed, icon=":material/search:", width=430
-    )
-
-
 def _labelled(shown: CellView, hits: Hits, queries: Mapping[str, Query]) -> None:
     asked = hits.query_id if hits.query_id in queries else None
     key = put(shown.key("labelled"), asked)
@@ -156,23 +153,6 @@ def _steps(shown: CellView, hits: Hits, queries: list[str]) -> None:
             on_click=_ask,
             args=(shown,),
             kwargs={"query_id": queries[to]} if there else {},
-        )
-
-
-def _picks(shown: CellView, scorable: bool) -> None:
-    picks: dict[Pick, tuple[str, str]] = {
-        "worst": ("Worst", "The labelled query that the first column does worst on"),
-        "most-different": ("Most different", "The labelled query over which the columns' scores differ most"),
-    }
-    for pick, (label, said) in picks.items():
-        st.button(
-            label,
-            help=said,
-            key=shown.key(pick),
-            disabled=not scorable,
-            on_click=_ask,
-            args=(shown,),
-            kwargs={"pick": pick},
         )
 
 

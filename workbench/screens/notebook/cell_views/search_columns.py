@@ -121,7 +121,7 @@ def _card(hit: FoundHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) 
         "item": hit.item,
         "rank": hit.rank,
         "title": title_of(hit.title, hit.item),
-        "where": _where(hit),
+        "where": (hit.where.removeprefix(hit.title.strip()).removeprefix(" > ") if hit.title.strip() else hit.where),
         "score": hit.score,
         "snippet": [list(piece) for piece in hit.snippet],
         "badge": badge_of(judged, hit.item),
@@ -149,11 +149,6 @@ def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
     """The title, cut where matched words begin and end."""
     title = title_of(hit.title, hit.item)
     return [list(piece) for piece in pieces(title, keywords, len(title))]
-
-
-def _where(hit: FoundHit) -> str:
-    """The headings above the passage, but for the title that stands above them already."""
-    return hit.where.removeprefix(hit.title.strip()).removeprefix(" > ") if hit.title.strip() else hit.where
 
 
 def _shares(hit: FoundHit, legs: Sequence[Plain], top: float) -> list[Plain]:

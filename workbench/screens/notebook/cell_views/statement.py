@@ -46,7 +46,18 @@ def draw(shown: CellView, ground: EvalContext, mark: str, choice: Choice, query:
         _statement(shown, ground, mark, choice.variant, query if choice.filled else "")
     if choice.plan:
         with feedback.draw_errors():
-            _plan(shown, ground, mark, choice.variant, query)
+            key = ("plan", mark, choice.variant.id, query)
+            found: Explained | None = result(
+                shown.key("plan.wait"),
+                key,
+                "Running the statement to see how the server goes about it",
+                lambda *_: explained(ground.context, choice.variant, query),
+            )
+            if found is not None:
+                st.code(found.plan, language=None, height=WINDOW)
+                st.button(
+                    "Run it again", key=shown.key("plan.again"), icon=":material/refresh:", on_click=forget, args=(key,)
+                )
 
 
 def _statement(shown: CellView, ground: EvalContext, mark: str, variant: Variant, query: str) -> None:
@@ -59,16 +70,3 @@ def _statement(shown: CellView, ground: EvalContext, mark: str, variant: Variant
 async def _text(ground: EvalContext, variant: Variant, query: str) -> str:
     made = await export(ground.store, ground.view, variant, query=query or None)
     return made.filled(query, await vector_of(ground.context, made, query)) if query else made.script
-
-
-def _plan(shown: CellView, ground: EvalContext, mark: str, variant: Variant, query: str) -> None:
-    key = ("plan", mark, variant.id, query)
-    found: Explained | None = result(
-        shown.key("plan.wait"),
-        key,
-        "Running the statement to see how the server goes about it",
-        lambda *_: explained(ground.context, variant, query),
-    )
-    if found is not None:
-        st.code(found.plan, language=None, height=WINDOW)
-        st.button("Run it again", key=shown.key("plan.again"), icon=":material/refresh:", on_click=forget, args=(key,))

@@ -47,26 +47,26 @@ class Attached:
     labels: LoadReport | None = None
 
 
-async def attach(store: Store, wanted: AttachRequest, listener: Listener = nobody) -> Attached:
+async def attach(store: Store, request: AttachRequest, listener: Listener = nobody) -> Attached:
     """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
-    source = await asyncio.to_thread(label_files.labels_at, wanted.labels) if wanted.labels else None
+    source = await asyncio.to_thread(label_files.labels_at, request.labels) if request.labels else None
     if isinstance(source, label_files.LabelFiles) and source.asked is None:
         raise InputError("Labels of a new collection need a file of queries beside them.")
-    made = await mapping(store, wanted)
-    view = await attached.attach_table(store, wanted.name, made)
-    if wanted.aside:
+    made = await mapping(store, request)
+    view = await attached.attach_table(store, request.name, made)
+    if request.aside:
         view = await attached.build_side_tables(store, view, listener)
     # There are no labels yet that could be lost, and odd grades are among the remarks.
     added = await load.label(store, view, source, even_so=True, all_grades=True) if source else None
     return Attached(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
 
 
-async def mapping(store: Store, wanted: AttachRequest) -> AttachedTable:
+async def mapping(store: Store, request: AttachRequest) -> AttachedTable:
     """What was filled in, as a mapping; whether the table is as it says is not looked at yet."""
-    given = {field: value for field, value in (wanted.given or {}).items() if value not in (None, "", {}, (), [])}
-    if wanted.like:
-        return await _like(store, wanted.like, wanted.table, given)
-    namespace, relation = attached.relation_name(wanted.table)
+    given = {field: value for field, value in (request.given or {}).items() if value not in (None, "", {}, (), [])}
+    if request.like:
+        return await _like(store, request.like, request.table, given)
+    namespace, relation = attached.relation_name(request.table)
     made = attached.mapped(table=relation, namespace=namespace, **await _with_path(store, namespace, relation, given))
     return await _with_plain_metadata(store, made) if isinstance(made.metadata, str) else made
 

@@ -110,9 +110,9 @@ def _shelved(
     )
 
 
-def known_models(shelf: Iterable[CollectionSummary]) -> list[str]:
+def known_models(summaries: Iterable[CollectionSummary]) -> list[str]:
     """Models worth offering: the usual one, and those that some collection has."""
-    return list(dict.fromkeys([DEFAULT_MODEL, *(model for row in shelf for model in row.models)]))
+    return list(dict.fromkeys([DEFAULT_MODEL, *(model for row in summaries for model in row.models)]))
 
 
 async def _sizes(store: Store, namespaces: Sequence[str]) -> dict[str, int]:
@@ -289,13 +289,13 @@ def _columns(source: Source) -> tuple[str, ...]:
         return opened.columns
 
 
-def _filled(look: SourcePreview) -> SourcePreview:
+def _filled(preview: SourcePreview) -> SourcePreview:
     flaws: list[Flaw] = []
-    source = look.source
+    source = preview.source
     documents = tuple(_first(source.items(), flaws))
     queries, labels = tuple(_first(source.queries(), flaws)), tuple(_first(source.labels(), flaws))
     return replace(
-        look,
+        preview,
         documents=documents,
         queries=queries,
         labels=labels,
@@ -316,19 +316,19 @@ def _first(rows: Iterator[Row[T] | Flaw], flaws: list[Flaw]) -> Iterator[T]:
 # -- the work ----------------------------------------------------------------------------------------------------------
 
 
-async def add(store: Store, wanted: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
+async def add(store: Store, request: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
     """As the command does. Stopped before anything stood in it, a new collection is taken away again."""
-    there = await collections.find(store, wanted.name) is not None
-    source = await asyncio.to_thread(lambda: wanted.source)
+    there = await collections.find(store, request.name) is not None
+    source = await asyncio.to_thread(lambda: request.source)
     try:
         added = await load.load_collection(
-            store, wanted.name, source, wanted.checked(), listener=listener, author=author
+            store, request.name, source, request.checked(), listener=listener, author=author
         )
     except asyncio.CancelledError:
         if not there:
-            await asyncio.shield(load.drop_if_empty(store, wanted.name))
+            await asyncio.shield(load.drop_if_empty(store, request.name))
         raise
-    await asyncio.to_thread(uploads.discard, Path(wanted.origin.origin))
+    await asyncio.to_thread(uploads.discard, Path(request.origin.origin))
     return added
 
 

@@ -33,38 +33,38 @@ class ConsentNeeded:
 
 
 async def for_runs(
-    ground: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, *, allowed: bool = False
+    ctx: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
     """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
     variants = [each for each in entries if isinstance(each, Variant)]
-    return _first(ground, await before(ground, variants, split, EvalOptions()), allowed=allowed)
+    return _first(ctx, await before(ctx, variants, split, EvalOptions()), allowed=allowed)
 
 
 async def for_legs(
-    ground: EvalContext, variant: Variant, split: QuerySplit, *, allowed: bool = False
+    ctx: EvalContext, variant: Variant, split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
     """What asking its legs alone would send, for weights: the queries' texts, where a vector leg has not had them."""
     plain, _ = bare(variant)
-    if not asks(ground.context, plain) or await embedded(ground, plain, split):
+    if not asks(ctx.context, plain) or await embedded(ctx, plain, split):
         return None
-    said = await of_searches(ground.context, searched(split), plain)
-    return _first(ground, [each.text for each in said], allowed=allowed)
+    said = await of_searches(ctx.context, searched(split), plain)
+    return _first(ctx, [each.text for each in said], allowed=allowed)
 
 
 async def for_query(
-    ground: EvalContext, query: str, variants: Sequence[Variant], *, allowed: bool = False
+    ctx: EvalContext, query: str, variants: Sequence[Variant], *, allowed: bool = False
 ) -> ConsentNeeded | None:
     """What asking them this query anew would send, but for its embedding, which everybody who searches has made."""
-    asking = [each for each in variants if sends_documents(ground.context, each)]
+    asking = [each for each in variants if sends_documents(ctx.context, each)]
     said = [
-        f"{each.name}: {stage}" for each in asking for stage in more(await estimate_calls(ground.context, query, each))
+        f"{each.name}: {stage}" for each in asking for stage in more(await estimate_calls(ctx.context, query, each))
     ]
-    return _first(ground, said, allowed=allowed)
+    return _first(ctx, said, allowed=allowed)
 
 
-def _first(ground: EvalContext, sentences: Sequence[str], *, allowed: bool) -> ConsentNeeded | None:
+def _first(ctx: EvalContext, sentences: Sequence[str], *, allowed: bool) -> ConsentNeeded | None:
     if sentences:
-        roles.refuse_reader(ground.store, "begin what asks a language model or sends texts away, which may cost money")
+        roles.refuse_reader(ctx.store, "begin what asks a language model or sends texts away, which may cost money")
     return ConsentNeeded(tuple(sentences)) if sentences and not allowed else None
 
 

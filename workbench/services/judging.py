@@ -48,26 +48,26 @@ USUAL: Final = Rules()
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-async def entry(ground: EvalContext, split: str, name: str) -> Variant | Run:
+async def entry(ctx: EvalContext, split: str, name: str) -> Variant | Run:
     """A variant known by name, or a kept run. No file: an address may come from anybody."""
     known = every_name()
     if name in known:
-        return resolve_variant(name, chunks=ground.view.default_chunk_set)
+        return resolve_variant(name, chunks=ctx.view.default_chunk_set)
     try:
-        found = await run_store.load(ground.store, name, collection=ground.view.name, split=split)
+        found = await run_store.load(ctx.store, name, collection=ctx.view.name, split=split)
     except UnknownName as error:
         raise UnknownName("variant, preset, leg or kept run", name, [*known, *error.known]) from None
-    if found.subject.query_set != ground.query_set:
+    if found.subject.query_set != ctx.query_set:
         raise InputError(f"The run {name!r} is over the query set {found.subject.query_set!r}. Choose that one.")
     return found
 
 
 async def runs_of(
-    ground: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, listener: Listener = nobody
+    ctx: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, listener: Listener = nobody
 ) -> list[Run]:
     """One run an entry in the order given, each once; variants are run, or taken from before."""
     variants = [each for each in entries if isinstance(each, Variant)]
-    found = iter(await run_variants(ground, variants, split, EvalOptions(), listener) if variants else [])
+    found = iter(await run_variants(ctx, variants, split, EvalOptions(), listener) if variants else [])
     ordered = [each if isinstance(each, Run) else next(found) for each in entries]
     return list({run.id: run for run in ordered}.values())
 
@@ -121,10 +121,10 @@ class State:
 
 
 async def state(
-    ground: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
+    ctx: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
 ) -> State:
     """Judgements that hold count as labels beside those that came with the collection; models' count for nothing."""
-    of_judges = await agreed(ground.store, ground.view, name=ground.query_set)
+    of_judges = await agreed(ctx.store, ctx.view, name=ctx.query_set)
     settled = resolved(of_judges.standing.current)
     judged = replace(split, grades=with_judgements(split.grades, settled))
     return State(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
@@ -169,19 +169,19 @@ def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
 # -- as blocks ---------------------------------------------------------------------------------------------------------
 
 
-def scores_table(found: Figures) -> Table:
+def scores_table(figures: Figures) -> Table:
     """How each run scores on the labels so far, what it scored on those that came along, and how much is judged."""
-    at = f"judged@{found.depth}"
-    columns = ("variant", found.metric, "labels alone", at)
+    at = f"judged@{figures.depth}"
+    columns = ("variant", figures.metric, "labels alone", at)
     rows = tuple(
         (TableCell(text=name), _score(cell), TableCell(text="-" if alone is None else f"{alone:.3f}"), _judged(covered))
         for name, cell, alone, covered in zip(
-            found.names, found.scores(), found.labels_alone, found.by_run, strict=True
+            figures.names, figures.scores(), figures.labels_alone, figures.by_run, strict=True
         )
     )
     note = (
-        f"{found.metric}: on the labels with all judgements that hold; labels alone: without them. {at}: the share of "
-        f"the first {found.depth} results that has a label or a judgement."
+        f"{figures.metric}: on the labels with all judgements that hold; labels alone: without them. {at}: the share "
+        f"of the first {figures.depth} results that has a label or a judgement."
     )
     return Table(title="Scores so far", columns=columns, rows=rows, right=columns[1:], notes=(note,))
 
@@ -228,9 +228,9 @@ def next_table(tasks: Sequence[Task]) -> Table:
     return Table.made("Next to judge", ("query", "kind", "document"), rows)
 
 
-def plain(found: State) -> dict[str, Any]:
+def plain(state: State) -> dict[str, Any]:
     """The figures, for whoever draws or computes further."""
-    figures, judges = found.figures, found.agreed
+    figures, judges = state.figures, state.agreed
     scored = zip(figures.names, figures.by_run, figures.scores(), figures.labels_alone, strict=True)
     return {
         "metric": figures.metric,
@@ -257,9 +257,9 @@ async def mark(store: Store, collection: str) -> str:
         return " ".join(map(str, row))
 
 
-def exported(found: State, form: Form) -> str:
+def exported(state: State, form: Form) -> str:
     """A qrels file of people's judgements that hold, one grade a pair, as `rankbook judge export` writes it."""
-    return qrels({pair: each.grade for pair, each in found.settled.items()}, form)
+    return qrels({pair: each.grade for pair, each in state.settled.items()}, form)
 
 
 # -- a language model's suggestion -------------------------------------------------------------------------------------

@@ -126,9 +126,9 @@ def _number(text: str, usual: str, most: int) -> int:
 LEAST = 8  # characters of an id that an address may shorten it to
 
 
-def choices(kept: Iterable[RunSummary], asked: JudgeState) -> dict[str, str]:
+def choices(kept: Iterable[RunSummary], state: JudgeState) -> dict[str, str]:
     """What the address calls each, and what people do, in the order in which they are offered."""
-    fitting = [run for run in kept if _fits(run, asked)]
+    fitting = [run for run in kept if _fits(run, state)]
     newest = sorted(fitting, key=lambda run: (run.made_at, run.id), reverse=True)
     return {**{name: name for name in every_name()}, **{run.id: told(run) for run in newest}}
 
@@ -148,8 +148,8 @@ def _moment(when: datetime) -> str:
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _fits(run: RunSummary, asked: JudgeState) -> bool:
-    return run.subject.split == asked.split and run.subject.query_set == asked.query_set
+def _fits(run: RunSummary, state: JudgeState) -> bool:
+    return run.subject.split == state.split and run.subject.query_set == state.query_set
 
 
 def _whole(entry: str, offered: Mapping[str, str]) -> str:

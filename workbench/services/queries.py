@@ -84,9 +84,9 @@ def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
 
 
 async def generate(
-    store: Store, view: CollectionView, wanted: KnownItems, query_set: str, listener: Listener, author: str = ""
+    store: Store, view: CollectionView, options: KnownItems, query_set: str, listener: Listener, author: str = ""
 ) -> Made:
     await query_generation.refuse_written(store, view.name, query_set)
-    made = await query_generation.generated(store, view, wanted, listener)
+    made = await query_generation.generated(store, view, options, listener)
     await query_generation.save(store, view.name, made, name=query_set, author=author)
     return Made(query_set, made)

@@ -224,28 +224,30 @@ def lines_between(one: str, other: str) -> Iterator[Line]:
             yield from (Line("+", text) for text in after[c:d])
 
 
-def usual_name(made: Variant) -> str:
+def usual_name(variant: Variant) -> str:
     """What it is called where nobody says otherwise; what is kept already under its own name keeps that."""
-    there = evals_variants.find(made.name)
-    return made.name if there is not None and _same(there.variant, made) else evals_variants.free_name(made.name)
+    there = evals_variants.find(variant.name)
+    return (
+        variant.name if there is not None and _same(there.variant, variant) else evals_variants.free_name(variant.name)
+    )
 
 
-def replaceable(made: Variant, name: str) -> bool:
+def replaceable(variant: Variant, name: str) -> bool:
     """Whether another variant is kept under that name, in whose place this one could be."""
     there = evals_variants.find(name.strip())
-    return there is not None and not _same(there.variant, made.but(name=there.name))
+    return there is not None and not _same(there.variant, variant.but(name=there.name))
 
 
-def keep(store: Store, made: Variant, name: str, *, over: bool = False) -> str:
+def keep(store: Store, variant: Variant, name: str, *, over: bool = False) -> str:
     """Keep it; the name by which it is found. What is kept already as it is stays as it is."""
     roles.refuse_reader(store, "keep variants")
     name = name.strip()
     if not name:
         raise SpecError("A variant that is kept needs a name. Type one.")
     there = evals_variants.find(name)
-    if there is not None and _same(there.variant, made.but(name=name)):
+    if there is not None and _same(there.variant, variant.but(name=name)):
         return there.name
-    return evals_variants.keep(made.but(name=name).to_toml(), over=name if over and there is not None else None).name
+    return evals_variants.keep(variant.but(name=name).to_toml(), over=name if over and there is not None else None).name
 
 
 def _same(one: Variant | None, other: Variant) -> bool:

@@ -82,8 +82,8 @@ def _coded(values: NDArray[np.float64], untuned: NDArray[np.float64]) -> tuple[A
     return distinct, codes[:-1], codes[-1]
 
 
-def _kind(found: Weighed, leg: str) -> str:
-    own = dict(zip(found.base.leg_names, found.base.legs, strict=True))[leg]
+def _kind(surface: Weighed, leg: str) -> str:
+    own = dict(zip(surface.base.leg_names, surface.base.legs, strict=True))[leg]
     return legs.name_of(type(own))
 
 
@@ -137,15 +137,15 @@ def _mark(key: str, name: str, says: str, points: list[list[float]], level: floa
     return {"key": key, "name": name, "says": says.removeprefix(f"{name}: "), "points": points, "level": level}
 
 
-def _kinds(found: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
-    kinds = found.summary.kinds
+def _kinds(surface: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
+    kinds = surface.summary.kinds
     if len(kinds) < 2:
         return []
     told = "; ".join(
         f"{each.kind or 'no kind'} ({each.queries}) {sweep_summary.shares(each.weights)}" for each in kinds
     )
-    steps = found.surface.steps
-    at = [rows[tuple(round(each.weights[leg] * steps) for leg in found.surface.legs)] for each in kinds]
+    steps = surface.surface.steps
+    at = [rows[tuple(round(each.weights[leg] * steps) for leg in surface.surface.legs)] for each in kinds]
     says = f"Each kind of query by itself, drawn towards the weights for all: {told}."
     mark = _mark("kind", "Best by kind", says, [[row, 1.0] for row in at])
     return [{**mark, "labels": [each.kind or "no kind" for each in kinds]}]
@@ -188,24 +188,24 @@ def query_given(found: Weighed, query: str) -> Plain:
     }
 
 
-def _parts(found: Weighed, row: int) -> NDArray[np.float64]:
+def _parts(surface: Weighed, row: int) -> NDArray[np.float64]:
     """What each leg adds, legs x shares (0 to all steps) x (1 + depth); at rank 0 for what it did not return."""
-    own, steps = found.arrays.rows([row]), found.surface.steps
+    own, steps = surface.arrays.rows([row]), surface.surface.steps
     made = np.zeros((len(own.legs), steps + 1, own.scores.shape[2] + 1))
     for share in range(1, steps + 1):
         for leg, ranking in enumerate(own.hollow([share / steps] * len(own.legs))):
-            made[leg, share] = table(own, found.base.fusion, leg, ranking)[0]
+            made[leg, share] = table(own, surface.base.fusion, leg, ranking)[0]
     return made
 
 
-def _ceilings(found: Weighed) -> list[float | None]:
+def _ceilings(surface: Weighed) -> list[float | None]:
     """What scores are divided by at each point, and, last, with all legs alike."""
-    steps = found.surface.steps
-    weights = [*(found.surface.grid / steps).tolist(), [1.0] * len(found.surface.legs)]
-    return [found.base.fusion.ceiling(found.arrays.hollow(each)) for each in weights]
+    steps = surface.surface.steps
+    weights = [*(surface.surface.grid / steps).tolist(), [1.0] * len(surface.surface.legs)]
+    return [surface.base.fusion.ceiling(surface.arrays.hollow(each)) for each in weights]
 
 
-async def titles(ground: EvalContext, items: Sequence[str]) -> list[str]:
+async def titles(ctx: EvalContext, items: Sequence[str]) -> list[str]:
     """The items' titles; one without a title goes by its id."""
-    known = await read_items(ground.store, ground.view, items)
+    known = await read_items(ctx.store, ctx.view, items)
     return [(known[item].title.strip() or item) if item in known else item for item in items]

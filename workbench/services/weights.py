@@ -125,27 +125,27 @@ async def query_sets_of(store: Store, collection: str) -> list[str]:
         return list(await connection.scalars(asked))
 
 
-def base_of(asked: WeightsState, chunks: str) -> Variant:
+def base_of(state: WeightsState, chunks: str) -> Variant:
     """The variant whose legs get weights, under the fusion that is asked for."""
-    if asked.variant:
-        if asked.variant not in weighable():  # not `variant_of`, to which an address could name any file
-            raise UnknownName("preset or kept variant of two to four legs", asked.variant, weighable())
-        base = _counting(resolve_variant(asked.variant))
+    if state.variant:
+        if state.variant not in weighable():  # not `variant_of`, to which an address could name any file
+            raise UnknownName("preset or kept variant of two to four legs", state.variant, weighable())
+        base = _counting(resolve_variant(state.variant))
     else:
-        names = [name for name in asked.legs.split(",") if name]
+        names = [name for name in state.legs.split(",") if name]
         if unknown := [name for name in names if name not in legs]:
             raise UnknownName("leg", unknown[0], legs)
         base = hybrid_of(names, chunks)
-    return _at_depth(asked, base.but(fusion=_fusion(asked, base.fusion)))
+    return _at_depth(state, base.but(fusion=_fusion(state, base.fusion)))
 
 
-def _at_depth(asked: WeightsState, base: Variant) -> Variant:
+def _at_depth(state: WeightsState, base: Variant) -> Variant:
     """With every leg fetching what the address says; 0 and nothing leave the variant's own depths."""
-    if not asked.depth.strip("0"):
+    if not state.depth.strip("0"):
         return base
-    if not asked.depth.isdecimal():
-        raise SpecError(f"The depth {asked.depth!r:.40} is no whole number. Give one from 1 to 10000.")
-    return base.at_depth(int(asked.depth[:9]))
+    if not state.depth.isdecimal():
+        raise SpecError(f"The depth {state.depth!r:.40} is no whole number. Give one from 1 to 10000.")
+    return base.at_depth(int(state.depth[:9]))
 
 
 def depth_of(base: Variant) -> int:
@@ -161,12 +161,12 @@ def _counting(variant: Variant) -> Variant:
     return variant.weighted(alike, fusion=variant.fusion.model_copy(update={"weighted": True}))
 
 
-def _fusion(asked: WeightsState, own: Fusion) -> Fusion:
+def _fusion(state: WeightsState, own: Fusion) -> Fusion:
     spec = spec_of(own)
-    if asked.fusion and asked.fusion != spec["method"]:
-        spec = {"method": asked.fusion}
+    if state.fusion and state.fusion != spec["method"]:
+        spec = {"method": state.fusion}
     known = fusions[str(spec["method"])].model_fields
-    for name, value in (("k", asked.k), ("normalize", asked.normalize)):
+    for name, value in (("k", state.k), ("normalize", state.normalize)):
         if value and name in known:
             spec[name] = value
     return FUSIONS.read(spec)
@@ -223,18 +223,18 @@ class Weighed:
 
 
 async def weighed(
-    ground: EvalContext, asked: WeightsState, listener: Listener, token: asyncio.Event, *, allowed: bool
+    ctx: EvalContext, state: WeightsState, listener: Listener, token: asyncio.Event, *, allowed: bool
 ) -> Weighed | ConsentNeeded:
     """The surface, and the honest figures about it."""
-    base = base_of(asked, ground.view.default_chunk_set)
-    split = ground.split(asked.split or tuning_split(ground.labelled))
+    base = base_of(state, ctx.view.default_chunk_set)
+    split = ctx.split(state.split or tuning_split(ctx.labelled))
     steps = STEPS.get(len(base.legs), 1)
-    looked = TuningRequest(base, asked.metric or DEFAULT_METRIC, steps, (base.fusion,), True, TuningProcedure())
-    return await looked_over(ground, split, looked, listener, token, allowed=allowed)
+    looked = TuningRequest(base, state.metric or DEFAULT_METRIC, steps, (base.fusion,), True, TuningProcedure())
+    return await looked_over(ctx, split, looked, listener, token, allowed=allowed)
 
 
 async def looked_over(
-    ground: EvalContext,
+    ctx: EvalContext,
     split: QuerySplit,
     looked: TuningRequest,
     listener: Listener,
@@ -246,9 +246,9 @@ async def looked_over(
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
     for asking in looked.scored:
-        if sends := await cost_notice.for_legs(ground, asking, split, allowed=allowed):
+        if sends := await cost_notice.for_legs(ctx, asking, split, allowed=allowed):
             return sends
-    tuned, found = await workflow.tune_weights(ground.until(token), split, looked, listener)
+    tuned, found = await workflow.tune_weights(ctx.until(token), split, looked, listener)
     made = Weighed(looked.base, split, found, await asyncio.to_thread(FusionArrays.of, found.rankings), tuned)
     await asyncio.to_thread(lambda: made.summary)
     return made

@@ -665,7 +665,7 @@ PROTECTIONS: Final = (
     Protection(
         "nobody but editors has a model suggest",
         "workbench/screens/judge/side.py",
-        'roles.refuse_reader(sitting.store, "ask a language model, which may cost money")',
+        'roles.refuse_reader(session.store, "ask a language model, which may cost money")',
         "pass",
         f"{PAGES}::test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges",
         f"{PAGES}::test_what_is_all_done_here_is_begun_by_judges_without_a_question",

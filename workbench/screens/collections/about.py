@@ -39,9 +39,9 @@ FLAWS: Final = (
 )
 
 
-def draw_flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None:
+def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None:
     """Remarks row by row, the first of them."""
-    rows = list(found)[:FLAWS_SHOWN]
+    rows = list(flaws)[:FLAWS_SHOWN]
     lines = [
         TableRow(
             str(at),
@@ -59,11 +59,11 @@ def draw_flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None
         st.html(f"<p>... and {total - len(rows):,} more. <code>rankbook data show NAME --json</code> has them.</p>")
 
 
-def flaw_rows(found: Iterable[Flaw]) -> list[dict[str, str]]:
+def flaw_rows(flaws: Iterable[Flaw]) -> list[dict[str, str]]:
     """The first of them, as they are kept in the store."""
     return [
         {"place": str(flaw.place), "subject": flaw.subject, "outcome": flaw.outcome, "message": flaw.message}
-        for flaw in islice(found, FLAWS_SHOWN)
+        for flaw in islice(flaws, FLAWS_SHOWN)
     ]
 
 
@@ -153,35 +153,35 @@ def no_queries_note() -> None:
 # -- dropped -----------------------------------------------------------------------------------------------------------
 
 
-def drop_button(view: CollectionView, found: QuerySetSummary) -> None:
+def drop_button(view: CollectionView, query_set: QuerySetSummary) -> None:
     """The button, and the question that it asks."""
     st.button(
         "Drop this set",
         key="sets.drop",
         icon=":material/delete:",
         on_click=_dropping.ask,
-        args=(f"{view.name}\n{found.name}",),
+        args=(f"{view.name}\n{query_set.name}",),
     )
 
 
-def draw_drop_question(store: Store, view: CollectionView, found: QuerySetSummary) -> None:
+def draw_drop_question(store: Store, view: CollectionView, query_set: QuerySetSummary) -> None:
     """Outside of fragments, as a dialog has to be."""
-    if _dropping.about == f"{view.name}\n{found.name}":
-        _confirm(store, view, found)
+    if _dropping.about == f"{view.name}\n{query_set.name}":
+        _confirm(store, view, query_set)
 
 
 @_dropping.dialog
-def _confirm(store: Store, view: CollectionView, found: QuerySetSummary) -> None:
+def _confirm(store: Store, view: CollectionView, query_set: QuerySetSummary) -> None:
     with feedback.draw_errors():
         st.html(
-            f"<p><strong>{html.escape(found.name)}</strong> of {html.escape(view.name)}: its "
-            f"{many(found.queries, 'query', 'queries')} and {many(found.labels, 'label')} go into the trash, and can "
-            f"be brought back for <strong>{many(retention().days, 'day')}</strong>; documents, judgements and kept "
+            f"<p><strong>{html.escape(query_set.name)}</strong> of {html.escape(view.name)}: its "
+            f"{many(query_set.queries, 'query', 'queries')} and {many(query_set.labels, 'label')} go into the trash, and "
+            f"can be brought back for <strong>{many(retention().days, 'day')}</strong>; documents, judgements and kept "
             "runs stay.</p>"
         )
         if st.button("Drop it", key="sets.gone", type="primary"):
-            entry = bridge.run(query_sets.drop(store, view.name, found.name, by=deleted.person()))
-            deleted.note(store, "collections", f"{view.name}: {found.name} is gone.", [entry])
+            entry = bridge.run(query_sets.drop(store, view.name, query_set.name, by=deleted.person()))
+            deleted.note(store, "collections", f"{view.name}: {query_set.name} is gone.", [entry])
             address.go(set="")
             _dropping.answered()
 
@@ -296,7 +296,7 @@ def _chunker(written: str) -> str:
     return collections_shown.told_chunker(json.loads(written))
 
 
-def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
+def _labels(described: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     """How queries and labels are spread, or what it would take to have some."""
     st.html("<h3>Queries and labels</h3>")
     if not any(each.queries for each in sets):
@@ -305,7 +305,7 @@ def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     draw_sets(sets)
     if len(sets) > 1:
         pick_set(sets)
-    if not told["Queries by kind"]:
+    if not described["Queries by kind"]:
         return
     parts = {
         "Queries by split": ("split", "labelled queries"),
@@ -314,7 +314,7 @@ def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     }
     for column, (title, (name, count)) in zip(st.columns(3), parts.items(), strict=True):
         with column:
-            lines = [TableRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in told[title]]
+            lines = [TableRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in described[title]]
             empty = "No query has a label yet."
             columns = (TableColumn(name), TableColumn(count, right=True))
             table.draw(f"about.{name}", DataTable(title, columns, lines, empty=empty, tall=True))

@@ -109,7 +109,7 @@ NEEDED: Final = ("id", "text")
 LONGEST: Final = 160
 
 
-def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
+def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
     feedback.say(
         "A table or view on this server becomes a collection without a copy: it is read, with the indexes it has, and "
         "never altered."
@@ -117,7 +117,7 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
     table = _table(store)
     if not table:
         return
-    wanted = _found(store, shelf, AttachRequest("", table, address.current().like))
+    wanted = _found(store, summaries, AttachRequest("", table, address.current().like))
     if wanted is None:
         return
     look = _looked(store, wanted)
@@ -199,42 +199,42 @@ def _table(store: Store) -> str:
     return table
 
 
-def _key(wanted: AttachRequest, field: str) -> str:
+def _key(request: AttachRequest, field: str) -> str:
     """Of this table alone: another has other columns."""
-    return f"attach.{sha256(repr((wanted.table, wanted.like)).encode()).hexdigest()[:12]}.{field}"
+    return f"attach.{sha256(repr((request.table, request.like)).encode()).hexdigest()[:12]}.{field}"
 
 
 # -- which column is what ----------------------------------------------------------------------------------------------
 
 
-def _found(store: Store, shelf: Sequence[CollectionSummary], wanted: AttachRequest) -> AttachRequest | None:
+def _found(store: Store, summaries: Sequence[CollectionSummary], request: AttachRequest) -> AttachRequest | None:
     """With what its columns are said to be; nothing where there is no such table."""
     with feedback.draw_errors():
-        model = _model(wanted, shelf) if wanted.like else ""
-        mapped = bridge.run(attach.mapping(store, replace(wanted, given={"model": model}))) if wanted.like else None
-        table = attached.written_name(mapped.namespace, mapped.table) if mapped else wanted.table
+        model = _model(request, summaries) if request.like else ""
+        mapped = bridge.run(attach.mapping(store, replace(request, given={"model": model}))) if request.like else None
+        table = attached.written_name(mapped.namespace, mapped.table) if mapped else request.table
         relation = bridge.run(table_discovery.relation(store, table))
         first = dict(mapped.columns()) if mapped else table_discovery.guessed(relation)
-        given = _columns(wanted, relation, first)
+        given = _columns(request, relation, first)
         left, middle, right = st.columns(3)
         with left:
-            given["metadata"] = _metadata(wanted, relation, first.get("metadata", NONE))
+            given["metadata"] = _metadata(request, relation, first.get("metadata", NONE))
         with middle:
-            given["parent"] = _parent(wanted, relation, mapped.parent_name if mapped else NONE)
+            given["parent"] = _parent(request, relation, mapped.parent_name if mapped else NONE)
         with right:
             if given.get("embedding"):
-                given["model"] = model or _model(wanted, shelf)
-        given |= _rows(store, wanted, mapped.where if mapped else {})
-        return replace(wanted, table=table, like="", given=given)
+                given["model"] = model or _model(request, summaries)
+        given |= _rows(store, request, mapped.where if mapped else {})
+        return replace(request, table=table, like="", given=given)
     return None
 
 
-def _model(wanted: AttachRequest, shelf: Sequence[CollectionSummary]) -> str:
-    key = _key(wanted, "model")
+def _model(request: AttachRequest, summaries: Sequence[CollectionSummary]) -> str:
+    key = _key(request, "model")
     st.session_state.setdefault(key, DEFAULT_MODEL)
     chosen = st.selectbox(
         "Model that made the vectors",
-        list(dict.fromkeys([*known_models(shelf), st.session_state[key] or DEFAULT_MODEL])),
+        list(dict.fromkeys([*known_models(summaries), st.session_state[key] or DEFAULT_MODEL])),
         key=key,
         accept_new_options=True,
         help="Queries are embedded with it. Type any name, such as openai:text-embedding-3-small.",
@@ -244,11 +244,11 @@ def _model(wanted: AttachRequest, shelf: Sequence[CollectionSummary]) -> str:
     return model
 
 
-def _columns(wanted: AttachRequest, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
+def _columns(request: AttachRequest, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
     given = {}
     for place, (field, (label, hint)) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
         options = table_discovery.fitting(relation, field)
-        key = _key(wanted, field)
+        key = _key(request, field)
         nothing = None if field in NEEDED else NONE
         if st.session_state.get(key, nothing) not in (nothing, *options):
             del st.session_state[key]
@@ -266,8 +266,8 @@ def _columns(wanted: AttachRequest, relation: Relation, first: Mapping[str, str]
     return given
 
 
-def _metadata(wanted: AttachRequest, relation: Relation, first: str) -> str | tuple[str, ...] | None:
-    key = _key(wanted, "metadata")
+def _metadata(request: AttachRequest, relation: Relation, first: str) -> str | tuple[str, ...] | None:
+    key = _key(request, "metadata")
     st.session_state.setdefault(key, [first] if first else [])
     chosen = st.multiselect(
         "Fields for filters",
@@ -280,9 +280,9 @@ def _metadata(wanted: AttachRequest, relation: Relation, first: str) -> str | tu
     return chosen[0] if len(chosen) == 1 and chosen[0] in json else tuple(chosen)
 
 
-def _parent(wanted: AttachRequest, relation: Relation, first: str) -> str | None:
+def _parent(request: AttachRequest, relation: Relation, first: str) -> str | None:
     """A column of theirs, or a path that is typed."""
-    key = _key(wanted, "parent")
+    key = _key(request, "parent")
     st.session_state.setdefault(key, first or None)
     known = [*relation.columns, *([first] if first and first not in relation.columns else [])]
     typed = st.session_state[key]
@@ -298,10 +298,10 @@ def _parent(wanted: AttachRequest, relation: Relation, first: str) -> str | None
     return (chosen or "").strip() or None
 
 
-def _rows(store: Store, wanted: AttachRequest, where: Mapping[str, Any]) -> dict[str, Any]:
+def _rows(store: Store, request: AttachRequest, where: Mapping[str, Any]) -> dict[str, Any]:
     """Which rows belong to it, and in which language they are."""
     left, right = st.columns([2, 1])
-    written, language = _key(wanted, "where"), _key(wanted, "language")
+    written, language = _key(request, "where"), _key(request, "language")
     st.session_state.setdefault(written, "\n".join(f"{name}={value}" for name, value in where.items()))
     st.session_state.setdefault(language, "english")
     with left:
@@ -321,18 +321,18 @@ def _rows(store: Store, wanted: AttachRequest, where: Mapping[str, Any]) -> dict
 # -- a look ------------------------------------------------------------------------------------------------------------
 
 
-def _looked(store: Store, wanted: AttachRequest) -> TablePreview | None:
+def _looked(store: Store, request: AttachRequest) -> TablePreview | None:
     """The first rows under this mapping, taken once; or why they cannot be had."""
-    given = wanted.given or {}
+    given = request.given or {}
     if missing := [COLUMNS[field][0] for field in NEEDED if not given.get(field)]:
         st.html(f"<p>Choose the {html.escape(' and the '.join(name.lower() for name in missing))}.</p>")
         return None
     kept = st.session_state.get("attach.looked")
-    if kept is None or kept[0] != wanted:
+    if kept is None or kept[0] != request:
         with feedback.draw_errors(), st.spinner("Looking into it"):
-            mapping = bridge.run(attach.mapping(store, wanted))
-            kept = st.session_state["attach.looked"] = (wanted, bridge.run(table_discovery.looked_at(store, mapping)))
-    found: TablePreview | None = kept[1] if kept is not None and kept[0] == wanted else None
+            mapping = bridge.run(attach.mapping(store, request))
+            kept = st.session_state["attach.looked"] = (request, bridge.run(table_discovery.looked_at(store, mapping)))
+    found: TablePreview | None = kept[1] if kept is not None and kept[0] == request else None
     return found
 
 
@@ -340,15 +340,15 @@ def _start(written: str) -> str:
     return shortened(" ".join(written[: LONGEST * 4].split()), LONGEST)
 
 
-def refill(wanted: AttachRequest) -> dict[str, str]:
+def refill(request: AttachRequest) -> dict[str, str]:
     """The form as it was filled in before; gives what the address has to say for it."""
-    given, state = dict(wanted.given or {}), st.session_state
+    given, state = dict(request.given or {}), st.session_state
     metadata = given.pop("metadata", ()) or ()
     where = given.pop("where", {})
     for field, value in given.items():
-        state[_key(wanted, field)] = value
-    state[_key(wanted, "metadata")] = [metadata] if isinstance(metadata, str) else list(metadata)
-    state[_key(wanted, "where")] = "\n".join(f"{name}={value}" for name, value in where.items())
-    state[_key(wanted, "name")] = wanted.name
-    state[_key(wanted, "labels")], state[_key(wanted, "aside")] = wanted.labels, wanted.aside
-    return {"add": "attach", "table": wanted.table}
+        state[_key(request, field)] = value
+    state[_key(request, "metadata")] = [metadata] if isinstance(metadata, str) else list(metadata)
+    state[_key(request, "where")] = "\n".join(f"{name}={value}" for name, value in where.items())
+    state[_key(request, "name")] = request.name
+    state[_key(request, "labels")], state[_key(request, "aside")] = request.labels, request.aside
+    return {"add": "attach", "table": request.table}

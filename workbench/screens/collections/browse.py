@@ -40,14 +40,14 @@ QUERIES: Final = (
 @st.fragment
 def documents(store: Store, view: CollectionView) -> None:
     """What answers while somebody types: nothing above it is drawn again."""
-    asked = address.current()
-    if asked.shown != "documents":
+    state = address.current()
+    if state.shown != "documents":
         st.rerun()  # a click in here led elsewhere, which the page has to draw
     with feedback.draw_errors():
         of_set = collections_sets.chosen_set()
-        found = bridge.run(collections_browsed.documents(store, view, asked.find, asked.number, of_set))
+        found = bridge.run(collections_browsed.documents(store, view, state.find, state.number, of_set))
         lines = [TableRow(row.id, (row.title.strip() or row.id, row.id, f"{row.answers:,}")) for row in found.rows]
-        listed, opened = _beside(asked.document)
+        listed, opened = _beside(state.document)
         with listed:
             table.draw(
                 "browse.documents",
@@ -55,17 +55,17 @@ def documents(store: Store, view: CollectionView) -> None:
                     "Documents",
                     DOCUMENTS,
                     lines,
-                    selected=asked.document,
-                    empty=_nothing(asked.find, "document", "id or title"),
+                    selected=state.document,
+                    empty=_nothing(state.find, "document", "id or title"),
                     filter=_filter(found, "Filter by id or title"),
                 ),
                 on_open=lambda value: address.go(document=value),
                 on_find=lambda value: address.go(find=value),
                 on_page=lambda value: address.go(page=value),
             )
-        if asked.document:
+        if state.document:
             with opened:
-                _document(store, view, asked.document)
+                _document(store, view, state.document)
 
 
 def queries(store: Store, view: CollectionView) -> None:
@@ -87,22 +87,22 @@ def queries(store: Store, view: CollectionView) -> None:
 
 @st.fragment
 def _queries(store: Store, view: CollectionView, of_set: str) -> None:
-    asked = address.current()
+    state = address.current()
     if (
-        asked.shown != "queries"
+        state.shown != "queries"
         or collections_sets.chosen_set() != of_set
         or collections_changes.has_outcome(view, of_set)
     ):
         st.rerun()
     with feedback.draw_errors():
-        found = bridge.run(collections_browsed.queries(store, view.name, asked.find, asked.number, of_set))
+        found = bridge.run(collections_browsed.queries(store, view.name, state.find, state.number, of_set))
         lines = [
             TableRow(
                 row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}")
             )
             for row in found.rows
         ]
-        listed, opened = _beside(asked.query)
+        listed, opened = _beside(state.query)
         with listed:
             table.draw(
                 "browse.queries",
@@ -110,17 +110,17 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
                     "Queries",
                     QUERIES,
                     lines,
-                    selected=asked.query,
-                    empty=_nothing(asked.find, "query", "text, kind or id"),
+                    selected=state.query,
+                    empty=_nothing(state.find, "query", "text, kind or id"),
                     filter=_filter(found, "Filter by text, kind or id"),
                 ),
                 on_open=lambda value: address.go(query=value),
                 on_find=lambda value: address.go(find=value),
                 on_page=lambda value: address.go(page=value),
             )
-        if asked.query:
+        if state.query:
             with opened:
-                _query(store, view, asked.query)
+                _query(store, view, state.query)
 
 
 def _beside(opened: str) -> Sequence[DeltaGenerator]:
@@ -132,8 +132,8 @@ def _beside(opened: str) -> Sequence[DeltaGenerator]:
         return st.columns([5, 7] if opened else [1000, 1], gap="medium")
 
 
-def _filter(found: Page[Any], asks: str) -> TableFilter:
-    return TableFilter(address.current().find.strip(), asks, found.told, found.number, found.pages)
+def _filter(page: Page[Any], asks: str) -> TableFilter:
+    return TableFilter(address.current().find.strip(), asks, page.told, page.number, page.pages)
 
 
 def _nothing(find: str, what: str, where: str) -> str:

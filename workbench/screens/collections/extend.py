@@ -29,7 +29,7 @@ MOST_QUERIES: Final = 10_000
 _dropping: Final = Question("out.asking", "Drop the collection?")
 
 
-def extend(store: Store, view: CollectionView, shelf: Sequence[CollectionSummary]) -> None:
+def extend(store: Store, view: CollectionView, summaries: Sequence[CollectionSummary]) -> None:
     """Chunk once more, embed once more: a collection has as many as one wants to compare."""
     if view.row.attached is not None:
         collections_aside.draw_aside(store, view)
@@ -43,7 +43,7 @@ def extend(store: Store, view: CollectionView, shelf: Sequence[CollectionSummary
         )
         model = st.selectbox(
             "Model",
-            known_models(shelf),
+            known_models(summaries),
             key="extend.model",
             index=None,
             accept_new_options=True,

@@ -262,38 +262,38 @@ READ = ("about", "documents", "queries")  # what is there for whoever may not ch
 
 def render(store: Store) -> None:
     st.html(f"<style>{theme.asset('screens/collections/page.css')}</style>")
-    asked = address.current()
-    shelf = overview(store)
+    state = address.current()
+    summaries = overview(store)
     edits = permissions.may_edit(store)
     # Each part has its own slot, whether or not it has anything to show: a part that moved up or down the page would
     # stand there twice until the run ends, because the browser keeps what a run has not yet replaced.
     above, work, below = st.container(), st.container(), st.container()
     with above:
-        if shelf or asked.way:
-            head(adding=bool(asked.way), offered=edits)
+        if summaries or state.way:
+            head(adding=bool(state.way), offered=edits)
         if edits:
             deleted.draw(store, "collections")
         feedback.draw_refused()
-        if asked.way and edits:
-            collections_add.draw(store, shelf)
-        if shelf:
-            draw_list(shelf)
-        elif not asked.way:
+        if state.way and edits:
+            collections_add.draw(store, summaries)
+        if summaries:
+            draw_list(summaries)
+        elif not state.way:
             welcome(offered=edits)
     with work:
         collections_work.draw(store)
     with below, feedback.draw_errors():
-        if shelf and asked.collection:
-            _one(store, shelf, asked.collection)
-        elif not asked.way and edits:
-            if shelf:
+        if summaries and state.collection:
+            _one(store, summaries, state.collection)
+        elif not state.way and edits:
+            if summaries:
                 draw_cache(store)
             draw_trash(store)
 
 
-def _one(store: Store, shelf: Sequence[CollectionSummary], name: str) -> None:
+def _one(store: Store, summaries: Sequence[CollectionSummary], name: str) -> None:
     view = bridge.run(collections.get(store, name))  # says what there is instead
-    row = next((each for each in shelf if each.name == view.name), None)
+    row = next((each for each in summaries if each.name == view.name), None)
     if row is None:
         return  # made this very moment: the list comes with the next look
     collections_about.head(store, row)
@@ -305,7 +305,7 @@ def _one(store: Store, shelf: Sequence[CollectionSummary], name: str) -> None:
         "documents": lambda: collections_browse.documents(store, view),
         "queries": lambda: collections_browse.queries(store, view),
         "ask": lambda: collections_ask.draw(store, view),
-        "extend": lambda: collections_extend.extend(store, view, shelf),
+        "extend": lambda: collections_extend.extend(store, view, summaries),
         "check": lambda: collections_extend.check(store, view),
         "out": lambda: collections_extend.out(store, view, row),
     }

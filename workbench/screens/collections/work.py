@@ -107,12 +107,12 @@ def _shown(name: str, query_set: str) -> None:
     address.go(view="queries", set=query_set)
 
 
-def _remarks(how: str, name: str, found: Sequence[Flaw]) -> None:
-    if found:
+def _remarks(how: str, name: str, flaws: Sequence[Flaw]) -> None:
+    if flaws:
         with st.expander(
-            f"{many(len(found), 'remark')} on the input", expanded=any(flaw.outcome == "quarantined" for flaw in found)
+            f"{many(len(flaws), 'remark')} on the input", expanded=any(flaw.outcome == "quarantined" for flaw in flaws)
         ):
-            draw_flaws(f"remarks.{how}.{name}", flaw_rows(found), len(found))
+            draw_flaws(f"remarks.{how}.{name}", flaw_rows(flaws), len(flaws))
 
 
 SHOW = ":material/visibility:"
@@ -191,13 +191,13 @@ def _verified(name: str, findings: list[IntegrityProblem]) -> None:
         table.draw(f"verified.{name}", DataTable("Checks", columns, lines))
 
 
-def _recalled(_: str, found: Recall) -> None:
-    missed = len(found.shares) - found.perfect
+def _recalled(_: str, recall: Recall) -> None:
+    missed = len(recall.shares) - recall.perfect
     st.html(
-        f'<p class="rb-report">The index (<code>{html.escape(found.index)}</code>, HNSW) over '
-        f"<code>{html.escape(found.chunks)}</code> by <code>{html.escape(found.model)}</code> brings up "
-        f"<strong>{found.mean:.2%}</strong> of the {found.depth} nearest that exact search finds, on average over "
-        f"{len(found.shares):,} queries; the least was {min(found.shares):.0%}. {missed:,} queries missed something."
+        f'<p class="rb-report">The index (<code>{html.escape(recall.index)}</code>, HNSW) over '
+        f"<code>{html.escape(recall.chunks)}</code> by <code>{html.escape(recall.model)}</code> brings up "
+        f"<strong>{recall.mean:.2%}</strong> of the {recall.depth} nearest that exact search finds, on average over "
+        f"{len(recall.shares):,} queries; the least was {min(recall.shares):.0%}. {missed:,} queries missed something."
         "</p>"
     )
 
@@ -243,55 +243,55 @@ def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: Colle
             _one(doing)
 
 
-def _place(asked: CollectionsState) -> tuple[str, ...]:
+def _place(state: CollectionsState) -> tuple[str, ...]:
     """What the page around it is drawn for."""
-    return asked.collection, asked.add, asked.shown, asked.set
+    return state.collection, state.add, state.shown, state.set
 
 
-def _key(doing: CollectionJob, part: str) -> str:
-    return f"work.{sha256(repr(doing.key).encode()).hexdigest()[:12]}.{part}"
+def _key(work: CollectionJob, part: str) -> str:
+    return f"work.{sha256(repr(work.key).encode()).hexdigest()[:12]}.{part}"
 
 
-def _one(doing: CollectionJob) -> None:
-    job = doing.job
+def _one(work: CollectionJob) -> None:
+    job = work.job
     if not job.ended:
-        share, said = doing.job.progress
+        share, said = work.job.progress
         st.html(
-            f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
+            f'<p class="rb-work" role="status"><strong>{html.escape(work.job.title)}</strong> '
             f"<span>{html.escape(said)}</span></p>"
         )
         st.progress(share)
         st.button(
             "Stop",
-            key=_key(doing, "stop"),
+            key=_key(work, "stop"),
             icon=":material/stop_circle:",
-            on_click=doing.job.stop,
-            disabled=doing.job.stopping,
+            on_click=work.job.stop,
+            disabled=work.job.stopping,
         )
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.html(f'<p class="rb-work"><strong>{html.escape(job.title)}</strong> {_outcome(job)}</p>')
         st.button(
             "Close",
-            key=_key(doing, "close"),
+            key=_key(work, "close"),
             type="tertiary",
             icon=":material/close:",
             on_click=collection_jobs.dismiss,
-            args=(doing,),
+            args=(work,),
         )
     if job.stopped:
         st.html("<p>What was stored by then is whole, and stays: asked again, it goes on from there.</p>")
     elif isinstance(job.problem, Exception):
         draw_problem(job.problem)
     else:
-        draw_result(doing.kind, doing.name, job.result())
-    if (job.stopped or job.problem) and doing.form is not None:
+        draw_result(work.kind, work.name, job.result())
+    if (job.stopped or job.problem) and work.form is not None:
         st.button(
             "Change it and try again",
-            key=_key(doing, "again"),
+            key=_key(work, "again"),
             icon=":material/edit:",
             on_click=_again,
-            args=(doing,),
+            args=(work,),
         )
 
 
@@ -299,11 +299,11 @@ def _outcome(job: Job[Any]) -> str:
     return "Stopped." if job.stopped else "It failed." if job.problem else "Done."
 
 
-def _again(doing: CollectionJob) -> None:
+def _again(work: CollectionJob) -> None:
     """The form as it was filled in."""
-    if doing.form is not None:
-        collection_jobs.dismiss(doing)
-        if isinstance(doing.form, attach.AttachRequest):
-            address.go(**collections_attach.refill(doing.form))
+    if work.form is not None:
+        collection_jobs.dismiss(work)
+        if isinstance(work.form, attach.AttachRequest):
+            address.go(**collections_attach.refill(work.form))
         else:
-            address.go(add=collections_add.refill(doing.form))
+            address.go(add=collections_add.refill(work.form))

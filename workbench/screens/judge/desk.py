@@ -204,45 +204,45 @@ def pieces(text: str, keywords: Sequence[str], passages: Sequence[Span] = ()) ->
 KEPT = 200  # documents whose passages a session remembers
 
 
-def draw(ground: EvalContext, mark: str, asked: JudgeState) -> None:
+def draw(ctx: EvalContext, mark: str, state: JudgeState) -> None:
     """The sitting of that judge and pool; while its runs are made, how far they are."""
-    key: Key = ("sitting", mark, *asked.pool)
-    work = partial(begun, ground, asked)
+    key: Key = ("sitting", mark, *state.pool)
+    work = partial(begun, ctx, state)
     found: JudgingSession | None = job_progress.result_with_consent(
         "judging", key, "Preparing the sitting", work, shared=True
     )
     if found is not None:
-        st.html(f'<p class="rb-summary">{html.escape(told(asked, found))}</p>')
-        name, way = judging_side.model() if permissions.may_edit(ground.store) else ("", "")
+        st.html(f'<p class="rb-summary">{html.escape(told(state, found))}</p>')
+        name, way = judging_side.model() if permissions.may_edit(ctx.store) else ("", "")
         desk, side = st.columns([9, 5], gap="medium")
         with desk:
-            _desk(key, ground, found, asked, name)
+            _desk(key, ctx, found, state, name)
         with side:
             if name:
                 judging_side.suggestion(found, name)
-            judging_side.follow(key, ground, found)
+            judging_side.follow(key, ctx, found)
             if way:
                 judging_side.without_model(way)
 
 
 async def begun(
-    ground: EvalContext, asked: JudgeState, listener: Listener, token: asyncio.Event, *, allowed: bool
+    ctx: EvalContext, state: JudgeState, listener: Listener, token: asyncio.Event, *, allowed: bool
 ) -> JudgingSession | ConsentNeeded:
     """Runs made or found, and the queue of them; where making them sends something, only once somebody allowed it."""
-    here = ground.until(token)
-    split = here.any_split(asked.split)
-    entries = [await judging_shown.entry(here, asked.split, name) for name in asked.entries]
+    here = ctx.until(token)
+    split = here.any_split(state.split)
+    entries = [await judging_shown.entry(here, state.split, name) for name in state.entries]
     if sends := await behind_sending.for_runs(here, entries, split, allowed=allowed):
         return sends
     runs = await judging_shown.runs_of(here, entries, split, listener)
-    pool = Pool(tuple(runs), split, asked.spec(), asked.most, asked.lists)
-    return await judging_sitting.opened(here.store, here.view, asked.judge, pool)
+    pool = Pool(tuple(runs), split, state.spec(), state.most, state.lists)
+    return await judging_sitting.opened(here.store, here.view, state.judge, pool)
 
 
-def told(asked: JudgeState, sitting: JudgingSession) -> str:
+def told(asked: JudgeState, session: JudgingSession) -> str:
     """Which sitting it is, and what to know of its queue."""
-    found, names = sitting.found, " and ".join(judging_shown.told_apart(sitting.pool.runs))
-    said = [f"{sitting.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
+    found, names = session.found, " and ".join(judging_shown.told_apart(session.pool.runs))
+    said = [f"{session.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
     if found.stale:
         said.append(f"{found.stale} judgements are stale, their documents having changed: those pairs are asked anew.")
     if found.gone:
@@ -251,16 +251,16 @@ def told(asked: JudgeState, sitting: JudgingSession) -> str:
 
 
 @st.fragment
-def _desk(key: Key, ground: EvalContext, sitting: JudgingSession, asked: JudgeState, model: str) -> None:
+def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState, model: str) -> None:
     suggests = f"Ask {model} what it would give. Its answer is shown below and never counts." if model else ""
     # Asked of the store once a document.
-    view = ground.view
+    view = ctx.view
     kept: dict[tuple[str, str, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
 
     def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
         keys = {each: (view.name, view.version_key, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
-            found = bridge.run(judging_shown.passages(ground.store, view, new))
+            found = bridge.run(judging_shown.passages(ctx.store, view, new))
             kept.update({keys[each]: found.get(each, ()) for each in new})
         answer = {each: kept[keys[each]] for each in ids}
         for old in list(kept)[:-KEPT]:
@@ -268,15 +268,15 @@ def _desk(key: Key, ground: EvalContext, sitting: JudgingSession, asked: JudgeSt
         return answer
 
     passages = find
-    desk = Desk("judging.desk", sitting, asked.lists, passages, suggests, judging_side.asking(sitting))
+    desk = Desk("judging.desk", session, state.lists, passages, suggests, judging_side.asking(session))
     draw_queue(desk)
-    if not sitting.left():
+    if not session.left():
         with st.container(horizontal=True):
-            if sitting.skipped:
-                label = f"Go back to the {len(sitting.skipped)} skipped"
-                st.button(label, key="judging.skipped", on_click=sitting.return_to_skipped, icon=":material/replay:")
-            if sitting.tasks and st.button("Go on with the next", key="judging.next", icon=":material/arrow_forward:"):
+            if session.skipped:
+                label = f"Go back to the {len(session.skipped)} skipped"
+                st.button(label, key="judging.skipped", on_click=session.return_to_skipped, icon=":material/replay:")
+            if session.tasks and st.button("Go on with the next", key="judging.next", icon=":material/arrow_forward:"):
                 jobs.forget(key)
                 st.rerun()
-            if not sitting.tasks:
+            if not session.tasks:
                 st.button("Judge something else", key="judging.other", on_click=lambda: address.go(begun=""))

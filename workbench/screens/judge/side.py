@@ -40,18 +40,18 @@ BLIND: Final = "Scores are of the whole pool: they tell nothing of the document 
 
 
 @st.fragment(run_every=BEAT)
-def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
+def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
     """Where judging stands, a few seconds behind whoever judges."""
     with feedback.draw_errors():
         # The latest there is, and whether a later one is being made: one at a time, however fast somebody grades.
         kept: dict[Key, tuple[str, State | BaseException]] = st.session_state.setdefault(STATE, {})
-        mark, job = bridge.run(judging_shown.mark(ground.store, ground.view.name)), ("judging state", *key)
-        shown, pool = kept.get(key), sitting.pool
+        mark, job = bridge.run(judging_shown.mark(ctx.store, ctx.view.name)), ("judging state", *key)
+        shown, pool = kept.get(key), session.pool
         work = jobs.find(job)
         if work is None and (shown is None or shown[0] != mark):
 
             async def counted(_: object, __: object) -> tuple[str, State]:
-                return mark, await judging_shown.state(ground, pool.runs, pool.split, pool.spec)
+                return mark, await judging_shown.state(ctx, pool.runs, pool.split, pool.spec)
 
             work = jobs.start(job, "Scoring what is judged", counted)
         if work is not None and work.wait(0):
@@ -71,7 +71,7 @@ def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
         with st.expander("Agreement between judges", icon=":material/group:"):
             blocks.draw_all(judging_shown.agreement_blocks(found.agreed), "judging.agreement")
         with st.expander("Take the labels along", icon=":material/download:"):
-            name = ground.view.name
+            name = ctx.view.name
             st.html(
                 f'<p class="rb-summary">{len(found.settled):,} pairs, of all judges: where several graded one, the '
                 "median, the lower of the middle two. Language models' grades are not among them.</p>"
@@ -79,13 +79,13 @@ def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
             with st.container(horizontal=True):
                 _download(found, "trec", f"{name}.qrels")
                 _download(found, "beir", f"{name}.tsv")
-            if permissions.may_edit(ground.store):
-                _merge(ground, sitting)
+            if permissions.may_edit(ctx.store):
+                _merge(ctx, session)
 
 
-def _download(found: State, form: Form, name: str) -> None:
+def _download(state: State, form: Form, name: str) -> None:
     try:
-        written = judging_shown.exported(found, form)
+        written = judging_shown.exported(state, form)
     except RankbookError as error:  # TREC's columns have no room for blanks
         feedback.draw_error(error)
         return
@@ -97,11 +97,11 @@ def _download(found: State, form: Form, name: str) -> None:
         key=f"judging.export.{form}",
         icon=":material/download:",
         on_click="ignore",
-        disabled=not found.settled,
+        disabled=not state.settled,
     )
 
 
-def _merge(ground: EvalContext, sitting: JudgingSession) -> None:
+def _merge(ctx: EvalContext, session: JudgingSession) -> None:
     into = st.text_input(
         "Into the query set",
         value="judged",
@@ -109,21 +109,21 @@ def _merge(ground: EvalContext, sitting: JudgingSession) -> None:
         max_chars=60,
         help="A copy of this query set with the judgements among its labels. A label that is there already stays.",
     ).strip()
-    split = sitting.pool.split.name if sitting.pool.split.name != "all" else "test"
+    split = session.pool.split.name if session.pool.split.name != "all" else "test"
 
     def about() -> tuple[object, ...]:
         """What a message is of: of another merge, or of a set that was changed since, it says nothing."""
-        there = bridge.run(query_sets.checked(ground.store, ground.view.name, name=into)) if into else None
-        return ground.view.name, ground.query_set, split, into, there
+        there = bridge.run(query_sets.checked(ctx.store, ctx.view.name, name=into)) if into else None
+        return ctx.view.name, ctx.query_set, split, into, there
 
     def merge(*, overwrite: bool = False) -> None:
         try:
             made, _ = bridge.run(
                 merge_judgements(
-                    ground.store,
-                    ground.view,
+                    ctx.store,
+                    ctx.view,
                     into,
-                    name=ground.query_set,
+                    name=ctx.query_set,
                     split=split,
                     overwrite=overwrite,
                     author=sign_in.signs() or "",
@@ -168,14 +168,14 @@ def without_model(way: str) -> None:
         st.html(f'<p class="rb-summary">They stand apart and never count. {feedback.as_html(way)}</p>')
 
 
-def asking(sitting: JudgingSession) -> Callable[[PairId], None]:
+def asking(session: JudgingSession) -> Callable[[PairId], None]:
     """Ask the model about one pair, in the background. In a callback."""
 
     def ask(pair: PairId) -> None:
-        roles.refuse_reader(sitting.store, "ask a language model, which may cost money")
-        if (task := sitting.tasks.get(pair)) is None:
+        roles.refuse_reader(session.store, "ask a language model, which may cost money")
+        if (task := session.tasks.get(pair)) is None:
             return
-        store, name, resources = sitting.store, sitting.view.name, Resources()
+        store, name, resources = session.store, session.view.name, Resources()
 
         async def work(_: object, __: object) -> Judgement:
             return await judging_shown.suggested(store, name, ModelJudge(), resources, task)
@@ -188,10 +188,10 @@ def asking(sitting: JudgingSession) -> Callable[[PairId], None]:
 
 
 @st.fragment(run_every=1.0)
-def suggestion(sitting: JudgingSession, name: str) -> None:
+def suggestion(session: JudgingSession, name: str) -> None:
     """What the model said of the document that is shown, apart from everything that counts."""
     pair, key = st.session_state.get(SUGGESTED, (None, ()))
-    left = sitting.left()
+    left = session.left()
     if not left or pair != (left[0].query.id, left[0].item.id) or (work := jobs.find(key)) is None:
         st.html(f'<p class="rb-summary">L asks {html.escape(name)} about this document. Its answer never counts.</p>')
         return

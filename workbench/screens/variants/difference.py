@@ -53,24 +53,24 @@ def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], othe
     st.html(f'<h4 class="rb-part">TOML, from {html.escape(other.name)}</h4><pre class="rb-lines">{shown}</pre>')
 
 
-def sql(store: Store, variant: Variant, asked: VariantsState, names: Sequence[str]) -> None:
+def sql(store: Store, variant: Variant, state: VariantsState, names: Sequence[str]) -> None:
     """The statement over a collection, as `rankbook sql` prints it."""
     if not names:
         st.html('<div class="rb-nothing">A statement is over a collection, and there is none yet.</div>')
         return
     where = st.columns([1, 2], vertical_alignment="bottom")
     with where[0]:
-        address.select("Over the collection", "collection", names, asked.collection)
+        address.select("Over the collection", "collection", names, state.collection)
     with where[1]:
         address.text(
             "With the query filled in",
             "query",
-            asked.query,
+            state.query,
             placeholder="left empty, the statement has numbered parameters, as a service sends them",
         )
-    query = asked.query.strip()
+    query = state.query.strip()
     with st.spinner("Writing the statement", show_time=False):
-        context = RequestContext(store, bridge.run(collections.get(store, asked.collection)))
+        context = RequestContext(store, bridge.run(collections.get(store, state.collection)))
         made = bridge.run(export(store, context.view, variant, query=query or None))
     for each in made.outside:
         blocks.draw(Said(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")

@@ -60,8 +60,8 @@ def render(store: Store) -> None:
     st.html(f"<style>{asset('screens/variants/page.css')}</style>")
     st.html('<p class="rb-tagline">A variant is a whole pipeline as data: published systems, and your own.</p>')
     own = variants.listed()
-    asked = address.current()
-    name = asked.variant or (own[0].name if own else FIRST)
+    state = address.current()
+    name = state.variant or (own[0].name if own else FIRST)
     there, opened = st.columns([2, 5], gap="large")
     with there:
         if permissions.may_edit(store):
@@ -75,19 +75,19 @@ def render(store: Store) -> None:
         variant = meant if isinstance(meant, Variant) else None
         variant_edit.head(draft, variant)
         variant_edit.actions(store, draft, variant)
-        address.tabs("What of it", "view", TABS, asked.shown)
+        address.tabs("What of it", "view", TABS, state.shown)
         if not isinstance(meant, Variant):
             variant_edit.complain(draft, meant)
-        if asked.shown == "toml":
+        if state.shown == "toml":
             variant_edit.as_text(draft)
-        elif asked.shown == "form":
+        elif state.shown == "form":
             variant_edit.as_form(draft, *_offered(store))
         elif variant is None:
             st.html('<div class="rb-nothing">Once the mistake above is mended, this is here again.</div>')
-        elif asked.shown == "difference":
+        elif state.shown == "difference":
             others = [each for each in variants_asked.names(own) if each != draft.entry.name]
             saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
-            against = asked.beside or next(iter(saved), "")  # what one changed is what one wants to see first
+            against = state.beside or next(iter(saved), "")  # what one changed is what one wants to see first
             if against in saved:
                 beside: VariantEntry | None = VariantEntry(against, draft.base)
             else:
@@ -96,7 +96,7 @@ def render(store: Store) -> None:
         else:
             names = [row.name for row in bridge.run(collections.listed(store))]
             first = "handbook" if "handbook" in names else next(iter(names), "")
-            variant_beside.sql(store, variant, asked.replace(collection=asked.collection or first), names)
+            variant_beside.sql(store, variant, state.replace(collection=state.collection or first), names)
 
 
 def _offered(store: Store) -> tuple[list[str], list[str]]:

@@ -42,21 +42,21 @@ def render(store: Store) -> None:
     if not names:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
-    asked = _filled(address.current(), names)
+    state = _filled(address.current(), names)
     st.html(TAGLINE)
     with st.container(key="where"):
-        _what(store, asked, names)
-        ground, mark = opened(store, asked.collection, asked.query_set)
-        asked = replace(asked, split=asked.split or tuning_split(ground.labelled))
-        base = weights_asked.base_of(asked, ground.view.default_chunk_set)
-        _how(asked, ground, base)
+        _what(store, state, names)
+        ground, mark = opened(store, state.collection, state.query_set)
+        state = replace(state, split=state.split or tuning_split(ground.labelled))
+        base = weights_asked.base_of(state, ground.view.default_chunk_set)
+        _how(state, ground, base)
         deeper = st.empty()
-    key = ("weights", mark, base.id, *asked.surface)
-    found = _waited(key, ground, asked)
+    key = ("weights", mark, base.id, *state.surface)
+    found = _waited(key, ground, state)
     if found is not None:
         if found.tuned.deeper is not None:
             deeper.html(f'<p class="rb-summary">{html.escape(found.tuned.deeper.sentence)}</p>')
-        use = partial(weights_use.draw, NAME, store, asked)
+        use = partial(weights_use.draw, NAME, store, state)
         weights_bench.draw(WeightExplorer(NAME, key, ground, found, _stand, address.go, use))
 
 
@@ -68,41 +68,41 @@ def _stand() -> SurfacePosition:
     return SurfacePosition(state.weights, state.against, state.query)
 
 
-def _filled(asked: WeightsState, names: list[str]) -> WeightsState:
+def _filled(state: WeightsState, names: list[str]) -> WeightsState:
     """With what holds where the address says nothing."""
     return replace(
-        asked,
-        collection=asked.collection or (DEMO if DEMO in names else names[0]),
-        query_set=asked.query_set or DEFAULT_QUERY_SET,
-        legs="" if asked.variant else asked.legs or FIRST_LEGS,
-        metric=asked.metric or weights_asked.METRICS[0],
+        state,
+        collection=state.collection or (DEMO if DEMO in names else names[0]),
+        query_set=state.query_set or DEFAULT_QUERY_SET,
+        legs="" if state.variant else state.legs or FIRST_LEGS,
+        metric=state.metric or weights_asked.METRICS[0],
     )
 
 
-def _what(store: Store, asked: WeightsState, names: list[str]) -> None:
-    sets = bridge.run(weights_asked.query_sets_of(store, asked.collection))
-    several = len(sets) > 1 or asked.query_set not in (*sets, DEFAULT_QUERY_SET)
+def _what(store: Store, state: WeightsState, names: list[str]) -> None:
+    sets = bridge.run(weights_asked.query_sets_of(store, state.collection))
+    several = len(sets) > 1 or state.query_set not in (*sets, DEFAULT_QUERY_SET)
     where = iter(
-        st.columns([2, *([2] if several else []), 2, *([] if asked.variant else [4])], vertical_alignment="bottom")
+        st.columns([2, *([2] if several else []), 2, *([] if state.variant else [4])], vertical_alignment="bottom")
     )
     with next(where):
-        address.select("Collection", "collection", names, asked.collection)
+        address.select("Collection", "collection", names, state.collection)
     if several:
         with next(where):
-            address.select("Query set", "query_set", sets, asked.query_set)
+            address.select("Query set", "query_set", sets, state.query_set)
     presets = ["", *weights_asked.weighable()]
     with next(where):
-        address.select("Weigh", "variant", presets, asked.variant, named=lambda name: name or "Legs of your choice")
-    if not asked.variant:
+        address.select("Weigh", "variant", presets, state.variant, named=lambda name: name or "Legs of your choice")
+    if not state.variant:
         with next(where):
-            address.several("Legs", "legs", OFFERED_LEGS, asked.legs.split(","), 4, named=leg_label)
+            address.several("Legs", "legs", OFFERED_LEGS, state.legs.split(","), 4, named=leg_label)
 
 
-def _how(asked: WeightsState, ground: EvalContext, base: Variant) -> None:
+def _how(state: WeightsState, ctx: EvalContext, base: Variant) -> None:
     row = st.columns(5, vertical_alignment="bottom")
     with row[0]:
-        metrics = list(dict.fromkeys([*weights_asked.METRICS, asked.metric]))
-        address.select("Metric", "metric", metrics, asked.metric)
+        metrics = list(dict.fromkeys([*weights_asked.METRICS, state.metric]))
+        address.select("Metric", "metric", metrics, state.metric)
     with row[1]:
         method = weights_asked.method_of(base)
         address.select("Fusion", "fusion", list(dict.fromkeys([*weights_asked.methods(), method])), method)
@@ -115,12 +115,12 @@ def _how(asked: WeightsState, ground: EvalContext, base: Variant) -> None:
         depth = weights_asked.depth_of(base)
         address.number("Depth of each leg", "depth", float(depth), DEEPEST, 10.0, help=DEPTH_HELP)
     with row[4]:
-        address.select("Labelled queries", "split", [*ground.labelled.splits, "all"], asked.split)
+        address.select("Labelled queries", "split", [*ctx.labelled.splits, "all"], state.split)
 
 
-def _waited(key: Key, ground: EvalContext, asked: WeightsState) -> Weighed | None:
+def _waited(key: Key, ctx: EvalContext, state: WeightsState) -> Weighed | None:
     """The surface; None where somebody stopped it. It goes on where the page is left, and is found again."""
-    what = (key, "Weight surface", partial(weights_asked.weighed, ground, asked))
+    what = (key, "Weight surface", partial(weights_asked.weighed, ctx, state))
     work = start_with_consent(*what)
     if not work.wait(job_progress.AT_ONCE):
         slot = st.empty()

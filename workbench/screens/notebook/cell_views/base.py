@@ -58,22 +58,22 @@ class CellView:
 View = Callable[[CellView], None]
 
 
-def which(shown: CellView, groups: Sequence[str], orders: Mapping[str, str]) -> str:
+def which(view: CellView, groups: Sequence[str], orders: Mapping[str, str]) -> str:
     """Choosers of a kind of query and of an order; gives the order."""
-    choosers, (kind, order) = Chooser(f"cell.{shown.cell.id}", shown.select), st.columns(2)
+    choosers, (kind, order) = Chooser(f"cell.{view.cell.id}", view.select), st.columns(2)
     with kind:
-        chosen = group(shown, groups)
+        chosen = group(view, groups)
         choosers.select("Kind", "kind", ["", *groups], chosen, named=lambda key: name_of(key) if key else "All kinds")
-    first, chosen = next(iter(orders)), shown.selected.order
+    first, chosen = next(iter(orders)), view.selected.order
     with order:
         return choosers.select(
             "Order", "order", list(orders), chosen if chosen in orders else first, named=orders.__getitem__, first=first
         )
 
 
-def group(shown: CellView, groups: Sequence[str]) -> str:
+def group(view: CellView, groups: Sequence[str]) -> str:
     """The kind that is chosen; empty for all."""
-    return shown.selected.kind if shown.selected.kind in groups else ""
+    return view.selected.kind if view.selected.kind in groups else ""
 
 
 def ground_of(context: CellContext, spec: CellSpec) -> tuple[EvalContext, str]:

@@ -40,41 +40,41 @@ class Answer:
     accounts: tuple[tuple[str, Said], ...] = ()
 
 
-def asked(shown: CellView, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
+def asked(view: CellView, hits: Hits, columns: Sequence[Variant]) -> tuple[int, str] | None:
     """The card that is to be explained, by its column and id; None where none is, or a document beside the cards."""
-    place = shown.selected
+    state = view.selected
     for at, (column, variant) in enumerate(zip(hits.columns, columns, strict=False)):
-        if place.document and variant.name == place.against and any(hit.id == place.document for hit in column.hits):
-            return at, place.document
+        if state.document and variant.name == state.against and any(hit.id == state.document for hit in column.hits):
+            return at, state.document
     return None
 
 
 def draw(
-    shown: CellView,
-    ground: EvalContext,
+    view: CellView,
+    ctx: EvalContext,
     mark: str,
     hits: Hits,
     columns: Sequence[Variant],
     card: tuple[int, str] | None,
 ) -> Said | None:
     """The account of what is named. That of a card is given back, for the card to show."""
-    place = shown.selected
-    wanted = [each for each in columns if place.against in (each.name, EVERY)]
-    if not place.document or not wanted:
+    state = view.selected
+    wanted = [each for each in columns if state.against in (each.name, EVERY)]
+    if not state.document or not wanted:
         return None
-    key = ("why", mark, hits.query, place.document, *(each.id for each in wanted))
-    work = partial(_ask, ground, hits.query, wanted, place.document)
-    answer: Answer | None = job_progress.result_with_consent(shown.key("why"), key, "Looking into it", work)
+    key = ("why", mark, hits.query, state.document, *(each.id for each in wanted))
+    work = partial(_ask, ctx, hits.query, wanted, state.document)
+    answer: Answer | None = job_progress.result_with_consent(view.key("why"), key, "Looking into it", work)
     if answer is None:
         return None
     if card is not None:
         return answer.accounts[0][1] if answer.accounts else None
-    _shown(shown, answer)
+    _shown(view, answer)
     return None
 
 
 async def _ask(
-    ground: EvalContext,
+    ctx: EvalContext,
     query: str,
     columns: Sequence[Variant],
     typed: str,
@@ -84,19 +84,19 @@ async def _ask(
     allowed: bool,
 ) -> Answer | ConsentNeeded:
     """An account takes a search: where that asks a language model, somebody has to allow it, as for the cell itself."""
-    documents = await find_documents(ground.store, ground.view, typed)
+    documents = await find_documents(ctx.store, ctx.view, typed)
     if len(documents) > 1:
         return Answer(tuple(documents))
-    if sends := await behind_sending.for_query(ground, query, columns, allowed=allowed):
+    if sends := await behind_sending.for_query(ctx, query, columns, allowed=allowed):
         return sends
-    accounts = [(each.name, await _account(ground, query, each, documents[0].id)) for each in columns]
+    accounts = [(each.name, await _account(ctx, query, each, documents[0].id)) for each in columns]
     return Answer(tuple(documents), tuple(accounts))
 
 
-async def _account(ground: EvalContext, query: str, variant: Variant, document: str) -> Said:
+async def _account(ctx: EvalContext, query: str, variant: Variant, document: str) -> Said:
     """In plain words and exact ones; what one column cannot be asked is said there, and the others are asked."""
     try:
-        account = await explain(ground.context, query, variant, document)
+        account = await explain(ctx.context, query, variant, document)
     except Cancelled:
         raise
     except RankbookError as error:
@@ -104,14 +104,14 @@ async def _account(ground: EvalContext, query: str, variant: Variant, document: 
     return account.told()
 
 
-def box(shown: CellView, card: tuple[int, str] | None) -> None:
+def box(view: CellView, card: tuple[int, str] | None) -> None:
     """Where a document is named that one misses."""
-    place = shown.selected
-    key = put(shown.key("missed"), place.document if place.against and card is None else "")
+    state = view.selected
+    key = put(view.key("missed"), state.document if state.against and card is None else "")
 
     def typed() -> None:
         text = (st.session_state[key] or "").strip()
-        shown.select(document=text, against=EVERY if text else "", variant="")
+        view.select(document=text, against=EVERY if text else "", variant="")
 
     st.text_input(
         "Why is a document not here?",
@@ -123,14 +123,14 @@ def box(shown: CellView, card: tuple[int, str] | None) -> None:
     )
 
 
-def _shown(shown: CellView, answer: Answer) -> None:
+def _shown(view: CellView, answer: Answer) -> None:
     if len(answer.documents) > 1:
         titles = {each.id: each.title for each in answer.documents}
-        key = shown.key("meant")
+        key = view.key("meant")
 
         def chosen() -> None:
             if found := st.session_state[key]:
-                shown.select(document=found, against=EVERY, variant="")
+                view.select(document=found, against=EVERY, variant="")
 
         st.selectbox(
             "Several documents have that in their title",

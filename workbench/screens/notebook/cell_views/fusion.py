@@ -31,70 +31,70 @@ FINEST: Final = {2: 100, 3: 30, 4: 12}  # parts of the weights' sum: more points
 NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and its weights can be dragged again."
 
 
-def draw(shown: CellView) -> None:
+def draw(view: CellView) -> None:
     """The answer, the instrument or how far it is, and the tables."""
-    headline = [each for each in shown.output.blocks if isinstance(each, Said) and each.tone == "headline"]
-    others = [each for each in shown.output.blocks if each not in headline]
-    blocks.draw_all(headline, shown.key("headline"))
+    headline = [each for each in view.output.blocks if isinstance(each, Said) and each.tone == "headline"]
+    others = [each for each in view.output.blocks if each not in headline]
+    blocks.draw_all(headline, view.key("headline"))
     drawn = False
     with feedback.draw_errors():
-        drawn = _instrument(shown)
+        drawn = _instrument(view)
     figures = [each for each in others if isinstance(each, Figure)]
     if not drawn:
-        blocks.draw_all(figures, shown.key("figures"))
-    blocks.draw_all([each for each in others if each not in figures], shown.key("blocks"))
+        blocks.draw_all(figures, view.key("figures"))
+    blocks.draw_all([each for each in others if each not in figures], view.key("blocks"))
 
 
-def _instrument(shown: CellView) -> bool:
+def _instrument(view: CellView) -> bool:
     """Whether it is there to be dragged."""
-    if shown.stale or not isinstance(shown.spec, FusionCell):
-        blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), shown.key("stale"))
+    if view.stale or not isinstance(view.spec, FusionCell):
+        blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), view.key("stale"))
         return False
-    told = [shown.output.values.get("chosen", {}), *shown.output.values.get("surfaces", [])]
+    told = [view.output.values.get("chosen", {}), *view.output.values.get("surfaces", [])]
     specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights_asked.methods()]
     usual = FUSIONS.read(specs[0]) if specs else None
     if usual is None:
         return False
-    ground, mark = ground_of(shown.context, shown.spec)
-    fusion = weights_asked.fusion_named(shown.selected.variant, usual)
-    base = shown.spec.base(shown.context, ground).but(fusion=fusion)
-    steps = min(shown.spec.steps, FINEST.get(len(base.legs), shown.spec.steps))
-    looked = TuningRequest(base, shown.spec.metric, steps, (fusion,), True, shown.spec.seeded(shown.context))
+    ground, mark = ground_of(view.context, view.spec)
+    fusion = weights_asked.fusion_named(view.selected.variant, usual)
+    base = view.spec.base(view.context, ground).but(fusion=fusion)
+    steps = min(view.spec.steps, FINEST.get(len(base.legs), view.spec.steps))
+    looked = TuningRequest(base, view.spec.metric, steps, (fusion,), True, view.spec.seeded(view.context))
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _controls(shown, fusion, usual)
-    splits = f"{shown.spec.looked_on} {shown.context.split_name(shown.spec, ground)}"
+        _controls(view, fusion, usual)
+    splits = f"{view.spec.looked_on} {view.context.split_name(view.spec, ground)}"
     procedure = looked.procedure.model_dump_json()
     key = ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
-    work = partial(weights_asked.looked_over, ground, shown.spec.looked_split(shown.context, ground), looked)
+    work = partial(weights_asked.looked_over, ground, view.spec.looked_split(view.context, ground), looked)
     found: Weighed | None = job_progress.result_with_consent(
-        shown.key("surface"), key, "Weight surface", work, shared=True
+        view.key("surface"), key, "Weight surface", work, shared=True
     )
     if found is None:
         return False
     about = f"Under {called(fusion)} alone:"
 
     def said() -> SurfacePosition:
-        place = shown.selected
-        return SurfacePosition(place.weights, place.against, place.query)
+        state = view.selected
+        return SurfacePosition(state.weights, state.against, state.query)
 
     weights_bench.draw(
-        WeightExplorer(shown.key("fusion"), key, ground, found, said, shown.select, _use(shown, shown.spec), about)
+        WeightExplorer(view.key("fusion"), key, ground, found, said, view.select, _use(view, view.spec), about)
     )
     return True
 
 
-def _use(shown: CellView, spec: FusionCell) -> Callable[[str], None]:
+def _use(view: CellView, spec: FusionCell) -> Callable[[str], None]:
     """What puts a kept variant into an evaluate cell behind this one."""
 
     def add(name: str) -> None:
         where = {each: value for each in WHERE if (value := getattr(spec, each)) is not None}
-        shown.add(insert.KIND, insert.source(where, spec.metric, [*map(inline, spec.legs), name]))
+        view.add(insert.KIND, insert.source(where, spec.metric, [*map(inline, spec.legs), name]))
 
     def draw_(name: str) -> None:
         st.button(
             "Use in an evaluate cell",
             icon=":material/leaderboard:",
-            key=shown.key("use"),
+            key=view.key("use"),
             help="A cell behind this one, that scores it beside what it was made of.",
             on_click=add,
             args=(name,),
@@ -106,7 +106,7 @@ def _use(shown: CellView, spec: FusionCell) -> Callable[[str], None]:
 # -- which fusion is looked at -----------------------------------------------------------------------------------------
 
 
-def _controls(shown: CellView, fusion: Fusion, usual: Fusion) -> None:
+def _controls(view: CellView, fusion: Fusion, usual: Fusion) -> None:
     """The method, and its k or its normalisation. What the cell itself chooses among is its own affair."""
 
     def chosen(method: str = "", **option: str) -> None:
@@ -118,9 +118,9 @@ def _controls(shown: CellView, fusion: Fusion, usual: Fusion) -> None:
             same = method == fusions.name_of(type(usual))
             made = usual if same else fusions[method]()
         told = weights_asked.fusion_told(made)
-        shown.select(variant="" if made == usual else told)
+        view.select(variant="" if made == usual else told)
 
-    controls, name = Chooser(shown.key("with"), chosen), fusions.name_of(type(fusion))
+    controls, name = Chooser(view.key("with"), chosen), fusions.name_of(type(fusion))
     controls.select("Fusion", "method", weights_asked.methods(), name, width=200)
     if (k := getattr(fusion, "k", None)) is not None:
         controls.number("k", "k", float(k), width=140)

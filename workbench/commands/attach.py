@@ -113,12 +113,12 @@ def aside(
         return
     if refresh:
         with output.progress(quiet=as_json) as listener:
-            view, found = bridge.run(attach.refreshed(opened, name, listener))
+            view, found = bridge.run(attach.refresh_aside(opened, name, listener))
         counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
-        sentence = f"{name}: {attach.told_difference(view, found)}"
+        sentence = f"{name}: {attach.difference_sentence(view, found)}"
         output.done({"name": name, "aside": True, **counts}, sentence, json=as_json)
         return
     with output.progress(quiet=as_json) as listener:
-        bridge.run(attach.aside(opened, name, listener))
+        bridge.run(attach.build_aside(opened, name, listener))
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
     output.done({"name": name, "aside": True}, sentence, json=as_json)

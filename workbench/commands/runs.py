@@ -69,14 +69,14 @@ def report(
     from evals.evaluation.board import METRICS
     from evals.runs import run_store
     from workbench.commands.evaluate import check_endings
-    from workbench.services.runs import page_of
+    from workbench.services.runs import report_html
     from workbench.session import store
 
     check_endings(file)
     opened = store(output.notice)
     found = bridge.run(run_store.find(opened, run, collection=collection))
     other = bridge.run(run_store.find(opened, against, collection=collection)).id if against else None
-    page = bridge.run(page_of(opened, found.id, metric or METRICS, other))
+    page = bridge.run(report_html(opened, found.id, metric or METRICS, other))
     atomic_files.write_whole(file.expanduser(), page)
     output.done({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
 
@@ -266,13 +266,13 @@ def _row(run: RunSummary) -> tuple[object, ...]:
 
 
 def _plain(run: RunSummary) -> dict[str, Any]:
-    from workbench.services.runs import means, subject
+    from workbench.services.runs import means, subject_fields
 
     return {
         "id": run.id,
         "name": run.name,
         "names": sorted(run.names),
-        **subject(run.subject),
+        **subject_fields(run.subject),
         "depth": run.depth,
         "queries": run.queries,
         "failed": run.failed,
@@ -308,7 +308,7 @@ def show(
     """
     from core import bridge
     from evals.runs import run_store
-    from workbench.services.runs import badge, means, subject
+    from workbench.services.runs import badge, means, subject_fields
     from workbench.session import store
 
     opened = store(output.notice)
@@ -321,7 +321,7 @@ def show(
         output.as_document({**_plain(summary), **more, "notes": whole.notes, "found": found})
         return
     facts = {
-        **subject(summary.subject),
+        **subject_fields(summary.subject),
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
@@ -360,7 +360,7 @@ def _broken_down(store: Store, run: RunSummary, metric: str, most: int) -> dict[
     groups = runs_shown.by_group(board, board.metrics[0], "kind")
     return {
         "by kind": [{"kind": kind, "queries": count, "score": cell} for kind, count, cell in groups],
-        "worst": runs_shown.worst(board, board.metrics[0], most),
+        "worst": runs_shown.worst_queries(board, board.metrics[0], most),
     }
 
 

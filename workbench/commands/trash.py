@@ -43,7 +43,7 @@ def _list(*, as_json: bool) -> None:
     from core import bridge
     from core.store.trash_entries import day
     from evals import trash as deleted
-    from workbench.services.collections import told_bytes
+    from workbench.services.collections import format_bytes
     from workbench.session import store
 
     opened = store(output.notice)
@@ -62,7 +62,7 @@ def _list(*, as_json: bool) -> None:
             each.kind,
             each.name or each.title,
             each.collection,
-            told_bytes(each.bytes),
+            format_bytes(each.bytes),
             f"{each.deleted_at:%Y-%m-%d %H:%M}",
             each.deleted_by,
             day(each.until),
@@ -71,7 +71,7 @@ def _list(*, as_json: bool) -> None:
     ]
     output.table("Trash", columns, rows, right=("size",))
     output.notice(
-        f"{told_bytes(sum(each.bytes for each in entries))} on disk. Bring one back: rankbook trash restore ID. Free "
+        f"{format_bytes(sum(each.bytes for each in entries))} on disk. Bring one back: rankbook trash restore ID. Free "
         "the room: rankbook trash empty"
     )
 
@@ -119,7 +119,7 @@ def empty(
 
     from core import bridge
     from evals import trash as deleted
-    from workbench.services.collections import told_bytes
+    from workbench.services.collections import format_bytes
     from workbench.session import store
 
     opened = store(output.notice)
@@ -128,7 +128,7 @@ def empty(
         typer.confirm(f"Empty the trash for good, {which}?", abort=True, err=True)
     limit = timedelta(days=older_than) if older_than is not None else None
     destroyed = bridge.run(deleted.empty(opened, older_than=limit))
-    sentence = f"{len(destroyed):,} destroyed, {told_bytes(sum(each.bytes for each in destroyed))} freed."
+    sentence = f"{len(destroyed):,} destroyed, {format_bytes(sum(each.bytes for each in destroyed))} freed."
     output.done({"destroyed": [plain(each) for each in destroyed]}, sentence, json=as_json)
 
 

@@ -20,17 +20,17 @@ from workbench.server.roles_file import RoleFile
 OUT = "Sign out"
 
 
-def told() -> Mapping[str, Any]:
+def claims() -> Mapping[str, Any]:
     """What the provider told of whoever looks; nothing of a stranger."""
     return dict(st.user.to_dict()) if st.user.get("is_logged_in") else {}
 
 
-def signs() -> str | None:
+def signature() -> str | None:
     """By what name whoever looks grades, whatever an address says; None where nobody signs in, and they say it."""
-    return None if access.current() is None else grader(told())
+    return None if access.current() is None else signature_of(claims())
 
 
-def grader(of: Mapping[str, Any]) -> str:
+def signature_of(of: Mapping[str, Any]) -> str:
     """The address that the provider vouches for, else its own mark of that person; never what people call themselves.
 
     The mark is told apart from addresses: with some providers people choose it.

@@ -25,9 +25,9 @@ from workbench.services import permissions, weight_payload
 from workbench.services.jobs import Key
 from workbench.services.legs import LEGS
 from workbench.services.search import QueryLabels
-from workbench.services.variants import keep, replaceable, usual_name
+from workbench.services.variants import default_name, keep, replaceable
 from workbench.services.weight_payload import Plain
-from workbench.services.weights import Weighed
+from workbench.services.weights import WeighedSurface
 
 SCRIPTS = (
     "count",
@@ -114,7 +114,7 @@ def keep_form(store: Store, key: str, variant: Variant) -> None:
     """A name, which is offered anew as the point moves until somebody types one, and the button."""
     field, offered = f"{key}.name", f"{key}.offered"
     of, kept = st.session_state.get(f"{key}.kept", ("", ""))
-    usual = kept if of == variant.id else usual_name(variant)
+    usual = kept if of == variant.id else default_name(variant)
     if st.session_state.get(field) in (None, "", st.session_state.get(offered)):
         st.session_state[field] = usual
     st.session_state[offered] = usual
@@ -189,7 +189,7 @@ class WeightExplorer:
     name: str
     key: Key
     ground: EvalContext
-    found: Weighed
+    found: WeighedSurface
     stand: Callable[[], SurfacePosition]
     select: Callable[..., None]
     use: Callable[[str], None]
@@ -216,7 +216,7 @@ def draw(explorer: WeightExplorer) -> None:
         Chooser(explorer.name, explorer.select).select(
             "Query", "query", list(found.surface.queries), stand.query, named=texts.__getitem__
         )
-        given = weight_payload.surface_given(found)
+        given = weight_payload.pack_surface(found)
         verdict = f"{explorer.about} {given['verdict']}".strip()
         surface = with_leg_labels({**given, "verdict": verdict, "key": explorer.digest})
         draw_instrument(f"{explorer.name}.instrument", surface, _query(explorer, stand.query), stand, explorer.select)
@@ -236,7 +236,7 @@ def draw(explorer: WeightExplorer) -> None:
 def _query(explorer: WeightExplorer, query: str) -> dict[str, Any]:
     """The candidates of the chosen query, or why there are none."""
     try:
-        given = weight_payload.query_given(explorer.found, query)
+        given = weight_payload.pack_query(explorer.found, query)
     except RankbookError as error:
         return {"id": query, "text": query, "problem": str(error)}
     titles = _titles(explorer.key, query, _ground=explorer.ground, _items=given["items"])

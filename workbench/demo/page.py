@@ -21,7 +21,7 @@ from evals.judging import votes
 from evals.judging.votes import BOTH, LONGEST_QUERY, NEITHER, Vote
 from workbench.components import cards
 from workbench.components.theme import asset
-from workbench.demo import show as shows
+from workbench.demo import show as demo_show
 from workbench.demo.answers import Answer, Column, Found
 from workbench.demo.show import LETTERS, Demo, asked
 from workbench.services.search import passage_of
@@ -236,7 +236,7 @@ BEAT = 0.25  # seconds between two looks; each line drawn also lets a newer quer
 def heading() -> str:
     """The title of the page and of its window."""
     try:
-        return shows.current().title
+        return demo_show.current().title
     except InputError:
         return "Demo"
 

@@ -23,7 +23,7 @@ from evals.variants import resolve_variant
 from workbench.demo import role
 from workbench.demo.answers import Answers
 from workbench.services import jobs
-from workbench.services.search import examples
+from workbench.services.search import example_queries
 
 FEWEST_BLIND: Final = 2
 MOST: Final = 3
@@ -169,7 +169,7 @@ async def _examples(owner: Store, view: CollectionView, wanted: DemoOptions) -> 
     given = wanted.queries
     if not given and wanted.examples:
         labelled = await query_sets.load(owner, view.name)
-        given = tuple(query.text for query in examples(labelled, wanted.examples))
+        given = tuple(query.text for query in example_queries(labelled, wanted.examples))
     return tuple(dict.fromkeys(filter(None, map(asked, given))))
 
 

@@ -38,7 +38,7 @@ class AttachRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AttachResult:
     """What came of it: the table's name, which indexes would help, and the labels that were brought along."""
 
     name: str
@@ -47,7 +47,7 @@ class Attached:
     labels: LoadReport | None = None
 
 
-async def attach(store: Store, request: AttachRequest, listener: Listener = nobody) -> Attached:
+async def attach(store: Store, request: AttachRequest, listener: Listener = nobody) -> AttachResult:
     """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
     source = await asyncio.to_thread(label_files.labels_at, request.labels) if request.labels else None
     if isinstance(source, label_files.LabelFiles) and source.asked is None:
@@ -58,7 +58,7 @@ async def attach(store: Store, request: AttachRequest, listener: Listener = nobo
         view = await attached.build_side_tables(store, view, listener)
     # There are no labels yet that could be lost, and odd grades are among the remarks.
     added = await load.label(store, view, source, even_so=True, all_grades=True) if source else None
-    return Attached(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
+    return AttachResult(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
 
 
 async def mapping(store: Store, request: AttachRequest) -> AttachedTable:
@@ -115,17 +115,17 @@ def conditions(written: Sequence[str]) -> dict[str, str]:
     return made
 
 
-async def aside(store: Store, name: str, listener: Listener = nobody) -> CollectionView:
+async def build_aside(store: Store, name: str, listener: Listener = nobody) -> CollectionView:
     """Lexemes, postings and vocabulary of an attached table in our own schema, as its rows are now."""
     return await attached.build_side_tables(store, await collections.get(store, name), listener)
 
 
-async def refreshed(store: Store, name: str, listener: Listener = nobody) -> tuple[CollectionView, TableDifference]:
+async def refresh_aside(store: Store, name: str, listener: Listener = nobody) -> tuple[CollectionView, TableDifference]:
     """The same, where they stand: only what differs is done."""
     return await attached.refresh_aside(store, await collections.get(store, name), listener)
 
 
-def told_difference(view: CollectionView, found: TableDifference) -> str:
+def difference_sentence(view: CollectionView, found: TableDifference) -> str:
     """What a refresh did, in a sentence."""
     aside = attached.Attachment.of(view).aside
     rows = aside.rows if aside else 0
@@ -143,6 +143,6 @@ async def label(
     names.checked(query_set, what="The query set's name")
     view = await collections.get(store, name)
     source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)
-    if isinstance(source, BeirSource) and uploads.holds(origin):
+    if isinstance(source, BeirSource) and uploads.is_staged(origin):
         source = source.model_copy(update={"limits": uploads.UNPACKED})
     return await load.label(store, view, source, query_set=query_set, **how)

@@ -88,10 +88,10 @@ async def overview(store: Store) -> list[CollectionSummary]:
     """Every collection, in the order of their names."""
     found, labels = await collections_overview.glances(store), await _labels(store)
     sizes = await _sizes(store, [view.namespace for _, view in found])
-    return [_shelved(summary, view, sizes, labels) for summary, view in found]
+    return [_summary(summary, view, sizes, labels) for summary, view in found]
 
 
-def _shelved(
+def _summary(
     summary: CollectionOverview, view: CollectionView, sizes: Mapping[str, int], labels: Mapping[str, int]
 ) -> CollectionSummary:
     row = view.row
@@ -132,7 +132,7 @@ async def _labels(store: Store) -> dict[str, int]:
         return {row.collection: row.labels for row in await connection.execute(counted)}
 
 
-def told_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """As people say sizes: three digits and a unit."""
     power = 0
     while count >= _STEP and power < len(_UNITS) - 1:
@@ -141,24 +141,24 @@ def told_bytes(count: float) -> str:
     return f"{count:,.0f} {_UNITS[power]}" if whole else f"{count:,.1f} {_UNITS[power]}"
 
 
-def many(count: int, one: str, more: str = "") -> str:
+def plural(count: int, one: str, more: str = "") -> str:
     """`1 label`, `1,200 queries`."""
     return f"{count:,} {one if count == 1 else more or f'{one}s'}"
 
 
-def told_origin(row: Collection) -> str:
+def origin_text(row: Collection) -> str:
     """Where a collection's documents came from."""
     if row.attached is not None:
         return f"attached: {row.origin.get('attached', '')}"
     origin = dict(row.origin)
     kind = origin.pop("kind", "")
     named = next((str(value) for value in origin.values() if isinstance(value, str)), "")
-    if named and uploads.holds(named):
+    if named and uploads.is_staged(named):
         return f"uploaded: {PurePath(named).name}"
     return f"{kind}: {named or json.dumps(origin, ensure_ascii=False)}" if kind else "not known"
 
 
-def told_mapping(view: CollectionView) -> dict[str, str]:
+def mapping_facts(view: CollectionView) -> dict[str, str]:
     """Which column of somebody's table is what, and which of its rows belong to the collection."""
     table = Attachment.of(view).table
     mapped = [(field, column) for field, column in table.columns() if field not in ("where", "parent")]
@@ -168,13 +168,13 @@ def told_mapping(view: CollectionView) -> dict[str, str]:
     return {"Columns": columns, "Model": table.model or "none", **({"Only rows with": rows} if rows else {})}
 
 
-def told_chunker(spec: Mapping[str, Any]) -> str:
+def chunker_text(spec: Mapping[str, Any]) -> str:
     """`headings, max_tokens 200`."""
     options = [f"{name} {value}" for name, value in spec.items() if name != "kind"]
     return ", ".join([str(spec.get("kind", "")), *options])
 
 
-def told_flaws(flaws: Iterable[Mapping[str, Any]], looks: Iterable[str] = LOOKS) -> list[str]:
+def flaw_sentences(flaws: Iterable[Mapping[str, Any]], looks: Iterable[str] = LOOKS) -> list[str]:
     """What each of these looks found, in a sentence each; also that it found nothing."""
     found: dict[str, dict[str, int]] = {look: {} for look in looks}
     for flaw in flaws:
@@ -255,7 +255,7 @@ class ImportRequest:
         return load.plan_for(self.source, **self.plan)
 
 
-def public() -> dict[str, CatalogEntry | None]:
+def public_collections() -> dict[str, CatalogEntry | None]:
     """What can be added by its name: what ships with Rankbook, then what is fetched."""
     return {**dict.fromkeys(bundled_names()), **{entry.name: entry for entry in catalog()}}
 
@@ -269,7 +269,7 @@ async def languages(store: Store) -> list[str]:
 # -- the dry look ------------------------------------------------------------------------------------------------------
 
 
-def looked_at(origin: SourceSpec) -> SourcePreview:
+def preview_source(origin: SourceSpec) -> SourcePreview:
     """The first rows of a source. Reads files, and may take a moment."""
     source = source_of(origin.origin, origin.kind, list(origin.options))
     if isinstance(source, IrDatasetsSource):
@@ -355,11 +355,11 @@ def sweep(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _paths(origin: Mapping[str, Any]) -> Sequence[str]:
-    return [value for value in origin.values() if isinstance(value, str) and uploads.holds(value)]
+    return [value for value in origin.values() if isinstance(value, str) and uploads.is_staged(value)]
 
 
 @dataclass(frozen=True, slots=True)
-class Cached:
+class CacheUsage:
     """How many texts a model's embeddings are kept of."""
 
     model: str
@@ -367,19 +367,19 @@ class Cached:
     bytes: int
 
 
-async def cached(store: Store) -> list[Cached]:
+async def cache_usage(store: Store) -> list[CacheUsage]:
     size = func.sum(func.length(CachedEmbedding.vector))
     asked = select(CachedEmbedding.model, func.count(), size).group_by(CachedEmbedding.model)
     async with store.begin(read_only=True) as connection:
         rows = await connection.execute(asked.order_by(CachedEmbedding.model))
-        return [Cached(model, texts, int(size)) for model, texts, size in rows]
+        return [CacheUsage(model, texts, int(size)) for model, texts, size in rows]
 
 
 LARGEST_DOWNLOAD: Final = 512 * 2**20  # bytes; a download goes through memory
 
 
 @dataclass(frozen=True, slots=True)
-class Zipped:
+class BeirArchive:
     """The archive, and what is in it."""
 
     path: Path
@@ -389,7 +389,9 @@ class Zipped:
     bytes: int
 
 
-async def zipped(store: Store, view: CollectionView, listener: Listener, query_set: str = DEFAULT_QUERY_SET) -> Zipped:
+async def write_archive(
+    store: Store, view: CollectionView, listener: Listener, query_set: str = DEFAULT_QUERY_SET
+) -> BeirArchive:
     """The archive in a folder of its own; nothing is left of it where something went wrong."""
     folder = home() / "exports"
     await asyncio.to_thread(uploads.sweep_folder, folder)
@@ -401,7 +403,7 @@ async def zipped(store: Store, view: CollectionView, listener: Listener, query_s
         listener(Step("Packing", 0, None, "files"))
         packed = Path(await asyncio.to_thread(shutil.make_archive, str(made / name), "zip", made, name))
         await asyncio.to_thread(shutil.rmtree, made / name)
-        return Zipped(
+        return BeirArchive(
             packed,
             exported.documents,
             exported.queries,
@@ -418,5 +420,5 @@ def file_name(collection: str) -> str:
     return re.sub(r"[^\w-]+", "-", collection).strip("-")[:60] or "collection"
 
 
-def discard(archive: Zipped) -> None:
+def discard(archive: BeirArchive) -> None:
     shutil.rmtree(archive.path.parent, ignore_errors=True)

@@ -25,7 +25,7 @@ _ALTERNATIVES = re.compile(r"\^\((\w+(?:\|\w+)+)\)\$")  # a pattern that is noth
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FormField:
     """One field. `name` is its key in TOML. `default` is plain, as TOML has it; None where it may be left out.
 
     Of a table `model` holds the fields, of a tagged one `tagged` knows the classes.
@@ -75,16 +75,16 @@ def _different_texts(values: list[Any]) -> bool:
     return all(isinstance(each, str) and each for each in values) and len(set(values)) == len(values)
 
 
-def entries(model: type[BaseModel]) -> tuple[Entry, ...]:
+def form_fields(model: type[BaseModel]) -> tuple[FormField, ...]:
     """The model's fields, in their order."""
     return tuple(_entry(field.alias or name, field) for name, field in model.model_fields.items())
 
 
-def _entry(name: str, field: FieldInfo) -> Entry:
+def _entry(name: str, field: FieldInfo) -> FormField:
     kind, inner, about = _kind(field.annotation, field.metadata)
     optional = inner is not field.annotation and _allows_none(field.annotation)
     bounds = _bounds(about)
-    return Entry(
+    return FormField(
         name,
         kind,
         help=field.description or "",
@@ -180,12 +180,12 @@ def _plain(kind: Kind, value: Any, about: Sequence[Any]) -> Any:
     return None if kind in ("table", "tagged", "list of tagged", "other") else value
 
 
-def tagged_names(entry: Entry) -> list[str]:
+def tagged_names(entry: FormField) -> list[str]:
     """The names that its tag may have."""
     return sorted(entry.tagged.registry) if entry.tagged else []
 
 
-def explained(entry: Entry, name: object) -> str:
+def explained(entry: FormField, name: object) -> str:
     """What the class of that name says of itself, in a line."""
     if entry.tagged is None or name not in entry.tagged.registry:
         return ""

@@ -48,7 +48,7 @@ USUAL: Final = Rules()
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-async def entry(ctx: EvalContext, split: str, name: str) -> Variant | Run:
+async def resolve_entry(ctx: EvalContext, split: str, name: str) -> Variant | Run:
     """A variant known by name, or a kept run. No file: an address may come from anybody."""
     known = every_name()
     if name in known:
@@ -76,7 +76,7 @@ async def runs_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class PoolCoverage:
     """Of the pairs that one run has near its top, how many there are and how many of them are judged."""
 
     judged: int
@@ -84,14 +84,14 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PoolFigures:
     """A pool, at one moment. Scores are means over the queries; without any relevant document there is no `board`."""
 
     names: tuple[str, ...]
     metric: str
     depth: int
-    whole: Covered
-    by_run: tuple[Covered, ...]
+    whole: PoolCoverage
+    by_run: tuple[PoolCoverage, ...]
     board: Board | None
     labels_alone: tuple[float | None, ...]
     outlook: Outlook | None
@@ -112,33 +112,33 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class JudgingStatus:
     """The figures of a pool, how the judges of its collection agree, and the one grade of each pair that is judged."""
 
-    figures: Figures
+    figures: PoolFigures
     agreed: Agreed
     settled: dict[PairId, SettledGrade]
 
 
-async def state(
+async def pool_status(
     ctx: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
-) -> State:
+) -> JudgingStatus:
     """Judgements that hold count as labels beside those that came with the collection; models' count for nothing."""
     of_judges = await agreed(ctx.store, ctx.view, name=ctx.query_set)
     settled = resolved(of_judges.standing.current)
     judged = replace(split, grades=with_judgements(split.grades, settled))
-    return State(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
+    return JudgingStatus(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
 
 
-def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: QueueSpec, rules: Rules) -> Figures:
+def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: QueueSpec, rules: Rules) -> PoolFigures:
     pairs = pool(runs, split, spec.depth, {})
     ranked = [[pair for pair in pairs if pair.ranks[at] is not None] for at in range(len(runs))]
     settles = spec.order == "settle" and len(runs) == 2
     # Judging changes labels, so a run made over older ones is as good as any: its rankings come of none.
     over = [replace(run, subject=replace(run.subject, digest=split.digest)) for run in runs]
     board = Board(judged, over, [spec.metric], rules=rules) if scoring.relevant_queries(judged.grades) else None
-    return Figures(
-        names=board.names if board else told_apart(runs),
+    return PoolFigures(
+        names=board.names if board else distinct_names(runs),
         metric=spec.metric,
         depth=spec.depth,
         whole=_covered(pairs, judged.grades),
@@ -149,14 +149,14 @@ def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: Q
     )
 
 
-def told_apart(runs: Sequence[Run]) -> tuple[str, ...]:
+def distinct_names(runs: Sequence[Run]) -> tuple[str, ...]:
     """Of runs of one name, each with the beginning of its id."""
     names = [run.name for run in runs]
     return tuple(f"{run.name} ({run.id[:8]})" if names.count(run.name) > 1 else run.name for run in runs)
 
 
-def _covered(pairs: Sequence[PooledPair], grades: Grades) -> Covered:
-    return Covered(sum(pair.item_id in grades.get(pair.query_id, ()) for pair in pairs), len(pairs))
+def _covered(pairs: Sequence[PooledPair], grades: Grades) -> PoolCoverage:
+    return PoolCoverage(sum(pair.item_id in grades.get(pair.query_id, ()) for pair in pairs), len(pairs))
 
 
 def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
@@ -169,7 +169,7 @@ def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
 # -- as blocks ---------------------------------------------------------------------------------------------------------
 
 
-def scores_table(figures: Figures) -> Table:
+def scores_table(figures: PoolFigures) -> Table:
     """How each run scores on the labels so far, what it scored on those that came along, and how much is judged."""
     at = f"judged@{figures.depth}"
     columns = ("variant", figures.metric, "labels alone", at)
@@ -193,7 +193,7 @@ def _score(cell: ScoreCell | None) -> TableCell:
     return TableCell(text=f"{cell.mean:.3f}", beside=f"[{cell.low:.2f}, {cell.high:.2f}]" if known else "")
 
 
-def _judged(covered: Covered) -> TableCell:
+def _judged(covered: PoolCoverage) -> TableCell:
     share = f"{covered.judged / covered.pairs:.0%}" if covered.pairs else "-"
     return TableCell(text=share, beside=f"{covered.judged:,} of {covered.pairs:,}")
 
@@ -228,7 +228,7 @@ def next_table(tasks: Sequence[Task]) -> Table:
     return Table.made("Next to judge", ("query", "kind", "document"), rows)
 
 
-def plain(state: State) -> dict[str, Any]:
+def status_values(state: JudgingStatus) -> dict[str, Any]:
     """The figures, for whoever draws or computes further."""
     figures, judges = state.figures, state.agreed
     scored = zip(figures.names, figures.by_run, figures.scores(), figures.labels_alone, strict=True)
@@ -257,7 +257,7 @@ async def mark(store: Store, collection: str) -> str:
         return " ".join(map(str, row))
 
 
-def exported(state: State, form: Form) -> str:
+def qrels_text(state: JudgingStatus, form: Form) -> str:
     """A qrels file of people's judgements that hold, one grade a pair, as `rankbook judge export` writes it."""
     return qrels({pair: each.grade for pair, each in state.settled.items()}, form)
 
@@ -265,7 +265,7 @@ def exported(state: State, form: Form) -> str:
 # -- a language model's suggestion -------------------------------------------------------------------------------------
 
 
-async def suggested(store: Store, collection: str, judge: ModelJudge, resources: Resources, task: Task) -> Judgement:
+async def suggest(store: Store, collection: str, judge: ModelJudge, resources: Resources, task: Task) -> Judgement:
     """What the model says of one pair, asked once a text: kept as a model's, and counted nowhere unless asked for."""
     name = judge.signature(resources)
     known = await _kept(store, collection, name, task)

@@ -49,7 +49,7 @@ class _Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class JudgingPool:
     """What a sitting is of. `most` is how many documents it holds; with `lists`, those of a query stand together."""
 
     runs: tuple[Run, ...]
@@ -62,7 +62,7 @@ class Pool:
 class JudgingSession:
     """`tasks` in the order in which they are shown. `grades` are those that were given in this sitting."""
 
-    def __init__(self, store: Store, view: CollectionView, judge: str, pool: Pool, found: Queue) -> None:
+    def __init__(self, store: Store, view: CollectionView, judge: str, pool: JudgingPool, found: Queue) -> None:
         self.store, self.view, self.judge = store, view, judging.signed(judge)
         self.pool, self.found = pool, found
         self.tasks = {(task.query.id, task.item.id): task for task in found.tasks}
@@ -186,7 +186,7 @@ def named(task: Task) -> str:
     return f"“{task.item.title.strip() or task.item.id}”"
 
 
-async def opened(store: Store, view: CollectionView, judge: str, pool: Pool) -> JudgingSession:
+async def open_session(store: Store, view: CollectionView, judge: str, pool: JudgingPool) -> JudgingSession:
     """The queue of that judge, as it is now."""
     found = await build_queue(store, view, pool.runs, pool.spec, judge)
     if len(found.tasks) > pool.most and not pool.lists:  # more would be needed than fit: the most telling ones

@@ -102,18 +102,18 @@ class JudgeState(UrlState):
                 "metric": self.metric or METRICS[0],
                 "depth": self.deep,
                 "limit": None if self.settles else LISTED if self.lists else self.most,
-                "seed": order_of(self.judge),
+                "seed": seed_of(self.judge),
                 "again": bool(self.again),
             }
         )
 
 
-def order_of(judge: str) -> int:
+def seed_of(judge: str) -> int:
     """The seed of a judge's order."""
     return zlib.crc32(judge.encode())
 
 
-def joined(entries: Iterable[str]) -> str:
+def join_entries(entries: Iterable[str]) -> str:
     return SEPARATOR.join(entries)
 
 
@@ -130,7 +130,7 @@ def choices(kept: Iterable[RunSummary], state: JudgeState) -> dict[str, str]:
     """What the address calls each, and what people do, in the order in which they are offered."""
     fitting = [run for run in kept if _fits(run, state)]
     newest = sorted(fitting, key=lambda run: (run.made_at, run.id), reverse=True)
-    return {**{name: name for name in every_name()}, **{run.id: told(run) for run in newest}}
+    return {**{name: name for name in every_name()}, **{run.id: run_label(run) for run in newest}}
 
 
 def chosen(entries: Iterable[str], offered: Mapping[str, str]) -> list[str]:
@@ -139,7 +139,7 @@ def chosen(entries: Iterable[str], offered: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(each for each in found if each in offered))
 
 
-def told(run: RunSummary) -> str:
+def run_label(run: RunSummary) -> str:
     """With its date, by which runs of one name are told apart."""
     return f"Run of {_moment(run.made_at)}: {run.name} ({run.id[:SHOWN]})"
 

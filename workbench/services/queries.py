@@ -22,7 +22,7 @@ from workbench.services import attach, uploads
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class LabelRequest:
     """Label files by a path, and a file of queries where these are not in it. What was uploaded goes after.
 
     `even_so` and `all_grades` are answers to what label files are refused for.
@@ -35,13 +35,13 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class QueriesRequest:
     """Queries as somebody gave them: typed, a line each, or a table by its path."""
 
     typed: str = ""
     path: str = ""
 
-    def checked(self) -> Given:
+    def checked(self) -> QueriesRequest:
         """Itself; a sentence where there is nothing."""
         if not (self.path or self.typed.strip()):
             raise InputError("There is no query yet. Write one a line, or give a table with a column text.")
@@ -49,7 +49,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class GeneratedQueries:
     """What was made of the documents, under the name of its set."""
 
     query_set: str
@@ -60,7 +60,7 @@ class Made:
         return self.made.labelled.queries[:10]
 
 
-async def label(store: Store, name: str, given: Files, query_set: str, author: str = "") -> LoadReport:
+async def label(store: Store, name: str, given: LabelRequest, query_set: str, author: str = "") -> LoadReport:
     queries = Path(given.queries) if given.queries else None
     how = {"even_so": given.even_so, "all_grades": given.all_grades, "author": author}
     try:
@@ -69,7 +69,7 @@ async def label(store: Store, name: str, given: Files, query_set: str, author: s
         await asyncio.to_thread(uploads.discard, Path(given.origin))
 
 
-async def write(store: Store, name: str, given: Given, query_set: str, author: str = "") -> Written:
+async def write(store: Store, name: str, given: QueriesRequest, query_set: str, author: str = "") -> Written:
     try:
         return await query_generation.add(store, name, _rows(given), name=query_set, author=author)
     finally:
@@ -77,7 +77,7 @@ async def write(store: Store, name: str, given: Given, query_set: str, author: s
             await asyncio.to_thread(uploads.discard, Path(given.path))
 
 
-def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
+def _rows(given: QueriesRequest) -> Iterator[Row[Query] | Flaw]:
     if given.path:
         return query_generation.read_queries(Path(given.path).expanduser())
     return query_generation.typed_queries(given.typed)
@@ -85,8 +85,8 @@ def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
 
 async def generate(
     store: Store, view: CollectionView, options: KnownItems, query_set: str, listener: Listener, author: str = ""
-) -> Made:
+) -> GeneratedQueries:
     await query_generation.refuse_written(store, view.name, query_set)
     made = await query_generation.generated(store, view, options, listener)
     await query_generation.save(store, view.name, made, name=query_set, author=author)
-    return Made(query_set, made)
+    return GeneratedQueries(query_set, made)

@@ -38,7 +38,7 @@ def metrics_of(runs: Iterable[RunSummary]) -> list[str]:
     return sorted(there, key=lambda name: (METRICS.index(name) if name in METRICS else len(METRICS), name))
 
 
-def found(runs: Sequence[RunSummary], words: str) -> list[RunSummary]:
+def matching(runs: Sequence[RunSummary], words: str) -> list[RunSummary]:
     """Those in one of whose names, pin, collection, split, id or pipeline each of the words stands."""
     wanted = words.lower().split()
     return [run for run in runs if all(word in _text(run) for word in wanted)]
@@ -75,7 +75,7 @@ async def _ground(store: Store, run: Run) -> tuple[EvalContext, QuerySplit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class WorstQuery:
     """A query with its score, and where the first relevant document was found: 0 where it was not."""
 
     query: str
@@ -85,7 +85,7 @@ class Worst:
     first_relevant: int
 
 
-def worst(board: Board, metric: str, most: int = WORST) -> list[Worst]:
+def worst_queries(board: Board, metric: str, most: int = WORST) -> list[WorstQuery]:
     """The queries that the board's first run does worst on."""
     run = board.runs[0]
     scores = board.of(board.names[0], metric)
@@ -93,12 +93,12 @@ def worst(board: Board, metric: str, most: int = WORST) -> list[Worst]:
     return [_worst(board, run, query, scores[query]) for query in least]
 
 
-def _worst(board: Board, run: Run, query: str, score: float) -> Worst:
+def _worst(board: Board, run: Run, query: str, score: float) -> WorstQuery:
     asked, grades = board.split.queries[query], board.split.grades.get(query, {})
     ranked = run.rankings.get(query)
     items = list(dict.fromkeys(ranked.item_ids)) if ranked else []
     first = next((rank for rank, item in enumerate(items, 1) if grades.get(item, 0) > 0), 0)
-    return Worst(query, asked.text[:LONGEST_TEXT], asked.kind, score, first)
+    return WorstQuery(query, asked.text[:LONGEST_TEXT], asked.kind, score, first)
 
 
 def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, ScoreCell]]:
@@ -127,11 +127,11 @@ def _scores(board: Board, by: str) -> Iterator[Block]:
             f"{metric} by {by} of query", (by, "queries", metric, "interval"), rows, ("queries", metric, "interval")
         )
     columns = ("query", "text", "kind", metric, "first relevant at")
-    found = worst_rows(worst(board, metric))
+    found = worst_rows(worst_queries(board, metric))
     yield Table.made(f"The queries it does worst on, by {metric}", columns, found, (metric, "first relevant at"))
 
 
-def worst_rows(found: Sequence[Worst]) -> list[tuple[object, ...]]:
+def worst_rows(found: Sequence[WorstQuery]) -> list[tuple[object, ...]]:
     return [
         (each.query, each.text, each.kind, f"{each.score:.3f}", each.first_relevant or "not found") for each in found
     ]
@@ -154,7 +154,7 @@ def badge(run: RunSummary, metric: str) -> str:
     return "deep" if run.depth else "beyond" if looks_beyond(run.variant, metric) else ""
 
 
-def subject(of: RunSubject) -> dict[str, Any]:
+def subject_fields(of: RunSubject) -> dict[str, Any]:
     return {
         "collection": of.collection,
         "version": of.version,
@@ -165,12 +165,12 @@ def subject(of: RunSubject) -> dict[str, Any]:
     }
 
 
-def made(summary: RunSummary, run: Run) -> list[Block]:
+def details(summary: RunSummary, run: Run) -> list[Block]:
     """Everything that it takes to repeat it."""
     facts = {
         "id": run.id,
         "made": f"{summary.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        **subject(run.subject),
+        **subject_fields(run.subject),
         "asked for": f"{run.depth} results, deep" if run.depth else "as the variant ships",
         "queries": f"{summary.queries:,}",
         "failed": f"{summary.failed:,}",
@@ -228,15 +228,15 @@ def stages(run: Run) -> list[tuple[object, ...]]:
 # -- two of them -------------------------------------------------------------------------------------------------------
 
 
-async def paired(store: Store, one: str, other: str, *metrics: str) -> RunPair:
+async def load_pair(store: Store, one: str, other: str, *metrics: str) -> RunPair:
     """Runs of one name are told apart by the beginning of their ids."""
     return await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), EvalOptions(metrics))
 
 
-async def against(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
+async def comparison(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
     """Whether the first is better, by how much, on which queries, and in what they differ."""
-    found = await paired(store, one, other, metric)
-    return await asyncio.to_thread(lambda: [*_compared(found, by), *differing(*found.runs)])
+    found = await load_pair(store, one, other, metric)
+    return await asyncio.to_thread(lambda: [*_compared(found, by), *difference_blocks(*found.runs)])
 
 
 def _compared(found: RunPair, by: str) -> Iterator[Block]:
@@ -266,7 +266,7 @@ def _signed(finding: Finding) -> str:
     return "" if mean is None else f"{mean:+.3f}"
 
 
-def differing(one: Run, other: Run) -> Iterator[Block]:
+def difference_blocks(one: Run, other: Run) -> Iterator[Block]:
     found = differences(one, other)
     names = (f"{one.name} {one.id[:SHOWN]}", f"{other.name} {other.id[:SHOWN]}")
     if found.rows:
@@ -274,7 +274,7 @@ def differing(one: Run, other: Run) -> Iterator[Block]:
     yield Said(text=f"{len(found.changed)} of {found.queries} queries have other first results, or in another order.")
 
 
-async def alike(store: Store, one: str, other: str) -> list[Block]:
+async def similarity(store: Store, one: str, other: str) -> list[Block]:
     """How alike they are, which needs no labels and no common data."""
     found = await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), None)
     mine, theirs = found.runs
@@ -285,18 +285,18 @@ async def alike(store: Store, one: str, other: str) -> list[Block]:
     rows = [(name, f"{sum(of.values()) / len(of):.3f}" if of else "-") for name, of in measures.items()]
     blocks.append(Table.made("How alike their rankings are", ("", "mean"), rows, ("mean",)))
     blocks.append(Said(text="1 is the same ranking, 0 nothing in common. Which is better, only labels tell."))
-    return [*blocks, *differing(mine, theirs)]
+    return [*blocks, *difference_blocks(mine, theirs)]
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
-async def page_of(store: Store, one: str, metrics: Sequence[str], other: str | None = None) -> str:
+async def report_html(store: Store, one: str, metrics: Sequence[str], other: str | None = None) -> str:
     """A report in one HTML file that opens offline: of a run, or of a run against another."""
     if other is None:
         board = await board_of(store, one, metrics)
     else:
-        found = await paired(store, one, other, *metrics)
+        found = await load_pair(store, one, other, *metrics)
         if found.board is None:
             raise SpecError("These two were not scored.")
         board = found.board

@@ -30,7 +30,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LegResult:
     """What one leg found, an item once, by its best chunk; or the problem it met."""
 
     leg: str
@@ -40,11 +40,11 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LegResults:
     """All columns of a query. `keywords` are its words without those that the language drops."""
 
     key: tuple[str, ...]
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, LegResult] = field(default_factory=dict)
     keywords: tuple[str, ...] = ()
 
     def ranks(self, item_id: str) -> dict[str, int]:
@@ -83,15 +83,15 @@ class LegSearch:
 
     @property
     def loading_model(self) -> bool:
-        return self.model is not None and not warm(self.model).done()
+        return self.model is not None and not preload_model(self.model).done()
 
-    def ready(self) -> dict[str, Column]:
+    def ready(self) -> dict[str, LegResult]:
         """The columns that are there."""
         return {kind: task.result() for kind, task in self._columns.items() if task.done()}
 
-    def found(self, key: tuple[str, ...]) -> Found:
+    def found(self, key: tuple[str, ...]) -> LegResults:
         """What is there by now."""
-        return Found(key, self.ready(), self._keywords.result() if self._keywords.done() else ())
+        return LegResults(key, self.ready(), self._keywords.result() if self._keywords.done() else ())
 
     def cancel(self) -> None:
         for task in (self._keywords, *self._columns.values()):
@@ -102,10 +102,14 @@ def _start(work: Coroutine[Any, Any, Any]) -> futures.Future[Any]:
     return asyncio.run_coroutine_threadsafe(work, bridge.loop())
 
 
-async def _column(store: Store, view: CollectionView, text: str, chunks: str, kind: str, model: str | None) -> Column:
+async def _column(
+    store: Store, view: CollectionView, text: str, chunks: str, kind: str, model: str | None
+) -> LegResult:
     try:
         if kind == "vector" and model is not None:
-            await asyncio.shield(asyncio.wrap_future(warm(model)))  # so that loading it is not counted as latency
+            await asyncio.shield(
+                asyncio.wrap_future(preload_model(model))
+            )  # so that loading it is not counted as latency
         # Items by their best chunk.
         whole = chunks == ITEMS or (view.row.attached is not None and not view.in_parts)
         rollup = None if whole else Rollup()
@@ -113,9 +117,9 @@ async def _column(store: Store, view: CollectionView, text: str, chunks: str, ki
             update={"overfetch": 3}
         )
         bundle = await search(RequestContext(store, view), text, variant)
-        return Column(variant.name, bundle.hits, bundle.trace.milliseconds)
+        return LegResult(variant.name, bundle.hits, bundle.trace.milliseconds)
     except Exception as error:  # it is drawn in the leg's column
-        return Column(kind, problem=error)
+        return LegResult(kind, problem=error)
 
 
 async def _words(store: Store, view: CollectionView, text: str) -> tuple[str, ...]:
@@ -130,7 +134,7 @@ _warming: dict[str, futures.Future[object]] = {}
 _lock = threading.Lock()
 
 
-def warm(model: str) -> futures.Future[object]:
+def preload_model(model: str) -> futures.Future[object]:
     """The loading of a model, begun at the first call. One that failed is tried again at the next."""
     with _lock:
         begun = _warming.get(model)
@@ -161,7 +165,7 @@ class QueryLabels:
         return frozenset(item_id for item_id, grade in self.grades.items() if grade > 0)
 
 
-def judged(labelled: LabelledQueries, text: str) -> QueryLabels:
+def query_labels(labelled: LabelledQueries, text: str) -> QueryLabels:
     """The grades of the query with that very text, over all splits."""
     same = {query.id: query for query in labelled.queries if query.text.strip() == text}
     grades: dict[str, int] = {}
@@ -171,7 +175,7 @@ def judged(labelled: LabelledQueries, text: str) -> QueryLabels:
     return QueryLabels(next((query.kind for query in same.values()), ""), grades)
 
 
-def examples(labelled: LabelledQueries, most: int = EXAMPLES) -> list[Query]:
+def example_queries(labelled: LabelledQueries, most: int = EXAMPLES) -> list[Query]:
     """A few labelled queries, of as many kinds as there are: of each kind, the one with most judged documents."""
     judgements = Counter(label.query_id for label in labelled.labels if label.grade > 0)
     kinds: dict[str, list[Query]] = defaultdict(list)

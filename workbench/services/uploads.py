@@ -75,7 +75,7 @@ def folder() -> Path:
     return home() / "uploads"
 
 
-def holds(path: str) -> bool:
+def is_staged(path: str) -> bool:
     """Whether the path is one of ours. What is ours is thrown away some time, so that no other may seem to be."""
     return bool(_staged_as(path))
 
@@ -89,7 +89,7 @@ def _staged_as(path: str) -> str:
     return inside[0] if inside and _STAGED.fullmatch(inside[0]) else ""
 
 
-def told(sentence: str) -> str:
+def with_sent_names(sentence: str) -> str:
     """With the names of uploaded files as whoever sent them knows them, not as they lie here."""
     return re.sub(rf"{re.escape(str(folder()))}/{_STAGED.pattern}/(?:qrels/)?", "", sentence)
 
@@ -136,7 +136,7 @@ def _copy(file: Uploaded, path: Path, left: int) -> int:
     return left
 
 
-def taken_for(staged: Path) -> SourceSpec:
+def detect_source(staged: Path) -> SourceSpec:
     """What the files of a folder are together."""
     names = sorted(path.name for path in staged.iterdir() if path.is_file())
     if any(name.lower() in CORPUS for name in names) or (staged / "qrels").is_dir():
@@ -187,7 +187,7 @@ def suggested_name(origin: str) -> str:
     """What a collection of these files may be called, until somebody says otherwise."""
     path = Path(origin)
     stem = path.name.split(".")[0] if not path.is_dir() else path.name
-    if holds(origin) and (path.is_dir() or stem.lower() in {"corpus", "documents"}):
+    if is_staged(origin) and (path.is_dir() or stem.lower() in {"corpus", "documents"}):
         return ""
     return re.sub(r"[^\w-]+", "-", stem, flags=re.UNICODE).strip("-")[:40]
 

@@ -43,11 +43,11 @@ def variant_entry(name: str, own: Sequence[SavedVariant]) -> VariantEntry:
         return VariantEntry(name, (presets.FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     found = next((each for each in own if each.name == name), None)
     if found is None:
-        raise UnknownName("variant", name, names(own))
+        raise UnknownName("variant", name, variant_names(own))
     return VariantEntry(name, found.text, found)
 
 
-def names(own: Sequence[SavedVariant]) -> list[str]:
+def variant_names(own: Sequence[SavedVariant]) -> list[str]:
     return [*(each.name for each in own), *presets.names()]
 
 
@@ -201,30 +201,30 @@ def _says(given: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """A line of a difference: in both texts, only in the first, or only in the other."""
 
     mark: Literal[" ", "-", "+"]
     text: str
 
 
-def differing(one: Variant, other: Variant) -> list[DifferenceRow]:
+def differences(one: Variant, other: Variant) -> list[DifferenceRow]:
     """Every option in which they differ, defaults included, by its dotted name."""
     return variant_rows(one, other)
 
 
-def lines_between(one: str, other: str) -> Iterator[Line]:
+def lines_between(one: str, other: str) -> Iterator[DiffLine]:
     """From the first text to the other."""
     before, after = one.splitlines(), other.splitlines()
     for what, a, b, c, d in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if what == "equal":
-            yield from (Line(" ", text) for text in before[a:b])
+            yield from (DiffLine(" ", text) for text in before[a:b])
         else:
-            yield from (Line("-", text) for text in before[a:b])
-            yield from (Line("+", text) for text in after[c:d])
+            yield from (DiffLine("-", text) for text in before[a:b])
+            yield from (DiffLine("+", text) for text in after[c:d])
 
 
-def usual_name(variant: Variant) -> str:
+def default_name(variant: Variant) -> str:
     """What it is called where nobody says otherwise; what is kept already under its own name keeps that."""
     there = evals_variants.find(variant.name)
     return (

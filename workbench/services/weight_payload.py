@@ -25,7 +25,7 @@ from evals.runs.batch_fusion import table
 from evals.statistics import significance
 from evals.statistics.mean_intervals import mean_intervals
 from evals.tuning import summary as sweep_summary
-from workbench.services.weights import Weighed
+from workbench.services.weights import WeighedSurface
 
 DIGITS = 9  # values of a metric that agree so far are equal: what lies beyond is the order of addition
 MOST_CODES = 1 << 16
@@ -37,7 +37,7 @@ Plain = dict[str, Any]
 
 
 @lru_cache(maxsize=SURFACES)
-def surface_given(found: Weighed) -> Plain:
+def pack_surface(found: WeighedSurface) -> Plain:
     """Every query's value at every point, as numbers of a list of distinct values: equal ones stay equal."""
     surface = found.surface
     distinct, codes, untuned = _coded(surface.values, surface.untuned)
@@ -65,7 +65,7 @@ def surface_given(found: Weighed) -> Plain:
     }
 
 
-def _interval(found: Weighed) -> tuple[Any, Any]:
+def _interval(found: WeighedSurface) -> tuple[Any, Any]:
     """Of the mean at each point, over the queries."""
     surface, how = found.surface, found.tuned.procedure
     options: Plain = {"level": how.level, "samples": how.samples, "seed": how.seed}
@@ -82,7 +82,7 @@ def _coded(values: NDArray[np.float64], untuned: NDArray[np.float64]) -> tuple[A
     return distinct, codes[:-1], codes[-1]
 
 
-def _kind(surface: Weighed, leg: str) -> str:
+def _kind(surface: WeighedSurface, leg: str) -> str:
     own = dict(zip(surface.base.leg_names, surface.base.legs, strict=True))[leg]
     return legs.name_of(type(own))
 
@@ -98,7 +98,7 @@ def _rounded(values: NDArray[np.float64]) -> list[float]:
 # -- the marks, each with its sentence ---------------------------------------------------------------------------------
 
 
-def marks(found: Weighed) -> list[Plain]:
+def marks(found: WeighedSurface) -> list[Plain]:
     """What is marked on the surface. `points` are (row of the grid, how large), `level` a score without a place."""
     surface, tuned, summary = found.surface, found.tuned, found.summary
     best, expected, _, tied, oracle, *_ = summary.sentences
@@ -137,7 +137,7 @@ def _mark(key: str, name: str, says: str, points: list[list[float]], level: floa
     return {"key": key, "name": name, "says": says.removeprefix(f"{name}: "), "points": points, "level": level}
 
 
-def _kinds(surface: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
+def _kinds(surface: WeighedSurface, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
     kinds = surface.summary.kinds
     if len(kinds) < 2:
         return []
@@ -155,7 +155,7 @@ def _kinds(surface: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]
 
 
 @lru_cache(maxsize=4 * SURFACES)
-def query_given(found: Weighed, query: str) -> Plain:
+def pack_query(found: WeighedSurface, query: str) -> Plain:
     """All that fusing one query at any point takes. Candidates are in the order that settles what else is equal."""
     arrays, cut = found.arrays, found.legs.cut.seen_by(found.surface.metric)
     if query not in found.surface.queries:
@@ -188,7 +188,7 @@ def query_given(found: Weighed, query: str) -> Plain:
     }
 
 
-def _parts(surface: Weighed, row: int) -> NDArray[np.float64]:
+def _parts(surface: WeighedSurface, row: int) -> NDArray[np.float64]:
     """What each leg adds, legs x shares (0 to all steps) x (1 + depth); at rank 0 for what it did not return."""
     own, steps = surface.arrays.rows([row]), surface.surface.steps
     made = np.zeros((len(own.legs), steps + 1, own.scores.shape[2] + 1))
@@ -198,7 +198,7 @@ def _parts(surface: Weighed, row: int) -> NDArray[np.float64]:
     return made
 
 
-def _ceilings(surface: Weighed) -> list[float | None]:
+def _ceilings(surface: WeighedSurface) -> list[float | None]:
     """What scores are divided by at each point, and, last, with all legs alike."""
     steps = surface.surface.steps
     weights = [*(surface.surface.grid / steps).tolist(), [1.0] * len(surface.surface.legs)]

@@ -88,7 +88,7 @@ def methods() -> list[str]:
     return [name for name in fusions if separable(fusions[name]()) and fusions[name]().uses_weights]
 
 
-def fusion_told(fusion: Fusion) -> str:
+def fusion_text(fusion: Fusion) -> str:
     """A fusion as an address can say it: its method, and what of it is not as usual."""
     spec, usual = spec_of(fusion), spec_of(type(fusion)())
     changed = {name: spec[name] for name in usual if spec[name] != usual[name]}
@@ -96,7 +96,7 @@ def fusion_told(fusion: Fusion) -> str:
     return ",".join([str(spec["method"]), *(f"{name}={value}" for name, value in told.items())])
 
 
-def fusion_named(text: str, usual: Fusion) -> Fusion:
+def fusion_from(text: str, usual: Fusion) -> Fusion:
     """The fusion that an address names, and the usual one where it names none, or none that has a surface."""
     method, *options = text.split(",")
     if method not in methods():
@@ -176,7 +176,7 @@ def _fusion(state: WeightsState, own: Fusion) -> Fusion:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class WeighedSurface:
     """A surface with all that is known of it, and what the legs found, for whoever wants a query's ranking."""
 
     base: Variant
@@ -222,18 +222,18 @@ class Weighed:
         return found if sum(found) == self.surface.steps else None
 
 
-async def weighed(
+async def weigh(
     ctx: EvalContext, state: WeightsState, listener: Listener, token: asyncio.Event, *, allowed: bool
-) -> Weighed | ConsentNeeded:
+) -> WeighedSurface | ConsentNeeded:
     """The surface, and the honest figures about it."""
     base = base_of(state, ctx.view.default_chunk_set)
     split = ctx.split(state.split or tuning_split(ctx.labelled))
     steps = STEPS.get(len(base.legs), 1)
     looked = TuningRequest(base, state.metric or DEFAULT_METRIC, steps, (base.fusion,), True, TuningProcedure())
-    return await looked_over(ctx, split, looked, listener, token, allowed=allowed)
+    return await weigh_request(ctx, split, looked, listener, token, allowed=allowed)
 
 
-async def looked_over(
+async def weigh_request(
     ctx: EvalContext,
     split: QuerySplit,
     looked: TuningRequest,
@@ -241,7 +241,7 @@ async def looked_over(
     token: asyncio.Event,
     *,
     allowed: bool,
-) -> Weighed | ConsentNeeded:
+) -> WeighedSurface | ConsentNeeded:
     """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
@@ -249,7 +249,7 @@ async def looked_over(
         if sends := await cost_notice.for_legs(ctx, asking, split, allowed=allowed):
             return sends
     tuned, found = await workflow.tune_weights(ctx.until(token), split, looked, listener)
-    made = Weighed(looked.base, split, found, await asyncio.to_thread(FusionArrays.of, found.rankings), tuned)
+    made = WeighedSurface(looked.base, split, found, await asyncio.to_thread(FusionArrays.of, found.rankings), tuned)
     await asyncio.to_thread(lambda: made.summary)
     return made
 

@@ -649,7 +649,7 @@ PROTECTIONS: Final = (
     Protection(
         "grades bear the name of the sign-in",
         "workbench/components/sign_in.py",
-        "return None if access.current() is None else grader(told())",
+        "return None if access.current() is None else signature_of(claims())",
         "return None",
         f"{SIGNED_IN}::test_a_judge_grades_under_the_name_of_the_sign_in_whatever_the_address_says",
         f"{SIGNED_IN}::test_a_viewer_is_offered_nothing_that_changes_something",

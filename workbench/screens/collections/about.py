@@ -26,9 +26,8 @@ from workbench.components.cards import shortened
 from workbench.components.feedback import Question, start_or_refuse
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address, links_of
-from workbench.services import collection_jobs, uploads
-from workbench.services import collections as collections_shown
-from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, many, told_bytes
+from workbench.services import collection_jobs, collections, uploads
+from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, format_bytes, plural
 
 FLAWS_SHOWN: Final = 100
 FLAWS: Final = (
@@ -48,7 +47,7 @@ def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None
             (
                 str(flaw["message"]),
                 str(flaw["subject"]),
-                uploads.told(str(flaw["place"])),
+                uploads.with_sent_names(str(flaw["place"])),
                 OUTCOMES.get(str(flaw["outcome"]), str(flaw["outcome"])),
             ),
         )
@@ -71,10 +70,10 @@ def draw_problem(error: Exception) -> None:
     """What went wrong, uploaded files under the names that they were sent by."""
     found = error.flaws if isinstance(error, FewerLabels) else ()
     if isinstance(error, InputError):
-        error = InputError(uploads.told(str(error)))
+        error = InputError(uploads.with_sent_names(str(error)))
     feedback.draw_error(error)
     if found:
-        with st.expander(f"{many(len(found), 'remark')} on the input", expanded=True):
+        with st.expander(f"{plural(len(found), 'remark')} on the input", expanded=True):
             draw_flaws("problem.flaws", flaw_rows(found), len(found))
 
 
@@ -136,7 +135,7 @@ def pick_set(sets: Sequence[QuerySetSummary]) -> QuerySetSummary | None:
 
 
 def _with_counts(sets: Sequence[QuerySetSummary]) -> dict[str, str]:
-    return {each.name: f"{each.name}: {many(each.queries, 'query', 'queries')}" for each in sets}
+    return {each.name: f"{each.name}: {plural(each.queries, 'query', 'queries')}" for each in sets}
 
 
 def no_queries_note() -> None:
@@ -175,13 +174,13 @@ def _confirm(store: Store, view: CollectionView, query_set: QuerySetSummary) -> 
     with feedback.draw_errors():
         st.html(
             f"<p><strong>{html.escape(query_set.name)}</strong> of {html.escape(view.name)}: its "
-            f"{many(query_set.queries, 'query', 'queries')} and {many(query_set.labels, 'label')} go into the trash, and "
-            f"can be brought back for <strong>{many(retention().days, 'day')}</strong>; documents, judgements and kept "
-            "runs stay.</p>"
+            f"{plural(query_set.queries, 'query', 'queries')} and {plural(query_set.labels, 'label')} go into the "
+            f"trash, and can be brought back for <strong>{plural(retention().days, 'day')}</strong>; documents, "
+            "judgements and kept runs stay.</p>"
         )
         if st.button("Drop it", key="sets.gone", type="primary"):
             entry = bridge.run(query_sets.drop(store, view.name, query_set.name, by=deleted.person()))
-            deleted.note(store, "collections", f"{view.name}: {query_set.name} is gone.", [entry])
+            deleted.announce(store, "collections", f"{view.name}: {query_set.name} is gone.", [entry])
             address.go(set="")
             _dropping.answered()
 
@@ -219,7 +218,7 @@ def draw(store: Store, view: CollectionView, row: CollectionSummary) -> None:
         "chunks": f"{row.chunks:,}",
         "queries": f"{row.summary.queries:,}",
         "labels": f"{row.labels:,}",
-        "on disk": told_bytes(row.bytes),
+        "on disk": format_bytes(row.bytes),
         "changed (UTC)": f"{row.summary.changed:%Y-%m-%d %H:%M}",
     }
     made = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in figures.items())
@@ -234,10 +233,10 @@ def draw(store: Store, view: CollectionView, row: CollectionSummary) -> None:
         looks = LOOKS if chosen == DEFAULT_QUERY_SET and not attached else ("labels",)
         flaws = told["Noted at import"]
         st.html("<h3>What the import found</h3>")
-        sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections_shown.told_flaws(flaws, looks))
+        sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections.flaw_sentences(flaws, looks))
         st.html(f'<ul class="rb-sentences">{sentences}</ul>')
         if flaws:
-            with st.expander(many(len(flaws), "remark")):
+            with st.expander(plural(len(flaws), "remark")):
                 draw_flaws(f"about.flaws.{view.name}", flaws, len(flaws))
     if view.row.card:
         with st.expander("What it says of itself"):
@@ -253,9 +252,9 @@ def _facts(view: CollectionView) -> None:
     facts = {
         "Text search": view.row.language,
         "Fields for filters": ", ".join(view.row.fields) or "none",
-        "From": shortened(collections_shown.told_origin(view.row), LONGEST_ORIGIN),
+        "From": shortened(collections.origin_text(view.row), LONGEST_ORIGIN),
         "Version": f"{view.row.version:,}",
-        **(collections_shown.told_mapping(view) if view.row.attached is not None else {}),
+        **(collections.mapping_facts(view) if view.row.attached is not None else {}),
     }
     made = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items())
     st.html(f'<dl class="rb-facts">{made}</dl>')
@@ -293,7 +292,7 @@ def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
 def _chunker(written: str) -> str:
     import json
 
-    return collections_shown.told_chunker(json.loads(written))
+    return collections.chunker_text(json.loads(written))
 
 
 def _labels(described: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:

@@ -25,20 +25,20 @@ from evals.sources import sources
 from workbench.components import feedback, form, table
 from workbench.components.cards import shortened
 from workbench.components.table import DataTable, TableColumn, TableRow
-from workbench.screens.collections import attach as collections_attach
+from workbench.screens.collections import attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.corrections import author
 from workbench.screens.collections.state import address
 from workbench.services import collection_jobs, cost_notice, uploads
-from workbench.services import collections as collections_added
+from workbench.services import collections as services_collections
 from workbench.services.collections import (
     SAMPLE,
     CollectionSummary,
     ImportRequest,
     SourcePreview,
+    chunker_text,
     known_models,
-    many,
-    told_chunker,
+    plural,
 )
 from workbench.services.form_fields import summary
 from workbench.services.uploads import SourceSpec
@@ -60,7 +60,7 @@ def draw_chunker(key: str, *, optional: bool = False, chosen: str = "headings") 
     model = chunkers[kind]
     st.html(f'<p class="rb-summary">{html.escape(summary(model))}</p>')
     source = st.session_state.setdefault(f"{key}.chunker.{kind}", "")
-    changed = form.drawn(model, source, f"{key}.options.{kind}") if model.model_fields else None
+    changed = form.draw(model, source, f"{key}.options.{kind}") if model.model_fields else None
     if changed is not None:
         st.session_state[f"{key}.chunker.{kind}"] = source = changed
     return {"kind": kind, **tomllib.loads(source)}
@@ -97,7 +97,7 @@ def draw_plan(store: Store, summaries: Sequence[CollectionSummary], name: str, p
     with left:
         chunks = _chunks(preview)
     with right:
-        known = bridge.run(collections_added.languages(store))
+        known = bridge.run(services_collections.languages(store))
         if st.session_state.get("add.language") not in known:
             st.session_state["add.language"] = "simple"
         chosen = st.selectbox(
@@ -123,7 +123,7 @@ def _wished(preview: SourcePreview) -> None:
 def _chunks(preview: SourcePreview) -> Plain:
     """The chunk sets that the source wishes for, or one of one's own."""
     if wished := preview.wishes.get("chunks"):
-        told = "; ".join(f"{name}: {told_chunker(spec)}" for name, spec in wished.items())
+        told = "; ".join(f"{name}: {chunker_text(spec)}" for name, spec in wished.items())
         if st.checkbox("Cut it as whoever made it recommends", key=_AS_IT_WISHES):
             st.html(f'<p class="rb-summary">{html.escape(told)}</p>')
             return dict(wished)
@@ -238,7 +238,7 @@ def draw_preview(preview: SourcePreview, given: SourceSpec) -> None:
             columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
             table.draw("look.queries", DataTable("The first queries", columns, queries))
     if preview.flaws:
-        with st.expander(f"{many(len(preview.flaws), 'remark')} on the first rows"):
+        with st.expander(f"{plural(len(preview.flaws), 'remark')} on the first rows"):
             draw_flaws("look.flaws", flaw_rows(preview.flaws), len(preview.flaws))
     draw_options()
 
@@ -258,7 +258,7 @@ def _said(preview: SourcePreview) -> str:
     taken = f"Taken for: <strong>{html.escape(preview.taken_for)}</strong>"
     if preview.fetched:
         return f"{taken} {_download(preview)}"
-    about = f"About {many(preview.size, 'document')}. " if preview.size is not None else ""
+    about = f"About {plural(preview.size, 'document')}. " if preview.size is not None else ""
     labelled = _some(len(preview.queries), "query", "queries") + _some(len(preview.labels), "label")
     return f"{taken} {about}{labelled or 'No queries and no labels: it can be searched, not scored. '}"
 
@@ -267,7 +267,7 @@ def _some(count: int, one: str, more: str = "") -> str:
     """Of rows that were counted no further than the sample."""
     if count >= SAMPLE:
         return f"{count} or more {more or f'{one}s'}. "
-    return f"{many(count, one, more)}. " if count else ""
+    return f"{plural(count, one, more)}. " if count else ""
 
 
 def _download(preview: SourcePreview) -> str:
@@ -324,7 +324,7 @@ def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
         st.html('<h2 class="rb-name">Add a collection</h2>')
         address.tabs("Where from", "add", WAYS, address.current().way)
         if address.current().way == "attach":
-            collections_attach.draw(store, summaries)
+            attach.draw(store, summaries)
             return
         given = _given(address.current().way, summaries)
         if given is None:
@@ -389,7 +389,7 @@ def _path() -> SourceSpec | None:
 
 
 def _public() -> SourceSpec | None:
-    known = collections_added.public()
+    known = services_collections.public_collections()
 
     def named(name: str) -> str:
         entry = known[name]
@@ -422,7 +422,7 @@ def _upload(summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
         staged = st.session_state.pop("add.staged") and None
     if staged is None and files:
         with st.spinner("Keeping the files"):
-            collections_added.sweep([row.origin for row in summaries])
+            services_collections.sweep([row.origin for row in summaries])
             staged = st.session_state["add.staged"] = (ids, _staged(files))
     return staged[1] if staged else None
 
@@ -430,7 +430,7 @@ def _upload(summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
 def _staged(files: Sequence[Any]) -> SourceSpec:
     folder = uploads.stage(files)
     try:
-        return uploads.taken_for(folder)
+        return uploads.detect_source(folder)
     except RankbookError:
         uploads.discard(folder)
         raise
@@ -451,7 +451,7 @@ def _looked(origin: SourceSpec) -> SourcePreview | None:
     if kept is None or kept[0] != origin:
         with st.spinner("Looking into it"):
             try:
-                kept = (origin, bridge.run(asyncio.to_thread(collections_added.looked_at, origin)))
+                kept = (origin, bridge.run(asyncio.to_thread(services_collections.preview_source, origin)))
             except RankbookError as error:
                 feedback.draw_error(error)
                 draw_options()
@@ -478,11 +478,15 @@ def refill(request: ImportRequest) -> str:
     state["add.name again"] = request.name
     state.pop("add.suggested", None)
     refill_plan(request.plan)
-    if uploads.holds(origin.origin):
+    if uploads.is_staged(origin.origin):
         state["add.staged"] = ((KEPT,), origin)
         return "upload"
     state["add.options"] = "\n".join(origin.options)
-    if origin.kind is None and origin.origin in collections_added.public() and not Path(origin.origin).exists():
+    if (
+        origin.kind is None
+        and origin.origin in services_collections.public_collections()
+        and not Path(origin.origin).exists()
+    ):
         state["add.public"] = origin.origin
         return "public"
     state["add.from"], state["add.kind"] = origin.origin, origin.kind or ""

@@ -24,10 +24,9 @@ from workbench.components.cards import shortened
 from workbench.components.feedback import start_or_refuse
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address
-from workbench.services import attach, collection_jobs, cost_notice, table_discovery
-from workbench.services import collections as collections_added
+from workbench.services import attach, collection_jobs, collections, cost_notice, table_discovery
 from workbench.services.attach import AttachRequest
-from workbench.services.collections import CollectionSummary, known_models, many
+from workbench.services.collections import CollectionSummary, known_models, plural
 from workbench.services.table_discovery import TablePreview
 
 
@@ -46,7 +45,7 @@ def draw_aside(store: Store, view: CollectionView) -> None:
         there = Attachment.of(view).aside
         if there is not None:
             st.html(
-                f'<p class="rb-summary">Built of {many(there.rows, "row")} on '
+                f'<p class="rb-summary">Built of {plural(there.rows, "row")} on '
                 f"{there.built_at:%Y-%m-%d at %H:%M} UTC.</p>"
             )
             with feedback.draw_errors():
@@ -313,7 +312,7 @@ def _rows(store: Store, request: AttachRequest, where: Mapping[str, Any]) -> dic
             help="Rows in which these columns have these values belong to the collection.",
         )
     with right:
-        known = bridge.run(collections_added.languages(store))
+        known = bridge.run(collections.languages(store))
         chosen = st.selectbox("Language", known, key=language, help="PostgreSQL's text-search configuration.")
     return {"where": attach.conditions([each for each in lines.splitlines() if each.strip()]), "language": chosen}
 

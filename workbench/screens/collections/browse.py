@@ -13,14 +13,11 @@ from core import bridge
 from core.store.collections import CollectionView
 from core.store.engine import Store
 from core.store.names import ITEMS
-from workbench.components import document as collections_text
-from workbench.components import feedback, table
+from workbench.components import document, feedback, table
 from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
-from workbench.screens.collections import about as collections_sets
-from workbench.screens.collections import corrections as collections_changes
+from workbench.screens.collections import about, corrections
 from workbench.screens.collections.state import address, links
-from workbench.services import browse as collections_browsed
-from workbench.services import permissions
+from workbench.services import browse, permissions
 from workbench.services.browse import Judgement, Page, Read
 
 DOCUMENTS: Final = (
@@ -44,8 +41,8 @@ def documents(store: Store, view: CollectionView) -> None:
     if state.shown != "documents":
         st.rerun()  # a click in here led elsewhere, which the page has to draw
     with feedback.draw_errors():
-        of_set = collections_sets.chosen_set()
-        found = bridge.run(collections_browsed.documents(store, view, state.find, state.number, of_set))
+        of_set = about.chosen_set()
+        found = bridge.run(browse.documents(store, view, state.find, state.number, of_set))
         lines = [TableRow(row.id, (row.title.strip() or row.id, row.id, f"{row.answers:,}")) for row in found.rows]
         listed, opened = _beside(state.document)
         with listed:
@@ -70,32 +67,28 @@ def documents(store: Store, view: CollectionView) -> None:
 
 def queries(store: Store, view: CollectionView) -> None:
     """One query set of the collection, chosen above the list."""
-    sets = collections_sets.list_sets(store, view)
+    sets = about.list_sets(store, view)
     if not sets:
-        collections_sets.no_queries_note()
+        about.no_queries_note()
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="browse.set"):
-        chosen = collections_sets.pick_set(sets)
+        chosen = about.pick_set(sets)
         if chosen is not None and permissions.may_edit(store):
-            collections_sets.drop_button(view, chosen)
+            about.drop_button(view, chosen)
     if chosen is not None:
-        collections_sets.draw_drop_question(store, view, chosen)
+        about.draw_drop_question(store, view, chosen)
         with feedback.draw_errors():
-            collections_changes.draw(store, view, chosen.name)
+            corrections.draw(store, view, chosen.name)
         _queries(store, view, chosen.name)
 
 
 @st.fragment
 def _queries(store: Store, view: CollectionView, of_set: str) -> None:
     state = address.current()
-    if (
-        state.shown != "queries"
-        or collections_sets.chosen_set() != of_set
-        or collections_changes.has_outcome(view, of_set)
-    ):
+    if state.shown != "queries" or about.chosen_set() != of_set or corrections.has_outcome(view, of_set):
         st.rerun()
     with feedback.draw_errors():
-        found = bridge.run(collections_browsed.queries(store, view.name, state.find, state.number, of_set))
+        found = bridge.run(browse.queries(store, view.name, state.find, state.number, of_set))
         lines = [
             TableRow(
                 row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}")
@@ -156,8 +149,8 @@ def _document(store: Store, view: CollectionView, item_id: str) -> None:
                 "Close", key="browse.close", icon=":material/close:", on_click=address.go, kwargs={"document": ""}
             )
         with feedback.draw_errors():
-            read = bridge.run(collections_browsed.document(store, view, item_id, chosen, collections_sets.chosen_set()))
-            collections_text.draw_text("browse.text", read)
+            read = bridge.run(browse.document(store, view, item_id, chosen, about.chosen_set()))
+            document.draw_text("browse.text", read)
             st.html(f'<p class="rb-summary">{_said(read, chosen if sets else "")}</p>')
             _answers(read)
 
@@ -197,7 +190,7 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
     with st.container(border=True, key="browse.query"), feedback.draw_errors():
         head = st.container(horizontal=True, vertical_alignment="center")
         head.button("Close", key="browse.close", icon=":material/close:", on_click=address.go, kwargs={"query": ""})
-        found, judged = bridge.run(collections_browsed.query(store, view, query_id, collections_sets.chosen_set()))
+        found, judged = bridge.run(browse.query(store, view, query_id, about.chosen_set()))
         with head:
             links({"Search it": ("", {"collection": view.name, "query": found.text})})
         st.html(f'<h3 class="rb-name">{html.escape(found.text)}</h3>{_facts(found.id, found.kind, found.tags)}')
@@ -217,7 +210,7 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
             ),
             on_open=lambda at: address.go(view="documents", document=_id_of(at)),
         )
-        collections_changes.correct(store, view, collections_sets.chosen_set(), query_id, judged)
+        corrections.correct(store, view, about.chosen_set(), query_id, judged)
 
 
 def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:

@@ -20,7 +20,7 @@ from workbench.components import feedback, sign_in, table
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.services import permissions
 from workbench.services.browse import Judgement
-from workbench.services.collections import many
+from workbench.services.collections import plural
 
 REMOVE: Final = "no label"
 OUTCOME: Final = "changes.outcome"  # what the last click came to: a sentence or an error, and of which query set
@@ -35,7 +35,7 @@ COLUMNS: Final = (
 
 def author() -> str:
     """Under whose name a change is kept: whoever signed in, else the account on this machine."""
-    return sign_in.signs() or ""
+    return sign_in.signature() or ""
 
 
 def draw(store: Store, view: CollectionView, of_set: str) -> None:
@@ -49,7 +49,7 @@ def draw(store: Store, view: CollectionView, of_set: str) -> None:
     revisions = bridge.run(corrections.changes(store, view.name, name=of_set))
     if not revisions:
         return
-    with st.expander(f"{many(len(revisions), 'change')} of this set"):
+    with st.expander(f"{plural(len(revisions), 'change')} of this set"):
         if permissions.may_edit(store):
             undoable, redoable = corrections.steps(list(revisions))
             ways: dict[

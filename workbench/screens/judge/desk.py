@@ -22,14 +22,11 @@ from evals.judging.llm_judge import SCALE
 from workbench.components import cards, feedback, job_progress
 from workbench.components.theme import asset
 from workbench.components.url_state import Address
-from workbench.screens.judge import side as judging_side
-from workbench.services import cost_notice as behind_sending
-from workbench.services import jobs, permissions
-from workbench.services import judging as judging_shown
-from workbench.services import judging_session as judging_sitting
+from workbench.screens.judge import side as judge_side
+from workbench.services import cost_notice, jobs, judging, judging_session, permissions
 from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.jobs import Key
-from workbench.services.judging_session import JudgingAction, JudgingSession, Pool
+from workbench.services.judging_session import JudgingAction, JudgingPool, JudgingSession
 from workbench.services.pool_request import JudgeState
 from workbench.services.snippets import marked
 
@@ -54,7 +51,7 @@ _component = st.components.v2.component(
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class JudgingDesk:
     """A sitting as one window has it. `passages` gives where those of some documents begin and end."""
 
     key: str
@@ -65,7 +62,7 @@ class Desk:
     suggest: Callable[[PairId], None] = lambda _: None
 
 
-def draw_queue(desk: Desk) -> None:
+def draw_queue(desk: JudgingDesk) -> None:
     """What is to be judged, and what went wrong with the last act."""
     if (problem := st.session_state.pop(PROBLEM, None)) is not None:
         feedback.draw_error(problem)
@@ -80,7 +77,7 @@ def draw_queue(desk: Desk) -> None:
 # -- what it is told ---------------------------------------------------------------------------------------------------
 
 
-def take(desk: Desk, given: Mapping[str, Any]) -> None:
+def take(desk: JudgingDesk, given: Mapping[str, Any]) -> None:
     """Do what the page says and was not done yet: it says each thing until it is answered. In a callback."""
     token, before = str(given["token"]), st.session_state.get(HEARD, {})
     last = before["n"] if before.get("token") == token else 0
@@ -97,7 +94,7 @@ def take(desk: Desk, given: Mapping[str, Any]) -> None:
                 break
 
 
-def _do(desk: Desk, each: Mapping[str, Any]) -> None:
+def _do(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
     query, item = each["pair"]
     if each["do"] == "suggest":
         desk.suggest((str(query), str(item)))
@@ -115,7 +112,7 @@ def _do(desk: Desk, each: Mapping[str, Any]) -> None:
 # -- what it shows -----------------------------------------------------------------------------------------------------
 
 
-def shown(desk: Desk) -> Plain:
+def shown(desk: JudgingDesk) -> Plain:
     """All that the component is given."""
     sitting = desk.sitting
     tasks = sitting.together() if desk.lists else _ahead(sitting.left())
@@ -145,7 +142,7 @@ def _ahead(tasks: Sequence[Task]) -> list[Task]:
     return taken
 
 
-def _progress(desk: Desk) -> Plain:
+def _progress(desk: JudgingDesk) -> Plain:
     sitting = desk.sitting
     beside = []
     if desk.lists:
@@ -165,7 +162,7 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else "1 min"
 
 
-def _task(desk: Desk, task: Task, passages: Sequence[Span]) -> Plain:
+def _task(desk: JudgingDesk, task: Task, passages: Sequence[Span]) -> Plain:
     keywords = [word for word in words_in(task.query.text) if word not in FUNCTION_WORDS]
     text = task.item.text[:LISTED_LETTERS] if desk.lists else task.item.text
     given = desk.sitting.grades.get((task.query.id, task.item.id))
@@ -213,16 +210,16 @@ def draw(ctx: EvalContext, mark: str, state: JudgeState) -> None:
     )
     if found is not None:
         st.html(f'<p class="rb-summary">{html.escape(told(state, found))}</p>')
-        name, way = judging_side.model() if permissions.may_edit(ctx.store) else ("", "")
+        name, way = judge_side.model() if permissions.may_edit(ctx.store) else ("", "")
         desk, side = st.columns([9, 5], gap="medium")
         with desk:
             _desk(key, ctx, found, state, name)
         with side:
             if name:
-                judging_side.suggestion(found, name)
-            judging_side.follow(key, ctx, found)
+                judge_side.suggestion(found, name)
+            judge_side.follow(key, ctx, found)
             if way:
-                judging_side.without_model(way)
+                judge_side.without_model(way)
 
 
 async def begun(
@@ -231,17 +228,17 @@ async def begun(
     """Runs made or found, and the queue of them; where making them sends something, only once somebody allowed it."""
     here = ctx.until(token)
     split = here.any_split(state.split)
-    entries = [await judging_shown.entry(here, state.split, name) for name in state.entries]
-    if sends := await behind_sending.for_runs(here, entries, split, allowed=allowed):
+    entries = [await judging.resolve_entry(here, state.split, name) for name in state.entries]
+    if sends := await cost_notice.for_runs(here, entries, split, allowed=allowed):
         return sends
-    runs = await judging_shown.runs_of(here, entries, split, listener)
-    pool = Pool(tuple(runs), split, state.spec(), state.most, state.lists)
-    return await judging_sitting.opened(here.store, here.view, state.judge, pool)
+    runs = await judging.runs_of(here, entries, split, listener)
+    pool = JudgingPool(tuple(runs), split, state.spec(), state.most, state.lists)
+    return await judging_session.open_session(here.store, here.view, state.judge, pool)
 
 
 def told(asked: JudgeState, session: JudgingSession) -> str:
     """Which sitting it is, and what to know of its queue."""
-    found, names = session.found, " and ".join(judging_shown.told_apart(session.pool.runs))
+    found, names = session.found, " and ".join(judging.distinct_names(session.pool.runs))
     said = [f"{session.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
     if found.stale:
         said.append(f"{found.stale} judgements are stale, their documents having changed: those pairs are asked anew.")
@@ -260,7 +257,7 @@ def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState
     def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
         keys = {each: (view.name, view.version_key, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
-            found = bridge.run(judging_shown.passages(ctx.store, view, new))
+            found = bridge.run(judging.passages(ctx.store, view, new))
             kept.update({keys[each]: found.get(each, ()) for each in new})
         answer = {each: kept[keys[each]] for each in ids}
         for old in list(kept)[:-KEPT]:
@@ -268,7 +265,7 @@ def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState
         return answer
 
     passages = find
-    desk = Desk("judging.desk", session, state.lists, passages, suggests, judging_side.asking(session))
+    desk = JudgingDesk("judging.desk", session, state.lists, passages, suggests, judge_side.asking(session))
     draw_queue(desk)
     if not session.left():
         with st.container(horizontal=True):

@@ -16,12 +16,11 @@ from evals.evaluation.context import EvalContext, default_split
 from evals.runs import run_store
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import feedback, sign_in
-from workbench.components.open_collection import opened
+from workbench.components.open_collection import open_collection
 from workbench.components.page import Page
-from workbench.screens.judge import desk as judging_desk
+from workbench.screens.judge import desk
 from workbench.screens.judge.desk import address
-from workbench.services import pool_request
-from workbench.services import weights as weights_asked
+from workbench.services import pool_request, weights
 from workbench.services.permissions import JUDGING
 from workbench.services.pool_request import JudgeState
 
@@ -31,7 +30,7 @@ LAYOUTS = {"one": "One at a time", "list": "A list per query"}
 
 def where(store: Store, state: JudgeState, names: list[str]) -> Iterator[DeltaGenerator]:
     """The collection and its query set, first: the rest depends on them. Gives the columns beside them."""
-    sets = bridge.run(weights_asked.query_sets_of(store, state.collection)) if state.collection in names else []
+    sets = bridge.run(weights.query_sets_of(store, state.collection)) if state.collection in names else []
     columns = iter(st.columns(4 if len(sets) > 1 else 3))
     with next(columns):
         address.select("Collection", "collection", names, state.collection)
@@ -134,18 +133,18 @@ def render(store: Store) -> None:
     if not names:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
-    signs = sign_in.signs()
+    signs = sign_in.signature()
     state = _filled(address.current(), names, signs)
     begun = bool(state.begun) and not state.missing
     with st.expander("What is judged, and by whom", expanded=not begun, icon=":material/tune:"):
         places = where(store, state, names)
-        ground, mark = opened(store, state.collection, state.query_set)
+        ground, mark = open_collection(store, state.collection, state.query_set)
         state = replace(state, split=state.split or default_split(ground.labelled))
         how(store, state, ground, places, signs)
     if refused(state):
         return
     if begun:
-        judging_desk.draw(ground, mark, state)
+        desk.draw(ground, mark, state)
     else:
         st.html(f'<div class="rb-nothing">{INVITATION}</div>')
 

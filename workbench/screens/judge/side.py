@@ -23,10 +23,9 @@ from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
 from evals.labels import query_sets
 from workbench.components import blocks, feedback, sign_in
 from workbench.notebooks.output import Said
-from workbench.services import jobs, permissions
-from workbench.services import judging as judging_shown
+from workbench.services import jobs, judging, permissions
 from workbench.services.jobs import Key
-from workbench.services.judging import Form, State
+from workbench.services.judging import Form, JudgingStatus
 from workbench.services.judging_session import JudgingSession
 
 BEAT: Final = 2.0  # seconds between two looks at what was judged
@@ -44,14 +43,14 @@ def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
     """Where judging stands, a few seconds behind whoever judges."""
     with feedback.draw_errors():
         # The latest there is, and whether a later one is being made: one at a time, however fast somebody grades.
-        kept: dict[Key, tuple[str, State | BaseException]] = st.session_state.setdefault(STATE, {})
-        mark, job = bridge.run(judging_shown.mark(ctx.store, ctx.view.name)), ("judging state", *key)
+        kept: dict[Key, tuple[str, JudgingStatus | BaseException]] = st.session_state.setdefault(STATE, {})
+        mark, job = bridge.run(judging.mark(ctx.store, ctx.view.name)), ("judging state", *key)
         shown, pool = kept.get(key), session.pool
         work = jobs.find(job)
         if work is None and (shown is None or shown[0] != mark):
 
-            async def counted(_: object, __: object) -> tuple[str, State]:
-                return mark, await judging_shown.state(ctx, pool.runs, pool.split, pool.spec)
+            async def counted(_: object, __: object) -> tuple[str, JudgingStatus]:
+                return mark, await judging.pool_status(ctx, pool.runs, pool.split, pool.spec)
 
             work = jobs.start(job, "Scoring what is judged", counted)
         if work is not None and work.wait(0):
@@ -66,10 +65,10 @@ def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
             st.html('<p class="rb-summary" role="status">Scoring what is judged so far …</p>')
             return
         blocks.draw(Said(text=found.figures.headline, tone="headline"), "judging.headline")
-        blocks.draw(judging_shown.scores_table(found.figures), "judging.scores")
+        blocks.draw(judging.scores_table(found.figures), "judging.scores")
         st.html(f'<p class="rb-summary" role="status">{"Following the last grades …" if busy else BLIND}</p>')
         with st.expander("Agreement between judges", icon=":material/group:"):
-            blocks.draw_all(judging_shown.agreement_blocks(found.agreed), "judging.agreement")
+            blocks.draw_all(judging.agreement_blocks(found.agreed), "judging.agreement")
         with st.expander("Take the labels along", icon=":material/download:"):
             name = ctx.view.name
             st.html(
@@ -83,9 +82,9 @@ def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
                 _merge(ctx, session)
 
 
-def _download(state: State, form: Form, name: str) -> None:
+def _download(state: JudgingStatus, form: Form, name: str) -> None:
     try:
-        written = judging_shown.exported(state, form)
+        written = judging.qrels_text(state, form)
     except RankbookError as error:  # TREC's columns have no room for blanks
         feedback.draw_error(error)
         return
@@ -126,7 +125,7 @@ def _merge(ctx: EvalContext, session: JudgingSession) -> None:
                     name=ctx.query_set,
                     split=split,
                     overwrite=overwrite,
-                    author=sign_in.signs() or "",
+                    author=sign_in.signature() or "",
                 )
             )
             judged = sum(origin != "labels" for origin in made.origins.values())
@@ -178,7 +177,7 @@ def asking(session: JudgingSession) -> Callable[[PairId], None]:
         store, name, resources = session.store, session.view.name, Resources()
 
         async def work(_: object, __: object) -> Judgement:
-            return await judging_shown.suggested(store, name, ModelJudge(), resources, task)
+            return await judging.suggest(store, name, ModelJudge(), resources, task)
 
         key = ("judging suggestion", store.where, name, *pair, task.item.version.hex())
         jobs.start(key, "Asking the language model", work)

@@ -31,7 +31,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class CellDraft:
     """What is being typed into a cell, and what the cell said when that began."""
 
     text: str
@@ -54,9 +54,9 @@ def notice(text: str, *, bad: bool = False) -> None:
     notices().append(Notice(text, bad))
 
 
-def drafts() -> dict[tuple[str, str], Draft]:
+def drafts() -> dict[tuple[str, str], CellDraft]:
     """By notebook and part."""
-    return _kept("drafts", dict[tuple[str, str], Draft]())
+    return _kept("drafts", dict[tuple[str, str], CellDraft]())
 
 
 def folded() -> set[tuple[str, str]]:
@@ -90,9 +90,9 @@ def close() -> None:
     st.session_state["book.editing"] = ("", "", "")
 
 
-def draft(session: NotebookSession, part: Part) -> Draft:
+def draft(session: NotebookSession, part: Part) -> CellDraft:
     said = history.said(part)
-    return drafts().get((session.name, part.id)) or Draft(said, said)
+    return drafts().get((session.name, part.id)) or CellDraft(said, said)
 
 
 def typed(session: NotebookSession, part: Part, text: str) -> None:
@@ -120,10 +120,10 @@ def go(session: NotebookSession, part: str) -> None:
 # -- changes -----------------------------------------------------------------------------------------------------------
 
 
-def act(session: NotebookSession, do: Callable[[NotebookSession], T]) -> T | None:
+def apply(session: NotebookSession, do: Callable[[NotebookSession], T]) -> T | None:
     """Do it to the notebook, or to one's own copy of one that ships. What goes wrong is said. In a callback."""
     try:
-        own = yours(session)
+        own = writable_copy(session)
         done = do(own)
     except RankbookError as error:
         notice(str(error), bad=True)
@@ -133,7 +133,7 @@ def act(session: NotebookSession, do: Callable[[NotebookSession], T]) -> T | Non
     return done
 
 
-def yours(desk: NotebookSession) -> NotebookSession:
+def writable_copy(desk: NotebookSession) -> NotebookSession:
     """The notebook itself, or a new copy of one that ships, to which the address moves."""
     if not desk.shipped:
         return desk
@@ -175,7 +175,7 @@ def save(session: NotebookSession, identity: str, *, run: bool = False, over: bo
         if run:
             start(session, [identity])
         return
-    act(session, do)
+    apply(session, do)
 
 
 def change(session: NotebookSession, cell: Cell, options: dict[str, Any]) -> None:
@@ -187,7 +187,7 @@ def change(session: NotebookSession, cell: Cell, options: dict[str, Any]) -> Non
         own.change(f"change of {label(cell)}", history.rewritten(cell.id, source, history.said(now)))
         own.run([cell.id])
 
-    act(session, do)
+    apply(session, do)
 
 
 def add(
@@ -204,11 +204,11 @@ def add(
         else:
             edit(own, part)
 
-    act(session, do)
+    apply(session, do)
 
 
 def remove(session: NotebookSession, part: Part) -> None:
-    act(session, lambda own: own.change(f"deletion of {label(part)}", history.deleted(part.id)))
+    apply(session, lambda own: own.change(f"deletion of {label(part)}", history.deleted(part.id)))
     forget(session, part.id)
 
 

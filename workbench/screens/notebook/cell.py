@@ -21,9 +21,7 @@ from workbench.notebooks.output import Output
 from workbench.notebooks.runner import CellResult
 from workbench.notebooks.session import NotebookSession, Standing
 from workbench.notebooks.shared import HEADER
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook import editor as notebook_source
-from workbench.screens.notebook import state
+from workbench.screens.notebook import actions, editor, state
 from workbench.screens.notebook.cell_views import VIEWS, CellView
 from workbench.services.form_fields import summary
 
@@ -49,11 +47,11 @@ def run_button(session: NotebookSession, cell: Cell, standing: Standing) -> None
 def run(session: NotebookSession, identity: str) -> None:
     """Run a cell, with what is typed into it. What is fresh is run anew."""
     cell = session.notebook[identity]
-    notebook_acts.go(session, identity)
-    if notebook_acts.unsaved(session, identity):
-        notebook_acts.save(session, identity, run=True)
+    actions.go(session, identity)
+    if actions.unsaved(session, identity):
+        actions.save(session, identity, run=True)
     elif isinstance(cell, Cell) and cell.kind != HEADER:
-        notebook_acts.start(session, [identity], again=session.standing(cell).state == "fresh")
+        actions.start(session, [identity], again=session.standing(cell).state == "fresh")
 
 
 def edit_button(session: NotebookSession, part: Part) -> None:
@@ -64,26 +62,26 @@ def edit_button(session: NotebookSession, part: Part) -> None:
         icon=":material/close:" if opened else ":material/edit:",
         help="Close. What is typed stays." if opened else "Edit it.",
         type="tertiary",
-        on_click=notebook_acts.close if opened else partial(notebook_acts.edit, session, part.id),
+        on_click=actions.close if opened else partial(actions.edit, session, part.id),
     )
 
 
 def is_open(session: NotebookSession, part: Part) -> bool:
-    return notebook_acts.editing()[:2] == (session.name, part.id)
+    return actions.editing()[:2] == (session.name, part.id)
 
 
 def menu(session: NotebookSession, part: Part, more: Menu | None = None) -> None:
-    named = notebook_acts.label(part)
+    named = actions.label(part)
 
     def change(what: str, edit: Edit) -> Callable[[], object]:
-        return lambda: notebook_acts.act(session, lambda own: own.change(what, edit))
+        return lambda: actions.apply(session, lambda own: own.change(what, edit))
 
     options: Menu = {
         **(more or {}),
         "Move up": change(f"move of {named}", history.moved(part.id, -1)),
         "Move down": change(f"move of {named}", history.moved(part.id, 1)),
         "Duplicate": change(f"copy of {named}", history.duplicated(part.id)),
-        "Delete": lambda: notebook_acts.remove(session, part),
+        "Delete": lambda: actions.remove(session, part),
     }
     if isinstance(part, Cell) and part.kind == HEADER:
         options = {"Delete": options["Delete"]}
@@ -106,19 +104,19 @@ def menu(session: NotebookSession, part: Part, more: Menu | None = None) -> None
 def more_of(session: NotebookSession, cell: Cell, *, hidden: bool) -> Menu:
     """What can be done to a cell, beside what can be done to any part."""
     cells = [each.id for each in session.notebook.cells]
-    fold = notebook_acts.folded()
+    fold = actions.folded()
     here = (session.name, cell.id)
     return {
-        "Run to here": lambda: notebook_acts.start(session, cells[: cells.index(cell.id) + 1]),
+        "Run to here": lambda: actions.start(session, cells[: cells.index(cell.id) + 1]),
         "Show output" if hidden else "Hide output": lambda: fold.discard(here) if hidden else fold.add(here),
-        "Rename": lambda: notebook_acts.edit(session, cell.id, "name"),
+        "Rename": lambda: actions.edit(session, cell.id, "name"),
         "Link to this cell": lambda: _link(session, cell),
     }
 
 
 def _link(session: NotebookSession, cell: Cell) -> None:
     state.go(state.NotebookState(session.name, cell.id))
-    notebook_acts.notice("The address of this page now leads to that cell. Copy it from the browser's address bar.")
+    actions.notice("The address of this page now leads to that cell. Copy it from the browser's address bar.")
 
 
 BEAT = 0.5  # seconds between two looks at a cell under way
@@ -140,7 +138,7 @@ def draw(session: NotebookSession, part: Part) -> None:
 
 
 def _part(session: NotebookSession, identity: str) -> None:
-    notebook_acts.keep_up(session)
+    actions.keep_up(session)
     with (
         feedback.draw_errors(),
         st.container(key=f"part-{identity}"),
@@ -161,23 +159,23 @@ def _part(session: NotebookSession, identity: str) -> None:
             st.html(f'<p class="rb-shared"><span>For all cells</span> {" · ".join(said)}</p>')
             _tools(session, part)
             if is_open(session, part):
-                notebook_source.cell(session, part)
+                editor.cell(session, part)
             elif part.id in session.meaning.problems:
                 feedback.draw_error(session.meaning.problems[part.id])
         else:
             standing = session.standing(part)
-            hidden = (session.name, part.id) in notebook_acts.folded()
+            hidden = (session.name, part.id) in actions.folded()
             with st.container(horizontal=True, vertical_alignment="center", key=f"head-{part.id}", gap="xsmall"):
                 st.html(_title(standing), width="stretch")
                 run_button(session, part, standing)
                 edit_button(session, part)
                 menu(session, part, more_of(session, part, hidden=hidden))
             if is_open(session, part):
-                if notebook_acts.editing()[2] == "name":
-                    notebook_source.name(session, part)
+                if actions.editing()[2] == "name":
+                    editor.name(session, part)
                 else:
-                    notebook_source.cell(session, part)
-            elif notebook_acts.unsaved(session, part.id):
+                    editor.cell(session, part)
+            elif actions.unsaved(session, part.id):
                 st.html('<p class="rb-draft">Something typed into this cell is not saved yet. Edit shows it.</p>')
             _progress(session, standing)
             if hidden:
@@ -191,7 +189,7 @@ def _part(session: NotebookSession, identity: str) -> None:
 
 def _prose(session: NotebookSession, part: Prose) -> None:
     if is_open(session, part):
-        notebook_source.prose(session, part)
+        editor.prose(session, part)
         return
     st.html(f'<div class="rb-prose">{markdown.html(part.text, lambda name: f"?notebook={quote(name)}")}</div>')
     _tools(session, part)
@@ -288,8 +286,8 @@ def _output(session: NotebookSession, cell: Cell, result: CellResult, output: Ou
             output,
             session.context,
             result.stale,
-            change=partial(notebook_acts.change, session, cell),
-            add=lambda kind, source: notebook_acts.add(session, kind, source, after=cell.id, run=True),
+            change=partial(actions.change, session, cell),
+            add=lambda kind, source: actions.add(session, kind, source, after=cell.id, run=True),
         )
     )
 
@@ -301,7 +299,7 @@ def _asks(session: NotebookSession, cell: Cell, standing: Standing) -> None:
         "Send and run",
         key=f"allow-{cell.id}",
         icon=":material/payments:",
-        on_click=notebook_acts.start,
+        on_click=actions.start,
         args=(session, [cell.id]),
         kwargs={"allowed": True},
     )

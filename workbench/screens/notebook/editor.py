@@ -17,8 +17,8 @@ from workbench.notebooks.cells import CellSpec, kinds
 from workbench.notebooks.document import Cell, Part, Prose
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER, Shared
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook.actions import Draft
+from workbench.screens.notebook import actions
+from workbench.screens.notebook.actions import CellDraft
 
 LINE, LEAST, MOST = 22, 110, 560  # pixels
 FORM, SOURCE = "Form", "Source"
@@ -26,17 +26,17 @@ FORM, SOURCE = "Form", "Source"
 
 def prose(session: NotebookSession, part: Prose) -> None:
     """Markdown, in its place."""
-    draft = notebook_acts.draft(session, part)
+    draft = actions.draft(session, part)
     _area(session, part, draft, "Markdown")
     _conflict(session, part, draft)
     with st.container(horizontal=True):
-        _button("Save", part, notebook_acts.save, session, part.id, first=True)
+        _button("Save", part, actions.save, session, part.id, first=True)
         _button("Discard", part, _discard, session, part.id)
 
 
 def cell(session: NotebookSession, part: Cell) -> None:
     """TOML, by hand or by form: the same text."""
-    draft = notebook_acts.draft(session, part)
+    draft = actions.draft(session, part)
     header = part.kind == HEADER
     with st.container(key=f"source-{part.id}"):
         view = st.segmented_control(
@@ -49,17 +49,17 @@ def cell(session: NotebookSession, part: Cell) -> None:
             named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
             ground = session.ground
             splits = [*ground.labelled.splits, "all"] if ground is not None else []
-            options = form.Options(offered={**named, "split": splits, "looked_on": splits}, only=_own_first(model))
-            changed = form.drawn(model, draft.text, f"form-{session.name}-{part.id}", options)
+            options = form.FormOptions(offered={**named, "split": splits, "looked_on": splits}, only=_own_first(model))
+            changed = form.draw(model, draft.text, f"form-{session.name}-{part.id}", options)
             if changed is not None:
-                notebook_acts.typed(session, part, changed)
+                actions.typed(session, part, changed)
         else:
             _area(session, part, draft, "TOML")
         _conflict(session, part, draft)
         with st.container(horizontal=True):
             if not header:
                 _button("Save and run", part, _save_and_run, session, part.id, first=True, hint="Ctrl+Enter")
-            _button("Save", part, notebook_acts.save, session, part.id, first=header)
+            _button("Save", part, actions.save, session, part.id, first=header)
             _button("Discard", part, _discard, session, part.id, hint="Forget what is typed.")
 
 
@@ -79,11 +79,11 @@ def name(session: NotebookSession, part: Cell) -> None:
 
 def _rename(session: NotebookSession, part: Cell, wanted: str) -> None:
     def do(own: NotebookSession) -> None:
-        made = own.change(f"name of {notebook_acts.label(part)}", history.renamed(part.id, wanted))
-        notebook_acts.close()
-        notebook_acts.go(own, made)
+        made = own.change(f"name of {actions.label(part)}", history.renamed(part.id, wanted))
+        actions.close()
+        actions.go(own, made)
 
-    notebook_acts.act(session, do)
+    actions.apply(session, do)
 
 
 def _own_first(model: type[BaseModel]) -> list[str]:
@@ -94,7 +94,7 @@ def _own_first(model: type[BaseModel]) -> list[str]:
     return [name for name in (shared[:1] + own + shared[1:] if own else names) if (model, name) != (Shared, "variant")]
 
 
-def _area(session: NotebookSession, part: Part, draft: Draft, label: str) -> None:
+def _area(session: NotebookSession, part: Part, draft: CellDraft, label: str) -> None:
     """The text. It is set where it changed elsewhere than under somebody's hands.
 
     It is the default too: the browser knows no other text for an area that comes back after the form.
@@ -107,15 +107,15 @@ def _area(session: NotebookSession, part: Part, draft: Draft, label: str) -> Non
     def heard() -> None:
         text = st.session_state[key]
         st.session_state[f"{key}.set"] = text
-        notebook_acts.typed(session, part, text)
-        notebook_acts.go(session, part.id)
+        actions.typed(session, part, text)
+        actions.go(session, part.id)
 
     lines = draft.text.count("\n") + 2
     height = min(MOST, max(LEAST, lines * LINE))
     st.text_area(label, draft.text, key=key, height=height, on_change=heard, label_visibility="collapsed")
 
 
-def _conflict(session: NotebookSession, part: Part, draft: Draft) -> None:
+def _conflict(session: NotebookSession, part: Part, draft: CellDraft) -> None:
     """Somebody else was faster: both texts are there, and the person decides."""
     if draft.began == history.said(part):
         return
@@ -131,20 +131,20 @@ def _conflict(session: NotebookSession, part: Part, draft: Draft) -> None:
 
 
 def _save_and_run(session: NotebookSession, identity: str) -> None:
-    notebook_acts.save(session, identity, run=True)
+    actions.save(session, identity, run=True)
 
 
 def _save_over(session: NotebookSession, identity: str) -> None:
-    notebook_acts.save(session, identity, over=True)
+    actions.save(session, identity, over=True)
 
 
 def _take(session: NotebookSession, identity: str) -> None:
-    notebook_acts.forget(session, identity)
+    actions.forget(session, identity)
 
 
 def _discard(session: NotebookSession, identity: str) -> None:
-    notebook_acts.forget(session, identity)
-    notebook_acts.close()
+    actions.forget(session, identity)
+    actions.close()
 
 
 def _button(

@@ -14,9 +14,8 @@ from workbench.notebooks.document import NOTE, Cell
 from workbench.notebooks.files import example
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook import cell as notebook_menu
-from workbench.screens.notebook import state
+from workbench.screens.notebook import actions, state
+from workbench.screens.notebook import cell as notebook_cell
 from workbench.screens.notebook.cell import ICONS
 from workbench.services.form_fields import summary
 
@@ -57,7 +56,7 @@ def named(kind: str) -> str:
 
 def new(session: NotebookSession, kind: str, *, before: str | None = None, after: str | None = None) -> None:
     """A new part, whose source is opened: an example that runs on this collection."""
-    notebook_acts.add(session, kind, example(kind, session.ground), before=before, after=after, run=False)
+    actions.add(session, kind, example(kind, session.ground), before=before, after=after, run=False)
 
 
 def choices(session: NotebookSession, after: str | None) -> None:
@@ -110,28 +109,28 @@ def _step(steps: int, session: NotebookSession) -> None:
     shown = [part.id for part in session.notebook.shown if not (isinstance(part, Cell) and part.kind == HEADER)]
     at = here(session)
     if at not in shown or not state.current().cell:
-        notebook_acts.go(session, at or "")
+        actions.go(session, at or "")
         return
-    notebook_acts.go(session, shown[min(max(shown.index(at) + steps, 0), len(shown) - 1)])
+    actions.go(session, shown[min(max(shown.index(at) + steps, 0), len(shown) - 1)])
 
 
 def _run(session: NotebookSession) -> None:
     if (at := here(session)) is None:
         return
     if isinstance(session.notebook[at], Cell):
-        notebook_menu.run(session, at)
+        notebook_cell.run(session, at)
     else:
-        notebook_acts.save(session, at)
+        actions.save(session, at)
 
 
 def _edit(session: NotebookSession) -> None:
     if (at := here(session)) is not None:
-        notebook_acts.edit(session, at)
+        actions.edit(session, at)
 
 
 def _remove(session: NotebookSession) -> None:
     if (at := here(session)) is not None:
-        notebook_acts.remove(session, session.notebook[at])
+        actions.remove(session, session.notebook[at])
 
 
 def _open(dialog: str, _: NotebookSession) -> None:
@@ -139,11 +138,11 @@ def _open(dialog: str, _: NotebookSession) -> None:
 
 
 def run_all(session: NotebookSession) -> None:
-    notebook_acts.start(session, [cell.id for cell in session.notebook.cells])
+    actions.start(session, [cell.id for cell in session.notebook.cells])
 
 
 def run_stale(session: NotebookSession) -> None:
-    notebook_acts.start(session, session.stale)
+    actions.start(session, session.stale)
 
 
 COMMANDS = (
@@ -154,10 +153,10 @@ COMMANDS = (
     Command("next", "Go to the next cell", "J", partial(_step, 1)),
     Command("previous", "Go to the previous cell", "K", partial(_step, -1)),
     Command("edit", "Edit the cell one is at", "E", _edit),
-    Command("close", "Close the editor; what is typed stays", "Esc", lambda _: notebook_acts.close()),
+    Command("close", "Close the editor; what is typed stays", "Esc", lambda _: actions.close()),
     Command("add", "Add a cell behind it", "A", partial(_open, "add")),
     Command("delete", "Delete it (Undo brings it back)", "Shift+D", _remove),
-    Command("undo", "Undo the last change of the notebook", "Shift+U", notebook_acts.undo),
+    Command("undo", "Undo the last change of the notebook", "Shift+U", actions.undo),
     Command("commands", "Show this list", "Ctrl+K", partial(_open, "commands"), "Ctrl+K or ?"),
 )
 

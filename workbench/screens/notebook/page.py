@@ -12,13 +12,7 @@ from workbench.components.theme import asset
 from workbench.notebooks import files, named, session
 from workbench.notebooks.files import shelf
 from workbench.notebooks.session import NotebookSession
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook import cell as notebook_cell
-from workbench.screens.notebook import keyboard as notebook_add
-from workbench.screens.notebook import keyboard as notebook_keys
-from workbench.screens.notebook import state
-from workbench.screens.notebook import toolbar as notebook_bar
-from workbench.screens.notebook import toolbar as notebook_said
+from workbench.screens.notebook import actions, cell, keyboard, state, toolbar
 from workbench.services import permissions, search
 
 FIRST = "tour"
@@ -32,18 +26,18 @@ def render(store: Store) -> None:
         return
     with st.empty(), st.spinner("Looking up what was computed before"):
         session.look()
-    said = notebook_said.waiting(session)
-    notebook_acts.drawn(session)
-    name = notebook_cell.css_name(state.current().cell or "-")
+    said = toolbar.waiting(session)
+    actions.drawn(session)
+    name = cell.css_name(state.current().cell or "-")
     st.html(f"<style>.st-key-part-{name} {{ --rb-at: light-dark(#33475f, #a9bdd6); }}</style>")
-    notebook_bar.draw(session, said)
+    toolbar.draw(session, said)
     theme.in_view(named.styles(result.output for result in session.results()))
     with st.container(key="book"):
         _where(session)
         for part in session.notebook.shown:
             if permissions.may_edit(store):
-                notebook_add.between(session, part.id)
-            notebook_cell.draw(session, part)
+                keyboard.between(session, part.id)
+            cell.draw(session, part)
         if not session.notebook.cells:
             st.html(
                 '<div class="rb-nothing">There are no cells yet. A <b>search</b> cell asks one query of several '
@@ -51,12 +45,12 @@ def render(store: Store) -> None:
                 "<b>fusion</b> looks for weights. Add one with the plus below.</div>"
             )
         if permissions.may_edit(store):
-            notebook_add.between(session, None)
-    notebook_keys.listen(session)
-    notebook_keys.dialogs(session)
-    notebook_keys.follow()
+            keyboard.between(session, None)
+    keyboard.listen(session)
+    keyboard.dialogs(session)
+    keyboard.follow()
     if session.stale and (model := session.model):
-        search.warm(model)  # while one reads what there is to run
+        search.preload_model(model)  # while one reads what there is to run
 
 
 def _desk(store: Store) -> NotebookSession | None:

@@ -18,9 +18,7 @@ from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import shelf
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook import keyboard as notebook_keys
-from workbench.screens.notebook import state
+from workbench.screens.notebook import actions, keyboard, state
 from workbench.screens.notebook.actions import Notice
 from workbench.services import permissions
 from workbench.services.toml_edit import put
@@ -28,7 +26,7 @@ from workbench.services.toml_edit import put
 
 def waiting(session: NotebookSession) -> list[Notice]:
     """What came of the last click, said once, and what is doubtful about the text."""
-    waiting = notebook_acts.notices()
+    waiting = actions.notices()
     taken = [*waiting, *(Notice(f"Line {line}: {doubt}") for line, doubt in session.notebook.doubts)]
     waiting.clear()
     return taken
@@ -64,7 +62,7 @@ def _do(choice: Callable[..., None], *arguments: bytes | None) -> None:
     try:
         choice(*arguments)
     except RankbookError as error:
-        notebook_acts.notice(str(error), bad=True)
+        actions.notice(str(error), bad=True)
 
 
 def _save_as(desk: NotebookSession) -> None:
@@ -73,9 +71,9 @@ def _save_as(desk: NotebookSession) -> None:
         made = session.copied(desk, shelf(), name, desk.paper.unsaved).name
         session.forget(desk)
     except RankbookError as error:
-        notebook_acts.notice(str(error), bad=True)
+        actions.notice(str(error), bad=True)
         return
-    notebook_acts.notice(f"Saved as {made}. {desk.name} on disk is as the other program left it.")
+    actions.notice(f"Saved as {made}. {desk.name} on disk is as the other program left it.")
     state.go(state.NotebookState(made))
 
 
@@ -125,7 +123,7 @@ def _begin(desk: NotebookSession, name: str, like: str) -> None:
             notebook = files.opened(files.STARTER).notebook if like != EMPTY else _bare(desk, name)
             made = shelf().create(name, notebook).path.stem
     except RankbookError as error:
-        notebook_acts.notice(str(error), bad=True)
+        actions.notice(str(error), bad=True)
         return
     st.session_state["book.new.name"] = ""
     state.go(state.NotebookState(made))
@@ -195,7 +193,7 @@ def _share(session: NotebookSession, values: dict[str, str | None]) -> None:
         return notebook.insert(HEADER, put("", changes), before=before)
 
     what = "collection" if "collection" in values else "split"
-    notebook_acts.act(session, lambda own: own.change(f"change of {what}", edit))
+    actions.apply(session, lambda own: own.change(f"change of {what}", edit))
 
 
 WATCH = 3.0  # seconds between two looks at what other windows and other programs do
@@ -213,7 +211,7 @@ def draw(session: NotebookSession, notices: Sequence[Notice]) -> None:
                 "Run all",
                 "playlist_play",
                 "Every cell in its order. What nothing has moved on from is not computed again.",
-                lambda: notebook_keys.run_all(session),
+                lambda: keyboard.run_all(session),
                 unable=busy or ("" if session.notebook.cells else "There are no cells yet."),
                 width=108,
             )
@@ -222,7 +220,7 @@ def draw(session: NotebookSession, notices: Sequence[Notice]) -> None:
                 f"Run stale ({stale})" if stale else "Run stale",
                 "update",
                 "The cells that never ran, failed, or are older than what they are about.",
-                lambda: notebook_keys.run_stale(session),
+                lambda: keyboard.run_stale(session),
                 unable=busy or ("" if stale else "No cell is stale: all show what they would show if they ran now."),
                 width=148,
             )
@@ -247,7 +245,7 @@ def draw(session: NotebookSession, notices: Sequence[Notice]) -> None:
 def _watch(session: NotebookSession) -> None:
     """Other windows, other programs: the page is drawn again when they did something."""
     session.look()
-    notebook_acts.keep_up(session)
+    actions.keep_up(session)
     if session.changed_on_disk:
         changed_on_disk(session)
 
@@ -259,7 +257,7 @@ def _undo(session: NotebookSession) -> None:
         "Undo",
         "undo",
         f"Takes back: {last.label}" if last is not None else "",
-        lambda: notebook_acts.take_back(session, last.number) if last is not None else None,
+        lambda: actions.take_back(session, last.number) if last is not None else None,
         unable="" if last is not None else "Nothing was changed here that could be taken back.",
         width=92,
     )

@@ -11,8 +11,7 @@ from evals.runs.run_store import SHOWN, RunSummary
 from workbench.components import table
 from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
 from workbench.screens.runs.state import PAGE, RunsState, address
-from workbench.services import runs as runs_asked
-from workbench.services import runs as runs_shown
+from workbench.services import runs as services_runs
 
 EVERY = ""
 NONE = (
@@ -28,11 +27,11 @@ def draw(runs: Sequence[RunSummary], state: RunsState, opened: str) -> None:
         st.html(NONE)
         st.code("rankbook eval handbook bm25 vector hybrid-retriever", language=None)
         return
-    metrics = runs_asked.metrics_of(runs)
+    metrics = services_runs.metrics_of(runs)
     metric = state.metric if state.metric in metrics else next(iter(metrics), "")
     _filters(runs, state, metrics, metric)
     left = [run for run in runs if _fits(run, state)]
-    found = runs_asked.found(left, state.find)
+    found = services_runs.matching(left, state.find)
     pages = max(1, -(-len(found) // PAGE))
     page = min(state.number, pages)
     rows = [_line(run, metric) for run in found[(page - 1) * PAGE : page * PAGE]]
@@ -91,7 +90,7 @@ def _line(run: RunSummary, metric: str) -> TableRow:
         run.id,
         (
             f"{run.name} (deep)" if run.depth else run.name,
-            runs_asked.pipeline(run),
+            services_runs.pipeline(run),
             f"{run.subject.collection}, {run.subject.split}",
             _score(run, metric),
             f"{latency.p95:.1f}" if latency else "",
@@ -107,7 +106,7 @@ def _score(run: RunSummary, metric: str) -> str:
     mean, interval = run.scores.get(metric), run.scores.get(f"{metric} interval")
     if not isinstance(mean, int | float):
         return ""
-    told = runs_shown.badge(run, metric)
+    told = services_runs.badge(run, metric)
     match interval:
         case [int() | float() as low, int() | float() as high]:
             return f"{mean:.3f} [{low:.2f}, {high:.2f}] {told}".strip()

@@ -19,11 +19,10 @@ from evals.runs import run_store
 from evals.runs.exchange import ForeignRun
 from evals.variants import every_name, resolve_variant
 from workbench.components import blocks, deleted, feedback, job_progress
-from workbench.notebooks.cells import evaluate as evaluate_cell
+from workbench.notebooks.cells import evaluate as cells_evaluate
 from workbench.notebooks.output import Output
 from workbench.screens.runs.state import RunsState, address
-from workbench.services import cost_notice as behind_sending
-from workbench.services import uploads
+from workbench.services import cost_notice, uploads
 from workbench.services.cost_notice import ConsentNeeded
 
 WAYS = {"evaluate": "Evaluate variants", "file": "Add another engine's run", "clear": "Clear old runs"}
@@ -107,10 +106,10 @@ def _made(ctx: EvalContext, split: str, names: list[str]) -> None:
 
     async def work(listener: Listener, token: asyncio.Event, *, allowed: bool) -> Output | ConsentNeeded:
         here, part = ctx.until(token), ctx.split(split)
-        if sends := await behind_sending.for_runs(here, made, part, allowed=allowed):
+        if sends := await cost_notice.for_runs(here, made, part, allowed=allowed):
             return sends
         board, _ = await evaluate.evaluate(here, made, part, EvalOptions(METRICS), progress=listener)
-        return evaluate_cell.shown(board)
+        return cells_evaluate.shown(board)
 
     found: Output | None = job_progress.result_with_consent("runs.evaluated", key, "Evaluating", work)
     if found is not None:
@@ -194,6 +193,6 @@ def _clear(store: Store, state: RunsState, collections: list[str]) -> None:
         before = None if days is None else datetime.now(UTC) - timedelta(days=days)
         of = state.collection or None
         entries = bridge.run(run_store.prune(store, keep=keep, before=before, collection=of, by=deleted.person()))
-        deleted.note(store, "runs", f"{sum(each.count for each in entries):,} runs deleted.", entries)
+        deleted.announce(store, "runs", f"{sum(each.count for each in entries):,} runs deleted.", entries)
 
     st.button("Delete them", key="runs.clear.do", type="primary", icon=":material/delete_sweep:", on_click=clear)

@@ -12,9 +12,7 @@ from evals.runs.run_store import RunSummary
 from workbench.components import deleted, feedback
 from workbench.components.page import Page
 from workbench.components.theme import asset
-from workbench.screens.runs import history as runs_history
-from workbench.screens.runs import new as runs_new
-from workbench.screens.runs import run as runs_open
+from workbench.screens.runs import history, new, run
 from workbench.screens.runs.state import address
 from workbench.services import permissions
 
@@ -29,15 +27,15 @@ def render(store: Store) -> None:
     with feedback.draw_errors():
         if permissions.may_edit(store):
             deleted.draw(store, "runs")
-            runs_new.draw(store, state, names)
+            new.draw(store, state, names)
     runs = bridge.run(run_store.listed(store, most=MOST))
     opened: RunSummary | None = None
     with feedback.draw_errors():
         opened = bridge.run(run_store.find(store, state.run)) if state.run else None
-    runs_history.draw(runs, state, opened.id if opened else "")
+    history.draw(runs, state, opened.id if opened else "")
     if opened is not None:
         with st.container(key="runs-open"), feedback.draw_errors():
-            runs_open.draw(store, opened, runs, state)
+            run.draw(store, opened, runs, state)
     feedback.scroll_to("runs-open", opened.id if opened else "")
 
 

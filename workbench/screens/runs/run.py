@@ -20,8 +20,7 @@ from workbench.components import blocks, deleted, feedback, job_progress, varian
 from workbench.notebooks.output import Block
 from workbench.screens.runs.state import BY, RunsState, address
 from workbench.services import permissions
-from workbench.services import runs as runs_asked
-from workbench.services import runs as runs_shown
+from workbench.services import runs as services_runs
 
 TABS = {"scores": "Scores", "made": "How it was made", "compare": "Compare"}
 BASELINE = "main"
@@ -38,7 +37,7 @@ def draw(store: Store, run: RunSummary, runs: Sequence[RunSummary], state: RunsS
             _scores(store, run, state)
         case "made":
             whole = bridge.run(run_store.load(store, run.id))
-            blocks.draw_all(runs_shown.made(run, whole), "runs.made")
+            blocks.draw_all(services_runs.details(run, whole), "runs.made")
         case _:
             _compare(store, run, runs, state)
 
@@ -118,7 +117,7 @@ def _downloads(store: Store, run: RunSummary, state: RunsState) -> None:
     other = state.beside or None
     st.download_button(
         f"Report{' with the comparison' if other else ''}, HTML",
-        lambda: bridge.run(runs_shown.page_of(store, run.id, _metrics(run, state), other)),
+        lambda: bridge.run(services_runs.report_html(store, run.id, _metrics(run, state), other)),
         f"{stem}.html",
         "text/html",
         key=f"runs.out.{run.id}.html",
@@ -147,7 +146,7 @@ def _delete(store: Store, run: RunSummary) -> None:
 
     def delete() -> None:
         entry = bridge.run(run_store.remove(store, run.id, by=deleted.person()))
-        deleted.note(store, "runs", f"{run.name} was deleted.", [entry])
+        deleted.announce(store, "runs", f"{run.name} was deleted.", [entry])
         address.go(run="", beside="", view="")
 
     st.button("Delete it", key=f"runs.delete.{run.id}", type="primary", on_click=_done, args=(delete,))
@@ -166,7 +165,7 @@ def _done(do: Callable[[], None]) -> None:
 
 def _metrics(run: RunSummary, state: RunsState) -> list[str]:
     """What it was scored by, the one that is shown first."""
-    there = runs_asked.metrics_of([run]) or ["ndcg@10"]
+    there = services_runs.metrics_of([run]) or ["ndcg@10"]
     first = state.metric if state.metric in there else there[0]
     return [first, *(each for each in there if each != first)]
 
@@ -176,7 +175,7 @@ def _scores(store: Store, run: RunSummary, state: RunsState) -> None:
     metrics = _metrics(run, state)
     key = ("run scores", store.where, run.id, str(run.made_at), state.grouped, *metrics)
     made: list[Block] | None = job_progress.result(
-        "runs.scores", key, "Scoring", lambda *_: runs_shown.scores(store, run.id, metrics, state.grouped)
+        "runs.scores", key, "Scoring", lambda *_: services_runs.scores(store, run.id, metrics, state.grouped)
     )
     if made is not None:
         blocks.draw_all(made, "runs.scores.of")
@@ -185,7 +184,7 @@ def _scores(store: Store, run: RunSummary, state: RunsState) -> None:
 def _compare(store: Store, run: RunSummary, runs: Sequence[RunSummary], state: RunsState) -> None:
     others = {each.id: each for each in runs if each.id != run.id}
     beside = _meant(store, state.beside, run)
-    metrics = runs_asked.metrics_of([run]) or ["ndcg@10"]
+    metrics = services_runs.metrics_of([run]) or ["ndcg@10"]
     where = st.columns([3, 1, 1], vertical_alignment="bottom")
     with where[0]:
         chosen = beside.id if beside else ""
@@ -214,9 +213,9 @@ def _compared(store: Store, run: RunSummary, beside: RunSummary, metric: str, by
             f"<p>{html.escape(why_not)}</p></div>"
         )
     ask = (
-        (lambda *_: runs_shown.against(store, run.id, beside.id, metric, by))
+        (lambda *_: services_runs.comparison(store, run.id, beside.id, metric, by))
         if not why_not
-        else (lambda *_: runs_shown.alike(store, run.id, beside.id))
+        else (lambda *_: services_runs.similarity(store, run.id, beside.id))
     )
     made: list[Block] | None = job_progress.result("runs.compared", key, "Comparing", ask)
     if made is not None:

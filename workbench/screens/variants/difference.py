@@ -20,7 +20,7 @@ from core.variant import Variant
 from workbench.components import blocks, job_progress
 from workbench.notebooks.output import Said, Table
 from workbench.screens.variants.state import VariantsState, address
-from workbench.services import variants as variant_text
+from workbench.services import variants
 from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.variants import VariantEntry
 
@@ -36,7 +36,7 @@ def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], othe
             "their defaults too.</div>"
         )
         return
-    rows = variant_text.differing(variant_text.read(other.text), variant)
+    rows = variants.differences(variants.read(other.text), variant)
     if not rows:
         blocks.draw(Said(text="They are the same in every option."), "variants.same")
     else:
@@ -44,7 +44,7 @@ def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], othe
             "Options", ("option", other.name, mine.name), [(row.where, row.one, row.other) for row in rows]
         )
         blocks.draw(table, "variants.rows")
-    lines = variant_text.lines_between(other.text, mine.text)
+    lines = variants.lines_between(other.text, mine.text)
     marks = {" ": "", "-": "gone", "+": "new"}
     shown = "".join(
         f'<span class="{marks[each.mark]}"><i>{each.mark}</i>{html.escape(each.text[:LONGEST_LINE]) or " "}</span>'

@@ -13,13 +13,11 @@ from evals import variants
 from workbench.components import feedback, variant_list
 from workbench.components.page import Page
 from workbench.components.theme import asset
-from workbench.screens.variants import difference as variant_beside
-from workbench.screens.variants import editor as variant_edit
-from workbench.screens.variants import state as variant_draft
+from workbench.screens.variants import difference, editor
+from workbench.screens.variants import state as variants_state
 from workbench.screens.variants.state import FIRST, address
 from workbench.services import permissions
-from workbench.services import variants as variant_text
-from workbench.services import variants as variants_asked
+from workbench.services import variants as services_variants
 from workbench.services.variants import VariantEntry
 
 KEY, LARGEST = "variants.upload", 1  # megabytes
@@ -49,7 +47,7 @@ def _kept(content: bytes) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("The file is not UTF-8, which TOML is written in.") from error
-    variant_text.read(text)
+    services_variants.read(text)
     return variants.keep(text).name
 
 
@@ -69,34 +67,34 @@ def render(store: Store) -> None:
         variant_list.draw("variants.list", own, name, lambda chosen: address.go(variant=chosen))
     with opened:
         if permissions.may_edit(store):
-            variant_edit.undo_bar(store)
-        draft = variant_draft.of(variants_asked.variant_entry(name, own))
-        meant = variant_edit.read(draft)
+            editor.undo_bar(store)
+        draft = variants_state.of(services_variants.variant_entry(name, own))
+        meant = editor.read(draft)
         variant = meant if isinstance(meant, Variant) else None
-        variant_edit.head(draft, variant)
-        variant_edit.actions(store, draft, variant)
+        editor.head(draft, variant)
+        editor.actions(store, draft, variant)
         address.tabs("What of it", "view", TABS, state.shown)
         if not isinstance(meant, Variant):
-            variant_edit.complain(draft, meant)
+            editor.complain(draft, meant)
         if state.shown == "toml":
-            variant_edit.as_text(draft)
+            editor.as_text(draft)
         elif state.shown == "form":
-            variant_edit.as_form(draft, *_offered(store))
+            editor.as_form(draft, *_offered(store))
         elif variant is None:
             st.html('<div class="rb-nothing">Once the mistake above is mended, this is here again.</div>')
         elif state.shown == "difference":
-            others = [each for each in variants_asked.names(own) if each != draft.entry.name]
+            others = [each for each in services_variants.variant_names(own) if each != draft.entry.name]
             saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
             against = state.beside or next(iter(saved), "")  # what one changed is what one wants to see first
             if against in saved:
                 beside: VariantEntry | None = VariantEntry(against, draft.base)
             else:
-                beside = variants_asked.variant_entry(against, own) if against else None
-            variant_beside.difference(VariantEntry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
+                beside = services_variants.variant_entry(against, own) if against else None
+            difference.difference(VariantEntry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
         else:
             names = [row.name for row in bridge.run(collections.listed(store))]
             first = "handbook" if "handbook" in names else next(iter(names), "")
-            variant_beside.sql(store, variant, state.replace(collection=state.collection or first), names)
+            difference.sql(store, variant, state.replace(collection=state.collection or first), names)
 
 
 def _offered(store: Store) -> tuple[list[str], list[str]]:

@@ -16,17 +16,16 @@ from core.store.engine import Store
 from core.variant import Variant
 from evals.evaluation.context import EvalContext, tuning_split
 from evals.types import DEFAULT_QUERY_SET
-from workbench.components import job_progress
-from workbench.components import weight_explorer as weights_bench
-from workbench.components.open_collection import opened
+from workbench.components import job_progress, weight_explorer
+from workbench.components.open_collection import open_collection
 from workbench.components.page import Page
 from workbench.components.url_state import Address
 from workbench.components.weight_explorer import SurfacePosition, WeightExplorer, leg_label
 from workbench.screens.weights import use as weights_use
-from workbench.services import weights as weights_asked
+from workbench.services import weights
 from workbench.services.cost_notice import start_with_consent
 from workbench.services.jobs import Key
-from workbench.services.weights import Weighed, WeightsState
+from workbench.services.weights import WeighedSurface, WeightsState
 
 DEMO, FIRST_LEGS = "handbook", "vector,bm25"
 OFFERED_LEGS = ["vector", "bm25", "fulltext", "trigram", "fuzzy"]
@@ -46,9 +45,9 @@ def render(store: Store) -> None:
     st.html(TAGLINE)
     with st.container(key="where"):
         _what(store, state, names)
-        ground, mark = opened(store, state.collection, state.query_set)
+        ground, mark = open_collection(store, state.collection, state.query_set)
         state = replace(state, split=state.split or tuning_split(ground.labelled))
-        base = weights_asked.base_of(state, ground.view.default_chunk_set)
+        base = weights.base_of(state, ground.view.default_chunk_set)
         _how(state, ground, base)
         deeper = st.empty()
     key = ("weights", mark, base.id, *state.surface)
@@ -57,7 +56,7 @@ def render(store: Store) -> None:
         if found.tuned.deeper is not None:
             deeper.html(f'<p class="rb-summary">{html.escape(found.tuned.deeper.sentence)}</p>')
         use = partial(weights_use.draw, NAME, store, state)
-        weights_bench.draw(WeightExplorer(NAME, key, ground, found, _stand, address.go, use))
+        weight_explorer.draw(WeightExplorer(NAME, key, ground, found, _stand, address.go, use))
 
 
 address = Address(NAME, WeightsState)
@@ -75,12 +74,12 @@ def _filled(state: WeightsState, names: list[str]) -> WeightsState:
         collection=state.collection or (DEMO if DEMO in names else names[0]),
         query_set=state.query_set or DEFAULT_QUERY_SET,
         legs="" if state.variant else state.legs or FIRST_LEGS,
-        metric=state.metric or weights_asked.METRICS[0],
+        metric=state.metric or weights.METRICS[0],
     )
 
 
 def _what(store: Store, state: WeightsState, names: list[str]) -> None:
-    sets = bridge.run(weights_asked.query_sets_of(store, state.collection))
+    sets = bridge.run(weights.query_sets_of(store, state.collection))
     several = len(sets) > 1 or state.query_set not in (*sets, DEFAULT_QUERY_SET)
     where = iter(
         st.columns([2, *([2] if several else []), 2, *([] if state.variant else [4])], vertical_alignment="bottom")
@@ -90,7 +89,7 @@ def _what(store: Store, state: WeightsState, names: list[str]) -> None:
     if several:
         with next(where):
             address.select("Query set", "query_set", sets, state.query_set)
-    presets = ["", *weights_asked.weighable()]
+    presets = ["", *weights.weighable()]
     with next(where):
         address.select("Weigh", "variant", presets, state.variant, named=lambda name: name or "Legs of your choice")
     if not state.variant:
@@ -101,26 +100,26 @@ def _what(store: Store, state: WeightsState, names: list[str]) -> None:
 def _how(state: WeightsState, ctx: EvalContext, base: Variant) -> None:
     row = st.columns(5, vertical_alignment="bottom")
     with row[0]:
-        metrics = list(dict.fromkeys([*weights_asked.METRICS, state.metric]))
+        metrics = list(dict.fromkeys([*weights.METRICS, state.metric]))
         address.select("Metric", "metric", metrics, state.metric)
     with row[1]:
-        method = weights_asked.method_of(base)
-        address.select("Fusion", "fusion", list(dict.fromkeys([*weights_asked.methods(), method])), method)
+        method = weights.method_of(base)
+        address.select("Fusion", "fusion", list(dict.fromkeys([*weights.methods(), method])), method)
     with row[2]:
         if (k := getattr(base.fusion, "k", None)) is not None:
             address.number("k", "k", float(k))
         elif how := getattr(base.fusion, "normalize", None):
             address.select("Normalisation", "normalize", list(get_args(Normalisation)), how)
     with row[3]:
-        depth = weights_asked.depth_of(base)
+        depth = weights.depth_of(base)
         address.number("Depth of each leg", "depth", float(depth), DEEPEST, 10.0, help=DEPTH_HELP)
     with row[4]:
         address.select("Labelled queries", "split", [*ctx.labelled.splits, "all"], state.split)
 
 
-def _waited(key: Key, ctx: EvalContext, state: WeightsState) -> Weighed | None:
+def _waited(key: Key, ctx: EvalContext, state: WeightsState) -> WeighedSurface | None:
     """The surface; None where somebody stopped it. It goes on where the page is left, and is found again."""
-    what = (key, "Weight surface", partial(weights_asked.weighed, ctx, state))
+    what = (key, "Weight surface", partial(weights.weigh, ctx, state))
     work = start_with_consent(*what)
     if not work.wait(job_progress.AT_ONCE):
         slot = st.empty()

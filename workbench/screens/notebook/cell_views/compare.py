@@ -8,7 +8,7 @@ import streamlit as st
 
 from evals.display import el
 from workbench.components import blocks, comparison, table, theme
-from workbench.components.comparison import Look
+from workbench.components.comparison import ComparisonSelection
 from workbench.components.leaderboard import groups_of
 from workbench.components.table import Action
 from workbench.notebooks.output import Figure, Said
@@ -36,7 +36,7 @@ def draw(view: CellView) -> None:
         blocks.heading(kinds.label)
         table.draw(view.key("kinds"), kinds, on_action=picked)
     blocks.heading(f"Queries, by {look.values['metric']}")
-    order = base.which(view, comparison.groups(look), comparison.ORDERS)
+    order = base.choose_kind_and_order(view, comparison.groups(look), comparison.ORDERS)
     table.draw(view.key("queries"), comparison.table(look, order), on_action=picked)
     if look.chosen is not None:
         blocks.heading(f"How documents moved: {look.chosen['text'] or look.chosen['id']}")
@@ -52,15 +52,15 @@ def draw(view: CellView) -> None:
         blocks.draw(Said(text=note, tone="note"), view.key(f"note.{at}"))
 
 
-def look_of(view: CellView) -> Look:
+def look_of(view: CellView) -> ComparisonSelection:
     values, query = view.output.values, view.selected.query
     known = {each["id"] for each in values["queries"]}
     group = base.group(view, groups_of(values["queries"]))
     styles = theme.styles([values["system"], values["baseline"]])
-    return Look(values, styles, query if query in known else "", group)
+    return ComparisonSelection(values, styles, query if query in known else "", group)
 
 
-def _outcomes(look: Look) -> Any:
+def _outcomes(look: ComparisonSelection) -> Any:
     """Queries won, equal and lost, as a strip in the colours of the two, and in words."""
     finding = look.values["finding"]
     gain, loss = look.sides
@@ -78,7 +78,7 @@ def _outcomes(look: Look) -> Any:
     return el("div", el("div", *strip, class_="strip", aria_hidden="true"), el("ul", *told), class_="rb-outcomes")
 
 
-def _charts(view: CellView, look: Look) -> None:
+def _charts(view: CellView, look: ComparisonSelection) -> None:
     """Both charts; a click on a query selects it. Their keys change with the selection, so that none is left over."""
     figures = [block for block in view.output.blocks if isinstance(block, Figure)][:2]
     for at, (place, block) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
@@ -93,7 +93,7 @@ def _charts(view: CellView, look: Look) -> None:
             blocks.figure(comparison.coloured(look, block), key, on_select=heard, selection_mode="points")
 
 
-def follow(view: CellView, look: Look, what: Action) -> None:
+def follow(view: CellView, look: ComparisonSelection, what: Action) -> None:
     """What a pressed button stands for. In a callback."""
     if "query" in what:
         variants = view.output.values["searchable"] or ANY

@@ -19,7 +19,7 @@ from workbench.components.url_state import put
 from workbench.notebooks.cells.base import asked
 from workbench.notebooks.cells.context import ContextCell
 from workbench.notebooks.output import Block, Code, Figure, Said
-from workbench.screens.notebook.cell_views.base import CellView, ground_of
+from workbench.screens.notebook.cell_views.base import CellView, context_of
 from workbench.services.search import QueryLabels
 
 LEAST, MOST, STEP = 50, 8000, 50  # tokens, for the slider; the box beside it takes any number
@@ -61,7 +61,7 @@ def _is_curve(block: Block) -> bool:
 def _ground(view: CellView, spec: ContextCell) -> EvalContext | None:
     """None where the collection is gone; what was packed can still be read."""
     try:
-        return ground_of(view.context, spec)[0]
+        return context_of(view.context, spec)[0]
     except RankbookError as error:
         feedback.draw_error(error)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.components import blocks, leaderboard, table, theme
-from workbench.components.leaderboard import Look
+from workbench.components.leaderboard import LeaderboardSelection
 from workbench.components.table import Action
 from workbench.notebooks.output import Said
 from workbench.screens.notebook.cell_views import base
@@ -36,20 +36,20 @@ def draw(view: CellView) -> None:
         blocks.draw(Said(text=INVITATION, tone="note"), view.key("invitation"))
         return
     blocks.heading(f"Queries, by {look.metric}")
-    order = base.which(view, leaderboard.groups(look), leaderboard.orders(look))
+    order = base.choose_kind_and_order(view, leaderboard.groups(look), leaderboard.orders(look))
     table.draw(view.key("queries"), leaderboard.table(look, order), on_action=picked)
 
 
-def look_of(view: CellView) -> Look:
+def look_of(view: CellView) -> LeaderboardSelection:
     values, selected = view.output.values, view.selected
     names = [line["name"] for line in values["lines"]]
     metric = selected.metric if selected.metric in values["metrics"] else values["metrics"][0]
     variant = selected.variant if selected.variant in names else ""
-    look = Look(values, theme.styles(names), metric, variant)
+    look = LeaderboardSelection(values, theme.styles(names), metric, variant)
     return replace(look, group=base.group(view, leaderboard.groups(look)))
 
 
-def follow(view: CellView, look: Look, what: Action) -> None:
+def follow(view: CellView, look: LeaderboardSelection, what: Action) -> None:
     """What a pressed button stands for. In a callback."""
     if "baseline" in what:
         if what["baseline"] != look.baseline:
@@ -57,7 +57,7 @@ def follow(view: CellView, look: Look, what: Action) -> None:
     elif "query" in what:
         variants = view.spec.references
         names = list(view.output.values["names"])[: len(variants)]
-        chosen = base.few(names, [leaderboard.focus(look), look.baseline, *look.names])
+        chosen = base.first_columns(names, [leaderboard.focus(look), look.baseline, *look.names])
         view.add("search", base.source(view.spec, what["query"], [variants[at] for at in chosen]))
     elif "metric" in what:
         view.select(metric=what["metric"])

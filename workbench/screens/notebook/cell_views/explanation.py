@@ -24,7 +24,7 @@ from workbench.components.theme import asset
 from workbench.components.url_state import put
 from workbench.notebooks.output import Hits
 from workbench.screens.notebook.cell_views.base import CellView
-from workbench.services import cost_notice as behind_sending
+from workbench.services import cost_notice
 from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.find_documents import DocumentMatch, find_documents
 
@@ -33,7 +33,7 @@ Said = tuple[ExplanationLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Explanations:
     """The accounts, one a column; none where what was typed could mean several documents."""
 
     documents: tuple[DocumentMatch, ...]
@@ -64,7 +64,7 @@ def draw(
         return None
     key = ("why", mark, hits.query, state.document, *(each.id for each in wanted))
     work = partial(_ask, ctx, hits.query, wanted, state.document)
-    answer: Answer | None = job_progress.result_with_consent(view.key("why"), key, "Looking into it", work)
+    answer: Explanations | None = job_progress.result_with_consent(view.key("why"), key, "Looking into it", work)
     if answer is None:
         return None
     if card is not None:
@@ -82,15 +82,15 @@ async def _ask(
     _token: asyncio.Event,
     *,
     allowed: bool,
-) -> Answer | ConsentNeeded:
+) -> Explanations | ConsentNeeded:
     """An account takes a search: where that asks a language model, somebody has to allow it, as for the cell itself."""
     documents = await find_documents(ctx.store, ctx.view, typed)
     if len(documents) > 1:
-        return Answer(tuple(documents))
-    if sends := await behind_sending.for_query(ctx, query, columns, allowed=allowed):
+        return Explanations(tuple(documents))
+    if sends := await cost_notice.for_query(ctx, query, columns, allowed=allowed):
         return sends
     accounts = [(each.name, await _account(ctx, query, each, documents[0].id)) for each in columns]
-    return Answer(tuple(documents), tuple(accounts))
+    return Explanations(tuple(documents), tuple(accounts))
 
 
 async def _account(ctx: EvalContext, query: str, variant: Variant, document: str) -> Said:
@@ -123,7 +123,7 @@ def box(view: CellView, card: tuple[int, str] | None) -> None:
     )
 
 
-def _shown(view: CellView, answer: Answer) -> None:
+def _shown(view: CellView, answer: Explanations) -> None:
     if len(answer.documents) > 1:
         titles = {each.id: each.title for each in answer.documents}
         key = view.key("meant")

@@ -16,16 +16,15 @@ from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
 from evals.tuning.tuner import called
 from evals.tuning.workflow import TuningRequest
-from workbench.components import blocks, feedback, job_progress
-from workbench.components import weight_explorer as weights_bench
+from workbench.components import blocks, feedback, job_progress, weight_explorer
 from workbench.components.url_state import Chooser
 from workbench.components.weight_explorer import SurfacePosition, WeightExplorer
 from workbench.notebooks import insert
 from workbench.notebooks.cells.fusion import FusionCell
 from workbench.notebooks.output import Figure, Said
-from workbench.screens.notebook.cell_views.base import WHERE, CellView, ground_of, inline
-from workbench.services import weights as weights_asked
-from workbench.services.weights import Weighed
+from workbench.screens.notebook.cell_views.base import WHERE, CellView, context_of, inline
+from workbench.services import weights
+from workbench.services.weights import WeighedSurface
 
 FINEST: Final = {2: 100, 3: 30, 4: 12}  # parts of the weights' sum: more points than that nobody can look at
 NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and its weights can be dragged again."
@@ -51,12 +50,12 @@ def _instrument(view: CellView) -> bool:
         blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), view.key("stale"))
         return False
     told = [view.output.values.get("chosen", {}), *view.output.values.get("surfaces", [])]
-    specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights_asked.methods()]
+    specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights.methods()]
     usual = FUSIONS.read(specs[0]) if specs else None
     if usual is None:
         return False
-    ground, mark = ground_of(view.context, view.spec)
-    fusion = weights_asked.fusion_named(view.selected.variant, usual)
+    ground, mark = context_of(view.context, view.spec)
+    fusion = weights.fusion_from(view.selected.variant, usual)
     base = view.spec.base(view.context, ground).but(fusion=fusion)
     steps = min(view.spec.steps, FINEST.get(len(base.legs), view.spec.steps))
     looked = TuningRequest(base, view.spec.metric, steps, (fusion,), True, view.spec.seeded(view.context))
@@ -65,8 +64,8 @@ def _instrument(view: CellView) -> bool:
     splits = f"{view.spec.looked_on} {view.context.split_name(view.spec, ground)}"
     procedure = looked.procedure.model_dump_json()
     key = ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
-    work = partial(weights_asked.looked_over, ground, view.spec.looked_split(view.context, ground), looked)
-    found: Weighed | None = job_progress.result_with_consent(
+    work = partial(weights.weigh_request, ground, view.spec.looked_split(view.context, ground), looked)
+    found: WeighedSurface | None = job_progress.result_with_consent(
         view.key("surface"), key, "Weight surface", work, shared=True
     )
     if found is None:
@@ -77,7 +76,7 @@ def _instrument(view: CellView) -> bool:
         state = view.selected
         return SurfacePosition(state.weights, state.against, state.query)
 
-    weights_bench.draw(
+    weight_explorer.draw(
         WeightExplorer(view.key("fusion"), key, ground, found, said, view.select, _use(view, view.spec), about)
     )
     return True
@@ -117,11 +116,11 @@ def _controls(view: CellView, fusion: Fusion, usual: Fusion) -> None:
         else:
             same = method == fusions.name_of(type(usual))
             made = usual if same else fusions[method]()
-        told = weights_asked.fusion_told(made)
+        told = weights.fusion_text(made)
         view.select(variant="" if made == usual else told)
 
     controls, name = Chooser(view.key("with"), chosen), fusions.name_of(type(fusion))
-    controls.select("Fusion", "method", weights_asked.methods(), name, width=200)
+    controls.select("Fusion", "method", weights.methods(), name, width=200)
     if (k := getattr(fusion, "k", None)) is not None:
         controls.number("k", "k", float(k), width=140)
     elif how := getattr(fusion, "normalize", None):

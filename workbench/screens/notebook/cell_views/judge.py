@@ -25,5 +25,5 @@ def draw(view: CellView) -> None:
 
 def _whose(state: JudgeState) -> JudgeState:
     """Whoever signed in grades under that name, whomever the cell names."""
-    signs = sign_in.signs()
+    signs = sign_in.signature()
     return state if signs is None else state.replace(judge=signs)

@@ -21,7 +21,7 @@ from workbench.components.url_state import put
 from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.output import Block, Hits
 from workbench.screens.notebook.cell_views import explanation, search_columns, statement
-from workbench.screens.notebook.cell_views.base import CellView, ground_of
+from workbench.screens.notebook.cell_views.base import CellView, context_of
 from workbench.services.search import LONGEST_QUERY
 
 Pick = Literal["worst", "most-different"]
@@ -34,7 +34,7 @@ def draw(view: CellView) -> None:
         blocks.draw_all(view.output.blocks, view.key("blocks"))
         return
     try:
-        ground, mark = ground_of(view.context, view.spec)
+        ground, mark = context_of(view.context, view.spec)
         columns = view.spec.columns(view.context, ground)
     except RankbookError as error:
         feedback.draw_error(error)

@@ -1,6 +1,6 @@
-"""Somebody's table as a collection: what was filled in becomes a mapping, and the mapping a collection.
+"""Somebody's table as a collection: a filled form becomes a mapping, and the mapping a collection.
 
-`rankbook data attach` and the form on the Collections page do it by these functions. Nothing of theirs is written.
+`rankbook data attach` and the form on the Collections page call these functions. The table is never written to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from workbench.services import uploads
 
 @dataclass(frozen=True, slots=True)
 class AttachRequest:
-    """A table to attach. `given` are fields of `AttachedTable`; with `like`, what stands over what that finds."""
+    """A table to attach. `given` are fields of `AttachedTable`; with `like`, they override what that library's
+    mapping says.
+    """
 
     name: str
     table: str  # as SQL writes it, or what the library in `like` calls it
@@ -39,7 +41,7 @@ class AttachRequest:
 
 @dataclass(frozen=True, slots=True)
 class AttachResult:
-    """What came of it: the table's name, which indexes would help, and the labels that were brought along."""
+    """The attached table, the indexes that would help, and the labels that were imported with it."""
 
     name: str
     table: str
@@ -48,7 +50,7 @@ class AttachResult:
 
 
 async def attach(store: Store, request: AttachRequest, listener: Listener = nobody) -> AttachResult:
-    """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
+    """Attach the table, build what stands aside, and import labels. Labels that cannot be read are refused first."""
     source = await asyncio.to_thread(label_files.labels_at, request.labels) if request.labels else None
     if isinstance(source, label_files.LabelFiles) and source.asked is None:
         raise InputError("Labels of a new collection need a file of queries beside them.")
@@ -62,7 +64,7 @@ async def attach(store: Store, request: AttachRequest, listener: Listener = nobo
 
 
 async def mapping(store: Store, request: AttachRequest) -> AttachedTable:
-    """What was filled in, as a mapping; whether the table is as it says is not looked at yet."""
+    """The request as a mapping. Whether the table fits it is not checked yet."""
     given = {field: value for field, value in (request.given or {}).items() if value not in (None, "", {}, (), [])}
     if request.like:
         return await _like(store, request.like, request.table, given)
@@ -72,7 +74,7 @@ async def mapping(store: Store, request: AttachRequest) -> AttachedTable:
 
 
 async def _with_plain_metadata(store: Store, made: AttachedTable) -> AttachedTable:
-    """A single column of metadata may be JSON, or a plain one like those of a longer list: the table decides."""
+    """A single metadata column may be JSON or plain: the table decides."""
     try:
         await attached.inspect_table(store, made)
     except SpecError:
@@ -81,7 +83,7 @@ async def _with_plain_metadata(store: Store, made: AttachedTable) -> AttachedTab
 
 
 async def _with_path(store: Store, namespace: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A parent that was typed is a column's name or a path into JSON: the table's columns decide."""
+    """A typed parent is a column's name or a path into JSON: the table's columns decide."""
     if not isinstance(given.get("parent"), str):
         return given
     async with store.begin(read_only=True) as connection:
@@ -90,7 +92,7 @@ async def _with_path(store: Store, namespace: str, name: str, given: dict[str, A
 
 
 async def _like(store: Store, like: str, which: str, given: dict[str, Any]) -> AttachedTable:
-    """What that library's tables look like; what was given besides stands over it."""
+    """The mapping of that library's tables, overridden by the given fields."""
     model, language = given.pop("model", None), given.pop("language", "english")
     if model is None:
         raise SpecError("Queries are embedded with the model that made the vectors. Name it (`--model` in a command).")
@@ -100,12 +102,12 @@ async def _like(store: Store, like: str, which: str, given: dict[str, Any]) -> A
 
 
 def metadata(columns: Sequence[str]) -> str | tuple[str, ...] | None:
-    """One column, or several; as the mapping wants them."""
+    """One column, or several, as the mapping takes them."""
     return None if not columns else columns[0] if len(columns) == 1 else tuple(columns)
 
 
 def conditions(written: Sequence[str]) -> dict[str, str]:
-    """`COLUMN=VALUE`, each."""
+    """Conditions written as `COLUMN=VALUE`, by column."""
     made = {}
     for condition in written:
         column, equals, value = condition.partition("=")
@@ -121,12 +123,12 @@ async def build_aside(store: Store, name: str, listener: Listener = nobody) -> C
 
 
 async def refresh_aside(store: Store, name: str, listener: Listener = nobody) -> tuple[CollectionView, TableDifference]:
-    """The same, where they stand: only what differs is done."""
+    """Bring what was built aside up to date; only what differs is done."""
     return await attached.refresh_aside(store, await collections.get(store, name), listener)
 
 
 def difference_sentence(view: CollectionView, found: TableDifference) -> str:
-    """What a refresh did, in a sentence."""
+    """What a refresh did."""
     aside = attached.Attachment.of(view).aside
     rows = aside.rows if aside else 0
     if found.unknown:
@@ -139,7 +141,7 @@ def difference_sentence(view: CollectionView, found: TableDifference) -> str:
 async def label(
     store: Store, name: str, origin: str, *, queries: Path | None = None, query_set: str = "default", **how: Any
 ) -> LoadReport:
-    """Labels from files in the place of those that a query set has; `how` are options of `library.label`."""
+    """Import labels from files in place of those of a query set; `how` are options of `load.label`."""
     names.checked(query_set, what="The query set's name")
     view = await collections.get(store, name)
     source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)

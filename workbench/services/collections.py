@@ -66,7 +66,7 @@ LOOKS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CollectionSummary:
-    """A collection in the list. `chunks` counts those of all chunk sets that a search can find."""
+    """A collection in the list. `chunks` counts those that a search can return, of all chunk sets."""
 
     summary: CollectionOverview
     attached: bool
@@ -85,7 +85,7 @@ class CollectionSummary:
 
 
 async def overview(store: Store) -> list[CollectionSummary]:
-    """Every collection, in the order of their names."""
+    """Every collection, by name."""
     found, labels = await collections_overview.glances(store), await _labels(store)
     sizes = await _sizes(store, [view.namespace for _, view in found])
     return [_summary(summary, view, sizes, labels) for summary, view in found]
@@ -111,7 +111,7 @@ def _summary(
 
 
 def known_models(summaries: Iterable[CollectionSummary]) -> list[str]:
-    """Models worth offering: the usual one, and those that some collection has."""
+    """Models worth offering: the default, and those of any collection."""
     return list(dict.fromkeys([DEFAULT_MODEL, *(model for row in summaries for model in row.models)]))
 
 
@@ -133,7 +133,7 @@ async def _labels(store: Store) -> dict[str, int]:
 
 
 def format_bytes(count: float) -> str:
-    """As people say sizes: three digits and a unit."""
+    """A size in three digits and a unit."""
     power = 0
     while count >= _STEP and power < len(_UNITS) - 1:
         count, power = count / _STEP, power + 1
@@ -159,7 +159,7 @@ def origin_text(row: Collection) -> str:
 
 
 def mapping_facts(view: CollectionView) -> dict[str, str]:
-    """Which column of somebody's table is what, and which of its rows belong to the collection."""
+    """Which column of an attached table is what, and which of its rows belong to the collection."""
     table = Attachment.of(view).table
     mapped = [(field, column) for field, column in table.columns() if field not in ("where", "parent")]
     mapped += [("document", table.parent_name)] if table.parent else []
@@ -169,13 +169,13 @@ def mapping_facts(view: CollectionView) -> dict[str, str]:
 
 
 def chunker_text(spec: Mapping[str, Any]) -> str:
-    """`headings, max_tokens 200`."""
+    """Such as `headings, max_tokens 200`."""
     options = [f"{name} {value}" for name, value in spec.items() if name != "kind"]
     return ", ".join([str(spec.get("kind", "")), *options])
 
 
 def flaw_sentences(flaws: Iterable[Mapping[str, Any]], looks: Iterable[str] = LOOKS) -> list[str]:
-    """What each of these looks found, in a sentence each; also that it found nothing."""
+    """What each check of an import found, a sentence each, also where it found nothing."""
     found: dict[str, dict[str, int]] = {look: {} for look in looks}
     for flaw in flaws:
         outcomes = found.setdefault(str(flaw.get("of", "documents")), {})
@@ -198,9 +198,9 @@ LONGEST_VALUE: Final = 80  # characters; what is longer is a text, and no field 
 
 @dataclass(frozen=True, slots=True)
 class SourcePreview:
-    """What a source holds, by its first rows. `problem` is why they cannot be read; `columns` are those of a table.
+    """The first rows of a source. `problem` is why they cannot be read; `columns` are those of a table.
 
-    `download` is what the catalogue says of a public collection, which no look fetches.
+    `download` is the catalogue's entry of a public collection, which a preview does not fetch.
     """
 
     source: Source
@@ -217,12 +217,12 @@ class SourcePreview:
 
     @property
     def taken_for(self) -> str:
-        """What kind of source it is, in the words of that kind."""
+        """The kind of source, in that kind's own words."""
         return summary(type(self.source)) or self.source.kind
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of the source as a whole: files that are not read, how a table is cut."""
+        """Remarks on the source as a whole: files that are not read, how a table is cut."""
         return tuple(dict.fromkeys(flaw.message for flaw in self.flaws if flaw.outcome == "noted" and not flaw.subject))
 
     @property
@@ -239,7 +239,7 @@ def _short(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """A form, filled in."""
+    """A filled form for a new collection."""
 
     name: str
     origin: SourceSpec
@@ -250,18 +250,18 @@ class ImportRequest:
         return source_of(self.origin.origin, self.origin.kind, list(self.origin.options))
 
     def checked(self) -> LoadPlan:
-        """The plan, or a sentence that says what is wrong with name, source or plan."""
+        """The plan; an error says what is wrong with name, source or plan."""
         names.schema_of(self.name)
         return load.plan_for(self.source, **self.plan)
 
 
 def public_collections() -> dict[str, CatalogEntry | None]:
-    """What can be added by its name: what ships with Rankbook, then what is fetched."""
+    """Collections that are added by name: those that ship with Rankbook, then those that are downloaded."""
     return {**dict.fromkeys(bundled_names()), **{entry.name: entry for entry in catalog()}}
 
 
 async def languages(store: Store) -> list[str]:
-    """The text-search configurations that the server has."""
+    """The text-search configurations of the server."""
     async with store.begin(read_only=True) as connection:
         return await collections.languages(connection)
 
@@ -317,7 +317,7 @@ def _first(rows: Iterator[Row[T] | Flaw], flaws: list[Flaw]) -> Iterator[T]:
 
 
 async def add(store: Store, request: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
-    """As the command does. Stopped before anything stood in it, a new collection is taken away again."""
+    """Import as `rankbook data add` does. A new collection that is stopped while empty is dropped again."""
     there = await collections.find(store, request.name) is not None
     source = await asyncio.to_thread(lambda: request.source)
     try:
@@ -333,7 +333,9 @@ async def add(store: Store, request: ImportRequest, listener: Listener, author: 
 
 
 async def resume(store: Store, name: str, listener: Listener) -> LoadReport | IngestReport:
-    """Go on where work was interrupted: with the source where it was the load, without where a set lacks something."""
+    """Continue interrupted work: with the source where it was the import, else without it, where a set is
+    incomplete.
+    """
     view = await collections.get(store, name)
     if view.row.loaded_at is not None:
         # Asking again for one of the sets that are there adds none, and completes all.
@@ -350,7 +352,9 @@ async def resume(store: Store, name: str, listener: Listener) -> LoadReport | In
 
 
 def sweep(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Away with old uploads, those excepted that an interrupted collection still needs: `rows` are their origins."""
+    """Delete old uploads, except those that an interrupted collection still needs; `rows` are the origins of
+    collections.
+    """
     uploads.sweep([path for origin in rows for path in _paths(origin)])
 
 
@@ -360,7 +364,7 @@ def _paths(origin: Mapping[str, Any]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """How many texts a model's embeddings are kept of."""
+    """How many texts have cached embeddings by a model, and their size."""
 
     model: str
     texts: int
@@ -380,7 +384,7 @@ LARGEST_DOWNLOAD: Final = 512 * 2**20  # bytes; a download goes through memory
 
 @dataclass(frozen=True, slots=True)
 class BeirArchive:
-    """The archive, and what is in it."""
+    """An exported archive, and what is in it."""
 
     path: Path
     documents: int
@@ -392,7 +396,7 @@ class BeirArchive:
 async def write_archive(
     store: Store, view: CollectionView, listener: Listener, query_set: str = DEFAULT_QUERY_SET
 ) -> BeirArchive:
-    """The archive in a folder of its own; nothing is left of it where something went wrong."""
+    """The collection as a BEIR zip in a new folder; nothing is left of it after an error."""
     folder = home() / "exports"
     await asyncio.to_thread(uploads.sweep_folder, folder)
     made = uploads.new_folder(folder)
@@ -416,7 +420,7 @@ async def write_archive(
 
 
 def file_name(collection: str) -> str:
-    """A name for its archive that any system bears."""
+    """A name for its archive that is valid on any system."""
     return re.sub(r"[^\w-]+", "-", collection).strip("-")[:60] or "collection"
 
 

@@ -1,6 +1,6 @@
-"""What work would ask of language models and send to other machines, said before it is done.
+"""What work would ask of language models or send to other machines, announced before it is done.
 
-Owns what is announced, who is refused, and work that waits for consent. Sends nothing itself.
+Owns the announcements, the refusal of readers, and work that waits for consent. Sends nothing itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ConsentNeeded:
 async def for_runs(
     ctx: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
-    """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
+    """What making these runs would send. None where nothing would be sent, or somebody allowed it."""
     variants = [each for each in entries if isinstance(each, Variant)]
     return _first(ctx, await before(ctx, variants, split, EvalOptions()), allowed=allowed)
 
@@ -43,7 +43,7 @@ async def for_runs(
 async def for_legs(
     ctx: EvalContext, variant: Variant, split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
-    """What asking its legs alone would send, for weights: the queries' texts, where a vector leg has not had them."""
+    """What running the legs alone would send: the texts of queries that a vector leg has not embedded yet."""
     plain, _ = bare(variant)
     if not asks(ctx.context, plain) or await embedded(ctx, plain, split):
         return None
@@ -54,7 +54,7 @@ async def for_legs(
 async def for_query(
     ctx: EvalContext, query: str, variants: Sequence[Variant], *, allowed: bool = False
 ) -> ConsentNeeded | None:
-    """What asking them this query anew would send, but for its embedding, which everybody who searches has made."""
+    """What searching for this query would send, except for its embedding, which every search makes."""
     asking = [each for each in variants if sends_documents(ctx.context, each)]
     said = [
         f"{each.name}: {stage}" for each in asking for stage in more(await estimate_calls(ctx.context, query, each))
@@ -69,7 +69,7 @@ def _first(ctx: EvalContext, sentences: Sequence[str], *, allowed: bool) -> Cons
 
 
 def for_embedding(model: str, what: str) -> str:
-    """The sentence for a model that an endpoint serves, empty for one that runs here. `what` is what is sent."""
+    """A sentence where the model is served by an endpoint, else empty. `what` is what would be sent."""
     from core.embedding import endpoint_of
     from core.pipeline.cost_estimate import is_here
 
@@ -83,7 +83,7 @@ def for_embedding(model: str, what: str) -> str:
 
 
 def texts_of(view: CollectionView, over: Iterable[str]) -> str:
-    """How much the sets are that are to be embedded."""
+    """How large the sets are that are to be embedded."""
     sets = [each for each in view.chunk_sets if each.name in set(over)]
     texts, words = sum(each.units for each in sets), sum(each.length for each in sets)
     return f"{texts:,} texts of {words:,} words in all, stop words not counted, go"
@@ -104,5 +104,5 @@ class WorkWithConsent(Protocol[T_co]):
 def start_with_consent(
     key: Key, title: str, work: WorkWithConsent[T], *, allowed: bool = False
 ) -> Job[T | ConsentNeeded]:
-    """The job of that key, begun at the first call."""
+    """The job of that key, started at the first call."""
     return jobs.find(key) or jobs.start(key, title, partial(work, allowed=allowed))

@@ -1,4 +1,4 @@
-"""Errors in one sentence, for a terminal, a page and a notebook's cell alike. Loads no driver before one is needed."""
+"""Errors as one sentence, for terminal, page and notebook cell alike. Imports no driver before one is needed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from core.errors import RankbookError
 
 
 def error_sentence(error: Exception) -> str | None:
-    """What is said of it: our own words, or what the database or this machine refused. None for a mistake of ours.
+    """The sentence of an expected error: our own, the database's or the system's. None for a bug.
 
-    The driver's texts may repeat an address or a statement, so only the server's own first line is passed on.
+    The driver's texts may contain an address or a statement, so only the server's own first line is passed on.
     """
     if isinstance(error, RankbookError):
         return str(error)

@@ -1,7 +1,6 @@
-"""Where judging stands, as blocks: of a pool what is judged, how runs score on the labels so far, how judges agree.
+"""How far judging is, as blocks: what of a pool is judged, how runs score on the labels so far, how judges agree.
 
-Owns the choice of what is shown; pools, scores and agreement are `evals`'s. The judging page and the judge cell call
-it. Knows no Streamlit.
+Owns the choice of what is shown; pools, scores and agreement are computed in `evals`.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ USUAL: Final = Rules()
 
 
 async def resolve_entry(ctx: EvalContext, split: str, name: str) -> Variant | Run:
-    """A variant known by name, or a kept run. No file: an address may come from anybody."""
+    """A variant by name, or a kept run. Never a file: an address may come from anybody."""
     known = every_name()
     if name in known:
         return resolve_variant(name, chunks=ctx.view.default_chunk_set)
@@ -65,7 +64,7 @@ async def resolve_entry(ctx: EvalContext, split: str, name: str) -> Variant | Ru
 async def runs_of(
     ctx: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, listener: Listener = nobody
 ) -> list[Run]:
-    """One run an entry in the order given, each once; variants are run, or taken from before."""
+    """One run for each entry, in their order and without repetitions; variants are run, or their kept runs taken."""
     variants = [each for each in entries if isinstance(each, Variant)]
     found = iter(await run_variants(ctx, variants, split, EvalOptions(), listener) if variants else [])
     ordered = [each if isinstance(each, Run) else next(found) for each in entries]
@@ -77,7 +76,7 @@ async def runs_of(
 
 @dataclass(frozen=True, slots=True)
 class PoolCoverage:
-    """Of the pairs that one run has near its top, how many there are and how many of them are judged."""
+    """How many pairs there are, and how many of them are judged."""
 
     judged: int
     pairs: int
@@ -85,7 +84,9 @@ class PoolCoverage:
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """A pool, at one moment. Scores are means over the queries; without any relevant document there is no `board`."""
+    """The figures of a pool at one moment. Scores are means over the queries; without a relevant document there is
+    no `board`.
+    """
 
     names: tuple[str, ...]
     metric: str
@@ -113,7 +114,7 @@ class PoolFigures:
 
 @dataclass(frozen=True, slots=True)
 class JudgingStatus:
-    """The figures of a pool, how the judges of its collection agree, and the one grade of each pair that is judged."""
+    """The figures of a pool, how the judges of its collection agree, and the one settled grade of each pair."""
 
     figures: PoolFigures
     agreed: Agreed
@@ -123,7 +124,7 @@ class JudgingStatus:
 async def pool_status(
     ctx: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
 ) -> JudgingStatus:
-    """Judgements that hold count as labels beside those that came with the collection; models' count for nothing."""
+    """Valid judgements count as labels beside those of the collection; those of models do not count."""
     of_judges = await agreed(ctx.store, ctx.view, name=ctx.query_set)
     settled = resolved(of_judges.standing.current)
     judged = replace(split, grades=with_judgements(split.grades, settled))
@@ -150,7 +151,7 @@ def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: Q
 
 
 def distinct_names(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Of runs of one name, each with the beginning of its id."""
+    """The names of the runs; runs of one name get the beginning of their id too."""
     names = [run.name for run in runs]
     return tuple(f"{run.name} ({run.id[:8]})" if names.count(run.name) > 1 else run.name for run in runs)
 
@@ -170,7 +171,7 @@ def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
 
 
 def scores_table(figures: PoolFigures) -> Table:
-    """How each run scores on the labels so far, what it scored on those that came along, and how much is judged."""
+    """How each run scores on the labels so far and on the original labels alone, and how much is judged."""
     at = f"judged@{figures.depth}"
     columns = ("variant", figures.metric, "labels alone", at)
     rows = tuple(
@@ -199,7 +200,7 @@ def _judged(covered: PoolCoverage) -> TableCell:
 
 
 def agreement_blocks(found: Agreed) -> Iterator[Block]:
-    """How far people agree, what a model's grades are worth beside theirs, and what no longer holds."""
+    """How far people agree, how well a model's grades match theirs, and which judgements are stale."""
     yield Said(text=found.people.sentence())
     if found.people.two:
         rows = [
@@ -229,7 +230,7 @@ def next_table(tasks: Sequence[Task]) -> Table:
 
 
 def status_values(state: JudgingStatus) -> dict[str, Any]:
-    """The figures, for whoever draws or computes further."""
+    """The figures as plain values."""
     figures, judges = state.figures, state.agreed
     scored = zip(figures.names, figures.by_run, figures.scores(), figures.labels_alone, strict=True)
     return {
@@ -249,7 +250,7 @@ def status_values(state: JudgingStatus) -> dict[str, Any]:
 
 
 async def mark(store: Store, collection: str) -> str:
-    """What changes with every judgement of the collection."""
+    """A text that changes with every judgement of the collection."""
     table = StoredJudgement
     wanted = select(func.count(), func.max(table.judged_at), func.sum(table.grade + 1))
     async with store.begin(read_only=True) as connection:
@@ -258,7 +259,7 @@ async def mark(store: Store, collection: str) -> str:
 
 
 def qrels_text(state: JudgingStatus, form: Form) -> str:
-    """A qrels file of people's judgements that hold, one grade a pair, as `rankbook judge export` writes it."""
+    """A qrels file of people's valid judgements, one grade a pair, as `rankbook judge export` writes it."""
     return qrels({pair: each.grade for pair, each in state.settled.items()}, form)
 
 
@@ -266,7 +267,9 @@ def qrels_text(state: JudgingStatus, form: Form) -> str:
 
 
 async def suggest(store: Store, collection: str, judge: ModelJudge, resources: Resources, task: Task) -> Judgement:
-    """What the model says of one pair, asked once a text: kept as a model's, and counted nowhere unless asked for."""
+    """The model's grade of one pair, asked once for each text. It is kept as a model's, and counts nowhere by
+    itself.
+    """
     name = judge.signature(resources)
     known = await _kept(store, collection, name, task)
     if known is None:
@@ -287,7 +290,7 @@ async def _kept(store: Store, collection: str, judge: str, task: Task) -> Judgem
 
 
 async def passages(store: Store, view: CollectionView, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """Where the passages of these documents begin and end, by the collection's first chunk set; none without one."""
+    """Where the passages of these documents begin and end, by the collection's first chunk set."""
     chunk_set = next((each for each in view.chunk_sets if each.key), None)
     if view.row.attached is not None or chunk_set is None:
         return {}

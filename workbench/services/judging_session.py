@@ -1,7 +1,7 @@
-"""A sitting in the browser: one judge, one queue; what is graded, passed over, taken back, and what comes next.
+"""A judging session in the browser: one judge and one queue; grading, skipping, undoing, and what comes next.
 
-Owns the order of a sitting and how far it is. Each grade is kept at once by `evals.judging.judgements`; nothing here is
-needed to find it again. Works in the bridge's loop alone. Knows no Streamlit.
+Owns the order of a session and its progress. Each grade is stored at once by `evals.judging.judgements`; nothing here
+is needed to find it again. Runs in the bridge's loop only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAUSE: Final = 180.0  # seconds; longer is no reading but a pause
 
 @dataclass(frozen=True, slots=True)
 class JudgingAction:
-    """What a judge did. A pair that was only passed over has no grade."""
+    """What a judge did. A skipped pair has no grade."""
 
     do: Literal["grade", "skip", "undo"]
     pair: PairId = ("", "")
@@ -50,7 +50,9 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class JudgingPool:
-    """What a sitting is of. `most` is how many documents it holds; with `lists`, those of a query stand together."""
+    """What a session judges. `most` is how many documents it holds; with `lists`, those of a query follow one
+    another.
+    """
 
     runs: tuple[Run, ...]
     split: QuerySplit
@@ -60,7 +62,7 @@ class JudgingPool:
 
 
 class JudgingSession:
-    """`tasks` in the order in which they are shown. `grades` are those that were given in this sitting."""
+    """`tasks` are in the order in which they are shown. `grades` were given in this session."""
 
     def __init__(self, store: Store, view: CollectionView, judge: str, pool: JudgingPool, found: Queue) -> None:
         self.store, self.view, self.judge = store, view, judging.signed(judge)
@@ -199,7 +201,7 @@ async def open_session(store: Store, view: CollectionView, judge: str, pool: Jud
 
 
 def by_query(tasks: Sequence[Task], most: int) -> tuple[Task, ...]:
-    """Query by query, in the order in which they come first; no more queries once `most` are there."""
+    """The tasks grouped by query, in the order of the queries' first tasks; no further query once `most` are there."""
     grouped: dict[str, list[Task]] = {}
     for task in tasks:
         grouped.setdefault(task.query.id, []).append(task)
@@ -212,7 +214,7 @@ def by_query(tasks: Sequence[Task], most: int) -> tuple[Task, ...]:
 
 
 async def of_others(store: Store, collection: str, judge: str) -> set[PairId]:
-    """The pairs that other people have judged, stale ones too."""
+    """The pairs that other people have judged, stale judgements included."""
     table = StoredJudgement
     theirs = (table.collection == collection, table.judge != judge, ~table.is_model)
     async with store.begin(read_only=True) as connection:

@@ -1,6 +1,6 @@
-"""Queries and labels for a collection that is there: written, made of its documents, or out of label files.
+"""Queries and labels for an existing collection: typed, generated from its documents, or from label files.
 
-The same functions do it that `rankbook queries` and `rankbook data label` call. Draws nothing.
+`rankbook queries` and `rankbook data label` do the same.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from workbench.services import attach, uploads
 
 @dataclass(frozen=True, slots=True)
 class LabelRequest:
-    """Label files by a path, and a file of queries where these are not in it. What was uploaded goes after.
+    """Label files by path, and a file of queries where these are elsewhere. Uploaded files are deleted afterwards.
 
-    `even_so` and `all_grades` are answers to what label files are refused for.
+    `even_so` and `all_grades` allow what label files are refused for otherwise.
     """
 
     origin: str
@@ -36,13 +36,13 @@ class LabelRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueriesRequest:
-    """Queries as somebody gave them: typed, a line each, or a table by its path."""
+    """Queries as typed, a line each, or a table by its path."""
 
     typed: str = ""
     path: str = ""
 
     def checked(self) -> QueriesRequest:
-        """Itself; a sentence where there is nothing."""
+        """An error where there is no query."""
         if not (self.path or self.typed.strip()):
             raise InputError("There is no query yet. Write one a line, or give a table with a column text.")
         return self
@@ -50,7 +50,7 @@ class QueriesRequest:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedQueries:
-    """What was made of the documents, under the name of its set."""
+    """Queries generated from the documents, with the name of their set."""
 
     query_set: str
     made: Generated

@@ -1,4 +1,4 @@
-"""Kept runs: which of them filters leave, and the tables, charts and pages of one."""
+"""Kept runs: which of them match a filter, and the tables, charts and reports of one or two."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def pipeline(run: RunSummary) -> str:
 
 
 def metrics_of(runs: Iterable[RunSummary]) -> list[str]:
-    """Those that runs have scores of, the usual ones first. Beside them stand others under names with a blank."""
+    """The metrics that runs have scores of, the default ones first. Names with a blank are no metrics."""
     there = dict.fromkeys(name for run in runs for name in run.scores if " " not in name)
     return sorted(there, key=lambda name: (METRICS.index(name) if name in METRICS else len(METRICS), name))
 
 
 def matching(runs: Sequence[RunSummary], words: str) -> list[RunSummary]:
-    """Those in one of whose names, pin, collection, split, id or pipeline each of the words stands."""
+    """The runs in whose name, pin, collection, split, id or pipeline every word occurs."""
     wanted = words.lower().split()
     return [run for run in runs if all(word in _text(run) for word in wanted)]
 
@@ -57,7 +57,7 @@ LONGEST_TEXT = 200  # characters of a query
 
 
 async def board_of(store: Store, identity: str, metrics: Sequence[str]) -> Board:
-    """The run scored anew, against the labels that it was made over; refused where these are others now."""
+    """The run scored anew against its own labels; an error where these have changed."""
     run = await run_store.load(store, identity)
     ground, split = await _ground(store, run)
     return await score_runs(ground, split, [run], EvalOptions(tuple(metrics)), None)
@@ -76,7 +76,7 @@ async def _ground(store: Store, run: Run) -> tuple[EvalContext, QuerySplit]:
 
 @dataclass(frozen=True, slots=True)
 class WorstQuery:
-    """A query with its score, and where the first relevant document was found: 0 where it was not."""
+    """A query with its score and the rank of the first relevant document; 0 where none was found."""
 
     query: str
     text: str
@@ -86,7 +86,7 @@ class WorstQuery:
 
 
 def worst_queries(board: Board, metric: str, most: int = WORST) -> list[WorstQuery]:
-    """The queries that the board's first run does worst on."""
+    """The queries with the lowest scores of the board's first run."""
     run = board.runs[0]
     scores = board.of(board.names[0], metric)
     least = sorted(scores, key=lambda query: (scores[query], query))[:most]
@@ -102,7 +102,7 @@ def _worst(board: Board, run: Run, query: str, score: float) -> WorstQuery:
 
 
 def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, ScoreCell]]:
-    """The first run's mean for the queries of each kind, or of each tag, and how many these are."""
+    """The first run's mean for each kind or tag, with the number of queries."""
     scores = set(board.queries(metric))
     counts = {group: len(scores.intersection(ids)) for group, ids in board.groups[by].items()}
     found = board.by(metric, by)
@@ -110,7 +110,7 @@ def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, ScoreCe
 
 
 async def scores(store: Store, identity: str, metrics: Sequence[str], by: str) -> list[Block]:
-    """The run's scores, whole and by group, and where it does worst; by the first metric."""
+    """The run's scores, in all and by group, and its worst queries by the first metric."""
     board = await board_of(store, identity, metrics)
     return await asyncio.to_thread(lambda: list(_scores(board, by)))
 
@@ -145,12 +145,12 @@ def interval(cell: ScoreCell) -> str:
 
 
 def means(run: RunSummary) -> dict[str, float]:
-    """Beside them stand intervals and the scores by query, under names with a blank."""
+    """The means of a run; names with a blank are intervals and scores by query."""
     return {name: value for name, value in run.scores.items() if " " not in name and isinstance(value, int | float)}
 
 
 def badge(run: RunSummary, metric: str) -> str:
-    """What is said beside a score in a list: that it is not one of what ships."""
+    """A word beside a score that is not of what ships."""
     return "deep" if run.depth else "beyond" if looks_beyond(run.variant, metric) else ""
 
 
@@ -166,7 +166,7 @@ def subject_fields(of: RunSubject) -> dict[str, Any]:
 
 
 def details(summary: RunSummary, run: Run) -> list[Block]:
-    """Everything that it takes to repeat it."""
+    """Everything that is needed to repeat the run."""
     facts = {
         "id": run.id,
         "made": f"{summary.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
@@ -209,7 +209,7 @@ def _told(facts: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def surroundings(run: Run) -> dict[str, Any]:
-    """What it was made with; of the indexes only how large they are together."""
+    """What it was made with; for indexes only their total size."""
     sizes: Mapping[str, int] = run.environment.get("indexes", {})
     whole = {"indexes": f"{sum(sizes.values()) / 1e6:,.1f} MB in {len(sizes)}"} if sizes else {}
     told = {name: value for name, value in run.environment.items() if name != "own indexes"}
@@ -217,7 +217,7 @@ def surroundings(run: Run) -> dict[str, Any]:
 
 
 def stages(run: Run) -> list[tuple[object, ...]]:
-    """By stage: milliseconds at the median and the 95th percentile, of how many queries, each asked alone."""
+    """For each stage the median and the 95th percentile in milliseconds, and the number of queries, each run alone."""
     times = {"whole search": run.latency} if run.latency else {}
     return [
         (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries)
@@ -229,7 +229,7 @@ def stages(run: Run) -> list[tuple[object, ...]]:
 
 
 async def load_pair(store: Store, one: str, other: str, *metrics: str) -> RunPair:
-    """Runs of one name are told apart by the beginning of their ids."""
+    """Both runs, told apart by their ids where they have one name."""
     return await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), EvalOptions(metrics))
 
 
@@ -275,7 +275,7 @@ def difference_blocks(one: Run, other: Run) -> Iterator[Block]:
 
 
 async def similarity(store: Store, one: str, other: str) -> list[Block]:
-    """How alike they are, which needs no labels and no common data."""
+    """How similar the rankings are, which needs neither labels nor common data."""
     found = await pair(store, (one[:SHOWN], other[:SHOWN]), Where(), None)
     mine, theirs = found.runs
     measures = found.overlap()
@@ -292,7 +292,7 @@ async def similarity(store: Store, one: str, other: str) -> list[Block]:
 
 
 async def report_html(store: Store, one: str, metrics: Sequence[str], other: str | None = None) -> str:
-    """A report in one HTML file that opens offline: of a run, or of a run against another."""
+    """An HTML report that opens offline: of a run, or of a run against another."""
     if other is None:
         board = await board_of(store, one, metrics)
     else:

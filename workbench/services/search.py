@@ -31,7 +31,7 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class LegResult:
-    """What one leg found, an item once, by its best chunk; or the problem it met."""
+    """The hits of one leg, an item once by its best chunk; or the error."""
 
     leg: str
     hits: tuple[Hit, ...] = ()
@@ -41,14 +41,14 @@ class LegResult:
 
 @dataclass(frozen=True, slots=True)
 class LegResults:
-    """All columns of a query. `keywords` are its words without those that the language drops."""
+    """The results of all legs. `keywords` are the query's words without stop words."""
 
     key: tuple[str, ...]
     columns: Mapping[str, LegResult] = field(default_factory=dict)
     keywords: tuple[str, ...] = ()
 
     def ranks(self, item_id: str) -> dict[str, int]:
-        """Which legs brought the item up, and at which rank."""
+        """The legs that found the item, each with its rank."""
         return {
             leg: rank
             for leg, column in self.columns.items()
@@ -86,7 +86,7 @@ class LegSearch:
         return self.model is not None and not preload_model(self.model).done()
 
     def ready(self) -> dict[str, LegResult]:
-        """The columns that are there."""
+        """The results that are there."""
         return {kind: task.result() for kind, task in self._columns.items() if task.done()}
 
     def found(self, key: tuple[str, ...]) -> LegResults:
@@ -135,7 +135,7 @@ _lock = threading.Lock()
 
 
 def preload_model(model: str) -> futures.Future[object]:
-    """The loading of a model, begun at the first call. One that failed is tried again at the next."""
+    """Load a model in the background, once. Loading that failed is tried again."""
     with _lock:
         begun = _warming.get(model)
         if begun is None or (begun.done() and begun.exception() is not None):
@@ -155,7 +155,7 @@ LONGEST_EXAMPLE = 90
 
 @dataclass(frozen=True, slots=True)
 class QueryLabels:
-    """A query that somebody labelled. Without grades it is any other query."""
+    """The labels of a query. Without grades it is not labelled."""
 
     kind: str = ""
     grades: Mapping[str, int] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class QueryLabels:
 
 
 def query_labels(labelled: LabelledQueries, text: str) -> QueryLabels:
-    """The grades of the query with that very text, over all splits."""
+    """The labels of the query with exactly this text, over all splits."""
     same = {query.id: query for query in labelled.queries if query.text.strip() == text}
     grades: dict[str, int] = {}
     for label in labelled.labels:
@@ -176,7 +176,7 @@ def query_labels(labelled: LabelledQueries, text: str) -> QueryLabels:
 
 
 def example_queries(labelled: LabelledQueries, most: int = EXAMPLES) -> list[Query]:
-    """A few labelled queries, of as many kinds as there are: of each kind, the one with most judged documents."""
+    """A few labelled queries of different kinds: of each kind first those with the most relevant documents."""
     judgements = Counter(label.query_id for label in labelled.labels if label.grade > 0)
     kinds: dict[str, list[Query]] = defaultdict(list)
     for query in labelled.queries:
@@ -195,7 +195,7 @@ def _in_turn(kinds: Sequence[Sequence[Query]], most: int) -> list[Query]:
 
 
 def passage_of(hit: Hit) -> str:
-    """The passage without the heading it begins with, where that stands above it already."""
+    """The passage without its leading heading, where that is shown above it already."""
     first, _, rest = hit.text.lstrip().partition("\n")
     said = first.startswith("#") and first.lstrip("#").strip() in hit.heading_path
     return rest if said and rest.strip() else hit.text

@@ -1,7 +1,7 @@
-"""What the weights component is given, as plain values. Knows no Streamlit.
+"""The data of the weights component, as plain values.
 
-Owns the packing. Nothing is computed here that `evals` does not: each leg's part in a score comes from
-`evals.runs.batch_fusion.table`, so that the browser only adds and sorts, to the last bit as a search does.
+Owns the packing. Each leg's part of a score comes from `evals.runs.batch_fusion.table`, so that the browser only adds
+and sorts, to the last bit as a search does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Plain = dict[str, Any]
 
 @lru_cache(maxsize=SURFACES)
 def pack_surface(found: WeighedSurface) -> Plain:
-    """Every query's value at every point, as numbers of a list of distinct values: equal ones stay equal."""
+    """Every query's value at every point, as indexes into a list of distinct values, so that ties stay ties."""
     surface = found.surface
     distinct, codes, untuned = _coded(surface.values, surface.untuned)
     low, high = _interval(found)
@@ -66,7 +66,7 @@ def pack_surface(found: WeighedSurface) -> Plain:
 
 
 def _interval(found: WeighedSurface) -> tuple[Any, Any]:
-    """Of the mean at each point, over the queries."""
+    """The interval of the mean at each point, over the queries."""
     surface, how = found.surface, found.tuned.procedure
     options: Plain = {"level": how.level, "samples": how.samples, "seed": how.seed}
     return mean_intervals(surface.values, surface.weights, most=Metric.parse(surface.metric).most, **options)
@@ -99,7 +99,7 @@ def _rounded(values: NDArray[np.float64]) -> list[float]:
 
 
 def marks(found: WeighedSurface) -> list[Plain]:
-    """What is marked on the surface. `points` are (row of the grid, how large), `level` a score without a place."""
+    """What is marked on the surface. `points` are (row of the grid, size); `level` is a score without a place."""
     surface, tuned, summary = found.surface, found.tuned, found.summary
     best, expected, _, tied, oracle, *_ = summary.sentences
     rows = {tuple(point): row for row, point in enumerate(surface.grid.tolist())}
@@ -156,7 +156,7 @@ def _kinds(surface: WeighedSurface, rows: Mapping[tuple[int, ...], int]) -> list
 
 @lru_cache(maxsize=4 * SURFACES)
 def pack_query(found: WeighedSurface, query: str) -> Plain:
-    """All that fusing one query at any point takes. Candidates are in the order that settles what else is equal."""
+    """All that is needed to fuse one query at any point. Candidates are in the order that breaks ties."""
     arrays, cut = found.arrays, found.legs.cut.seen_by(found.surface.metric)
     if query not in found.surface.queries:
         raise UnknownName("query with a relevant item", query, found.surface.queries)
@@ -189,7 +189,7 @@ def pack_query(found: WeighedSurface, query: str) -> Plain:
 
 
 def _parts(surface: WeighedSurface, row: int) -> NDArray[np.float64]:
-    """What each leg adds, legs x shares (0 to all steps) x (1 + depth); at rank 0 for what it did not return."""
+    """What each leg adds, legs x shares (0 to all steps) x (1 + depth); rank 0 is for what it did not return."""
     own, steps = surface.arrays.rows([row]), surface.surface.steps
     made = np.zeros((len(own.legs), steps + 1, own.scores.shape[2] + 1))
     for share in range(1, steps + 1):
@@ -199,13 +199,13 @@ def _parts(surface: WeighedSurface, row: int) -> NDArray[np.float64]:
 
 
 def _ceilings(surface: WeighedSurface) -> list[float | None]:
-    """What scores are divided by at each point, and, last, with all legs alike."""
+    """The divisor of scores at each point and, last, at equal weights."""
     steps = surface.surface.steps
     weights = [*(surface.surface.grid / steps).tolist(), [1.0] * len(surface.surface.legs)]
     return [surface.base.fusion.ceiling(surface.arrays.hollow(each)) for each in weights]
 
 
 async def titles(ctx: EvalContext, items: Sequence[str]) -> list[str]:
-    """The items' titles; one without a title goes by its id."""
+    """The items' titles, or their ids."""
     known = await read_items(ctx.store, ctx.view, items)
     return [(known[item].title.strip() or item) if item in known else item for item in items]

@@ -1,7 +1,4 @@
-"""What the weights page asks for, as its address says it, and what this comes to. Knows no Streamlit.
-
-Owns the selection and what can be chosen. What is computed is `evals`'s.
-"""
+"""The Weights page without its screen: what its address selects, what can be chosen, and the surface of it."""
 
 from __future__ import annotations
 
@@ -46,10 +43,10 @@ METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "map@10", "precision@10", "hit
 
 @dataclass(frozen=True)
 class WeightsState(UrlState):
-    """A view of the weights page, all of it text, as an address says it. What is empty is left to its default.
+    """The address of the Weights page. Empty fields have defaults.
 
-    `variant` is a preset or a kept one whose legs are weighed; without one `legs` are, by their kinds. `weights` and
-    `against` are points, each leg's share in whole steps: 13-7. The latter is what wins and losses are counted against.
+    `variant` is a preset or a kept one whose legs are weighed; without it `legs` are, by their kinds. `weights` and
+    `against` are points as shares in whole steps (13-7); wins and losses are counted against the latter.
     """
 
     CLEARS: ClassVar[Mapping[str, tuple[str, ...]]] = {  # a point of other legs means nothing
@@ -76,7 +73,7 @@ class WeightsState(UrlState):
 
     @property
     def surface(self) -> tuple[str, ...]:
-        """What the surface hangs on: every field except points and query."""
+        """What the surface depends on: every field except points and query."""
         return tuple(value for name, value in asdict(self).items() if name not in ("weights", "against", "query"))
 
 
@@ -89,7 +86,7 @@ def methods() -> list[str]:
 
 
 def fusion_text(fusion: Fusion) -> str:
-    """A fusion as an address can say it: its method, and what of it is not as usual."""
+    """A fusion as written in an address: its method, and the options that are not default."""
     spec, usual = spec_of(fusion), spec_of(type(fusion)())
     changed = {name: spec[name] for name in usual if spec[name] != usual[name]}
     told = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in changed.items()}
@@ -97,7 +94,7 @@ def fusion_text(fusion: Fusion) -> str:
 
 
 def fusion_from(text: str, usual: Fusion) -> Fusion:
-    """The fusion that an address names, and the usual one where it names none, or none that has a surface."""
+    """The fusion that an address names; the default where it names none that has a surface."""
     method, *options = text.split(",")
     if method not in methods():
         return usual
@@ -115,7 +112,7 @@ def weighable() -> list[str]:
 
 
 async def query_sets_of(store: Store, collection: str) -> list[str]:
-    """The names of its query sets, the usual one first."""
+    """The names of its query sets, the default one first."""
     asked = (
         select(QuerySet.name)
         .where(QuerySet.collection == collection)
@@ -126,7 +123,7 @@ async def query_sets_of(store: Store, collection: str) -> list[str]:
 
 
 def base_of(state: WeightsState, chunks: str) -> Variant:
-    """The variant whose legs get weights, under the fusion that is asked for."""
+    """The variant whose legs are weighed, with the selected fusion."""
     if state.variant:
         if state.variant not in weighable():  # not `variant_of`, to which an address could name any file
             raise UnknownName("preset or kept variant of two to four legs", state.variant, weighable())
@@ -140,7 +137,7 @@ def base_of(state: WeightsState, chunks: str) -> Variant:
 
 
 def _at_depth(state: WeightsState, base: Variant) -> Variant:
-    """With every leg fetching what the address says; 0 and nothing leave the variant's own depths."""
+    """With the depth of the address in every leg; empty and 0 keep the variant's own."""
     if not state.depth.strip("0"):
         return base
     if not state.depth.isdecimal():
@@ -154,7 +151,7 @@ def depth_of(base: Variant) -> int:
 
 
 def _counting(variant: Variant) -> Variant:
-    """One whose fusion ignores weights, as it does it: with all legs alike."""
+    """A variant whose fusion ignores weights, made to use equal ones."""
     if variant.fusion.uses_weights or "weighted" not in type(variant.fusion).model_fields:
         return variant
     alike = dict.fromkeys(variant.leg_names, 1.0)
@@ -177,7 +174,7 @@ def _fusion(state: WeightsState, own: Fusion) -> Fusion:
 
 @dataclass(frozen=True, eq=False)
 class WeighedSurface:
-    """A surface with all that is known of it, and what the legs found, for whoever wants a query's ranking."""
+    """A surface with its figures, and the legs' rankings for looking at single queries."""
 
     base: Variant
     split: QuerySplit
@@ -201,7 +198,7 @@ class WeighedSurface:
 
     @cached_property
     def liveliest(self) -> str:
-        """The query whose value changes most over the surface: the one to look at first."""
+        """The query whose value changes most over the surface."""
         return self.surface.queries[int(np.argmax(self.surface.values.std(axis=0)))]
 
     @cached_property
@@ -210,7 +207,7 @@ class WeighedSurface:
         return nearest([leg.weight for leg in self.base.legs], self.surface.steps)
 
     def point(self, text: str) -> tuple[int, ...] | None:
-        """The point that an address names, None where it is none of this surface."""
+        """The point that an address names; None where it is not on this surface."""
         try:
             found = tuple(int(part) for part in text.split("-"))
         except ValueError:
@@ -225,7 +222,7 @@ class WeighedSurface:
 async def weigh(
     ctx: EvalContext, state: WeightsState, listener: Listener, token: asyncio.Event, *, allowed: bool
 ) -> WeighedSurface | ConsentNeeded:
-    """The surface, and the honest figures about it."""
+    """The surface of the page's selection, with its figures."""
     base = base_of(state, ctx.view.default_chunk_set)
     split = ctx.split(state.split or tuning_split(ctx.labelled))
     steps = STEPS.get(len(base.legs), 1)
@@ -242,7 +239,7 @@ async def weigh_request(
     *,
     allowed: bool,
 ) -> WeighedSurface | ConsentNeeded:
-    """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
+    """The surface of the only fusion of a request. Where that sends queries away, consent comes first."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
     for asking in looked.scored:
@@ -255,7 +252,7 @@ async def weigh_request(
 
 
 def nearest(weights: Sequence[float], steps: int) -> tuple[int, ...]:
-    """Weights as whole shares of the steps, by the largest remainders; equal ones where all are 0."""
+    """Weights as whole shares of the steps, by the largest remainders; equal shares where all are 0."""
     given = list(weights) if any(weights) else [1.0] * len(weights)
     exact = [steps * weight / math.fsum(given) for weight in given]
     whole = [math.floor(each) for each in exact]

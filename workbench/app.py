@@ -17,7 +17,7 @@ from workbench.server.uploads import uploads
 from workbench.services import permissions
 
 gate = access.current()
-told = sign_in.told() if gate else {}
+told = sign_in.claims() if gate else {}
 role = gate.role_of(told) if gate else None
 
 

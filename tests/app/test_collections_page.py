@@ -486,7 +486,7 @@ def staged() -> Iterator[Callable[..., SourceSpec]]:
 
     def stage(*files: Sent) -> SourceSpec:
         made.append(uploads.stage(files))
-        return uploads.taken_for(made[-1])
+        return uploads.detect_source(made[-1])
 
     yield stage
     for folder in made:
@@ -514,13 +514,13 @@ def staged() -> Iterator[Callable[..., SourceSpec]]:
 def test_files_are_taken_together_for_what_they_are(staged, names, kind, options):
     origin = staged(*(Sent(name) for name in names))
     assert (origin.kind, [option.split("=")[0] for option in origin.options]) == (kind, options)
-    assert uploads.holds(origin.origin)
+    assert uploads.is_staged(origin.origin)
 
 
 def test_a_name_is_never_trusted_to_say_where_a_file_goes(staged):
     origin = staged(Sent("../../etc/evil.csv"), Sent("C:\\\\queries.csv"))
     assert Path(origin.origin).name == "evil.csv"
-    assert uploads.holds(origin.origin)
+    assert uploads.is_staged(origin.origin)
 
 
 @pytest.mark.parametrize("path", ["", "..", "../..", "notours", "../uploads/notours", f"{'a' * 32}/../../precious"])
@@ -529,7 +529,7 @@ def test_nothing_is_thrown_away_that_was_not_uploaded(path):
     (uploads.folder() / "notours").mkdir(parents=True, exist_ok=True)
     precious.mkdir(exist_ok=True)
     given = f"{uploads.folder()}/{path}"
-    assert not uploads.holds(given)
+    assert not uploads.is_staged(given)
     uploads.discard(Path(given))
     assert precious.is_dir()
     assert (uploads.folder() / "notours").is_dir()
@@ -576,7 +576,7 @@ def test_files_that_make_no_whole_are_refused_with_what_would(staged):
     ],
 )
 def test_an_archive_that_is_not_to_be_trusted_is_refused_by_the_look(staged, content, said):
-    look = collections_added.looked_at(staged(Sent("trap.zip", content)))
+    look = collections_added.preview_source(staged(Sent("trap.zip", content)))
     assert said in str(look.problem)
 
 

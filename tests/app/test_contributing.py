@@ -26,7 +26,7 @@ from evals.sources import source_from, sources
 from tests.contributed import ROOT, examples
 from tests.docs_pages import reference
 from tests.fakes import HashingEmbedder, rows
-from workbench.services.form_fields import entries
+from workbench.services.form_fields import form_fields
 
 EXAMPLES = examples()
 NAMES = {"leg": "substring", "fusion": "discount", "source": "text_lines"}
@@ -100,9 +100,9 @@ def test_a_misspelt_name_is_refused_with_the_new_one() -> None:
 
 @pytest.mark.usefixtures("contributed")
 def test_a_form_offers_the_new_ones_with_their_descriptions() -> None:
-    tagged = {each.name: each.tagged for each in entries(Variant) if each.tagged}
+    tagged = {each.name: each.tagged for each in form_fields(Variant) if each.tagged}
     assert "discount" in tagged["fusion"].registry
-    shortest = next(each for each in entries(legs["substring"]) if each.name == "shortest")
+    shortest = next(each for each in form_fields(legs["substring"]) if each.name == "shortest")
     assert (shortest.kind, shortest.default, shortest.least) == ("whole", 3, 1)
     assert shortest.help == "Queries of fewer characters find nothing."
 

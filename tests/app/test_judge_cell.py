@@ -120,7 +120,7 @@ def test_the_page_is_opened_on_exactly_the_runs_of_the_cell(store, name):
     assert link.startswith("judge?")
     assert (said["collection"], said["split"], said["depth"]) == (name, "test", "10")
     ground = bridge.run(open_eval(store, name))
-    (entry,) = [bridge.run(judging_shown.entry(ground, "test", each)) for each in JudgeState.of(said).entries]
+    (entry,) = [bridge.run(judging_shown.resolve_entry(ground, "test", each)) for each in JudgeState.of(said).entries]
     assert entry.name == "mine"
 
 

@@ -47,7 +47,7 @@ from workbench.server.sign_in import SETTING
 from workbench.services import jobs
 from workbench.services import judging as judging_shown
 from workbench.services import judging_session as judging_sitting
-from workbench.services.judging_session import JudgingAction, JudgingSession, Pool
+from workbench.services.judging_session import JudgingAction, JudgingPool, JudgingSession
 from workbench.services.pool_request import JudgeState
 
 SOURCE = Listed(
@@ -76,7 +76,7 @@ def pressed() -> None:
     """What the component would tell."""
     said = JudgeState.of({name: str(value) for name, value in st.query_params.items()})
     found = Sittings.of(said)
-    desk.take(desk.Desk("judging.desk", found, said.lists, lambda _: {}), st.session_state["acts"])
+    desk.take(desk.JudgingDesk("judging.desk", found, said.lists, lambda _: {}), st.session_state["acts"])
 
 
 class Sittings:
@@ -428,7 +428,7 @@ def test_a_cell_leads_whoever_is_signed_in_to_a_sitting_of_their_own(signed_in, 
     ],
 )
 def test_grades_are_signed_with_what_the_provider_vouches_for(told, signs):
-    assert sign_in.grader(told) == signs
+    assert sign_in.signature_of(told) == signs
 
 
 LONG = "7" * 197  # with "sub:" one byte more than there is room for
@@ -437,32 +437,32 @@ LONG = "7" * 197  # with "sub:" one byte more than there is room for
 @pytest.mark.parametrize("told", [{"sub": LONG}, {"email": f"{LONG}@example.org", "email_verified": True}])
 def test_what_is_too_long_to_sign_with_signs_by_a_digest_of_its_own(told):
     other = {claim: value.replace("7", "8") if isinstance(value, str) else value for claim, value in told.items()}
-    names = [sign_in.grader(each) for each in (told, other, told)]
+    names = [sign_in.signature_of(each) for each in (told, other, told)]
     assert names[0] == names[2] != names[1]
     for name in names:
         assert judging.signed(name).startswith("sha256:")
-    assert sign_in.grader({"sub": names[0]}) == f"sub:{names[0]}"  # which nobody can choose as a mark
+    assert sign_in.signature_of({"sub": names[0]}) == f"sub:{names[0]}"  # which nobody can choose as a mark
 
 
 def test_whom_the_provider_does_not_name_grades_nothing():
     with pytest.raises(InputError, match="cannot be signed"):
-        sign_in.grader({"name": "ada", "email": "ada@example.org"})
+        sign_in.signature_of({"name": "ada", "email": "ada@example.org"})
     with pytest.raises(InputError, match="language models sign as"):
-        sign_in.grader({"sub": "7", "email": "llm:me", "email_verified": True})
+        sign_in.signature_of({"sub": "7", "email": "llm:me", "email_verified": True})
 
 
 # -- what it comes to --------------------------------------------------------------------------------------------------
 
 
-def state(store: Store, collection: str, **more: str) -> judging_shown.State:
+def state(store: Store, collection: str, **more: str) -> judging_shown.JudgingStatus:
     asked = JudgeState(collection, split="test", judge="ada", variants="bm25\nfulltext", **more)
     ground = bridge.run(open_eval(store, collection))
 
-    async def found() -> judging_shown.State:
+    async def found() -> judging_shown.JudgingStatus:
         split = ground.any_split("test")
-        entries = [await judging_shown.entry(ground, "test", each) for each in asked.entries]
+        entries = [await judging_shown.resolve_entry(ground, "test", each) for each in asked.entries]
         runs = await judging_shown.runs_of(ground, entries, split)
-        return await judging_shown.state(ground, runs, split, asked.spec())
+        return await judging_shown.pool_status(ground, runs, split, asked.spec())
 
     return bridge.run(found())
 
@@ -472,11 +472,11 @@ def test_a_run_over_older_labels_is_scored_beside_one_over_these(store, name):
     split = ground.any_split("test")
     asked = JudgeState(name, split="test", judge="ada", variants="bm25\nfulltext")
 
-    async def found() -> judging_shown.State:
-        entries = [await judging_shown.entry(ground, "test", each) for each in asked.entries]
+    async def found() -> judging_shown.JudgingStatus:
+        entries = [await judging_shown.resolve_entry(ground, "test", each) for each in asked.entries]
         newer, older = await judging_shown.runs_of(ground, entries, split)
         older = replace(older, subject=replace(older.subject, digest=b"older"))
-        return await judging_shown.state(ground, [newer, older], split, asked.spec())
+        return await judging_shown.pool_status(ground, [newer, older], split, asked.spec())
 
     assert bridge.run(found()).figures.scores() == state(store, name).figures.scores()
 
@@ -507,8 +507,8 @@ def test_judgements_count_beside_the_labels_and_models_do_not(store, page, name)
     assert after.figures.whole.judged == before.whole.judged + 1
     assert after.figures.labels_alone == before.labels_alone
     assert [cell.mean for cell in after.figures.scores() if cell] != [cell.mean for cell in before.scores() if cell]
-    assert judging_shown.exported(after, "trec") == f"{query} 0 {item} 3\n"
-    assert judging_shown.exported(after, "beir").splitlines()[1:] == [f"{query}\t{item}\t3"]
+    assert judging_shown.qrels_text(after, "trec") == f"{query} 0 {item} 3\n"
+    assert judging_shown.qrels_text(after, "beir").splitlines()[1:] == [f"{query}\t{item}\t3"]
 
 
 def test_judgements_become_labels_of_a_query_set(store, page, name):
@@ -594,7 +594,7 @@ def test_a_models_suggestion_is_asked_once_kept_as_a_models_and_counts_for_nothi
     with serving(answer) as endpoint, using(Session()):
         resources = Resources(environment={"RANKBOOK_LLM_URL": endpoint.url, "RANKBOOK_LLM_MODEL": "small"})
         for _ in range(2):
-            found = bridge.run(judging_shown.suggested(store, name, ModelJudge(), resources, task))
+            found = bridge.run(judging_shown.suggest(store, name, ModelJudge(), resources, task))
         assert len(endpoint.asked) == 1
     assert (found.judge, found.grade, found.is_model) == ("llm:small", 2, True)
     assert state(store, name).settled == {}
@@ -605,7 +605,7 @@ def test_a_model_that_fails_says_so(store, name):
     with serving(Reply(status=400)) as endpoint, using(Session()):
         resources = Resources(environment={"RANKBOOK_LLM_URL": endpoint.url, "RANKBOOK_LLM_MODEL": "small"})
         with pytest.raises(LanguageModelError):
-            bridge.run(judging_shown.suggested(store, name, ModelJudge(), resources, task))
+            bridge.run(judging_shown.suggest(store, name, ModelJudge(), resources, task))
     assert kept(store, name) == []
 
 
@@ -658,10 +658,10 @@ def test_a_sitting_is_no_longer_than_was_asked_and_keeps_queries_whole_in_lists(
     async def opened(most: int, *, lists: bool) -> JudgingSession:
         ground = await open_eval(store, name)
         split = ground.any_split("test")
-        runs = await judging_shown.runs_of(ground, [await judging_shown.entry(ground, "test", "bm25")], split)
+        runs = await judging_shown.runs_of(ground, [await judging_shown.resolve_entry(ground, "test", "bm25")], split)
         asked = JudgeState(judge="ada", variants="bm25", many=str(most), layout="list" if lists else "")
-        pool = Pool(tuple(runs), split, asked.spec(), most, lists)
-        return await judging_sitting.opened(store, ground.view, "ada", pool)
+        pool = JudgingPool(tuple(runs), split, asked.spec(), most, lists)
+        return await judging_sitting.open_session(store, ground.view, "ada", pool)
 
     assert len(bridge.run(opened(1, lists=False)).tasks) == 1
     listed = bridge.run(opened(1, lists=True))

@@ -20,7 +20,7 @@ from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from workbench import session
 from workbench.components import blocks, comparison
-from workbench.components.comparison import Look
+from workbench.components.comparison import ComparisonSelection
 from workbench.components.table import RichCell
 from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.document import Notebook
@@ -306,7 +306,7 @@ def test_a_move_is_a_gain_or_a_loss_where_the_document_is_relevant(ranks, said, 
     def moved(grade: int) -> dict[str, Any]:
         rows = {"q": [{"item": "a", "title": "", "grade": grade, **ranks}]}
         values = {"system": "one", "baseline": "other", "moved": rows}
-        cell = comparison.moves(Look(values, {"one": 0, "other": 1}), "q").rows[0].cells[-1]
+        cell = comparison.moves(ComparisonSelection(values, {"one": 0, "other": 1}), "q").rows[0].cells[-1]
         assert isinstance(cell, RichCell)
         return cell.data()
 
@@ -473,4 +473,4 @@ def test_the_source_of_a_search_is_read_back_as_it_was_meant(query, variants):
 
 def test_as_many_variants_are_searched_with_as_fit_side_by_side():
     names = ["a", "b", "c", "d", "e", "f"]
-    assert base.few(names, ["f", "b", "foreign", "c", "a", "d"]) == [0, 1, 2, 5]
+    assert base.first_columns(names, ["f", "b", "foreign", "c", "a", "d"]) == [0, 1, 2, 5]

@@ -228,7 +228,7 @@ def test_rankings_are_taken_along_in_several_formats(store, runs, ending, first)
 
 
 def test_a_report_opens_offline_with_one_run_or_two(store, runs, tmp_path):
-    whole = bridge.run(runs_shown.page_of(store, runs["bm25"].id, ["ndcg@10"], runs["trigram"].id))
+    whole = bridge.run(runs_shown.report_html(store, runs["bm25"].id, ["ndcg@10"], runs["trigram"].id))
     assert whole.lower().startswith("<!doctype html>")
     assert "trigram" in whole
     rankbook("runs", "report", "bm25", str(tmp_path / "one.html"))

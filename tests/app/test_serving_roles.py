@@ -38,7 +38,7 @@ from tests.app.showing import CELL, STAGE, page
 from tests.app.test_search_page import handed
 from tests.fakes import HashingEmbedder
 from tests.unit.misbehaving import Endpoint, Reply, completion, serving
-from workbench.components.open_collection import opened
+from workbench.components.open_collection import open_collection
 from workbench.notebooks import insert, session
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import FOLDER, own_folder
@@ -52,7 +52,7 @@ from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.jobs import Job
 from workbench.services.pool_request import JudgeState as JudgingAsked
 from workbench.services.variants import keep
-from workbench.services.weights import Weighed, WeightsState
+from workbench.services.weights import WeighedSurface, WeightsState
 
 STORES: dict[str, RoleStore] = {}
 PAGES = ("search", "notebook", "weights", "collections", "variants", "runs")
@@ -153,7 +153,7 @@ def test_labels_are_corrected_and_brought_back_by_editors_alone(store, name):
 
 
 def test_a_viewer_opens_a_run_and_may_neither_pin_nor_delete_it():
-    ground, _ = opened(STORES[EDITOR], "kettles", "default")
+    ground, _ = open_collection(STORES[EDITOR], "kettles", "default")
     (run,) = bridge.run(run_variants(ground, [resolve_variant("local-rag")], ground.split("test"), EvalOptions()))
     assert {"Pin it", "Delete it"} <= labels(seen("runs", EDITOR, run=run.id))
     app = seen("runs", VIEWER, run=run.id)
@@ -267,11 +267,11 @@ def paid(store: Store) -> Iterator[Paid]:
     bridge.run(load.drop(store, "paid"))
 
 
-def weighed(role: str, paid: Paid, *, allowed: bool = False) -> Weighed | ConsentNeeded:
+def weighed(role: str, paid: Paid, *, allowed: bool = False) -> WeighedSurface | ConsentNeeded:
     resources = Resources(embedder=lambda _: paid)
     ground = bridge.run(open_eval(STORES[role], "paid", resources=resources))
     asked = WeightsState(collection="paid", legs="vector,bm25", split="test")
-    return bridge.run(weights_asked.weighed(ground, asked, nobody, asyncio.Event(), allowed=allowed))
+    return bridge.run(weights_asked.weigh(ground, asked, nobody, asyncio.Event(), allowed=allowed))
 
 
 def test_weights_that_have_queries_embedded_elsewhere_are_for_editors_and_after_a_question(paid):
@@ -282,10 +282,10 @@ def test_weights_that_have_queries_embedded_elsewhere_are_for_editors_and_after_
     assert isinstance(asks, ConsentNeeded)
     assert "The embedding sends the query to embed.example" in " ".join(asks.sentences)
     assert paid.texts == []
-    assert isinstance(weighed(EDITOR, paid, allowed=True), Weighed)
+    assert isinstance(weighed(EDITOR, paid, allowed=True), WeighedSurface)
     assert sorted(paid.texts) == ["E-42", "remove scale from the kettle"]
     for role in roles.ROLES:  # what is kept sends nothing again
-        assert isinstance(weighed(role, paid), Weighed)
+        assert isinstance(weighed(role, paid), WeighedSurface)
     assert len(paid.texts) == 2
 
 

@@ -19,7 +19,7 @@ from workbench.components import cards, feedback
 from workbench.screens.search.state import SearchState
 from workbench.server import serve
 from workbench.services import search, snippets
-from workbench.services.search import Column, Found, passage_of
+from workbench.services.search import LegResult, LegResults, passage_of
 
 WORKBENCH = Path(workbench.__file__).parent
 anything = st.text(max_size=60)
@@ -75,10 +75,10 @@ def test_a_snippet_is_never_much_longer_than_its_width(text, keywords):
 
 def test_overlap_counts_items_by_the_number_of_legs():
     columns = {
-        "vector": Column("vector", (hit("a#1", "a"), hit("b#1", "b"))),
-        "fulltext": Column("fulltext", (hit("b#2", "b"),)),
+        "vector": LegResult("vector", (hit("a#1", "a"), hit("b#1", "b"))),
+        "fulltext": LegResult("fulltext", (hit("b#2", "b"),)),
     }
-    found = Found((), columns)
+    found = LegResults((), columns)
     assert found.shared() == {1: 1, 2: 1}
     assert found.ranks("b") == {"vector": 2, "fulltext": 1}
 
@@ -88,8 +88,8 @@ def test_a_query_is_judged_by_all_splits_of_its_text():
         (Query("1", "same "), Query("2", "same"), Query("3", "other")),
         (Label("1", "a", 1), Label("2", "a", 3, "train"), Label("2", "b", 0), Label("3", "c", 2)),
     )
-    assert search.judged(labelled, "same").grades == {"a": 3, "b": 0}
-    assert search.judged(labelled, "unknown").grades == {}
+    assert search.query_labels(labelled, "same").grades == {"a": 3, "b": 0}
+    assert search.query_labels(labelled, "unknown").grades == {}
 
 
 def test_examples_are_labelled_and_take_turns_by_kind():
@@ -97,7 +97,7 @@ def test_examples_are_labelled_and_take_turns_by_kind():
     labelled = LabelledQueries(
         queries, (Label("1", "d", 1), Label("2", "d", 1), Label("2", "e", 1), Label("3", "d", 1))
     )
-    assert [query.id for query in search.examples(labelled)] == ["2", "3", "1"]
+    assert [query.id for query in search.example_queries(labelled)] == ["2", "3", "1"]
 
 
 def test_pages_and_headings_read_well():

@@ -10,7 +10,7 @@ import pytest
 
 from core import home as homes
 from core.errors import InputError
-from workbench.components.sign_in import grader
+from workbench.components.sign_in import signature_of
 from workbench.server import roles_file, sign_in
 from workbench.server.roles_file import EXAMPLE, RoleFile
 
@@ -77,14 +77,14 @@ def test_an_address_that_the_provider_does_not_vouch_for_gives_no_role_and_signs
     found = access('[people]\n"ada@example.org" = "editor"\n"*@example.org" = "judge"', tmp_path)
     assert found.role_of(told) is None
     assert found.discounts(told)
-    assert grader(told) == "sub:7"
+    assert signature_of(told) == "sub:7"
 
 
 def test_addresses_count_unverified_where_the_file_says_so_but_none_that_the_provider_did_not_verify(tmp_path):
     found = access('unverified_emails = true\n[people]\n"ada@example.org" = "editor"', tmp_path)
     roles = [found.role_of({"email": "ada@example.org", **said}) for said in ({}, *NOBODY_VOUCHES)]
     assert roles == ["editor", "editor", *[None] * (len(NOBODY_VOUCHES) - 1)]
-    assert grader({"sub": "7", "email": "ada@example.org"}) == "sub:7"
+    assert signature_of({"sub": "7", "email": "ada@example.org"}) == "sub:7"
 
 
 def test_who_is_not_named_does_not_come_in_where_nothing_is_said_of_them(tmp_path):

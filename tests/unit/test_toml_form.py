@@ -136,7 +136,7 @@ def test_a_mistake_is_a_sentence_at_its_line(text, line, said):
 
 def test_two_variants_differ_option_by_option_defaults_included():
     one, other = presets.preset("local-rag"), presets.preset("local-rag").but(name="mine", top_k=5)
-    assert {row.where: (row.one, row.other) for row in variant_text.differing(one, other)} == {
+    assert {row.where: (row.one, row.other) for row in variant_text.differences(one, other)} == {
         "name": ("local-rag", "mine"),
         "top_k": ("10", "5"),
     }
@@ -155,7 +155,7 @@ def test_two_texts_differ_line_by_line():
     [*(kinds[name] for name in kinds), *(legs[name] for name in legs), *(fusions[name] for name in fusions), Variant],
 )
 def test_every_field_is_there_with_its_help_and_a_default_that_its_widget_holds(model):
-    found = form_fields.entries(model)
+    found = form_fields.form_fields(model)
     assert [each.name for each in found] == form_fields.names(model)
     assert all(each.help for each in found)
     simple = [each for each in found if each.kind in ("switch", "whole", "number", "text", "choice", "texts")]
@@ -164,15 +164,15 @@ def test_every_field_is_there_with_its_help_and_a_default_that_its_widget_holds(
 
 
 def test_bounds_choices_and_what_may_be_left_out_are_read_off_the_model():
-    search = {each.name: each for each in form_fields.entries(kinds["search"])}
+    search = {each.name: each for each in form_fields.form_fields(kinds["search"])}
     assert (search["top_k"].kind, search["top_k"].least, search["top_k"].most) == ("whole", 1, 100)
     assert search["pick"].choices == ("worst", "most-different")
     assert search["pick"].optional
     assert search["variants"].kind == "texts"
     assert search["sql"].kind == "switch"
-    by = next(each for each in form_fields.entries(kinds["compare"]) if each.name == "by")
+    by = next(each for each in form_fields.form_fields(kinds["compare"]) if each.name == "by")
     assert by.choices == ("kind", "tag")
-    variant = {each.name: each for each in form_fields.entries(Variant)}
+    variant = {each.name: each for each in form_fields.form_fields(Variant)}
     assert variant["leg"].kind == "list of tagged"
     assert (variant["fusion"].kind, variant["fusion"].default) == ("tagged", "rrf")
     assert variant["pack"].optional
@@ -184,7 +184,7 @@ def test_bounds_choices_and_what_may_be_left_out_are_read_off_the_model():
     [("top_k", "many"), ("top_k", 0), ("top_k", True), ("pick", "best"), ("variants", [{"kind": "bm25"}]), ("sql", 1)],
 )
 def test_what_a_widget_cannot_hold_does_not_fit(name, value):
-    entry = next(each for each in form_fields.entries(kinds["search"]) if each.name == name)
+    entry = next(each for each in form_fields.form_fields(kinds["search"]) if each.name == name)
     assert not entry.fits(value)
 
 
@@ -199,11 +199,11 @@ def draw(model: str, source: str) -> None:
     from workbench.notebooks.cells import kinds
 
     st.session_state.setdefault("source", source)
-    changed = form.drawn(
+    changed = form.draw(
         Variant if model == "variant" else kinds[model],
         st.session_state["source"],
         "f",
-        form.Options(offered={"variants": ["bm25", "vector", "local-rag"]}),
+        form.FormOptions(offered={"variants": ["bm25", "vector", "local-rag"]}),
     )
     if changed is not None:
         st.session_state["source"] = changed

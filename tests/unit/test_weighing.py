@@ -27,7 +27,7 @@ from evals.types import LabelledQueries, QuerySplit
 from tests.effort import examples
 from workbench.services import weight_payload
 from workbench.services import weights as weights_asked
-from workbench.services.weights import Weighed, WeightsState
+from workbench.services.weights import WeighedSurface, WeightsState
 
 STEPS = 4
 QUERIES = ("p", "q", "r")
@@ -37,7 +37,7 @@ FUSIONS = [RrfFusion(), RrfFusion(k=0, absent="bottom_rank"), RrfFusion(absent="
 
 def made(
     rankings: list[dict[str, Ranking]], fusion: Fusion, cut: ResultCut, grades: dict[str, dict[str, int]]
-) -> Weighed:
+) -> WeighedSurface:
     own = (VectorLeg(weight=0.6), Bm25Leg(weight=0.3), VectorLeg(label="<b>other</b>", weight=0.1))
     base = Variant(name="<i>base</i>", legs=own[: len(rankings)], fusion=fusion)
     found = tuple(
@@ -46,10 +46,10 @@ def made(
     split = QuerySplit("test", {query: Query(query, f"{query}?", "kind") for query in QUERIES}, grades)
     surface = sweep(found, split, fusion, steps=STEPS, cut=cut)
     tuned = tune(surface, TuningProcedure(folds=2, repeats=2, samples=100))
-    return Weighed(base, split, Legs(found, cut), FusionArrays.of(found), tuned)
+    return WeighedSurface(base, split, Legs(found, cut), FusionArrays.of(found), tuned)
 
 
-def few(fusion: Fusion = FUSIONS[0]) -> Weighed:
+def few(fusion: Fusion = FUSIONS[0]) -> WeighedSurface:
     """Two legs of which one knows `a` and the other `b`."""
     one = {query: Ranking(("b", "c", "a"), (3.0, 2.0, 1.0)) for query in QUERIES}
     other = {query: Ranking(("a", "c"), (9.0, 1.0)) for query in QUERIES}
@@ -57,7 +57,7 @@ def few(fusion: Fusion = FUSIONS[0]) -> Weighed:
 
 
 @st.composite
-def weighed(draw: st.DrawFn) -> Weighed:
+def weighed(draw: st.DrawFn) -> WeighedSurface:
     """Few units and few scores: ties abound."""
     units = [f"{item}{number}" for item in "abcde" for number in range(2)]
     rankings = []
@@ -118,7 +118,7 @@ def added_and_sorted(given: dict[str, Any], levels: list[int], row: int) -> list
 def test_adding_and_sorting_what_is_given_is_the_search(found):
     cut = found.legs.cut.seen_by(found.surface.metric)
     for query in QUERIES:
-        packed = weight_payload.query_given(found, query)
+        packed = weight_payload.pack_query(found, query)
         for row, point in enumerate(found.surface.grid.tolist()):
             weights = [share / STEPS for share in point]
             searched = fused(found.arrays, found.base.fusion, weights, cut)[query].item_ids
@@ -130,7 +130,7 @@ def test_adding_and_sorting_what_is_given_is_the_search(found):
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_the_packed_surface_is_the_surface(fusion):
     found = few(fusion)
-    packed = weight_payload.surface_given(found)
+    packed = weight_payload.pack_surface(found)
     values, codes = unpacked(packed["values"], "<f8"), unpacked(packed["codes"], "<u2")
     assert values[codes].reshape(found.surface.values.shape) == pytest.approx(found.surface.values, abs=1e-9)
     assert values[unpacked(packed["untuned"], "<u2")] == pytest.approx(found.surface.untuned, abs=1e-9)
@@ -154,7 +154,7 @@ def test_every_mark_stands_where_it_belongs_and_says_what_it_is():
 
 def test_a_query_that_has_no_surface_is_refused_by_name():
     with pytest.raises(UnknownName, match="query"):
-        weight_payload.query_given(few(), "nobody asked")
+        weight_payload.pack_query(few(), "nobody asked")
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,9 @@ def aside(
     sentence = f"{name} has its lexemes, postings and vocabulary aside."
     with output.progress(quiet=as_json) as listener:
         if refresh:
-            view, found = bridge.run(attach.refreshed(store, name, listener))
+            view, found = bridge.run(attach.refresh_aside(store, name, listener))
             counts = {"new": found.new, "changed": found.changed, "gone": found.gone, "rebuilt": bool(found.unknown)}
-            sentence = f"{name}: {attach.told_difference(view, found)}"
+            sentence = f"{name}: {attach.difference_sentence(view, found)}"
         else:
-            bridge.run(attach.aside(store, name, listener))
+            bridge.run(attach.build_aside(store, name, listener))
     output.result({"name": name, "aside": True, **counts}, sentence, json=as_json)

@@ -70,13 +70,13 @@ def report(
     from core import atomic_files
     from evals.measures import METRICS
     from evals.runs import run_store
-    from workbench.services.runs import page_of
+    from workbench.services.runs import report_html
 
     evaluate.check_paths(html=file)
     store = runtime.open_store()
     found = bridge.run(run_store.find(store, run, collection=collection))
     other = bridge.run(run_store.find(store, against, collection=collection)).id if against else None
-    page = bridge.run(page_of(store, found.id, metric or METRICS, other))
+    page = bridge.run(report_html(store, found.id, metric or METRICS, other))
     atomic_files.write_whole(file.expanduser(), page)
     output.result({"run": found.id, "against": other, "file": str(file)}, f"Written: {file}", json=as_json)
 
@@ -238,13 +238,13 @@ def list_runs(
 
 
 def _plain(run: RunSummary) -> dict[str, Any]:
-    from workbench.services.runs import means, subject
+    from workbench.services.runs import means, subject_fields
 
     return {
         "id": run.id,
         "name": run.name,
         "names": sorted(run.names),
-        **subject(run.subject),
+        **subject_fields(run.subject),
         "depth": run.depth,
         "queries": run.queries,
         "failed": run.failed,
@@ -280,7 +280,7 @@ def show(
     """
     from evals.evaluation.compare_runs import flat
     from evals.runs import run_store
-    from workbench.services.runs import badge, means, stages, subject
+    from workbench.services.runs import badge, means, stages, subject_fields
 
     store = runtime.open_store()
     summary = bridge.run(run_store.find(store, run, collection=collection))
@@ -292,7 +292,7 @@ def show(
         output.document({**_plain(summary), **scores, **more, "notes": kept.notes, "found": hits})
         return
     facts = {
-        **subject(summary.subject),
+        **subject_fields(summary.subject),
         "made": f"{summary.made_at:%Y-%m-%d %H:%M}",
         "asked for": f"{summary.depth} results, deep" if summary.depth else "as the variant ships",
         "pinned as": ", ".join(summary.pins),
@@ -340,7 +340,7 @@ def _scores(store: Store, run: RunSummary, metric: str, most: int) -> dict[str, 
     groups = runs_shown.by_group(board, board.metrics[0], "kind")
     return {
         "by kind": [{"kind": kind, "queries": count, "score": cell} for kind, count, cell in groups],
-        "worst": runs_shown.worst(board, board.metrics[0], most),
+        "worst": runs_shown.worst_queries(board, board.metrics[0], most),
     }
 
 

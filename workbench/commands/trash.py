@@ -38,7 +38,7 @@ def list_entries(*, as_json: output.AsJson = False) -> None:
     """
     from core.store.trash_entries import day
     from evals import trash as deleted
-    from workbench.services.collections import told_bytes
+    from workbench.services.collections import format_bytes
 
     store = runtime.open_store()
     report_expired(bridge.run(deleted.expire(store)))
@@ -56,7 +56,7 @@ def list_entries(*, as_json: output.AsJson = False) -> None:
             each.kind,
             each.name or each.title,
             each.collection,
-            told_bytes(each.bytes),
+            format_bytes(each.bytes),
             f"{each.deleted_at:%Y-%m-%d %H:%M}",
             each.deleted_by,
             day(each.until),
@@ -65,7 +65,7 @@ def list_entries(*, as_json: output.AsJson = False) -> None:
     ]
     output.table("Trash", columns, rows, right=("size",))
     output.notice(
-        f"{told_bytes(sum(each.bytes for each in entries))} on disk. Bring one back: rankbook trash restore ID. Free "
+        f"{format_bytes(sum(each.bytes for each in entries))} on disk. Bring one back: rankbook trash restore ID. Free "
         "the room: rankbook trash empty"
     )
 
@@ -110,7 +110,7 @@ def empty(
     from datetime import timedelta
 
     from evals import trash as deleted
-    from workbench.services.collections import told_bytes
+    from workbench.services.collections import format_bytes
 
     store = runtime.open_store()
     if not yes:
@@ -118,7 +118,7 @@ def empty(
         typer.confirm(f"Empty the trash for good, {which}?", abort=True, err=True)
     limit = timedelta(days=older_than) if older_than is not None else None
     destroyed = bridge.run(deleted.empty(store, older_than=limit))
-    sentence = f"{len(destroyed):,} destroyed, {told_bytes(sum(each.bytes for each in destroyed))} freed."
+    sentence = f"{len(destroyed):,} destroyed, {format_bytes(sum(each.bytes for each in destroyed))} freed."
     output.result({"destroyed": [plain(each) for each in destroyed]}, sentence, json=as_json)
 
 

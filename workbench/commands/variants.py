@@ -185,10 +185,10 @@ def diff(
     from dataclasses import asdict
 
     from evals.variants import resolve_variant
-    from workbench.services.variants import differing
+    from workbench.services.variants import differences
 
     first, second = resolve_variant(one), resolve_variant(other)
-    rows = differing(first, second)
+    rows = differences(first, second)
     if as_json:
         output.print_json({"variants": [first.name, second.name], "differences": [asdict(each) for each in rows]})
         return

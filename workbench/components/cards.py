@@ -14,7 +14,7 @@ import streamlit as st
 from core.legs import describe
 from core.types import Hit, Query
 from workbench.components.theme import asset
-from workbench.services.search import Found, QueryLabels, passage_of
+from workbench.services.search import LegResults, QueryLabels, passage_of
 from workbench.services.snippets import marked, plain, snippet
 
 MOST_FACTS = 3
@@ -66,13 +66,13 @@ def _mount(component: Any, key: str, event: str, values: dict[str, Any], told: C
     component(key=key, data=values, **{f"on_{event}_change": heard})
 
 
-def cards_of(found: Found, kind: str, judged: QueryLabels, fields: Sequence[str]) -> list[Card]:
+def cards_of(found: LegResults, kind: str, judged: QueryLabels, fields: Sequence[str]) -> list[Card]:
     """A column's hits as the plain values that the page shows."""
     hits = found.columns[kind].hits
     return [_card(hit, rank, found, judged, fields) for rank, hit in enumerate(hits, start=1)]
 
 
-def _card(hit: Hit, rank: int, found: Found, judged: QueryLabels, fields: Sequence[str]) -> Card:
+def _card(hit: Hit, rank: int, found: LegResults, judged: QueryLabels, fields: Sequence[str]) -> Card:
     ranks = found.ranks(hit.item_id)
     return {
         "id": hit.id,

@@ -20,7 +20,7 @@ INFLUENCE = "How much the mean difference hangs on this query: it would change b
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ComparisonSelection:
     """The values of a cell and what of them is looked at. `styles` are the colours of the two."""
 
     values: Mapping[str, Any]
@@ -58,7 +58,7 @@ class Look:
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
-def coloured(look: Look, block: Figure) -> Figure:
+def coloured(look: ComparisonSelection, block: Figure) -> Figure:
     """A chart with a point for each query, in the colours of the two, and the selected query's marked."""
     gain, loss = look.sides
     names = [gain if each["difference"] > 0 else loss if each["difference"] < 0 else "even" for each in look.queries]
@@ -76,7 +76,7 @@ def coloured(look: Look, block: Figure) -> Figure:
 # -- kinds -------------------------------------------------------------------------------------------------------------
 
 
-def kinds(look: Look) -> DataTable | None:
+def kinds(look: ComparisonSelection) -> DataTable | None:
     """The difference over the queries of each kind, all of them looked at together."""
     groups = sorted(look.values["groups"], key=lambda each: (-(each["finding"]["mean"] or 0.0), each["name"]))
     if len(groups) < 2:
@@ -102,7 +102,7 @@ def kinds(look: Look) -> DataTable | None:
     )
 
 
-def _kind(look: Look, each: Mapping[str, Any]) -> Sequence[RichCell]:
+def _kind(look: ComparisonSelection, each: Mapping[str, Any]) -> Sequence[RichCell]:
     finding, key = each["finding"], key_of(each["by"], each["name"])
     sign, tone = VERDICTS[each["verdict"]]
     low, high = finding["low"], finding["high"]
@@ -121,11 +121,11 @@ def _kind(look: Look, each: Mapping[str, Any]) -> Sequence[RichCell]:
 # -- queries -----------------------------------------------------------------------------------------------------------
 
 
-def groups(look: Look) -> list[str]:
+def groups(look: ComparisonSelection) -> list[str]:
     return groups_of(look.queries)
 
 
-def ordered(look: Look, order: str) -> list[Mapping[str, Any]]:
+def ordered(look: ComparisonSelection, order: str) -> list[Mapping[str, Any]]:
     """The queries of the chosen kind. Of all kinds those that decide are ten."""
     kept = [each for each in look.queries if is_in(each, look.group)]
     if order == "ahead":
@@ -136,7 +136,7 @@ def ordered(look: Look, order: str) -> list[Mapping[str, Any]]:
     return ranked if look.group else ranked[:DECIDING]
 
 
-def table(look: Look, order: str) -> DataTable:
+def table(look: ComparisonSelection, order: str) -> DataTable:
     """The queries, each of which leads to a cell that searches for it, and to how its documents moved."""
     found = ordered(look, order)
     formula = look.values["formula"]
@@ -190,7 +190,7 @@ def _row(each: Mapping[str, Any], chosen: str) -> Sequence[RichCell]:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def moves(look: Look, query: str) -> DataTable:
+def moves(look: ComparisonSelection, query: str) -> DataTable:
     """Where the documents of a query stand in both, the relevant ones first."""
     rows = look.values["moved"].get(query, ())
     top = max((each["grade"] or 0 for each in rows), default=0)

@@ -19,11 +19,11 @@ from workbench.components import feedback, sign_in
 def person() -> str:
     """Who deletes: by the name they sign in with, else by this machine's account."""
     with suppress(InputError):
-        return sign_in.signs() or session.person()
+        return sign_in.signature() or session.person()
     return ""
 
 
-def note(store: Store, page: str, sentence: str, entries: Sequence[TrashEntry]) -> None:
+def announce(store: Store, page: str, sentence: str, entries: Sequence[TrashEntry]) -> None:
     """In a callback, after the deletion. What has lain in the trash for its time goes, which is said too."""
     expired = bridge.run(trash.expire(store))
     st.session_state[_key(page)] = (f"{sentence} {expiry_notice(expired)}".strip(), list(entries))

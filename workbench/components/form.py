@@ -15,14 +15,14 @@ from core.registry import Registry, Tagged
 from workbench.components import feedback
 from workbench.components.theme import asset
 from workbench.services import form_fields, toml_edit
-from workbench.services.form_fields import Entry
+from workbench.services.form_fields import FormField
 from workbench.services.toml_edit import Place
 
 LEFT_OUT = "not set"
 Widget = Callable[..., Any]
 
 
-def value_of(entry: Entry, key: str, offered: Sequence[str] | None, *, disabled: bool) -> Any:
+def value_of(entry: FormField, key: str, offered: Sequence[str] | None, *, disabled: bool) -> Any:
     """Draw it; its value."""
     common: dict[str, Any] = {"key": key, "help": f"{entry.help} In TOML: `{entry.name}`", "disabled": disabled}
     made: dict[str, Callable[[], Any]] = {
@@ -36,13 +36,13 @@ def value_of(entry: Entry, key: str, offered: Sequence[str] | None, *, disabled:
     return made[entry.kind]()
 
 
-def _choice(entry: Entry, common: dict[str, Any]) -> Any:
+def _choice(entry: FormField, common: dict[str, Any]) -> Any:
     widget: Widget = st.selectbox
     at = None if _cleared(entry) else place_of(st.session_state[common["key"]], entry.choices)
     return widget(entry.label, entry.choices, at, format_func=str, placeholder=LEFT_OUT, **common)
 
 
-def _cleared(entry: Entry) -> bool:
+def _cleared(entry: FormField) -> bool:
     """Whether it can be taken out again, for which a widget must have no default."""
     return entry.optional or entry.required
 
@@ -52,7 +52,7 @@ def place_of(value: Any, choices: Sequence[Any]) -> int | None:
     return list(choices).index(value) if value in choices else None
 
 
-def _number(entry: Entry, common: dict[str, Any], of: type[int] | type[float], step: float, form: str) -> Any:
+def _number(entry: FormField, common: dict[str, Any], of: type[int] | type[float], step: float, form: str) -> Any:
     widget: Widget = st.number_input
     value = st.session_state[common["key"]]
     value = None if value is None else of(value)  # a whole number may stand for any other
@@ -65,14 +65,14 @@ def _number(entry: Entry, common: dict[str, Any], of: type[int] | type[float], s
     return entry.default if made is None else made
 
 
-def _texts(entry: Entry, common: dict[str, Any], offered: Sequence[str]) -> Any:
+def _texts(entry: FormField, common: dict[str, Any], offered: Sequence[str]) -> Any:
     widget: Widget = st.multiselect
     chosen = st.session_state[common["key"]]
     there = dict.fromkeys([*offered, *chosen])
     return widget(entry.label, list(there), chosen, accept_new_options=True, placeholder="Type or choose", **common)
 
 
-def _text(entry: Entry, common: dict[str, Any], offered: Sequence[str] | None) -> Any:
+def _text(entry: FormField, common: dict[str, Any], offered: Sequence[str] | None) -> Any:
     value = st.session_state[common["key"]]
     long = value is not None and "\n" in value
     if offered is not None and not long:
@@ -91,7 +91,7 @@ _SIMPLE = ("switch", "whole", "number", "text", "choice", "texts")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class FormOptions:
     """How a form is drawn. Fields are meant by their keys in TOML, and fields of a table too.
 
     `offered` are known values of a text, or of a list of texts: others can be typed all the same. `only` draws these
@@ -105,8 +105,8 @@ class Options:
     disabled: bool = False
 
 
-def drawn(
-    model: type[BaseModel], source: str, key: str, options: Options | None = None, *, at: Place = ()
+def draw(
+    model: type[BaseModel], source: str, key: str, options: FormOptions | None = None, *, at: Place = ()
 ) -> str | None:
     """Draw the model's fields with the values of the TOML `source`; give the changed TOML, None where nothing changed.
 
@@ -123,7 +123,7 @@ def drawn(
     source instead of the whole: ("pack",), ("leg", 0). A source that is no TOML is complained of, and None comes back.
     """
     try:
-        form = _Form(source, key, options or Options())
+        form = _Form(source, key, options or FormOptions())
         st.html(f"<style>{asset('components/assets/form.css')}</style>")
         form.fields(model, at, form.options.only)
         return toml_edit.put(source, form.changes) if form.changes else None
@@ -135,7 +135,7 @@ def drawn(
 class _Form:
     """One drawing of it, with what it finds changed."""
 
-    def __init__(self, source: str, key: str, options: Options) -> None:
+    def __init__(self, source: str, key: str, options: FormOptions) -> None:
         self.key, self.options = key, options
         self.changes: dict[Place, Any] = {}
         self.plain = toml_edit.read(source)
@@ -143,7 +143,7 @@ class _Form:
 
     def fields(self, model: type[BaseModel], at: Place, only: Sequence[str] | None = None) -> None:
         """The simple ones in a grid, and those with fields of their own below."""
-        known = {each.name: each for each in form_fields.entries(model)}
+        known = {each.name: each for each in form_fields.form_fields(model)}
         named = [name for name in (only or known) if name not in self.options.without]
         shown = [known[name] for name in named if name in known]
         simple = [each for each in shown if each.kind in _SIMPLE]
@@ -158,7 +158,7 @@ class _Form:
 
     # -- one value -----------------------------------------------------------------------------------------------------
 
-    def _simple(self, entry: Entry, place: Place) -> None:
+    def _simple(self, entry: FormField, place: Place) -> None:
         written = toml_edit.value_at(self.plain, place)
         if not entry.fits(written):
             self._as_written(entry, place, written)
@@ -177,7 +177,7 @@ class _Form:
         self.seen[key] = current
         return key
 
-    def _as_written(self, entry: Entry, place: Place, written: Any) -> None:
+    def _as_written(self, entry: FormField, place: Place, written: Any) -> None:
         """What no widget here can hold: shown, and left alone."""
         key = self._key(place, "as written")
         st.session_state[key] = "" if written is None else str(written)[:LONGEST]
@@ -192,7 +192,7 @@ class _Form:
 
     # -- values with fields of their own -------------------------------------------------------------------------------
 
-    def _composed(self, entry: Entry, place: Place) -> None:
+    def _composed(self, entry: FormField, place: Place) -> None:
         written = toml_edit.value_at(self.plain, place)
         wanted = list if entry.kind == "list of tagged" else dict
         if not (entry.model or entry.tagged) or not (written is None or isinstance(written, wanted)):
@@ -204,20 +204,42 @@ class _Form:
             elif entry.tagged and entry.kind == "tagged":
                 self._tagged(entry, entry.tagged, place, written if isinstance(written, dict) else None)
             elif entry.tagged:
-                self._several(entry, entry.tagged, place, written if isinstance(written, list) else [])
+                # A row for each, with what all of them have in sight, and their own options a click away.
+                there = written if isinstance(written, list) else []
+                _heading(entry.label, entry.help)
+                for at, each in enumerate(there):
+                    if isinstance(each, dict) and each.get(entry.tagged.tag) in entry.tagged.registry:
+                        self._row(
+                            entry, entry.tagged.registry, each[entry.tagged.tag], (*place, at), alone=len(there) == 1
+                        )
+                    else:
+                        self._in_source(FormField(f"{entry.name} {at + 1}", "other"), each)
+                key = self._key(place, "add", len(there))  # another one once it was used, so that it is empty again
+                chosen = st.selectbox(
+                    f"Add to {entry.name}",
+                    form_fields.tagged_names(entry),
+                    index=None,
+                    key=key,
+                    placeholder=f"Add a {entry.tagged.registry.kind}",
+                    label_visibility="collapsed",
+                    disabled=self.options.disabled,
+                )
+                if chosen is not None:
+                    self.changes[*place, len(there)] = {entry.tagged.tag: chosen}
 
-    def _in_source(self, entry: Entry, written: Any) -> None:
+    def _in_source(self, entry: FormField, written: Any) -> None:
         there = LEFT_OUT if written is None else f"<code>{html.escape(str(written)[:LONGEST])}</code>"
         st.html(
             f'<p class="rb-field"><b>{html.escape(entry.label)}</b> {there} '
             f"<i>{html.escape(entry.help)} Edit it in the source view.</i></p>"
         )
 
-    def _table(self, entry: Entry, model: type[BaseModel], place: Place, *, there: bool) -> None:
+    def _table(self, entry: FormField, model: type[BaseModel], place: Place, *, there: bool) -> None:
         """Fields of a table; one that may be left out has a switch of its own."""
         wanted = True
         if entry.optional:
-            wanted = self._switched(entry, place, there)
+            key = self._set((*place, "there"), there)
+            wanted = bool(st.checkbox(entry.label, there, key=key, help=entry.help, disabled=self.options.disabled))
             if wanted != there:
                 self.changes[place] = {} if wanted else None
         else:
@@ -225,31 +247,17 @@ class _Form:
         if wanted:
             self.fields(model, place)
 
-    def _switched(self, entry: Entry, place: Place, there: bool) -> bool:
-        key = self._set((*place, "there"), there)
-        return bool(st.checkbox(entry.label, there, key=key, help=entry.help, disabled=self.options.disabled))
-
-    def _tagged(self, entry: Entry, among: Tagged[Any], place: Place, written: dict[str, Any] | None) -> None:
+    def _tagged(self, entry: FormField, among: Tagged[Any], place: Place, written: dict[str, Any] | None) -> None:
         """A choice among registered classes, and the fields of the chosen one."""
         tag, registry = among.tag, among.registry
         current = entry.default if written is None else written.get(tag)
-        chosen = self._chosen(entry, place, current)
-        if chosen != current:
-            self.changes[place] = None if chosen is None else {tag: chosen}
-        elif chosen in registry:
-            before = len(self.changes)
-            self.fields(registry[chosen], place)
-            if written is None and len(self.changes) > before:  # what was meant by leaving it out is said now
-                self.changes = {(*place, tag): chosen, **self.changes}
-
-    def _chosen(self, entry: Entry, place: Place, current: Any) -> Any:
-        """Which of the registered ones; another one that is written keeps its name, for the reader to complain of."""
+        # Which of the registered ones; another one that is written keeps its name, for the reader to complain of.
         names = form_fields.tagged_names(entry)
         key = self._set((*place, "tag"), current)
         choices = [*names, *([current] if isinstance(current, str) and current not in names else [])]
         widget: Widget = st.selectbox
         what = form_fields.explained(entry, current)
-        return widget(
+        chosen = widget(
             entry.label,
             choices,
             None if entry.optional else place_of(current, choices),
@@ -258,29 +266,15 @@ class _Form:
             disabled=self.options.disabled,
             placeholder=LEFT_OUT,
         )
+        if chosen != current:
+            self.changes[place] = None if chosen is None else {tag: chosen}
+        elif chosen in registry:
+            before = len(self.changes)
+            self.fields(registry[chosen], place)
+            if written is None and len(self.changes) > before:  # what was meant by leaving it out is said now
+                self.changes = {(*place, tag): chosen, **self.changes}
 
-    def _several(self, entry: Entry, among: Tagged[Any], place: Place, there: list[Any]) -> None:
-        """A row for each, with what all of them have in sight, and their own options a click away."""
-        _heading(entry.label, entry.help)
-        for at, each in enumerate(there):
-            if isinstance(each, dict) and each.get(among.tag) in among.registry:
-                self._row(entry, among.registry, each[among.tag], (*place, at), alone=len(there) == 1)
-            else:
-                self._in_source(Entry(f"{entry.name} {at + 1}", "other"), each)
-        key = self._key(place, "add", len(there))  # another one once it was used, so that it is empty again
-        chosen = st.selectbox(
-            f"Add to {entry.name}",
-            form_fields.tagged_names(entry),
-            index=None,
-            key=key,
-            placeholder=f"Add a {among.registry.kind}",
-            label_visibility="collapsed",
-            disabled=self.options.disabled,
-        )
-        if chosen is not None:
-            self.changes[*place, len(there)] = {among.tag: chosen}
-
-    def _row(self, entry: Entry, registry: Registry[Any], name: str, place: Place, *, alone: bool) -> None:
+    def _row(self, entry: FormField, registry: Registry[Any], name: str, place: Place, *, alone: bool) -> None:
         model = registry[name]
         common = form_fields.shared_names(model)
         with st.container(horizontal=True, vertical_alignment="center"):

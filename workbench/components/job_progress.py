@@ -37,7 +37,7 @@ def result(slot: str, key: Key, title: str, ask: Work[T], *, stays: Callable[[T]
     kept[key] = work
     for old in list(kept)[:-LATEST]:
         del kept[old]
-    if not under_way(slot, key, work):
+    if not has_ended(slot, key, work):
         return None
     found = work.result()
     if stays(found):
@@ -59,7 +59,7 @@ def forget(key: Key, work: Job[Any] | None = None) -> None:
     jobs.forget(key, work)
 
 
-def under_way(slot: str, key: Key, work: Job[T]) -> bool:
+def has_ended(slot: str, key: Key, work: Job[T]) -> bool:
     """Whether it has an answer, or an error to be raised; else what there is to see and press."""
     if not work.wait(AT_ONCE):
         _told(slot, work)

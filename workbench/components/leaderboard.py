@@ -47,7 +47,7 @@ LIVE = "Half of the queries took at most so many milliseconds, timed one at a ti
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LeaderboardSelection:
     """The values of a cell and what of them is looked at. `styles` are the variants' colours."""
 
     values: Mapping[str, Any]
@@ -83,7 +83,7 @@ class Look:
 # -- variants by metrics -----------------------------------------------------------------------------------------------
 
 
-def scores(look: Look) -> DataTable:
+def scores(look: LeaderboardSelection) -> DataTable:
     """Means with intervals and verdicts, what is judged, what it costs, and what the others are compared with."""
     several, failed = len(look.lines) > 1, any(line["failed"] for line in look.lines)
     heads = [
@@ -126,12 +126,12 @@ def scores(look: Look) -> DataTable:
     )
 
 
-def _metric_head(look: Look, metric: str) -> RichCell:
+def _metric_head(look: LeaderboardSelection, metric: str) -> RichCell:
     hint = f"{look.values['formulas'][metric]} Means over the queries, with intervals in brackets."
     return RichCell(metric, hint=hint, action={"metric": metric}, on=metric == look.metric, says=f"Look at {metric}")
 
 
-def _score(look: Look, line: Mapping[str, Any], metric: str) -> RichCell:
+def _score(look: LeaderboardSelection, line: Mapping[str, Any], metric: str) -> RichCell:
     value = line["values"][metric]
     if value["mean"] is None:
         return RichCell("-", tone="faint")
@@ -158,7 +158,7 @@ def _time(line: Mapping[str, Any]) -> RichCell:
     return RichCell(f"{line['p50']:.1f}", hint=f"Asked alone; p95 {line['p95']:.1f} ms.{sizes}")
 
 
-def _against(look: Look, name: str) -> RichCell:
+def _against(look: LeaderboardSelection, name: str) -> RichCell:
     here = name == look.baseline
     return RichCell(
         "baseline" if here else "compare",
@@ -169,7 +169,7 @@ def _against(look: Look, name: str) -> RichCell:
     )
 
 
-def _notes(look: Look) -> list[str]:
+def _notes(look: LeaderboardSelection) -> list[str]:
     several = len(look.lines) > 1
     return [*([legend(look.baseline)] if several else []), *look.values["notes"]]
 
@@ -177,7 +177,7 @@ def _notes(look: Look) -> list[str]:
 # -- a chart -----------------------------------------------------------------------------------------------------------
 
 
-def intervals(look: Look) -> Figure:
+def intervals(look: LeaderboardSelection) -> Figure:
     """The report's own chart, in the colours that the variants have on this page."""
     lines = tuple(
         ReportLine(
@@ -203,7 +203,7 @@ def intervals(look: Look) -> Figure:
 # -- kinds of queries --------------------------------------------------------------------------------------------------
 
 
-def heatmap(look: Look) -> DataTable | None:
+def heatmap(look: LeaderboardSelection) -> DataTable | None:
     """Variants by kinds and tags, each cell a mean."""
     groups = [group for group in look.values["groups"] if look.metric in group["means"]]
     if not groups:
@@ -235,7 +235,7 @@ def heatmap(look: Look) -> DataTable | None:
     return of_cells(f"{look.metric} by kind of query", [RichCell(""), *heads], rows, dense=True)
 
 
-def _mean(look: Look, name: str, group: Mapping[str, Any], mean: float, heat: float) -> RichCell:
+def _mean(look: LeaderboardSelection, name: str, group: Mapping[str, Any], mean: float, heat: float) -> RichCell:
     key = _key(group)
     told = f"{name}, {name_of(key)}: {look.metric} {mean:.3f} over {group['queries']} queries"
     return RichCell(
@@ -256,12 +256,12 @@ MOST = 200  # rows
 ORDERS = ("worst", "behind", "ahead", "divided")
 
 
-def focus(look: Look) -> str:
+def focus(look: LeaderboardSelection) -> str:
     """The variant that the queries are ordered by: the selected one, else the best."""
     return look.variant or look.names[0]
 
 
-def orders(look: Look) -> dict[str, str]:
+def orders(look: LeaderboardSelection) -> dict[str, str]:
     """Ways to order the queries, and what they are called."""
     name = focus(look)
     named = {
@@ -275,12 +275,12 @@ def orders(look: Look) -> dict[str, str]:
     return {"worst": named["worst"]} if len(look.lines) == 1 else named
 
 
-def groups(look: Look) -> list[str]:
+def groups(look: LeaderboardSelection) -> list[str]:
     """Every kind and tag that the scored queries have."""
     return groups_of(look.values["queries"].get(query, {}) for query in look.of(focus(look)))
 
 
-def ordered(look: Look, order: str) -> list[str]:
+def ordered(look: LeaderboardSelection, order: str) -> list[str]:
     """The ids of the chosen kind's queries; equal ones by id."""
     mine, base = look.of(focus(look)), look.of(look.baseline)
     every = [look.of(name) for name in look.names]
@@ -294,7 +294,7 @@ def ordered(look: Look, order: str) -> list[str]:
     return sorted(kept, key=lambda query: (keys[order](query), query))
 
 
-def table(look: Look, order: str) -> DataTable:
+def table(look: LeaderboardSelection, order: str) -> DataTable:
     """The queries, each of which leads to a cell that searches for it."""
     found = ordered(look, order)
     compared = focus(look) != look.baseline
@@ -316,7 +316,7 @@ def table(look: Look, order: str) -> DataTable:
     )
 
 
-def _head(look: Look, name: str) -> RichCell:
+def _head(look: LeaderboardSelection, name: str) -> RichCell:
     return RichCell(
         name,
         style=look.styles[name],
@@ -326,7 +326,7 @@ def _head(look: Look, name: str) -> RichCell:
     )
 
 
-def _row(look: Look, query: str, *, compared: bool) -> Sequence[RichCell]:
+def _row(look: LeaderboardSelection, query: str, *, compared: bool) -> Sequence[RichCell]:
     given = look.values["queries"].get(query, {})
     text = given.get("text") or query
     top = max(1.0, *(look.of(name)[query] for name in look.names))

@@ -16,7 +16,7 @@ from evals.types import DEFAULT_QUERY_SET
 LABELS_KEPT = 15  # seconds
 
 
-def opened(store: Store, collection: str, query_set: str = DEFAULT_QUERY_SET) -> tuple[EvalContext, str]:
+def open_collection(store: Store, collection: str, query_set: str = DEFAULT_QUERY_SET) -> tuple[EvalContext, str]:
     """A collection with its queries, and a mark that changes when either does."""
     versions = {row.name: row for row in bridge.run(collections.listed(store))}
     if collection not in versions:

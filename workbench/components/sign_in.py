@@ -20,17 +20,17 @@ from workbench.server.roles_file import RoleFile
 OUT = "Sign out"
 
 
-def told() -> Mapping[str, Any]:
+def claims() -> Mapping[str, Any]:
     """What the provider told of whoever looks; nothing of a stranger."""
     return dict(st.user.to_dict()) if st.user.get("is_logged_in") else {}
 
 
-def signs() -> str | None:
+def signature() -> str | None:
     """By what name whoever looks grades, whatever an address says; None where nobody signs in, and they say it."""
-    return None if access.current() is None else grader(told())
+    return None if access.current() is None else signature_of(claims())
 
 
-def grader(of: Mapping[str, Any]) -> str:
+def signature_of(of: Mapping[str, Any]) -> str:
     """The address that the provider vouches for, else its own mark of that person; never what people call themselves.
 
     The mark is told apart from addresses: with some providers people choose it.
@@ -59,7 +59,11 @@ def draw(gate: AccessControl, of: Mapping[str, Any]) -> None:
         if gate.has_ended(of):
             _stranger(gate, "Your sign-in has ended: you signed out, or it is older than 30 days. Sign in again.")
         elif of:
-            _no_role(gate, of)
+            st.html(
+                f"<h1>Rankbook</h1><p>You are signed in as <b>{html.escape(name(of))}</b>, "
+                f"{_why_not(gate.readable(), of)}</p>"
+            )
+            st.button(OUT, key="sign-in.out", icon=":material/logout:", on_click=st.logout)
         else:
             _stranger(gate, "Sign in to search, compare and judge.")
 
@@ -68,13 +72,6 @@ def _stranger(gate: AccessControl, says: str) -> None:
     st.html(f"<h1>Rankbook</h1><p>{says}</p>")
     st.button("Sign in", key="sign-in.in", type="primary", icon=":material/login:", on_click=st.login)
     st.html(f"<small>With your account at {html.escape(gate.provider.provider)}.</small>")
-
-
-def _no_role(gate: AccessControl, of: Mapping[str, Any]) -> None:
-    st.html(
-        f"<h1>Rankbook</h1><p>You are signed in as <b>{html.escape(name(of))}</b>, {_why_not(gate.readable(), of)}</p>"
-    )
-    st.button(OUT, key="sign-in.out", icon=":material/logout:", on_click=st.logout)
 
 
 def _why_not(access: RoleFile | None, of: Mapping[str, Any]) -> str:
@@ -99,7 +96,7 @@ def frame(of: Mapping[str, Any], role: str) -> None:
     shown = name(of)
     with st.container(key="who"):
         st.menu_button(
-            _as_text(shown),
+            "".join(f"\\{letter}" if letter in r"\`*_{}[]()#+-.!|<>~:$" else letter for letter in shown),
             [OUT],
             key="who.menu",
             icon=":material/account_circle:",
@@ -113,8 +110,3 @@ def name(of: Mapping[str, Any]) -> str:
     """By what people know them."""
     found = (str(of.get(claim) or "").strip() for claim in ("name", "email", "sub"))
     return " ".join(next(filter(None, found), "somebody").split())[:60]
-
-
-def _as_text(shown: str) -> str:
-    """A button's label is Markdown: what a provider calls somebody is not."""
-    return "".join(f"\\{letter}" if letter in r"\`*_{}[]()#+-.!|<>~:$" else letter for letter in shown)

@@ -12,7 +12,7 @@ from core import presets
 from core.variant import Variant
 from evals.variants import SavedVariant
 from workbench.components.theme import asset
-from workbench.services import variants as variant_stages
+from workbench.services import variants
 
 EMPTY = "None yet. Open a preset, change it, and save it as new; or keep weights from the Weights page."
 _component = st.components.v2.component(
@@ -53,4 +53,4 @@ def _item(variant: Variant) -> dict[str, Any]:
 
 
 def _steps(variant: Variant) -> list[list[dict[str, str]]]:
-    return [[asdict(stage) for stage in step] for step in variant_stages.pipeline_steps(variant)]
+    return [[asdict(stage) for stage in step] for step in variants.pipeline_steps(variant)]

@@ -25,9 +25,9 @@ from workbench.components.url_state import Chooser
 from workbench.services import permissions, weight_payload
 from workbench.services.jobs import Key
 from workbench.services.search import QueryLabels
-from workbench.services.variants import keep, replaceable, usual_name
+from workbench.services.variants import default_name, keep, replaceable
 from workbench.services.weight_payload import Plain
-from workbench.services.weights import Weighed
+from workbench.services.weights import WeighedSurface
 
 SCRIPTS = (
     "count",
@@ -56,7 +56,7 @@ class SurfacePosition:
 
 
 def draw_instrument(
-    key: str, surface: Plain, query: Plain, stand: SurfacePosition, select: Callable[..., None]
+    key: str, surface: Plain, query: Plain, position: SurfacePosition, select: Callable[..., None]
 ) -> None:
     """The instrument. Its three events each change one thing of where one stands, which `select` is told by name."""
     turn = f"{key}.turn"
@@ -78,8 +78,8 @@ def draw_instrument(
         data={
             "surface": surface,
             "query": query,
-            "weights": stand.weights,
-            "against": stand.against,
+            "weights": position.weights,
+            "against": position.against,
             "heard": st.session_state.get(turn),
         },
         on_moved_change=moved,
@@ -110,63 +110,58 @@ def leg_label(kind: str) -> str:
 LONGEST_NAME = 120
 
 
-def keep_form(store: Store, key: str, made: Variant) -> None:
+def keep_form(store: Store, key: str, variant: Variant) -> None:
     """A name, which is offered anew as the point moves until somebody types one, and the button."""
-    _name(key, made)
-
-    def asked() -> None:
-        _keep(store, key, made, st.session_state[f"{key}.name"])  # what was typed on the way to the button too
-
-    st.button("Keep as variant", icon=":material/bookmark:", key=f"{key}.keep", on_click=asked)
-
-
-def _name(key: str, made: Variant) -> None:
     field, offered = f"{key}.name", f"{key}.offered"
     of, kept = st.session_state.get(f"{key}.kept", ("", ""))
-    usual = kept if of == made.id else usual_name(made)
+    usual = kept if of == variant.id else default_name(variant)
     if st.session_state.get(field) in (None, "", st.session_state.get(offered)):
         st.session_state[field] = usual
     st.session_state[offered] = usual
     st.text_input("Name", key=field, max_chars=LONGEST_NAME, width=280)
 
+    def asked() -> None:
+        _keep(store, key, variant, st.session_state[f"{key}.name"])  # what was typed on the way to the button too
 
-def _keep(store: Store, key: str, made: Variant, name: str, *, over: bool = False) -> None:
+    st.button("Keep as variant", icon=":material/bookmark:", key=f"{key}.keep", on_click=asked)
+
+
+def _keep(store: Store, key: str, variant: Variant, name: str, *, over: bool = False) -> None:
     """In a callback, so that whatever is drawn knows of it."""
     said, asked = f"{key}.refused", f"{key}.taken"
     st.session_state.pop(said, None)
     st.session_state.pop(asked, None)
     try:
-        if not over and replaceable(made, name):
-            st.session_state[asked] = (made.id, name.strip())
+        if not over and replaceable(variant, name):
+            st.session_state[asked] = (variant.id, name.strip())
             return
-        st.session_state[f"{key}.kept"] = (made.id, keep(store, made, name, over=over))
+        st.session_state[f"{key}.kept"] = (variant.id, keep(store, variant, name, over=over))
     except RankbookError as error:
-        st.session_state[said] = (made.id, str(error))
+        st.session_state[said] = (variant.id, str(error))
 
 
-def keep_result(store: Store, key: str, made: Variant, use: Callable[[str], None]) -> None:
+def keep_result(store: Store, key: str, variant: Variant, use: Callable[[str], None]) -> None:
     """What became of it. `use` draws what puts it into a cell."""
     refused, name_taken, done = (
         st.session_state.get(f"{key}.{each}", ("", "")) for each in ("refused", "taken", "kept")
     )
-    if name_taken[0] == made.id:
-        _replace(store, key, made, name_taken[1])
-    elif refused[0] == made.id:
+    if name_taken[0] == variant.id:
+        name = name_taken[1]
+        _say(
+            f"Another variant is kept as <b>{html.escape(name)}</b> already. Type another name, or replace it.", "alert"
+        )
+        st.button(
+            "Replace it",
+            icon=":material/published_with_changes:",
+            key=f"{key}.replace",
+            on_click=_keep,
+            args=(store, key, variant, name),
+            kwargs={"over": True},
+        )
+    elif refused[0] == variant.id:
         _say(html.escape(refused[1]), "alert")
-    elif done[0] == made.id:
+    elif done[0] == variant.id:
         _links(done[1], use)
-
-
-def _replace(store: Store, key: str, made: Variant, name: str) -> None:
-    _say(f"Another variant is kept as <b>{html.escape(name)}</b> already. Type another name, or replace it.", "alert")
-    st.button(
-        "Replace it",
-        icon=":material/published_with_changes:",
-        key=f"{key}.replace",
-        on_click=_keep,
-        args=(store, key, made, name),
-        kwargs={"over": True},
-    )
 
 
 def _links(name: str, use: Callable[[str], None]) -> None:
@@ -194,7 +189,7 @@ class WeightExplorer:
     name: str
     key: Key
     ground: EvalContext
-    found: Weighed
+    found: WeighedSurface
     stand: Callable[[], SurfacePosition]
     select: Callable[..., None]
     use: Callable[[str], None]
@@ -213,44 +208,41 @@ class WeightExplorer:
 
 
 @st.fragment
-def draw(bench: WeightExplorer) -> None:
+def draw(explorer: WeightExplorer) -> None:
     """What a release has to answer in a blink: nothing above it is drawn again."""
     with feedback.draw_errors():
-        stand, found = bench.placed(), bench.found
+        stand, found = explorer.placed(), explorer.found
         texts = {each: query.text for each, query in found.split.queries.items()}
-        Chooser(bench.name, bench.select).select(
+        Chooser(explorer.name, explorer.select).select(
             "Query", "query", list(found.surface.queries), stand.query, named=texts.__getitem__
         )
-        given = weight_payload.surface_given(found)
-        verdict = f"{bench.about} {given['verdict']}".strip()
-        surface = with_leg_labels({**given, "verdict": verdict, "key": bench.digest})
-        draw_instrument(f"{bench.name}.instrument", surface, _query(bench, stand.query), stand, bench.select)
-        _taken_along(bench, found.variant([int(part) for part in stand.weights.split("-")]), stand)
+        given = weight_payload.pack_surface(found)
+        verdict = f"{explorer.about} {given['verdict']}".strip()
+        surface = with_leg_labels({**given, "verdict": verdict, "key": explorer.digest})
+        draw_instrument(f"{explorer.name}.instrument", surface, _query(explorer, stand.query), stand, explorer.select)
+        # The point as a variant of one's own, and as SQL.
+        variant = found.variant([int(part) for part in stand.weights.split("-")])
+        asked_for, here = f"{explorer.name}.sql", (explorer.digest, replace(stand, query=""))
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            if permissions.may_edit(explorer.ground.store):
+                keep_form(explorer.ground.store, explorer.name, variant)
+            if st.button("Copy as SQL", icon=":material/content_copy:", key=f"{explorer.name}.copy"):
+                st.session_state[asked_for] = here
+        keep_result(explorer.ground.store, explorer.name, variant, explorer.use)
+        if st.session_state.get(asked_for) == here:
+            st.code(bridge.run(export_sql(explorer.ground.store, explorer.ground.view, variant)).script, language="sql")
 
 
-def _query(bench: WeightExplorer, query: str) -> dict[str, Any]:
+def _query(explorer: WeightExplorer, query: str) -> dict[str, Any]:
     """The candidates of the chosen query, or why there are none."""
     try:
-        given = weight_payload.query_given(bench.found, query)
+        given = weight_payload.pack_query(explorer.found, query)
     except RankbookError as error:
         return {"id": query, "text": query, "problem": str(error)}
-    titles = _titles(bench.key, query, _ground=bench.ground, _items=given["items"])
-    return with_titles(given, titles, dict(bench.found.split.grades.get(query, {})))
+    titles = _titles(explorer.key, query, _ground=explorer.ground, _items=given["items"])
+    return with_titles(given, titles, dict(explorer.found.split.grades.get(query, {})))
 
 
 @st.cache_data(max_entries=100, show_spinner=False)
 def _titles(key: Key, query: str, _ground: EvalContext, _items: list[str]) -> list[str]:  # noqa: ARG001 - the cache's key
     return bridge.run(weight_payload.titles(_ground, _items))
-
-
-def _taken_along(bench: WeightExplorer, made: Variant, stand: SurfacePosition) -> None:
-    """The point as a variant of one's own, and as SQL."""
-    asked_for, here = f"{bench.name}.sql", (bench.digest, replace(stand, query=""))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        if permissions.may_edit(bench.ground.store):
-            keep_form(bench.ground.store, bench.name, made)
-        if st.button("Copy as SQL", icon=":material/content_copy:", key=f"{bench.name}.copy"):
-            st.session_state[asked_for] = here
-    keep_result(bench.ground.store, bench.name, made, bench.use)
-    if st.session_state.get(asked_for) == here:
-        st.code(bridge.run(export_sql(bench.ground.store, bench.ground.view, made)).script, language="sql")

@@ -24,7 +24,7 @@ from core.store.resolve_target import search_target
 from core.tasks import side_by_side
 from core.types import Hit, LegScore, Stage
 from core.variant import Variant
-from workbench.services.search import warm
+from workbench.services.search import preload_model
 from workbench.services.snippets import WORD, matches
 
 WORDS_NAMED: Final = 4
@@ -180,7 +180,7 @@ class Answers:
         """Have every embedding model in memory."""
         models = {search_target(self.store, self.view, each.chunks, each.model).model for each in self.variants}
         for model in sorted(filter(None, models)):
-            await asyncio.shield(asyncio.wrap_future(warm(model)))
+            await asyncio.shield(asyncio.wrap_future(preload_model(model)))
 
     async def answer(self, query: str) -> Answer:
         """All columns, within the time that a visitor is made to wait."""

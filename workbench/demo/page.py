@@ -21,7 +21,7 @@ from evals.judging import votes
 from evals.judging.votes import BOTH, LONGEST_QUERY, NEITHER, Vote
 from workbench.components import cards
 from workbench.components.theme import asset
-from workbench.demo import show as shows
+from workbench.demo import show as demo_show
 from workbench.demo.answers import Answer, Column, Found
 from workbench.demo.show import LETTERS, Demo, clean_query
 from workbench.services.search import passage_of
@@ -218,14 +218,9 @@ def _result(found: Found, keywords: Sequence[str], reasons: bool) -> dict[str, A
     return {
         "title": plain(marked(title_of(hit), keywords)),
         "where": " · ".join(filter(None, [" \u203a ".join(cards.path_of(hit)), cards.page_of(hit)])),
-        "snippet": plain(snippet(_plain(passage_of(hit)), keywords, SNIPPET)),
+        "snippet": plain(snippet(MARKS.sub(lambda found: found[1] or "", passage_of(hit)), keywords, SNIPPET)),
         "why": found.why if reasons else "",
     }
-
-
-def _plain(text: str) -> str:
-    """Without the marks by which Markdown sets headings and bold type, which mean nothing to most readers."""
-    return MARKS.sub(lambda found: found[1] or "", text)
 
 
 def title_of(hit: Hit) -> str:
@@ -241,7 +236,7 @@ BEAT = 0.25  # seconds between two looks; each line drawn also lets a newer quer
 def heading() -> str:
     """The title of the page and of its window."""
     try:
-        return shows.current().title
+        return demo_show.current().title
     except InputError:
         return "Demo"
 
@@ -269,7 +264,14 @@ def render(show: Demo) -> None:
     if not query:
         place.html(welcome([each.name for each in show.columns], blind=show.blind))
         return
-    answer = _answered(show, query, place)
+    # The answer: at once where it is there, else after a while in which the page says so.
+    search = show.answers.ask(query)
+    if futures.wait([search], AT_ONCE).not_done:
+        waited = 0.0
+        while futures.wait([search], BEAT).not_done:
+            waited += BEAT
+            place.html(waiting(len(show.columns), html.escape(query), waited))
+    answer = search.result()
     order = show.order(visitor, query)
     choice = vote_of(show, visitor, query) if show.blind else None
     with place.container():
@@ -282,14 +284,3 @@ def _about(show: Demo) -> str:
     """What there is to find, in a line."""
     documents = next((each.units for each in show.view.chunk_sets if each.key == 0), 0)
     return f"{documents:,} documents. Ask in your own words." if documents else "Ask in your own words."
-
-
-def _answered(show: Demo, query: str, place: st.delta_generator.DeltaGenerator) -> Answer:
-    """The answer: at once where it is there, else after a while in which the page says so."""
-    search = show.answers.ask(query)
-    if futures.wait([search], AT_ONCE).not_done:
-        waited = 0.0
-        while futures.wait([search], BEAT).not_done:
-            waited += BEAT
-            place.html(waiting(len(show.columns), html.escape(query), waited))
-    return search.result()

@@ -21,7 +21,7 @@ from evals.labels import query_sets
 from evals.variants import resolve_variant
 from workbench.demo.answers import Answers
 from workbench.services import jobs
-from workbench.services.search import examples
+from workbench.services.search import example_queries
 
 FEWEST_BLIND: Final = 2
 MOST: Final = 3
@@ -147,7 +147,7 @@ async def open_demo(owner: Store, view: CollectionView, options: DemoOptions) ->
     queries = options.queries
     if not queries and options.examples:
         labelled = await query_sets.load(owner, view.name)
-        queries = tuple(query.text for query in examples(labelled, options.examples))
+        queries = tuple(query.text for query in example_queries(labelled, options.examples))
     queries = tuple(dict.fromkeys(filter(None, map(clean_query, queries))))
     if options.blind:
         await votes.announce(owner, contest)

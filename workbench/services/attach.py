@@ -1,6 +1,6 @@
-"""Somebody's table as a collection: what was filled in becomes a mapping, and the mapping a collection.
+"""Somebody's table as a collection: a filled form becomes a mapping, and the mapping a collection.
 
-`rankbook data attach` and the form on the Collections page do it by these functions. Nothing of theirs is written.
+`rankbook data attach` and the form on the Collections page call these functions. The table is never written to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from workbench.services import uploads
 
 @dataclass(frozen=True, slots=True)
 class AttachRequest:
-    """A table to attach. `given` are fields of `AttachedTable`; with `like`, what stands over what that finds."""
+    """A table to attach. `given` are fields of `AttachedTable`; with `like`, they override what that library's
+    mapping says.
+    """
 
     name: str
     table: str  # as SQL writes it, or what the library in `like` calls it
@@ -38,8 +40,8 @@ class AttachRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
-    """What came of it: the table's name, which indexes would help, and the labels that were brought along."""
+class AttachResult:
+    """The attached table, the indexes that would help, and the labels that were imported with it."""
 
     name: str
     table: str
@@ -47,32 +49,32 @@ class Attached:
     labels: LoadReport | None = None
 
 
-async def attach(store: Store, wanted: AttachRequest, listener: Listener = nobody) -> Attached:
-    """The collection, what is to stand aside, and its labels. Labels that cannot be read are told before all else."""
-    source = await asyncio.to_thread(label_files.labels_at, wanted.labels) if wanted.labels else None
+async def attach(store: Store, request: AttachRequest, listener: Listener = nobody) -> AttachResult:
+    """Attach the table, build what stands aside, and import labels. Labels that cannot be read are refused first."""
+    source = await asyncio.to_thread(label_files.labels_at, request.labels) if request.labels else None
     if isinstance(source, label_files.LabelFiles) and source.queries_path is None:
         raise InputError("Labels of a new collection need a file of queries beside them.")
-    made = await mapping(store, wanted)
-    view = await attached.attach_table(store, wanted.name, made)
-    if wanted.aside:
+    made = await mapping(store, request)
+    view = await attached.attach_table(store, request.name, made)
+    if request.aside:
         view = await attached.build_side_tables(store, view, listener)
     # There are no labels yet that could be lost, and odd grades are among the remarks.
     added = await load_labels.load_labels(store, view, source, even_so=True, all_grades=True) if source else None
-    return Attached(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
+    return AttachResult(view.name, made.full_name, tuple(await attached.advice(store, view)), added)
 
 
-async def mapping(store: Store, wanted: AttachRequest) -> AttachedTable:
-    """What was filled in, as a mapping; whether the table is as it says is not looked at yet."""
-    given = {field: value for field, value in (wanted.given or {}).items() if value not in (None, "", {}, (), [])}
-    if wanted.like:
-        return await _like(store, wanted.like, wanted.table, given)
-    namespace, relation = attached.relation_name(wanted.table)
+async def mapping(store: Store, request: AttachRequest) -> AttachedTable:
+    """The request as a mapping. Whether the table fits it is not checked yet."""
+    given = {field: value for field, value in (request.given or {}).items() if value not in (None, "", {}, (), [])}
+    if request.like:
+        return await _like(store, request.like, request.table, given)
+    namespace, relation = attached.relation_name(request.table)
     made = attached.mapped(table=relation, namespace=namespace, **await _with_path(store, namespace, relation, given))
     return await _with_plain_metadata(store, made) if isinstance(made.metadata, str) else made
 
 
 async def _with_plain_metadata(store: Store, made: AttachedTable) -> AttachedTable:
-    """A single column of metadata may be JSON, or a plain one like those of a longer list: the table decides."""
+    """A single metadata column may be JSON or plain: the table decides."""
     try:
         await attached.inspect_table(store, made)
     except SpecError:
@@ -81,7 +83,7 @@ async def _with_plain_metadata(store: Store, made: AttachedTable) -> AttachedTab
 
 
 async def _with_path(store: Store, namespace: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A parent that was typed is a column's name or a path into JSON: the table's columns decide."""
+    """A typed parent is a column's name or a path into JSON: the table's columns decide."""
     if not isinstance(given.get("parent"), str):
         return given
     async with store.begin(read_only=True) as connection:
@@ -90,7 +92,7 @@ async def _with_path(store: Store, namespace: str, name: str, given: dict[str, A
 
 
 async def _like(store: Store, like: str, which: str, given: dict[str, Any]) -> AttachedTable:
-    """What that library's tables look like; what was given besides stands over it."""
+    """The mapping of that library's tables, overridden by the given fields."""
     model, language = given.pop("model", None), given.pop("language", "english")
     if model is None:
         raise SpecError("Queries are embedded with the model that made the vectors. Name it (`--model` in a command).")
@@ -100,12 +102,12 @@ async def _like(store: Store, like: str, which: str, given: dict[str, Any]) -> A
 
 
 def metadata(columns: Sequence[str]) -> str | tuple[str, ...] | None:
-    """One column, or several; as the mapping wants them."""
+    """One column, or several, as the mapping takes them."""
     return None if not columns else columns[0] if len(columns) == 1 else tuple(columns)
 
 
 def conditions(written: Sequence[str]) -> dict[str, str]:
-    """`COLUMN=VALUE`, each."""
+    """Conditions written as `COLUMN=VALUE`, by column."""
     made = {}
     for condition in written:
         column, equals, value = condition.partition("=")
@@ -115,18 +117,18 @@ def conditions(written: Sequence[str]) -> dict[str, str]:
     return made
 
 
-async def aside(store: Store, name: str, listener: Listener = nobody) -> CollectionView:
+async def build_aside(store: Store, name: str, listener: Listener = nobody) -> CollectionView:
     """Lexemes, postings and vocabulary of an attached table in our own schema, as its rows are now."""
     return await attached.build_side_tables(store, await collections.get(store, name), listener)
 
 
-async def refreshed(store: Store, name: str, listener: Listener = nobody) -> tuple[CollectionView, TableDifference]:
-    """The same, where they stand: only what differs is done."""
+async def refresh_aside(store: Store, name: str, listener: Listener = nobody) -> tuple[CollectionView, TableDifference]:
+    """Bring what was built aside up to date; only what differs is done."""
     return await attached.refresh_aside(store, await collections.get(store, name), listener)
 
 
-def told_difference(view: CollectionView, found: TableDifference) -> str:
-    """What a refresh did, in a sentence."""
+def difference_sentence(view: CollectionView, found: TableDifference) -> str:
+    """What a refresh did."""
     aside = attached.Attachment.of(view).aside
     rows = aside.rows if aside else 0
     if found.unknown:
@@ -139,10 +141,10 @@ def told_difference(view: CollectionView, found: TableDifference) -> str:
 async def label(
     store: Store, name: str, origin: str, *, queries: Path | None = None, query_set: str = "default", **how: Any
 ) -> LoadReport:
-    """Labels from files in the place of those that a query set has; `how` are options of `library.label`."""
+    """Import labels from files in place of those of a query set; `how` are options of `load.label`."""
     names.checked(query_set, what="The query set's name")
     view = await collections.get(store, name)
     source = await asyncio.to_thread(label_files.labels_at, origin, queries=queries)
-    if isinstance(source, BeirSource) and uploads.holds(origin):
+    if isinstance(source, BeirSource) and uploads.is_staged(origin):
         source = source.model_copy(update={"limits": uploads.UNPACKED})
     return await load_labels.load_labels(store, view, source, query_set=query_set, **how)

@@ -108,7 +108,7 @@ def _check_vectors(store: Store, view: CollectionView, *, chunks: str, model: st
     search_target(store, view, chunks, model).column("vectors")  # an error that says why there are none
 
 
-def _check_queries(_: Store, __: str, *, given: queries.Given, query_set: str, **___: object) -> None:
+def _check_queries(_: Store, __: str, *, given: queries.QueriesRequest, query_set: str, **___: object) -> None:
     given.checked()
     names.checked(query_set, what="The query set's name")
 
@@ -139,15 +139,15 @@ KINDS: Final = {
     "recall": JobKind("Measuring the vector index of {name}", _recall, _check_vectors),
     "export": JobKind(
         "Writing {name} as BEIR",
-        lambda store, view, on, query_set=DEFAULT_QUERY_SET: collections.zipped(store, view, on, query_set),
+        lambda store, view, on, query_set=DEFAULT_QUERY_SET: collections.write_archive(store, view, on, query_set),
     ),
     "attach": JobKind(
         "Attaching {name}",
         lambda store, _, on, request: attach.attach(store, request, on),
         lambda _, name, **__: names.schema_of(name),
     ),
-    "aside": JobKind("Building aside for {name}", attach.aside),
-    "refresh": JobKind("Refreshing what stands aside for {name}", attach.refreshed),
+    "aside": JobKind("Building aside for {name}", attach.build_aside),
+    "refresh": JobKind("Refreshing what stands aside for {name}", attach.refresh_aside),
     "label": JobKind(
         "Labels for {name}",
         lambda store, name, _, given, query_set, author="": queries.label(store, name, given, query_set, author),

@@ -56,7 +56,7 @@ LOOKS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CollectionSummary:
-    """A collection in the list. `chunks` counts those of all chunk sets that a search can find."""
+    """A collection in the list. `chunks` counts those that a search can return, of all chunk sets."""
 
     summary: CollectionOverview
     attached: bool
@@ -75,13 +75,13 @@ class CollectionSummary:
 
 
 async def overview(store: Store) -> list[CollectionSummary]:
-    """Every collection, in the order of their names."""
+    """Every collection, by name."""
     found, labels = await collections_overview.overviews_with_views(store), await label_counts(store)
     sizes = await sizes_on_disk(store, [view.namespace for _, view in found])
-    return [_shelved(summary, view, sizes, labels) for summary, view in found]
+    return [_summary(summary, view, sizes, labels) for summary, view in found]
 
 
-def _shelved(
+def _summary(
     summary: CollectionOverview, view: CollectionView, sizes: Mapping[str, int], labels: Mapping[str, int]
 ) -> CollectionSummary:
     row = view.row
@@ -100,13 +100,13 @@ def _shelved(
     )
 
 
-def known_models(shelf: Iterable[CollectionSummary]) -> list[str]:
-    """Models worth offering: the usual one, and those that some collection has."""
-    return list(dict.fromkeys([DEFAULT_MODEL, *(model for row in shelf for model in row.models)]))
+def known_models(summaries: Iterable[CollectionSummary]) -> list[str]:
+    """Models worth offering: the default, and those of any collection."""
+    return list(dict.fromkeys([DEFAULT_MODEL, *(model for row in summaries for model in row.models)]))
 
 
-def told_bytes(count: float) -> str:
-    """As people say sizes: three digits and a unit."""
+def format_bytes(count: float) -> str:
+    """A size in three digits and a unit."""
     power = 0
     while count >= _STEP and power < len(_UNITS) - 1:
         count, power = count / _STEP, power + 1
@@ -114,12 +114,12 @@ def told_bytes(count: float) -> str:
     return f"{count:,.0f} {_UNITS[power]}" if whole else f"{count:,.1f} {_UNITS[power]}"
 
 
-def many(count: int, one: str, more: str = "") -> str:
+def plural(count: int, one: str, more: str = "") -> str:
     """`1 label`, `1,200 queries`."""
     return f"{count:,} {one if count == 1 else more or f'{one}s'}"
 
 
-def told_origin(view: CollectionView) -> str:
+def origin_text(view: CollectionView) -> str:
     """Where a collection's documents came from."""
     row = view.row
     if row.attached is not None:
@@ -127,13 +127,13 @@ def told_origin(view: CollectionView) -> str:
     origin = dict(row.origin)
     kind = origin.pop("kind", "")
     named = next((str(value) for value in origin.values() if isinstance(value, str)), "")
-    if named and uploads.holds(named):
+    if named and uploads.is_staged(named):
         return f"uploaded: {PurePath(named).name}"
     return f"{kind}: {named or json.dumps(origin, ensure_ascii=False)}" if kind else "not known"
 
 
-def told_mapping(view: CollectionView) -> dict[str, str]:
-    """Which column of somebody's table is what, and which of its rows belong to the collection."""
+def mapping_facts(view: CollectionView) -> dict[str, str]:
+    """Which column of an attached table is what, and which of its rows belong to the collection."""
     table = Attachment.of(view).table
     mapped = [(field, column) for field, column in table.columns() if field not in ("where", "parent")]
     mapped += [("document", table.parent_name)] if table.parent else []
@@ -142,14 +142,14 @@ def told_mapping(view: CollectionView) -> dict[str, str]:
     return {"Columns": columns, "Model": table.model or "none", **({"Only rows with": rows} if rows else {})}
 
 
-def told_chunker(spec: Mapping[str, Any]) -> str:
-    """`headings, max_tokens 200`."""
+def chunker_text(spec: Mapping[str, Any]) -> str:
+    """Such as `headings, max_tokens 200`."""
     options = [f"{name} {value}" for name, value in spec.items() if name != "kind"]
     return ", ".join([str(spec.get("kind", "")), *options])
 
 
-def told_flaws(flaws: Iterable[Mapping[str, Any]], looks: Iterable[str] = LOOKS) -> list[str]:
-    """What each of these looks found, in a sentence each; also that it found nothing."""
+def flaw_sentences(flaws: Iterable[Mapping[str, Any]], looks: Iterable[str] = LOOKS) -> list[str]:
+    """What each check of an import found, a sentence each, also where it found nothing."""
     found: dict[str, dict[str, int]] = {look: {} for look in looks}
     for flaw in flaws:
         outcomes = found.setdefault(str(flaw.get("of", "documents")), {})
@@ -172,9 +172,9 @@ LONGEST_VALUE: Final = 80  # characters; what is longer is a text, and no field 
 
 @dataclass(frozen=True, slots=True)
 class SourcePreview:
-    """What a source holds, by its first rows. `problem` is why they cannot be read; `columns` are those of a table.
+    """The first rows of a source. `problem` is why they cannot be read; `columns` are those of a table.
 
-    `download` is what the catalogue says of a public collection, which no look fetches.
+    `download` is the catalogue's entry of a public collection, which a preview does not fetch.
     """
 
     source: Source
@@ -191,12 +191,12 @@ class SourcePreview:
 
     @property
     def taken_for(self) -> str:
-        """What kind of source it is, in the words of that kind."""
+        """The kind of source, in that kind's own words."""
         return summary(type(self.source)) or self.source.kind
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of the source as a whole: files that are not read, how a table is cut."""
+        """Remarks on the source as a whole: files that are not read, how a table is cut."""
         return tuple(dict.fromkeys(flaw.message for flaw in self.flaws if flaw.outcome == "noted" and not flaw.subject))
 
     @property
@@ -213,7 +213,7 @@ def _short(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """A form, filled in."""
+    """A filled form for a new collection."""
 
     name: str
     origin: SourceSpec
@@ -224,18 +224,18 @@ class ImportRequest:
         return source_of(self.origin.origin, self.origin.kind, list(self.origin.options))
 
     def checked(self) -> LoadPlan:
-        """The plan, or a sentence that says what is wrong with name, source or plan."""
+        """The plan; an error says what is wrong with name, source or plan."""
         names.schema_of(self.name)
         return load.plan_for(self.source, **self.plan)
 
 
-def public() -> dict[str, CatalogEntry | None]:
-    """What can be added by its name: what ships with Rankbook, then what is fetched."""
+def public_collections() -> dict[str, CatalogEntry | None]:
+    """Collections that are added by name: those that ship with Rankbook, then those that are downloaded."""
     return {**dict.fromkeys(bundled_names()), **{entry.name: entry for entry in catalog()}}
 
 
 async def languages(store: Store) -> list[str]:
-    """The text-search configurations that the server has."""
+    """The text-search configurations of the server."""
     async with store.begin(read_only=True) as connection:
         return await collections.languages(connection)
 
@@ -243,7 +243,7 @@ async def languages(store: Store) -> list[str]:
 # -- the dry look ------------------------------------------------------------------------------------------------------
 
 
-def looked_at(origin: SourceSpec) -> SourcePreview:
+def preview_source(origin: SourceSpec) -> SourcePreview:
     """The first rows of a source. Reads files, and may take a moment."""
     source = source_of(origin.origin, origin.kind, list(origin.options))
     if isinstance(source, IrDatasetsSource):
@@ -263,13 +263,13 @@ def _columns(source: Source) -> tuple[str, ...]:
         return opened.columns
 
 
-def _filled(look: SourcePreview) -> SourcePreview:
+def _filled(preview: SourcePreview) -> SourcePreview:
     flaws: list[Flaw] = []
-    source = look.source
+    source = preview.source
     documents = tuple(_first(source.items(), flaws))
     queries, labels = tuple(_first(source.queries(), flaws)), tuple(_first(source.labels(), flaws))
     return replace(
-        look,
+        preview,
         documents=documents,
         queries=queries,
         labels=labels,
@@ -290,20 +290,27 @@ def _first(rows: Iterator[Row[T] | Flaw], flaws: list[Flaw]) -> Iterator[T]:
 # -- the work ----------------------------------------------------------------------------------------------------------
 
 
-async def add(store: Store, wanted: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
+async def add(store: Store, request: ImportRequest, listener: Listener, author: str = "") -> LoadReport:
     """Load the collection as the command does."""
-    source = await asyncio.to_thread(lambda: wanted.source)
-    plan = wanted.checked()
-    added = await load.load_collection(store, wanted.name, source, plan, listener=listener, author=author)
-    await asyncio.to_thread(uploads.discard, Path(wanted.origin.origin))
+    source = await asyncio.to_thread(lambda: request.source)
+    plan = request.checked()
+    added = await load.load_collection(store, request.name, source, plan, listener=listener, author=author)
+    await asyncio.to_thread(uploads.discard, Path(request.origin.origin))
     return added
 
 
 async def resume(store: Store, name: str, listener: Listener) -> LoadReport | IngestReport:
-    """Go on where work was interrupted: with the source where it was the load, without where a set lacks something."""
+    """Continue interrupted work: with the source where it was the import, else without it, where a set is
+    incomplete.
+    """
     view = await collections.get(store, name)
     if view.row.loaded_at is not None:
-        return await _completed(store, view, listener)
+        # Asking again for one of the sets that are there adds none, and completes all.
+        for each in view.embedding_sets:
+            over = tuple(chunk_set.name for chunk_set in view.chunk_sets if chunk_set.key == each.chunk_set)
+            return await load.add_model(store, view, stored_as(each.model), over, listener=listener)
+        own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
+        return await load.add_chunk_set(store, view, own.name, own.chunker, listener=listener)
     source = source_from(view.row.origin)
     added = await load.load_collection(store, name, source, load.plan_of(view), listener=listener)
     for path in _paths(view.row.origin):
@@ -311,30 +318,23 @@ async def resume(store: Store, name: str, listener: Listener) -> LoadReport | In
     return added
 
 
-async def _completed(store: Store, view: CollectionView, listener: Listener) -> IngestReport:
-    """Asking again for one of the sets that are there adds none, and completes all."""
-    for each in view.embedding_sets:
-        over = tuple(chunk_set.name for chunk_set in view.chunk_sets if chunk_set.key == each.chunk_set)
-        return await load.add_model(store, view, stored_as(each.model), over, listener=listener)
-    own = next(each for each in view.chunk_sets if each.key)  # without models, only a chunking can be behind
-    return await load.add_chunk_set(store, view, own.name, own.chunker, listener=listener)
-
-
 def sweep(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Away with old uploads, those excepted that an interrupted collection still needs: `rows` are their origins."""
+    """Delete old uploads, except those that an interrupted collection still needs; `rows` are the origins of
+    collections.
+    """
     uploads.sweep([path for origin in rows for path in _paths(origin)])
 
 
 def _paths(origin: Mapping[str, Any]) -> Sequence[str]:
-    return [value for value in origin.values() if isinstance(value, str) and uploads.holds(value)]
+    return [value for value in origin.values() if isinstance(value, str) and uploads.is_staged(value)]
 
 
 LARGEST_DOWNLOAD: Final = 512 * 2**20  # bytes; a download goes through memory
 
 
 @dataclass(frozen=True, slots=True)
-class Zipped:
-    """The archive, and what is in it."""
+class BeirArchive:
+    """An exported archive, and what is in it."""
 
     path: Path
     documents: int
@@ -343,8 +343,10 @@ class Zipped:
     bytes: int
 
 
-async def zipped(store: Store, view: CollectionView, listener: Listener, query_set: str = DEFAULT_QUERY_SET) -> Zipped:
-    """The archive in a folder of its own; nothing is left of it where something went wrong."""
+async def write_archive(
+    store: Store, view: CollectionView, listener: Listener, query_set: str = DEFAULT_QUERY_SET
+) -> BeirArchive:
+    """The collection as a BEIR zip in a new folder; nothing is left of it after an error."""
     folder = home() / "exports"
     await asyncio.to_thread(uploads.sweep_folder, folder)
     made = uploads.new_folder(folder)
@@ -355,7 +357,7 @@ async def zipped(store: Store, view: CollectionView, listener: Listener, query_s
         listener(Step("Packing", 0, None, "files"))
         packed = Path(await asyncio.to_thread(shutil.make_archive, str(made / name), "zip", made, name))
         await asyncio.to_thread(shutil.rmtree, made / name)
-        return Zipped(
+        return BeirArchive(
             packed,
             exported.documents,
             exported.queries,
@@ -368,9 +370,9 @@ async def zipped(store: Store, view: CollectionView, listener: Listener, query_s
 
 
 def file_name(collection: str) -> str:
-    """A name for its archive that any system bears."""
+    """A name for its archive that is valid on any system."""
     return re.sub(r"[^\w-]+", "-", collection).strip("-")[:60] or "collection"
 
 
-def discard(archive: Zipped) -> None:
+def discard(archive: BeirArchive) -> None:
     shutil.rmtree(archive.path.parent, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""What work would ask of language models and send to other machines, said before it is done.
+"""What work would ask of language models or send to other machines, announced before it is done.
 
-Owns what is announced, who is refused, and work that waits for consent. Sends nothing itself.
+Owns the announcements, the refusal of readers, and work that waits for consent. Sends nothing itself.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ class ConsentNeeded:
 
 
 async def for_runs(
-    ground: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, *, allowed: bool = False
+    ctx: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
-    """What making these runs would send. None where all is done here, or was before, or somebody allowed it."""
-    asking = [each for each in entries if isinstance(each, Variant) and asks(ground.context, each)]
+    """What making these runs would send. None where nothing would be sent, or somebody allowed it."""
+    asking = [each for each in entries if isinstance(each, Variant) and asks(ctx.context, each)]
     if not asking:
         return None
-    plan = await ground.plan(asking, split, EvalOptions())
-    return _first(ground, await external_calls(ground, plan), allowed=allowed)
+    plan = await ctx.plan(asking, split, EvalOptions())
+    return _first(ctx, await external_calls(ctx, plan), allowed=allowed)
 
 
 async def for_legs(
-    ground: EvalContext, variant: Variant, split: QuerySplit, *, allowed: bool = False
+    ctx: EvalContext, variant: Variant, split: QuerySplit, *, allowed: bool = False
 ) -> ConsentNeeded | None:
-    """What asking its legs alone would send, for weights: the queries' texts, where a vector leg has not had them."""
+    """What running the legs alone would send: the texts of queries that a vector leg has not embedded yet."""
     plain, _ = without_stages(variant)
-    if not asks(ground.context, plain) or await embeds_nothing(ground, plain, split):
+    if not asks(ctx.context, plain) or await embeds_nothing(ctx, plain, split):
         return None
-    said = await of_searches(ground.context, searched(split), plain)
-    return _first(ground, [each.text for each in said], allowed=allowed)
+    said = await of_searches(ctx.context, searched(split), plain)
+    return _first(ctx, [each.text for each in said], allowed=allowed)
 
 
 async def for_query(
-    ground: EvalContext, query: str, variants: Sequence[Variant], *, allowed: bool = False
+    ctx: EvalContext, query: str, variants: Sequence[Variant], *, allowed: bool = False
 ) -> ConsentNeeded | None:
-    """What asking them this query anew would send, but for its embedding, which everybody who searches has made."""
-    asking = [each for each in variants if sends_documents(ground.context, each)]
+    """What searching for this query would send, except for its embedding, which every search makes."""
+    asking = [each for each in variants if sends_documents(ctx.context, each)]
     said = [
-        f"{each.name}: {stage}" for each in asking for stage in more(await estimate_calls(ground.context, query, each))
+        f"{each.name}: {stage}" for each in asking for stage in more(await estimate_calls(ctx.context, query, each))
     ]
-    return _first(ground, said, allowed=allowed)
+    return _first(ctx, said, allowed=allowed)
 
 
-def _first(ground: EvalContext, sentences: Sequence[str], *, allowed: bool) -> ConsentNeeded | None:
+def _first(ctx: EvalContext, sentences: Sequence[str], *, allowed: bool) -> ConsentNeeded | None:
     if sentences:
-        roles.refuse_reader(ground.store, "begin what asks a language model or sends texts away, which may cost money")
+        roles.refuse_reader(ctx.store, "begin what asks a language model or sends texts away, which may cost money")
     return ConsentNeeded(tuple(sentences)) if sentences and not allowed else None
 
 
 def for_embedding(model: str, what: str) -> str:
-    """The sentence for a model that an endpoint serves, empty for one that runs here. `what` is what is sent."""
+    """A sentence where the model is served by an endpoint, else empty. `what` is what would be sent."""
     from core.embedding import endpoint_of
     from core.pipeline.cost_estimate import is_here
 
@@ -87,7 +87,7 @@ def for_embedding(model: str, what: str) -> str:
 
 
 def texts_of(view: CollectionView, over: Iterable[str]) -> str:
-    """How much the sets are that are to be embedded."""
+    """How large the sets are that are to be embedded."""
     sets = [each for each in view.chunk_sets if each.name in set(over)]
     texts, words = sum(each.units for each in sets), sum(each.length for each in sets)
     return f"{texts:,} texts of {words:,} words in all, stop words not counted, go"
@@ -108,5 +108,5 @@ class WorkWithConsent(Protocol[T_co]):
 def start_with_consent(
     key: Key, title: str, work: WorkWithConsent[T], *, allowed: bool = False
 ) -> Job[T | ConsentNeeded]:
-    """The job of that key, begun at the first call."""
+    """The job of that key, started at the first call."""
     return jobs.find(key) or jobs.start(key, title, partial(work, allowed=allowed))

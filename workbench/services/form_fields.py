@@ -15,7 +15,7 @@ from core.registry import Tagged
 
 
 def summary(of: type) -> str:
-    """The first line of its docstring; nothing where it has none."""
+    """The first line of a class's docstring; empty without one."""
     return (of.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -25,10 +25,10 @@ _ALTERNATIVES = re.compile(r"\^\((\w+(?:\|\w+)+)\)\$")  # a pattern that is noth
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One field. `name` is its key in TOML. `default` is plain, as TOML has it; None where it may be left out.
+class FormField:
+    """A field. `name` is its key in TOML. `default` is a plain TOML value; None where it may be left out.
 
-    Of a table `model` holds the fields, of a tagged one `tagged` knows the classes.
+    A table has its class in `model`, a choice among registered classes has them in `tagged`.
     """
 
     name: str
@@ -75,16 +75,16 @@ def _different_texts(values: list[Any]) -> bool:
     return all(isinstance(each, str) and each for each in values) and len(set(values)) == len(values)
 
 
-def entries(model: type[BaseModel]) -> tuple[Entry, ...]:
+def form_fields(model: type[BaseModel]) -> tuple[FormField, ...]:
     """The model's fields, in their order."""
     return tuple(_entry(field.alias or name, field) for name, field in model.model_fields.items())
 
 
-def _entry(name: str, field: FieldInfo) -> Entry:
+def _entry(name: str, field: FieldInfo) -> FormField:
     kind, inner, about = _kind(field.annotation, field.metadata)
     optional = inner is not field.annotation and _allows_none(field.annotation)
     bounds = _bounds(about)
-    return Entry(
+    return FormField(
         name,
         kind,
         help=field.description or "",
@@ -99,7 +99,7 @@ def _entry(name: str, field: FieldInfo) -> Entry:
 
 
 def _kind(annotation: Any, about: Sequence[Any]) -> tuple[Kind, Any, list[Any]]:
-    """What it is, the type without "or nothing", and all that is said of it."""
+    """The kind of field, its type without None, and its metadata."""
     inner, more = _bare(annotation)
     about = [*about, *more]
     if any(isinstance(each, Tagged) for each in about):
@@ -127,7 +127,7 @@ def _kind_of_list(inner: Any, about: list[Any]) -> tuple[Kind, Any, list[Any]]:
 
 
 def _bare(annotation: Any) -> tuple[Any, list[Any]]:
-    """Without Annotated and "or nothing", and what stood around it."""
+    """A type without Annotated and None, with what Annotated adds."""
     if get_origin(annotation) is Annotated:
         inner, *about = get_args(annotation)
         bare, more = _bare(inner)
@@ -144,7 +144,7 @@ def _allows_none(annotation: Any) -> bool:
 
 
 def _may_be_text(annotation: Any) -> bool:
-    """Such as the name of a variant, which may also be a whole one."""
+    """For example the name of a variant, where a whole variant may stand too."""
     return get_origin(annotation) in (Union, types.UnionType) and str in get_args(annotation)
 
 
@@ -161,7 +161,7 @@ def _choices(kind: Kind, inner: Any, about: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _bounds(about: Sequence[Any]) -> dict[str, Any]:
-    """A bound that is itself left out is offered all the same: the model refuses it, and says so."""
+    """The least and the greatest value. An exclusive bound is offered too: the model refuses it, and says so."""
 
     def first(*names: str) -> Any:
         return next(
@@ -172,7 +172,7 @@ def _bounds(about: Sequence[Any]) -> dict[str, Any]:
 
 
 def _plain(kind: Kind, value: Any, about: Sequence[Any]) -> Any:
-    """A default as TOML has it: of a tagged one its tag, of other composed ones nothing."""
+    """A default as TOML writes it: its tag for a tagged class, nothing for other composed values."""
     if kind == "texts":
         return list(value)
     if kind == "tagged" and value is not None:
@@ -180,23 +180,23 @@ def _plain(kind: Kind, value: Any, about: Sequence[Any]) -> Any:
     return None if kind in ("table", "tagged", "list of tagged", "other") else value
 
 
-def tagged_names(entry: Entry) -> list[str]:
+def tagged_names(entry: FormField) -> list[str]:
     """The names that its tag may have."""
     return sorted(entry.tagged.registry) if entry.tagged else []
 
 
-def explained(entry: Entry, name: object) -> str:
-    """What the class of that name says of itself, in a line."""
+def explained(entry: FormField, name: object) -> str:
+    """The summary of the class of that name."""
     if entry.tagged is None or name not in entry.tagged.registry:
         return ""
     return summary(entry.tagged.registry[str(name)])
 
 
 def names(model: type[BaseModel]) -> list[str]:
-    """The keys of all its fields."""
+    """The keys of all fields."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def shared_names(model: type[BaseModel]) -> list[str]:
-    """The keys of the fields that all of its registered siblings have too."""
+    """The keys of fields that all registered siblings have too."""
     return names(model.__mro__[1]) if issubclass(model.__mro__[1], BaseModel) else []

@@ -1,7 +1,7 @@
-"""Long work in the background: begun once, heard of, stopped, and found again by its key whoever looks, and when.
+"""Work in the background: started once, observed, stopped, and found again by its key from any window.
 
-Knows neither Streamlit nor what the work is, but that a key begins with its kind. Jobs live as long as the process;
-ended ones make room for others of their kind, oldest first.
+Knows neither Streamlit nor the work; a key begins with the kind of work. Jobs live as long as the process; of each kind
+the oldest ended ones are forgotten.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ KEPT: Final = 24  # of a kind that ended; the surface of 225 queries with its ca
 
 
 class Job(Generic[T]):
-    """Work under way, or done. It goes on while nobody looks.
+    """Work under way, or ended. It goes on whether or not a page shows it.
 
-    It is given a token that is set when somebody stops it, and then `grace` seconds to put away what is done. After
-    these it is cancelled, and with it its statement on the server.
+    When it is stopped, its token is set, and it has `grace` seconds to finish in good order. Then it is cancelled, and
+    with it its statement on the server.
     """
 
     def __init__(self, title: str, work: Work[T], grace: float = 0.0) -> None:
@@ -44,7 +44,7 @@ class Job(Generic[T]):
 
     @property
     def seconds(self) -> float:
-        """How long ago it was begun, whatever becomes of the clock meanwhile."""
+        """How long ago it was started."""
         return time.monotonic() - self.begun_at
 
     def wait(self, seconds: float) -> bool:
@@ -56,7 +56,7 @@ class Job(Generic[T]):
         return self._future.done()
 
     def stop(self) -> None:
-        """At once, or in good order where it has some grace; asked twice, at once."""
+        """In good order where it has some grace; a second call stops at once."""
         loop = bridge.loop()
         if not self.grace or self.stopping:
             self._future.cancel()
@@ -67,7 +67,7 @@ class Job(Generic[T]):
 
     @property
     def problem(self) -> BaseException | None:
-        """What it failed of; being stopped is no failure."""
+        """The exception that it failed with; being stopped is no failure."""
         if not self.ended or self.stopped:
             return None
         return self._future.exception()
@@ -85,7 +85,7 @@ class Job(Generic[T]):
 
     @property
     def progress(self) -> tuple[float, str]:
-        """How far it is, as a share and in words."""
+        """The share that is done, and a sentence."""
         step = self.step
         if self.stopping:
             return 0.0, "Stopping"
@@ -101,7 +101,7 @@ _lock = threading.Lock()
 
 
 def start(key: Key, title: str, work: Work[T], *, grace: float = 0.0) -> Job[T]:
-    """The job of that key, begun at the first call. One that failed is worth another try."""
+    """The job of that key, started at the first call. One that failed is started again."""
     with _lock:
         if key not in _jobs or _jobs[key].problem is not None:
             _jobs[key] = Job(title, work, grace)
@@ -113,7 +113,7 @@ def start(key: Key, title: str, work: Work[T], *, grace: float = 0.0) -> Job[T]:
 
 
 def find(key: Key) -> Job[Any] | None:
-    """The job of that key, under way or ended. What is looked at is kept longest."""
+    """The job of that key, under way or ended. Jobs that are found are kept longest."""
     with _lock:
         if key in _jobs:
             _jobs.move_to_end(key)
@@ -121,13 +121,13 @@ def find(key: Key) -> Job[Any] | None:
 
 
 def listed() -> list[tuple[Key, Job[Any]]]:
-    """All that is under way or kept, the latest last."""
+    """All jobs, the latest last."""
     with _lock:
         return sorted(_jobs.items(), key=lambda each: each[1].begun_at)
 
 
 def forget(key: Key, job: Job[Any] | None = None) -> None:
-    """So that it begins anew; with `job`, only where it is still that one."""
+    """Forget the job, so that it starts anew; with `job`, only if it is still that one."""
     with _lock:
         if job is None or _jobs.get(key) is job:
             _jobs.pop(key, None)

@@ -1,7 +1,6 @@
-"""Where judging stands, as blocks: of a pool what is judged, how runs score on the labels so far, how judges agree.
+"""How far judging is, as blocks: what of a pool is judged, how runs score on the labels so far, how judges agree.
 
-Owns the choice of what is shown; pools, scores and agreement are `evals`'s. The judging page and the judge cell call
-it. Knows no Streamlit.
+Owns the choice of what is shown; pools, scores and agreement are computed in `evals`.
 """
 
 from __future__ import annotations
@@ -44,26 +43,26 @@ USUAL: Final = Rules()
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-async def entry(ground: EvalContext, split: str, name: str) -> Variant | Run:
-    """A variant known by name, or a kept run. No file: an address may come from anybody."""
+async def resolve_entry(ctx: EvalContext, split: str, name: str) -> Variant | Run:
+    """A variant by name, or a kept run. Never a file: an address may come from anybody."""
     known = every_name()
     if name in known:
-        return resolve_variant(name, chunks=ground.view.default_chunk_set)
+        return resolve_variant(name, chunks=ctx.view.default_chunk_set)
     try:
-        found = await run_store.load(ground.store, name, collection=ground.view.name, split=split)
+        found = await run_store.load(ctx.store, name, collection=ctx.view.name, split=split)
     except UnknownName as error:
         raise UnknownName("variant, preset, leg or kept run", name, [*known, *error.known]) from None
-    if found.subject.query_set != ground.query_set:
+    if found.subject.query_set != ctx.query_set:
         raise InputError(f"The run {name!r} is over the query set {found.subject.query_set!r}. Choose that one.")
     return found
 
 
 async def runs_of(
-    ground: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, listener: Listener = nobody
+    ctx: EvalContext, entries: Sequence[Variant | Run], split: QuerySplit, listener: Listener = nobody
 ) -> list[Run]:
-    """One run an entry in the order given, each once; variants are run, or taken from before."""
+    """One run for each entry, in their order and without repetitions; variants are run, or their kept runs taken."""
     variants = [each for each in entries if isinstance(each, Variant)]
-    found = iter(await run_variants(ground, variants, split, EvalOptions(), listener))
+    found = iter(await run_variants(ctx, variants, split, EvalOptions(), listener))
     ordered = [each if isinstance(each, Run) else next(found) for each in entries]
     return list({run.id: run for run in ordered}.values())
 
@@ -72,22 +71,24 @@ async def runs_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """Of the pairs that one run has near its top, how many there are and how many of them are judged."""
+class PoolCoverage:
+    """How many pairs there are, and how many of them are judged."""
 
     judged: int
     pairs: int
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """A pool, at one moment. Scores are means over the queries; without any relevant document there is no `board`."""
+class PoolFigures:
+    """The figures of a pool at one moment. Scores are means over the queries; without a relevant document there is
+    no `board`.
+    """
 
     names: tuple[str, ...]
     metric: str
     depth: int
-    whole: Covered
-    by_run: tuple[Covered, ...]
+    whole: PoolCoverage
+    by_run: tuple[PoolCoverage, ...]
     board: Board | None
     labels_alone: tuple[float | None, ...]
     outlook: Outlook | None
@@ -108,33 +109,33 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """The figures of a pool, how the judges of its collection agree, and the one grade of each pair that is judged."""
+class JudgingStatus:
+    """The figures of a pool, how the judges of its collection agree, and the one settled grade of each pair."""
 
-    figures: Figures
+    figures: PoolFigures
     agreed: Agreed
     settled: dict[PairId, SettledGrade]
 
 
-async def state(
-    ground: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
-) -> State:
-    """Judgements that hold count as labels beside those that came with the collection; models' count for nothing."""
-    of_judges = await agreed(ground.store, ground.view, name=ground.query_set)
+async def pool_status(
+    ctx: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
+) -> JudgingStatus:
+    """Valid judgements count as labels beside those of the collection; those of models do not count."""
+    of_judges = await agreed(ctx.store, ctx.view, name=ctx.query_set)
     settled = resolved(of_judges.standing.current)
     judged = replace(split, grades=with_judgements(split.grades, settled))
-    return State(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
+    return JudgingStatus(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
 
 
-def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: QueueSpec, rules: Rules) -> Figures:
+def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: QueueSpec, rules: Rules) -> PoolFigures:
     pairs = pool(runs, split, spec.depth, {})
     ranked = [[pair for pair in pairs if pair.ranks[at] is not None] for at in range(len(runs))]
     settles = spec.order == "settle" and len(runs) == 2
     # Judging changes labels, so a run made over older ones is as good as any: its rankings come of none.
     over = [replace(run, subject=replace(run.subject, digest=split.digest)) for run in runs]
     board = Board(judged, over, [spec.metric], rules=rules) if scoring.relevant_queries(judged.grades) else None
-    return Figures(
-        names=board.names if board else told_apart(runs),
+    return PoolFigures(
+        names=board.names if board else distinct_names(runs),
         metric=spec.metric,
         depth=spec.depth,
         whole=_covered(pairs, judged.grades),
@@ -145,14 +146,14 @@ def _figures(runs: Sequence[Run], split: QuerySplit, judged: QuerySplit, spec: Q
     )
 
 
-def told_apart(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Of runs of one name, each with the beginning of its id."""
+def distinct_names(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The names of the runs; runs of one name get the beginning of their id too."""
     names = [run.name for run in runs]
     return tuple(f"{run.name} ({run.id[:8]})" if names.count(run.name) > 1 else run.name for run in runs)
 
 
-def _covered(pairs: Sequence[PooledPair], grades: Grades) -> Covered:
-    return Covered(sum(pair.item_id in grades.get(pair.query_id, ()) for pair in pairs), len(pairs))
+def _covered(pairs: Sequence[PooledPair], grades: Grades) -> PoolCoverage:
+    return PoolCoverage(sum(pair.item_id in grades.get(pair.query_id, ()) for pair in pairs), len(pairs))
 
 
 def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
@@ -165,19 +166,19 @@ def _alone(split: QuerySplit, run: Run, metric: str) -> float | None:
 # -- as blocks ---------------------------------------------------------------------------------------------------------
 
 
-def scores_table(found: Figures) -> Table:
-    """How each run scores on the labels so far, what it scored on those that came along, and how much is judged."""
-    at = f"judged@{found.depth}"
-    columns = ("variant", found.metric, "labels alone", at)
+def scores_table(figures: PoolFigures) -> Table:
+    """How each run scores on the labels so far and on the original labels alone, and how much is judged."""
+    at = f"judged@{figures.depth}"
+    columns = ("variant", figures.metric, "labels alone", at)
     rows = tuple(
-        (TableCell(text=name), _score(cell), _alone_cell(alone), _judged(covered))
+        (TableCell(text=name), _score(cell), TableCell(text="-" if alone is None else f"{alone:.3f}"), _judged(covered))
         for name, cell, alone, covered in zip(
-            found.names, found.scores(), found.labels_alone, found.by_run, strict=True
+            figures.names, figures.scores(), figures.labels_alone, figures.by_run, strict=True
         )
     )
     note = (
-        f"{found.metric}: on the labels with all judgements that hold; labels alone: without them. {at}: the share of "
-        f"the first {found.depth} results that has a label or a judgement."
+        f"{figures.metric}: on the labels with all judgements that hold; labels alone: without them. {at}: the share "
+        f"of the first {figures.depth} results that has a label or a judgement."
     )
     return Table(title="Scores so far", columns=columns, rows=rows, right=columns[1:], notes=(note,))
 
@@ -189,17 +190,13 @@ def _score(cell: ScoreCell | None) -> TableCell:
     return TableCell(text=f"{cell.mean:.3f}", beside=f"[{cell.low:.2f}, {cell.high:.2f}]" if known else "")
 
 
-def _alone_cell(alone: float | None) -> TableCell:
-    return TableCell(text="-" if alone is None else f"{alone:.3f}")
-
-
-def _judged(covered: Covered) -> TableCell:
+def _judged(covered: PoolCoverage) -> TableCell:
     share = f"{covered.judged / covered.pairs:.0%}" if covered.pairs else "-"
     return TableCell(text=share, beside=f"{covered.judged:,} of {covered.pairs:,}")
 
 
 def agreement_blocks(found: Agreed) -> Iterator[Block]:
-    """How far people agree, what a model's grades are worth beside theirs, and what no longer holds."""
+    """How far people agree, how well a model's grades match theirs, and which judgements are stale."""
     yield Said(text=found.people.sentence())
     if found.people.two:
         rows = [
@@ -228,9 +225,9 @@ def next_table(tasks: Sequence[Task]) -> Table:
     return Table.made("Next to judge", ("query", "kind", "document"), rows)
 
 
-def plain(found: State) -> dict[str, Any]:
-    """The figures, for whoever draws or computes further."""
-    figures, judges = found.figures, found.agreed
+def status_values(state: JudgingStatus) -> dict[str, Any]:
+    """The figures as plain values."""
+    figures, judges = state.figures, state.agreed
     scored = zip(figures.names, figures.by_run, figures.scores(), figures.labels_alone, strict=True)
     return {
         "metric": figures.metric,
@@ -248,16 +245,18 @@ def plain(found: State) -> dict[str, Any]:
 # -- what changes, and what is taken along -----------------------------------------------------------------------------
 
 
-def exported(found: State, form: Form) -> str:
-    """A qrels file of people's judgements that hold, one grade a pair, as `rankbook judge export` writes it."""
-    return qrels({pair: each.grade for pair, each in found.settled.items()}, form)
+def qrels_text(state: JudgingStatus, form: Form) -> str:
+    """A qrels file of people's valid judgements, one grade a pair, as `rankbook judge export` writes it."""
+    return qrels({pair: each.grade for pair, each in state.settled.items()}, form)
 
 
 # -- a language model's suggestion -------------------------------------------------------------------------------------
 
 
-async def suggested(store: Store, collection: str, judge: ModelJudge, resources: Resources, task: Task) -> Judgement:
-    """What the model says of one pair, asked once a text: kept as a model's, and counted nowhere unless asked for."""
+async def suggest(store: Store, collection: str, judge: ModelJudge, resources: Resources, task: Task) -> Judgement:
+    """The model's grade of one pair, asked once for each text. It is kept as a model's, and counts nowhere by
+    itself.
+    """
     name = judge.signature(resources)
     known = await _kept(store, collection, name, task)
     if known is None:

@@ -1,7 +1,7 @@
-"""A sitting in the browser: one judge, one queue; what is graded, passed over, taken back, and what comes next.
+"""A judging session in the browser: one judge and one queue; grading, skipping, undoing, and what comes next.
 
-Owns the order of a sitting and how far it is. Each grade is kept at once by `evals.judging.judgements`; nothing here is
-needed to find it again. Works in the bridge's loop alone. Knows no Streamlit.
+Owns the order of a session and its progress. Each grade is stored at once by `evals.judging.judgements`; nothing here
+is needed to find it again. Runs in the bridge's loop only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -30,7 +30,7 @@ PAUSE: Final = 180.0  # seconds; longer is no reading but a pause
 
 @dataclass(frozen=True, slots=True)
 class JudgingAction:
-    """What a judge did. A pair that was only passed over has no grade."""
+    """What a judge did. A skipped pair has no grade."""
 
     do: Literal["grade", "skip", "undo"]
     pair: PairId = ("", "")
@@ -46,8 +46,10 @@ class _Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """What a sitting is of. `most` is how many documents it holds; with `lists`, those of a query stand together."""
+class JudgingPool:
+    """What a session judges. `most` is how many documents it holds; with `lists`, those of a query follow one
+    another.
+    """
 
     runs: tuple[Run, ...]
     split: QuerySplit
@@ -57,9 +59,9 @@ class Pool:
 
 
 class JudgingSession:
-    """`tasks` in the order in which they are shown. `grades` are those that were given in this sitting."""
+    """`tasks` are in the order in which they are shown. `grades` were given in this session."""
 
-    def __init__(self, store: Store, view: CollectionView, judge: str, pool: Pool, found: Queue) -> None:
+    def __init__(self, store: Store, view: CollectionView, judge: str, pool: JudgingPool, found: Queue) -> None:
         self.store, self.view, self.judge = store, view, judging.signed(judge)
         self.pool, self.found = pool, found
         self.tasks = {(task.query.id, task.item.id): task for task in found.tasks}
@@ -155,21 +157,18 @@ class JudgingSession:
             return "There is nothing to take back."
         if last is not None and last.pair != undone.pair:  # given in another window
             self._done.append(last)
-        self._forget(undone.pair, before)
+        # Where an earlier grade of this sitting stands again, it is shown as such.
+        still = any(each.pair == undone.pair and not each.skipped for each in self._done)
+        earlier = next((each for each in before if each.pair == undone.pair), None)
+        if still and earlier is not None:
+            self.grades[undone.pair] = earlier
+        else:
+            self.grades.pop(undone.pair, None)
         task = await self._again(undone.pair)
         if task is None:
             return f"Taken back: {undone.grade} for {undone.item_id!r}, which is not among these queries."
         self._first(undone.pair, task)
         return f"Taken back: {undone.grade} for {named(task)}"
-
-    def _forget(self, pair: PairId, before: Iterable[Judgement]) -> None:
-        """Where an earlier grade of this sitting stands again, it is shown as such."""
-        still = any(each.pair == pair and not each.skipped for each in self._done)
-        earlier = next((each for each in before if each.pair == pair), None)
-        if still and earlier is not None:
-            self.grades[pair] = earlier
-        else:
-            self.grades.pop(pair, None)
 
     async def _again(self, pair: PairId) -> Task | None:
         if pair in self.tasks:
@@ -186,7 +185,7 @@ def named(task: Task) -> str:
     return f"“{task.item.title.strip() or task.item.id}”"
 
 
-async def opened(store: Store, view: CollectionView, judge: str, pool: Pool) -> JudgingSession:
+async def open_session(store: Store, view: CollectionView, judge: str, pool: JudgingPool) -> JudgingSession:
     """The queue of that judge, as it is now."""
     found = await build_queue(store, view, pool.runs, pool.spec, judge)
     if len(found.tasks) > pool.most and not pool.lists:  # more would be needed than fit: the most telling ones
@@ -199,7 +198,7 @@ async def opened(store: Store, view: CollectionView, judge: str, pool: Pool) -> 
 
 
 def by_query(tasks: Sequence[Task], most: int) -> tuple[Task, ...]:
-    """Query by query, in the order in which they come first; no more queries once `most` are there."""
+    """The tasks grouped by query, in the order of the queries' first tasks; no further query once `most` are there."""
     grouped: dict[str, list[Task]] = {}
     for task in tasks:
         grouped.setdefault(task.query.id, []).append(task)

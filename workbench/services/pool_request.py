@@ -102,23 +102,23 @@ class JudgeState(UrlState):
                 "metric": self.metric or METRICS[0],
                 "depth": self.deep,
                 "limit": None if self.settles else LISTED if self.lists else self.most,
-                "seed": order_of(self.judge),
+                "seed": seed_of(self.judge),
                 "again": bool(self.again),
             }
         )
 
 
-def order_of(judge: str) -> int:
+def seed_of(judge: str) -> int:
     """The seed of a judge's order."""
     return zlib.crc32(judge.encode())
 
 
-def joined(entries: Iterable[str]) -> str:
+def join_entries(entries: Iterable[str]) -> str:
     return SEPARATOR.join(entries)
 
 
 def _number(text: str, usual: str, most: int) -> int:
-    """What an address says in words is left to the default."""
+    """The number in an address, else the default; at most `most`."""
     given = text if text.isdecimal() and len(text) <= 4 and int(text) else usual
     return min(int(given), most)
 
@@ -126,21 +126,21 @@ def _number(text: str, usual: str, most: int) -> int:
 LEAST = 8  # characters of an id that an address may shorten it to
 
 
-def choices(kept: Iterable[RunSummary], asked: JudgeState) -> dict[str, str]:
-    """What the address calls each, and what people do, in the order in which they are offered."""
-    fitting = [run for run in kept if _fits(run, asked)]
+def choices(kept: Iterable[RunSummary], state: JudgeState) -> dict[str, str]:
+    """What can be chosen: variants by name, then fitting runs by id, newest first; each with its label."""
+    fitting = [run for run in kept if _fits(run, state)]
     newest = sorted(fitting, key=lambda run: (run.made_at, run.id), reverse=True)
-    return {**{name: name for name in every_name()}, **{run.id: told(run) for run in newest}}
+    return {**{name: name for name in every_name()}, **{run.id: run_label(run) for run in newest}}
 
 
 def chosen(entries: Iterable[str], offered: Mapping[str, str]) -> list[str]:
-    """Those of an address that are offered; an id may be shortened. The others running tells."""
+    """The entries of an address that are offered; ids may be shortened. Others are refused when the session starts."""
     found = (_whole(entry, offered) for entry in entries)
     return list(dict.fromkeys(each for each in found if each in offered))
 
 
-def told(run: RunSummary) -> str:
-    """With its date, by which runs of one name are told apart."""
+def run_label(run: RunSummary) -> str:
+    """With its date, which distinguishes runs of one name."""
     return f"Run of {_moment(run.made_at)}: {run.name} ({run.id[:SHOWN]})"
 
 
@@ -148,8 +148,8 @@ def _moment(when: datetime) -> str:
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _fits(run: RunSummary, asked: JudgeState) -> bool:
-    return run.subject.split == asked.split and run.subject.query_set == asked.query_set
+def _fits(run: RunSummary, state: JudgeState) -> bool:
+    return run.subject.split == state.split and run.subject.query_set == state.query_set
 
 
 def _whole(entry: str, offered: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
-"""Queries and labels for a collection that is there: written, made of its documents, or out of label files.
+"""Queries and labels for an existing collection: typed, generated from its documents, or from label files.
 
-The same functions do it that `rankbook queries` and `rankbook data label` call. Draws nothing.
+`rankbook queries` and `rankbook data label` do the same.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from workbench.services import attach, uploads
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Label files by a path, and a file of queries where these are not in it. What was uploaded goes after.
+class LabelRequest:
+    """Label files by path, and a file of queries where these are elsewhere. Uploaded files are deleted afterwards.
 
-    `even_so` and `all_grades` are answers to what label files are refused for.
+    `even_so` and `all_grades` allow what label files are refused for otherwise.
     """
 
     origin: str
@@ -35,22 +35,22 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Queries as somebody gave them: typed, a line each, or a table by its path."""
+class QueriesRequest:
+    """Queries as typed, a line each, or a table by its path."""
 
     typed: str = ""
     path: str = ""
 
-    def checked(self) -> Given:
-        """Itself; a sentence where there is nothing."""
+    def checked(self) -> QueriesRequest:
+        """An error where there is no query."""
         if not (self.path or self.typed.strip()):
             raise InputError("There is no query yet. Write one a line, or give a table with a column text.")
         return self
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What was made of the documents, under the name of its set."""
+class GeneratedQuerySet:
+    """Queries generated from the documents, with the name of their set."""
 
     query_set: str
     made: GeneratedQueries
@@ -60,7 +60,7 @@ class Made:
         return self.made.labelled.queries[:10]
 
 
-async def label(store: Store, name: str, given: Files, query_set: str, author: str = "") -> LoadReport:
+async def label(store: Store, name: str, given: LabelRequest, query_set: str, author: str = "") -> LoadReport:
     queries = Path(given.queries) if given.queries else None
     how = {"even_so": given.even_so, "all_grades": given.all_grades, "author": author}
     try:
@@ -69,7 +69,7 @@ async def label(store: Store, name: str, given: Files, query_set: str, author: s
         await asyncio.to_thread(uploads.discard, Path(given.origin))
 
 
-async def write(store: Store, name: str, given: Given, query_set: str, author: str = "") -> AddedQueries:
+async def write(store: Store, name: str, given: QueriesRequest, query_set: str, author: str = "") -> AddedQueries:
     try:
         return await query_generation.add(store, name, _rows(given), name=query_set, author=author)
     finally:
@@ -77,16 +77,16 @@ async def write(store: Store, name: str, given: Given, query_set: str, author: s
             await asyncio.to_thread(uploads.discard, Path(given.path))
 
 
-def _rows(given: Given) -> Iterator[Row[Query] | Flaw]:
+def _rows(given: QueriesRequest) -> Iterator[Row[Query] | Flaw]:
     if given.path:
         return query_generation.read_queries(Path(given.path).expanduser())
     return query_generation.typed_queries(given.typed)
 
 
 async def generate(
-    store: Store, view: CollectionView, wanted: KnownItems, query_set: str, listener: Listener, author: str = ""
-) -> Made:
+    store: Store, view: CollectionView, options: KnownItems, query_set: str, listener: Listener, author: str = ""
+) -> GeneratedQuerySet:
     await query_generation.require_generated(store, view.name, query_set)
-    made = await query_generation.generate(store, view, wanted, listener)
+    made = await query_generation.generate(store, view, options, listener)
     await query_generation.save(store, view.name, made, name=query_set, author=author)
-    return Made(query_set, made)
+    return GeneratedQuerySet(query_set, made)

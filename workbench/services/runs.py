@@ -1,4 +1,4 @@
-"""Kept runs: which of them filters leave, and the tables, charts and pages of one."""
+"""Kept runs: which of them match a filter, and the tables, charts and reports of one or two."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def pipeline(run: RunSummary) -> str:
 
 
 def metrics_of(runs: Iterable[RunSummary]) -> list[str]:
-    """Those that runs have scores of, the usual ones first. Beside them stand others under names with a blank."""
+    """The metrics that runs have scores of, the default ones first. Names with a blank are no metrics."""
     there = dict.fromkeys(name for run in runs for name in run.scores if " " not in name)
     return sorted(there, key=lambda name: (METRICS.index(name) if name in METRICS else len(METRICS), name))
 
 
-def found(runs: Sequence[RunSummary], words: str) -> list[RunSummary]:
-    """Those in one of whose names, pin, collection, split, id or pipeline each of the words stands."""
+def matching(runs: Sequence[RunSummary], words: str) -> list[RunSummary]:
+    """The runs in whose name, pin, collection, split, id or pipeline every word occurs."""
     wanted = words.lower().split()
     return [run for run in runs if all(word in _text(run) for word in wanted)]
 
@@ -59,7 +59,7 @@ LONGEST_TEXT = 200  # characters of a query
 
 
 async def board_of(store: Store, identity: str, metrics: Sequence[str]) -> Board:
-    """The run scored anew, against the labels that it was made over; refused where these are others now."""
+    """The run scored anew against its own labels; an error where these have changed."""
     run = await run_store.load(store, identity)
     ground, split = await _ground(store, run)
     return await score_runs(ground, split, [run], EvalOptions(tuple(metrics)), None)
@@ -77,8 +77,8 @@ async def _ground(store: Store, run: Run) -> tuple[EvalContext, QuerySplit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
-    """A query with its score, and where the first relevant document was found: 0 where it was not."""
+class WorstQuery:
+    """A query with its score and the rank of the first relevant document; 0 where none was found."""
 
     query: str
     text: str
@@ -87,24 +87,24 @@ class Worst:
     first_relevant: int
 
 
-def worst(board: Board, metric: str, most: int = WORST) -> list[Worst]:
-    """The queries that the board's first run does worst on."""
+def worst_queries(board: Board, metric: str, most: int = WORST) -> list[WorstQuery]:
+    """The queries with the lowest scores of the board's first run."""
     run = board.runs[0]
     scores = board.of(board.names[0], metric)
     least = sorted(scores, key=lambda query: (scores[query], query))[:most]
     return [_worst(board, run, query, scores[query]) for query in least]
 
 
-def _worst(board: Board, run: Run, query: str, score: float) -> Worst:
+def _worst(board: Board, run: Run, query: str, score: float) -> WorstQuery:
     asked, grades = board.split.queries[query], board.split.grades.get(query, {})
     ranked = run.rankings.get(query)
     items = list(dict.fromkeys(ranked.item_ids)) if ranked else []
     first = next((rank for rank, item in enumerate(items, 1) if grades.get(item, 0) > 0), 0)
-    return Worst(query, asked.text[:LONGEST_TEXT], asked.kind, score, first)
+    return WorstQuery(query, asked.text[:LONGEST_TEXT], asked.kind, score, first)
 
 
 def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, ScoreCell]]:
-    """The first run's mean for the queries of each kind, or of each tag, and how many these are."""
+    """The first run's mean for each kind or tag, with the number of queries."""
     scores = set(board.queries(metric))
     counts = {group: len(scores.intersection(ids)) for group, ids in board.groups[by].items()}
     found = board.by(metric, by)
@@ -112,7 +112,7 @@ def by_group(board: Board, metric: str, by: str) -> list[tuple[str, int, ScoreCe
 
 
 async def scores(store: Store, identity: str, metrics: Sequence[str], by: str) -> list[Block]:
-    """The run's scores, whole and by group, and where it does worst; by the first metric."""
+    """The run's scores, in all and by group, and its worst queries by the first metric."""
     board = await board_of(store, identity, metrics)
     return await asyncio.to_thread(lambda: list(_scores(board, by)))
 
@@ -129,11 +129,11 @@ def _scores(board: Board, by: str) -> Iterator[Block]:
             f"{metric} by {by} of query", (by, "queries", metric, "interval"), rows, ("queries", metric, "interval")
         )
     columns = ("query", "text", "kind", metric, "first relevant at")
-    found = worst_rows(worst(board, metric))
+    found = worst_rows(worst_queries(board, metric))
     yield Table.made(f"The queries it does worst on, by {metric}", columns, found, (metric, "first relevant at"))
 
 
-def worst_rows(found: Sequence[Worst]) -> list[tuple[object, ...]]:
+def worst_rows(found: Sequence[WorstQuery]) -> list[tuple[object, ...]]:
     return [
         (each.query, each.text, each.kind, f"{each.score:.3f}", each.first_relevant or "not found") for each in found
     ]
@@ -147,16 +147,16 @@ def interval(cell: ScoreCell) -> str:
 
 
 def means(run: RunSummary) -> dict[str, float]:
-    """Beside them stand intervals and the scores by query, under names with a blank."""
+    """The means of a run; names with a blank are intervals and scores by query."""
     return {name: value for name, value in run.scores.items() if " " not in name and isinstance(value, int | float)}
 
 
 def badge(run: RunSummary, metric: str) -> str:
-    """What is said beside a score in a list: that it is not one of what ships."""
+    """A word beside a score that is not of what ships."""
     return "deep" if run.depth else "beyond" if looks_beyond(run.variant, metric) else ""
 
 
-def subject(of: RunSubject) -> dict[str, Any]:
+def subject_fields(of: RunSubject) -> dict[str, Any]:
     return {
         "collection": of.collection,
         "version": of.version,
@@ -167,12 +167,12 @@ def subject(of: RunSubject) -> dict[str, Any]:
     }
 
 
-def made(summary: RunSummary, run: Run) -> list[Block]:
-    """Everything that it takes to repeat it."""
+def details(summary: RunSummary, run: Run) -> list[Block]:
+    """Everything that is needed to repeat the run."""
     facts = {
         "id": run.id,
         "made": f"{summary.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        **subject(run.subject),
+        **subject_fields(run.subject),
         "asked for": f"{run.depth} results, deep" if run.depth else "as the variant ships",
         "queries": f"{summary.queries:,}",
         "failed": f"{summary.failed:,}",
@@ -190,7 +190,19 @@ def made(summary: RunSummary, run: Run) -> list[Block]:
     blocks += [Said(text=note, tone="note") for note in run.notes]
     if run.variant is not None:
         blocks.append(Code(title="The variant as it was", language="toml", text=run.variant.to_toml()))
-        blocks.append(Code(title="The same again", language="bash", text=_again(run)))
+        import shlex
+
+        of = run.subject
+        queries = [] if of.query_set == "default" else ["--queries", of.query_set]
+        deep = ["--deep"] if run.depth else []
+        command = ["rankbook", "eval", of.collection, "variant.toml", "--split", of.split, *queries, *deep, "--again"]
+        blocks.append(
+            Code(
+                title="The same again",
+                language="bash",
+                text=f"# with the variant above in variant.toml\n{shlex.join(command)}",
+            )
+        )
     return blocks
 
 
@@ -199,7 +211,7 @@ def _told(facts: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def surroundings(run: Run) -> dict[str, Any]:
-    """What it was made with; of the indexes only how large they are together."""
+    """What it was made with; for indexes only their total size."""
     sizes: Mapping[str, int] = run.environment.get("indexes", {})
     whole = {"indexes": f"{sum(sizes.values()) / 1e6:,.1f} MB in {len(sizes)}"} if sizes else {}
     told = {name: value for name, value in run.environment.items() if name != "own indexes"}
@@ -207,7 +219,7 @@ def surroundings(run: Run) -> dict[str, Any]:
 
 
 def stages(run: Run) -> list[tuple[object, ...]]:
-    """By stage: milliseconds at the median and the 95th percentile, of how many queries, each asked alone."""
+    """For each stage the median and the 95th percentile in milliseconds, and the number of queries, each run alone."""
     times = {"whole search": run.latency} if run.latency else {}
     return [
         (stage, f"{each.p50:.1f}", f"{each.p95:.1f}", each.queries)
@@ -215,28 +227,18 @@ def stages(run: Run) -> list[tuple[object, ...]]:
     ]
 
 
-def _again(run: Run) -> str:
-    import shlex
-
-    of = run.subject
-    queries = [] if of.query_set == "default" else ["--queries", of.query_set]
-    deep = ["--deep"] if run.depth else []
-    command = ["rankbook", "eval", of.collection, "variant.toml", "--split", of.split, *queries, *deep, "--again"]
-    return f"# with the variant above in variant.toml\n{shlex.join(command)}"
-
-
 # -- two of them -------------------------------------------------------------------------------------------------------
 
 
-async def paired(store: Store, one: str, other: str, *metrics: str) -> RunPair:
-    """Runs of one name are told apart by the beginning of their ids."""
+async def load_pair(store: Store, one: str, other: str, *metrics: str) -> RunPair:
+    """Both runs, told apart by their ids where they have one name."""
     return await compare_runs(store, (one[:SHOWN], other[:SHOWN]), RunScope(), EvalOptions(metrics))
 
 
-async def against(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
+async def comparison(store: Store, one: str, other: str, metric: str, by: str) -> list[Block]:
     """Whether the first is better, by how much, on which queries, and in what they differ."""
-    found = await paired(store, one, other, metric)
-    return await asyncio.to_thread(lambda: [*_compared(found, by), *differing(*found.runs)])
+    found = await load_pair(store, one, other, metric)
+    return await asyncio.to_thread(lambda: [*_compared(found, by), *difference_blocks(*found.runs)])
 
 
 def _compared(found: RunPair, by: str) -> Iterator[Block]:
@@ -266,7 +268,7 @@ def _signed(finding: Finding) -> str:
     return "" if mean is None else f"{mean:+.3f}"
 
 
-def differing(one: Run, other: Run) -> Iterator[Block]:
+def difference_blocks(one: Run, other: Run) -> Iterator[Block]:
     found = differences(one, other)
     names = (f"{one.name} {one.id[:SHOWN]}", f"{other.name} {other.id[:SHOWN]}")
     if found.rows:
@@ -274,8 +276,8 @@ def differing(one: Run, other: Run) -> Iterator[Block]:
     yield Said(text=f"{len(found.changed)} of {found.queries} queries have other first results, or in another order.")
 
 
-async def alike(store: Store, one: str, other: str) -> list[Block]:
-    """How alike they are, which needs no labels and no common data."""
+async def similarity(store: Store, one: str, other: str) -> list[Block]:
+    """How similar the rankings are, which needs neither labels nor common data."""
     found = await compare_runs(store, (one[:SHOWN], other[:SHOWN]), RunScope(), None)
     mine, theirs = found.runs
     measures = found.overlap()
@@ -285,25 +287,22 @@ async def alike(store: Store, one: str, other: str) -> list[Block]:
     rows = [(name, f"{sum(of.values()) / len(of):.3f}" if of else "-") for name, of in measures.items()]
     blocks.append(Table.made("How alike their rankings are", ("", "mean"), rows, ("mean",)))
     blocks.append(Said(text="1 is the same ranking, 0 nothing in common. Which is better, only labels tell."))
-    return [*blocks, *differing(mine, theirs)]
+    return [*blocks, *difference_blocks(mine, theirs)]
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
-async def page_of(store: Store, one: str, metrics: Sequence[str], other: str | None = None) -> str:
-    """A report in one HTML file that opens offline: of a run, or of a run against another."""
+async def report_html(store: Store, one: str, metrics: Sequence[str], other: str | None = None) -> str:
+    """An HTML report that opens offline: of a run, or of a run against another."""
     if other is None:
         board = await board_of(store, one, metrics)
     else:
-        board = _scored(await paired(store, one, other, *metrics))
+        found = await load_pair(store, one, other, *metrics)
+        if found.board is None:
+            raise SpecError("These two were not scored.")
+        board = found.board
     ground, _ = await _ground(store, board.runs[0])
     texts = await documents(store, ground.view, board)
     title = f"{board.runs[0].subject.collection}: {', '.join(board.names)}"
     return await asyncio.to_thread(lambda: render_html(report([Part(board, documents=texts)], title=title)))
-
-
-def _scored(found: RunPair) -> Board:
-    if found.board is None:
-        raise SpecError("These two were not scored.")
-    return found.board

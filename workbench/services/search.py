@@ -13,7 +13,7 @@ from typing import Any, Final
 from core import bridge
 from core.context import RequestContext
 from core.embedding import embedder, is_served, warm_up
-from core.legs import Leg, legs
+from core.legs import legs
 from core.legs.query_terms import keywords_of
 from core.pipeline.retriever import search
 from core.store.collections import CollectionView
@@ -30,8 +30,8 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """What one leg found, an item once, by its best chunk; or the problem it met."""
+class LegResult:
+    """The hits of one leg, an item once by its best chunk; or the error."""
 
     leg: str
     hits: tuple[Hit, ...] = ()
@@ -40,15 +40,15 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """All columns of a query. `keywords` are its words without those that the language drops."""
+class LegResults:
+    """The results of all legs. `keywords` are the query's words without stop words."""
 
     key: tuple[str, ...]
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, LegResult] = field(default_factory=dict)
     keywords: tuple[str, ...] = ()
 
     def ranks(self, item_id: str) -> dict[str, int]:
-        """Which legs brought the item up, and at which rank."""
+        """The legs that found the item, each with its rank."""
         return {
             leg: rank
             for leg, column in self.columns.items()
@@ -83,15 +83,15 @@ class LegSearch:
 
     @property
     def loading_model(self) -> bool:
-        return self.model is not None and not warm(self.model).done()
+        return self.model is not None and not preload_model(self.model).done()
 
-    def ready(self) -> dict[str, Column]:
-        """The columns that are there."""
+    def ready(self) -> dict[str, LegResult]:
+        """The results that are there."""
         return {kind: task.result() for kind, task in self._columns.items() if task.done()}
 
-    def found(self, key: tuple[str, ...]) -> Found:
+    def found(self, key: tuple[str, ...]) -> LegResults:
         """What is there by now."""
-        return Found(key, self.ready(), self._keywords.result() if self._keywords.done() else ())
+        return LegResults(key, self.ready(), self._keywords.result() if self._keywords.done() else ())
 
     def cancel(self) -> None:
         for task in (self._keywords, *self._columns.values()):
@@ -102,22 +102,24 @@ def _start(work: Coroutine[Any, Any, Any]) -> futures.Future[Any]:
     return asyncio.run_coroutine_threadsafe(work, bridge.loop())
 
 
-async def _column(store: Store, view: CollectionView, text: str, chunks: str, kind: str, model: str | None) -> Column:
+async def _column(
+    store: Store, view: CollectionView, text: str, chunks: str, kind: str, model: str | None
+) -> LegResult:
     try:
         if kind == "vector" and model is not None:
-            await asyncio.shield(asyncio.wrap_future(warm(model)))  # so that loading it is not counted as latency
-        return await _distinct(store, view, text, chunks, legs[kind]())
+            await asyncio.shield(
+                asyncio.wrap_future(preload_model(model))
+            )  # so that loading it is not counted as latency
+        # Items by their best chunk.
+        whole = chunks == ITEMS or (view.row.attached is not None and not view.in_parts)
+        rollup = None if whole else Rollup()
+        variant = Variant.of_leg(legs[kind](), chunks=chunks, top_k=SHOWN, rollup=rollup).model_copy(
+            update={"overfetch": 3}
+        )
+        bundle = await search(RequestContext(store, view), text, variant)
+        return LegResult(variant.name, bundle.hits, bundle.trace.milliseconds)
     except Exception as error:  # it is drawn in the leg's column
-        return Column(kind, problem=error)
-
-
-async def _distinct(store: Store, view: CollectionView, text: str, chunks: str, leg: Leg) -> Column:
-    """Items by their best chunk."""
-    whole = chunks == ITEMS or (view.row.attached is not None and not view.in_parts)
-    rollup = None if whole else Rollup()
-    variant = Variant.of_leg(leg, chunks=chunks, top_k=SHOWN, rollup=rollup).model_copy(update={"overfetch": 3})
-    bundle = await search(RequestContext(store, view), text, variant)
-    return Column(variant.name, bundle.hits, bundle.trace.milliseconds)
+        return LegResult(kind, problem=error)
 
 
 async def _words(store: Store, view: CollectionView, text: str) -> tuple[str, ...]:
@@ -132,8 +134,8 @@ _warming: dict[str, futures.Future[object]] = {}
 _lock = threading.Lock()
 
 
-def warm(model: str) -> futures.Future[object]:
-    """The loading of a model, begun at the first call. One that failed is tried again at the next."""
+def preload_model(model: str) -> futures.Future[object]:
+    """Load a model in the background, once. Loading that failed is tried again."""
     with _lock:
         begun = _warming.get(model)
         if begun is None or (begun.done() and begun.exception() is not None):
@@ -153,7 +155,7 @@ LONGEST_EXAMPLE = 90
 
 @dataclass(frozen=True, slots=True)
 class QueryLabels:
-    """A query that somebody labelled. Without grades it is any other query."""
+    """The labels of a query. Without grades it is not labelled."""
 
     kind: str = ""
     grades: Mapping[str, int] = field(default_factory=dict)
@@ -163,8 +165,8 @@ class QueryLabels:
         return frozenset(item_id for item_id, grade in self.grades.items() if grade > 0)
 
 
-def judged(labelled: LabelledQueries, text: str) -> QueryLabels:
-    """The grades of the query with that very text, over all splits."""
+def query_labels(labelled: LabelledQueries, text: str) -> QueryLabels:
+    """The labels of the query with exactly this text, over all splits."""
     same = {query.id: query for query in labelled.queries if query.text.strip() == text}
     grades: dict[str, int] = {}
     for label in labelled.labels:
@@ -173,8 +175,8 @@ def judged(labelled: LabelledQueries, text: str) -> QueryLabels:
     return QueryLabels(next((query.kind for query in same.values()), ""), grades)
 
 
-def examples(labelled: LabelledQueries, most: int = EXAMPLES) -> list[Query]:
-    """A few labelled queries, of as many kinds as there are: of each kind, the one with most judged documents."""
+def example_queries(labelled: LabelledQueries, most: int = EXAMPLES) -> list[Query]:
+    """A few labelled queries of different kinds: of each kind first those with the most relevant documents."""
     judgements = Counter(label.query_id for label in labelled.labels if label.grade > 0)
     kinds: dict[str, list[Query]] = defaultdict(list)
     for query in labelled.queries:
@@ -193,7 +195,7 @@ def _in_turn(kinds: Sequence[Sequence[Query]], most: int) -> list[Query]:
 
 
 def passage_of(hit: Hit) -> str:
-    """The passage without the heading it begins with, where that stands above it already."""
+    """The passage without its leading heading, where that is shown above it already."""
     first, _, rest = hit.text.lstrip().partition("\n")
     said = first.startswith("#") and first.lstrip("#").strip() in hit.heading_path
     return rest if said and rest.strip() else hit.text

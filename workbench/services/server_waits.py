@@ -1,4 +1,4 @@
-"""Who hears for what the server is waited for: the terminal of a command, pages while they are drawn. Loads nothing."""
+"""Listeners to what the server is waited for: a command's terminal, and pages while they are drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _listeners: list[Progress] = []
 
 
 def tell(sentence: str, but: Progress | None = None) -> None:
-    """Pass a sentence on to all who listen, once to each, but to the one who has it already."""
+    """Pass a sentence on to all listeners, once to each, except to the one that has it already."""
     for listener in dict.fromkeys(_listeners):
         if listener != but:
             listener(sentence)
@@ -19,7 +19,7 @@ def tell(sentence: str, but: Progress | None = None) -> None:
 
 @contextmanager
 def heard_by(listener: Progress) -> Iterator[None]:
-    """For that time the listener hears it, from whichever thread waits."""
+    """Meanwhile the listener hears it, from any thread that waits."""
     _listeners.append(listener)
     try:
         yield

@@ -1,7 +1,7 @@
-"""TOML text changed here and there: comments, order and spacing of all the rest stay as somebody wrote them.
+"""TOML text changed in some places: comments, order and spacing of the rest stay.
 
-A place is a path of keys and, in arrays, positions: ("leg", 0, "weight"). What a changed text means is checked, so that
-no change does more or less than was asked for.
+A place is a path of keys and, in arrays, positions: ("leg", 0, "weight"). The changed text is parsed again, so that no
+change does more or less than intended.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _NOWHERE: Final = "\N{REPLACEMENT CHARACTER} nowhere else"
 
 
 def read(source: str) -> dict[str, Any]:
-    """What the text says, as plain values. A mistake is told with its line."""
+    """The text as plain values. An error says its line."""
     return read_toml(source)
 
 
 def value_at(plain: Any, place: Place) -> Any:
-    """What stands there; None where nothing does."""
+    """The value there; None without one."""
     for step in place:
         try:
             plain = plain[step]
@@ -34,7 +34,7 @@ def value_at(plain: Any, place: Place) -> Any:
 
 
 def line_of(source: str, place: Place) -> int:
-    """The line on which the value there is written; of what is not there, the line of what should hold it."""
+    """The line where the value is written; of a missing value, the line of its container."""
     plain = read(source)
     while place and value_at(plain, place) is None:
         place = place[:-1]
@@ -53,7 +53,7 @@ def line_of(source: str, place: Place) -> int:
 
 
 def put(source: str, changes: Mapping[Place, Any]) -> str:
-    """The text with other values at these places; None takes a key, or an entry of an array, out."""
+    """The text with other values at these places; None removes a key or an entry of an array."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -66,7 +66,7 @@ def put(source: str, changes: Mapping[Place, Any]) -> str:
         made = tomlkit.dumps(document)
     except (TOMLKitError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise _beyond(changes) from error
-    made = _same_line_ends(made, source)
+    made = made if "\r\n" not in source or re.search(r"(?<!\r)\n", source) else re.sub(r"(?<!\r)\n", "\r\n", made)
     if not _says(made, wanted):
         raise _beyond(changes)
     return made
@@ -82,12 +82,6 @@ def _says(made: str, wanted: Mapping[str, Any]) -> bool:
 def _beyond(changes: Mapping[Place, Any]) -> SpecError:
     named = ", ".join(".".join(map(str, place)) for place in changes)
     return SpecError(f"A form cannot change {named!r} in this text. Edit it in the source view.")
-
-
-def _same_line_ends(made: str, source: str) -> str:
-    if "\r\n" not in source or re.search(r"(?<!\r)\n", source):
-        return made
-    return re.sub(r"(?<!\r)\n", "\r\n", made)
 
 
 # -- the same change, of plain values and of the written text ----------------------------------------------------------
@@ -134,7 +128,7 @@ def _write(root: Any, place: Place, value: Any) -> None:
 
 
 def _write_entry(array: Any, at: int, value: Any) -> None:
-    """An entry of an array, or of an array of tables, changed, added or taken out."""
+    """Change, add or remove an entry of an array or of an array of tables."""
     from tomlkit.items import AoT, Table
 
     if not isinstance(array, AoT):
@@ -162,7 +156,7 @@ def _write_entry(array: Any, at: int, value: Any) -> None:
 
 
 def _add(table: Any, key: str, value: Any) -> None:
-    """A new key, below the last one there and above the comments that lead to the next table."""
+    """Add a key below the last one of the table, above comments that belong to the next table."""
     from tomlkit.items import Table
 
     if not isinstance(table, Table):
@@ -174,7 +168,7 @@ def _add(table: Any, key: str, value: Any) -> None:
 
 
 def _tail(table: Any) -> list[Any]:
-    """The comments and blank lines at the end of a table, taken off."""
+    """Take the comments and blank lines off the end of a table."""
     body, tail = table.value.body, list[Any]()
     while body and body[-1][0] is None:
         tail.insert(0, body.pop())
@@ -182,7 +176,7 @@ def _tail(table: Any) -> list[Any]:
 
 
 def _become(array: Any, wanted: list[Any]) -> None:
-    """Entry by entry, so that comments beside the others stay."""
+    """Change an array entry by entry, so that comments beside the others stay."""
     there = list(array.unwrap())
     steps = SequenceMatcher(a=list(map(repr, there)), b=list(map(repr, wanted)), autojunk=False).get_opcodes()
     for what, a, b, c, d in reversed(steps):
@@ -199,7 +193,7 @@ def _tables(value: Any) -> bool:
 
 
 def _item(value: Any) -> Any:
-    """As it is written within a line."""
+    """The value written in one line."""
     import tomlkit
 
     if isinstance(value, Mapping):

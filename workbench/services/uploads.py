@@ -32,7 +32,7 @@ def new_folder(folder: Path) -> Path:
 
 
 def sweep_folder(folder: Path, wanted: Collection[str] = ()) -> None:
-    """Away with what came a day ago, but for the names that are still wanted."""
+    """Delete what is a day old, except for the names that are still needed."""
     if not folder.is_dir():
         return
     for lot in folder.iterdir():
@@ -64,7 +64,7 @@ class Uploaded(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """What `rankbook data add` is given: FROM, --as and each --option."""
+    """The arguments of `rankbook data add`: FROM, --as and each --option."""
 
     origin: str
     kind: str | None = None
@@ -75,13 +75,13 @@ def folder() -> Path:
     return home() / "uploads"
 
 
-def holds(path: str) -> bool:
-    """Whether the path is one of ours. What is ours is thrown away some time, so that no other may seem to be."""
+def is_staged(path: str) -> bool:
+    """Whether the path is an uploaded one. Those are deleted some day, so no other path may count as one."""
     return bool(_staged_as(path))
 
 
 def _staged_as(path: str) -> str:
-    """The name of the staged folder that it is, or lies in, wherever its dots and links lead; else nothing."""
+    """The name of the staged folder that the path is or lies in, links resolved; else empty."""
     try:
         inside = Path(path).resolve().relative_to(folder().resolve()).parts
     except (ValueError, OSError):
@@ -89,13 +89,13 @@ def _staged_as(path: str) -> str:
     return inside[0] if inside and _STAGED.fullmatch(inside[0]) else ""
 
 
-def told(sentence: str) -> str:
-    """With the names of uploaded files as whoever sent them knows them, not as they lie here."""
+def with_sent_names(sentence: str) -> str:
+    """The sentence with the names of uploaded files as they were sent, not as they are stored."""
     return re.sub(rf"{re.escape(str(folder()))}/{_STAGED.pattern}/(?:qrels/)?", "", sentence)
 
 
 def stage(files: Sequence[Uploaded], most: int = MOST_BYTES) -> Path:
-    """The files in a new folder, whole or not at all. Sees to what is refused before anything is read."""
+    """The files in a new folder, whole or not at all. Refusals come before anything is read."""
     names = [_name(file.name) for file in files]
     if len(files) > MOST_FILES:
         raise InputError(f"{len(files):,} files were uploaded; {MOST_FILES:,} are allowed. Pack them into one .zip.")
@@ -113,7 +113,7 @@ def stage(files: Sequence[Uploaded], most: int = MOST_BYTES) -> Path:
 
 
 def _name(given: str) -> str:
-    """The last part of a name, or a refusal."""
+    """The last part of a file's name; an error where it is no usable name."""
     name = PurePosixPath(given.replace("\\", "/")).name
     if not name or name.startswith(".") or len(name.encode()) > LONGEST_NAME:
         raise InputError(f"A file cannot be called {given!r:.80} here. Rename it.")
@@ -121,7 +121,7 @@ def _name(given: str) -> str:
 
 
 def _copy(file: Uploaded, path: Path, left: int) -> int:
-    """How many bytes may still come after it."""
+    """Copy the file; gives how many bytes may still follow."""
     file.seek(0)
     with path.open("xb") as out:
         while block := file.read(_BLOCK):
@@ -136,8 +136,8 @@ def _copy(file: Uploaded, path: Path, left: int) -> int:
     return left
 
 
-def taken_for(staged: Path) -> SourceSpec:
-    """What the files of a folder are together."""
+def detect_source(staged: Path) -> SourceSpec:
+    """What kind of source the files of a folder make together."""
     names = sorted(path.name for path in staged.iterdir() if path.is_file())
     if any(name.lower() in CORPUS for name in names) or (staged / "qrels").is_dir():
         return _beir(staged, names)
@@ -150,7 +150,7 @@ def taken_for(staged: Path) -> SourceSpec:
 
 
 def _beir(staged: Path, names: Sequence[str]) -> SourceSpec:
-    """BEIR's layout, whose judgements stand in a folder of their own; a browser sends files without folders."""
+    """BEIR's layout, whose judgements are in a folder; a browser sends files without folders."""
     qrels = staged / "qrels"
     for name in names:
         if name.lower().endswith((".tsv", ".tsv.gz")):
@@ -160,7 +160,7 @@ def _beir(staged: Path, names: Sequence[str]) -> SourceSpec:
 
 
 def _tables(staged: Path, names: Sequence[str]) -> SourceSpec:
-    """A table of documents with those of queries and labels, told apart by their names."""
+    """A table of documents with those of queries and labels, recognised by their names."""
     strange = [name for name in names if not name.lower().endswith(TABLE_SUFFIXES)]
     labels = [name for name in names if LABEL_NAME.search(name)]
     queries = [name for name in names if is_query_file(name)]
@@ -184,20 +184,20 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def suggested_name(origin: str) -> str:
-    """What a collection of these files may be called, until somebody says otherwise."""
+    """A name for a collection of these files."""
     path = Path(origin)
     stem = path.name.split(".")[0] if not path.is_dir() else path.name
-    if holds(origin) and (path.is_dir() or stem.lower() in {"corpus", "documents"}):
+    if is_staged(origin) and (path.is_dir() or stem.lower() in {"corpus", "documents"}):
         return ""
     return re.sub(r"[^\w-]+", "-", stem, flags=re.UNICODE).strip("-")[:40]
 
 
 def discard(staged: Path) -> None:
-    """Away with a staged folder, or the one that a staged file lies in. What is not ours is left alone."""
+    """Delete a staged folder, or the one that a staged file lies in. Other paths are left alone."""
     if name := _staged_as(str(staged)):
         shutil.rmtree(folder() / name, ignore_errors=True)
 
 
 def sweep(wanted: Collection[str]) -> None:
-    """Away with what was uploaded a day ago and is not among the paths that are still wanted."""
+    """Delete uploads that are a day old and not among the needed paths."""
     sweep_folder(folder(), {_staged_as(path) for path in wanted})

@@ -29,7 +29,7 @@ from workbench.services.toml_edit import Place
 
 @dataclass(frozen=True, slots=True)
 class VariantEntry:
-    """A variant of the page: a preset, or a kept one, with the text that it is written in."""
+    """A variant of the page: a preset or a kept one, with its text."""
 
     name: str
     text: str
@@ -37,22 +37,22 @@ class VariantEntry:
 
 
 def variant_entry(name: str, own: Sequence[SavedVariant]) -> VariantEntry:
-    """What the name stands for: a preset comes before a kept one, as everywhere."""
+    """The variant of that name; presets come first, as everywhere."""
     if name in presets.names():
         return VariantEntry(name, (presets.FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     found = next((each for each in own if each.name == name), None)
     if found is None:
-        raise UnknownName("variant", name, names(own))
+        raise UnknownName("variant", name, variant_names(own))
     return VariantEntry(name, found.text, found)
 
 
-def names(own: Sequence[SavedVariant]) -> list[str]:
+def variant_names(own: Sequence[SavedVariant]) -> list[str]:
     return [*(each.name for each in own), *presets.names()]
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineStage:
-    """One thing that is done; `leg` is its kind, for the colour, and `says` what it means."""
+    """A stage of a pipeline. `leg` is the kind of a leg, for its colour; `says` explains it."""
 
     label: str
     says: str
@@ -63,12 +63,12 @@ Step = tuple[PipelineStage, ...]  # done side by side
 
 
 def pipeline_steps(variant: Variant) -> tuple[Step, ...]:
-    """What is done, in order; the legs stand in one step."""
+    """The stages in order; legs are one step."""
     return (*_before(variant), _legs(variant), *_fused(variant), *_after(variant))
 
 
 def in_words(variant: Variant) -> str:
-    """All of it in a line of text."""
+    """The pipeline in a line of text."""
     return " > ".join(" + ".join(stage.label for stage in step) for step in pipeline_steps(variant))
 
 
@@ -145,7 +145,7 @@ QUOTED = ("name", "description")
 
 
 def read(text: str) -> Variant:
-    """The variant; refused with the line on which the mistake stands."""
+    """The variant; an error says the line of the mistake."""
     given = toml_edit.read(text)
     try:
         return Variant.from_data(given)
@@ -155,7 +155,7 @@ def read(text: str) -> Variant:
 
 
 def _culprit(given: dict[str, Any], error: Exception) -> Place:
-    """Where the mistake is: as pydantic says, else the thing without which it would not be said."""
+    """The place of the mistake: pydantic's, else the part without which the error would differ."""
     cause = error.__cause__
     if isinstance(cause, pydantic.ValidationError) and cause.title == Variant.__name__:
         place = tuple(cause.errors()[0]["loc"])
@@ -165,21 +165,21 @@ def _culprit(given: dict[str, Any], error: Exception) -> Place:
 
 
 def _without(whole: dict[str, Any], part: Any, place: Place, said: str) -> Place:
-    """The step without which nothing is wrong, or else something other; and the same inside it."""
+    """The part whose removal makes the error disappear or change, searched for inwards."""
     others = {step: _says(_less(whole, (*place, step))) for step in _steps(part)}
     mended = [step for step, says in others.items() if not says] or [step for step in others if others[step] != said]
     return _without(whole, part[mended[0]], (*place, mended[0]), said) if mended else place
 
 
 def _steps(part: Any) -> list[str | int]:
-    """Its keys or positions; those last that a sentence may only quote."""
+    """Keys or positions of a part; those last that an error may merely quote."""
     if isinstance(part, dict):
         return sorted(part, key=lambda key: key in QUOTED)
     return list(range(len(part))) if isinstance(part, list) else []
 
 
 def _less(whole: Any, place: Place) -> Any:
-    """A copy without what stands there."""
+    """A copy without that place."""
     first, *rest = place
     if isinstance(whole, dict):
         kept = {key: value for key, value in whole.items() if key != first or rest}
@@ -200,51 +200,53 @@ def _says(given: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a difference: in both texts, only in the first, or only in the other."""
+class DiffLine:
+    """A line of a difference: in both texts, only in the first, or only in the second."""
 
     mark: Literal[" ", "-", "+"]
     text: str
 
 
-def differing(one: Variant, other: Variant) -> list[DifferenceRow]:
+def differences(one: Variant, other: Variant) -> list[DifferenceRow]:
     """Every option in which they differ, defaults included, by its dotted name."""
     return variant_rows(one, other)
 
 
-def lines_between(one: str, other: str) -> Iterator[Line]:
-    """From the first text to the other."""
+def lines_between(one: str, other: str) -> Iterator[DiffLine]:
+    """The line by line difference of two texts."""
     before, after = one.splitlines(), other.splitlines()
     for what, a, b, c, d in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if what == "equal":
-            yield from (Line(" ", text) for text in before[a:b])
+            yield from (DiffLine(" ", text) for text in before[a:b])
         else:
-            yield from (Line("-", text) for text in before[a:b])
-            yield from (Line("+", text) for text in after[c:d])
+            yield from (DiffLine("-", text) for text in before[a:b])
+            yield from (DiffLine("+", text) for text in after[c:d])
 
 
-def usual_name(made: Variant) -> str:
-    """What it is called where nobody says otherwise; what is kept already under its own name keeps that."""
-    there = evals_variants.find(made.name)
-    return made.name if there is not None and _same(there.variant, made) else evals_variants.free_name(made.name)
+def default_name(variant: Variant) -> str:
+    """A free name for the variant; if the same variant is kept under its own name, that name."""
+    there = evals_variants.find(variant.name)
+    return (
+        variant.name if there is not None and _same(there.variant, variant) else evals_variants.free_name(variant.name)
+    )
 
 
-def replaceable(made: Variant, name: str) -> bool:
-    """Whether another variant is kept under that name, in whose place this one could be."""
+def replaceable(variant: Variant, name: str) -> bool:
+    """Whether a different variant is kept under that name."""
     there = evals_variants.find(name.strip())
-    return there is not None and not _same(there.variant, made.but(name=there.name))
+    return there is not None and not _same(there.variant, variant.but(name=there.name))
 
 
-def keep(store: Store, made: Variant, name: str, *, over: bool = False) -> str:
-    """Keep it; the name by which it is found. What is kept already as it is stays as it is."""
+def keep(store: Store, variant: Variant, name: str, *, over: bool = False) -> str:
+    """Keep the variant; gives its name. What is kept already in the same way stays as it is."""
     roles.refuse_reader(store, "keep variants")
     name = name.strip()
     if not name:
         raise SpecError("A variant that is kept needs a name. Type one.")
     there = evals_variants.find(name)
-    if there is not None and _same(there.variant, made.but(name=name)):
+    if there is not None and _same(there.variant, variant.but(name=name)):
         return there.name
-    return evals_variants.keep(made.but(name=name).to_toml(), over=name if over and there is not None else None).name
+    return evals_variants.keep(variant.but(name=name).to_toml(), over=name if over and there is not None else None).name
 
 
 def _same(one: Variant | None, other: Variant) -> bool:

@@ -1,7 +1,7 @@
-"""What the weights component is given, as plain values. Knows no Streamlit.
+"""The data of the weights component, as plain values.
 
-Owns the packing. Nothing is computed here that `evals` does not: each leg's part in a score comes from
-`evals.runs.batch_fusion.table`, so that the browser only adds and sorts, to the last bit as a search does.
+Owns the packing. Each leg's part of a score comes from `evals.runs.batch_fusion.table`, so that the browser only adds
+and sorts, to the last bit as a search does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from evals.runs.batch_fusion import table
 from evals.statistics import significance
 from evals.statistics.mean_intervals import mean_intervals
 from evals.tuning import summary as sweep_summary
-from workbench.services.weights import Weighed
+from workbench.services.weights import WeighedSurface
 
 DIGITS = 9  # values of a metric that agree so far are equal: what lies beyond is the order of addition
 MOST_CODES = 1 << 16
@@ -37,8 +37,8 @@ Plain = dict[str, Any]
 
 
 @lru_cache(maxsize=SURFACES)
-def surface_given(found: Weighed) -> Plain:
-    """Every query's value at every point, as numbers of a list of distinct values: equal ones stay equal."""
+def pack_surface(found: WeighedSurface) -> Plain:
+    """Every query's value at every point, as indexes into a list of distinct values, so that ties stay ties."""
     surface = found.surface
     distinct, codes, untuned = _coded(surface.values, surface.untuned)
     low, high = _interval(found)
@@ -65,8 +65,8 @@ def surface_given(found: Weighed) -> Plain:
     }
 
 
-def _interval(found: Weighed) -> tuple[Any, Any]:
-    """Of the mean at each point, over the queries."""
+def _interval(found: WeighedSurface) -> tuple[Any, Any]:
+    """The interval of the mean at each point, over the queries."""
     surface, how = found.surface, found.tuned.procedure
     options: Plain = {"level": how.level, "samples": how.samples, "seed": how.seed}
     return mean_intervals(surface.values, surface.weights, most=Metric.parse(surface.metric).most, **options)
@@ -82,8 +82,8 @@ def _coded(values: NDArray[np.float64], untuned: NDArray[np.float64]) -> tuple[A
     return distinct, codes[:-1], codes[-1]
 
 
-def _kind(found: Weighed, leg: str) -> str:
-    own = dict(zip(found.base.leg_names, found.base.legs, strict=True))[leg]
+def _kind(surface: WeighedSurface, leg: str) -> str:
+    own = dict(zip(surface.base.leg_names, surface.base.legs, strict=True))[leg]
     return legs.name_of(type(own))
 
 
@@ -98,15 +98,27 @@ def _rounded(values: NDArray[np.float64]) -> list[float]:
 # -- the marks, each with its sentence ---------------------------------------------------------------------------------
 
 
-def marks(found: Weighed) -> list[Plain]:
-    """What is marked on the surface. `points` are (row of the grid, how large), `level` a score without a place."""
+def marks(found: WeighedSurface) -> list[Plain]:
+    """What is marked on the surface. `points` are (row of the grid, size); `level` is a score without a place."""
     surface, tuned, summary = found.surface, found.tuned, found.summary
     best, expected, _, tied, oracle, *_ = summary.sentences
     rows = {tuple(point): row for row, point in enumerate(surface.grid.tolist())}
     folds = Counter(fold.point for fold in tuned.folds)
     most = max(folds.values())
+    own = {name: leg.weight for name, leg in zip(found.base.leg_names, found.base.legs, strict=True)}
+    whole = math.fsum(own.values()) or 1.0
+    exact = all(
+        math.isclose(weight / whole, share / found.surface.steps)
+        for weight, share in zip(own.values(), found.current, strict=True)
+    )
+    at = "" if exact else f", drawn at the nearest of the {len(found.surface.grid)} points"
     return [
-        _mark("current", "Current weights", _current(found), [[rows[found.current], 1.0]]),
+        _mark(
+            "current",
+            "Current weights",
+            f"What {found.base.name} has now, {sweep_summary.shares(own)}{at}.",
+            [[rows[found.current], 1.0]],
+        ),
         _mark("best", "In-sample best", best, [[tuned.chosen.point, 1.0]], tuned.in_sample),
         _mark("band", "Tie band", tied, []),
         _mark(
@@ -125,26 +137,15 @@ def _mark(key: str, name: str, says: str, points: list[list[float]], level: floa
     return {"key": key, "name": name, "says": says.removeprefix(f"{name}: "), "points": points, "level": level}
 
 
-def _current(found: Weighed) -> str:
-    own = {name: leg.weight for name, leg in zip(found.base.leg_names, found.base.legs, strict=True)}
-    whole = math.fsum(own.values()) or 1.0
-    exact = all(
-        math.isclose(weight / whole, share / found.surface.steps)
-        for weight, share in zip(own.values(), found.current, strict=True)
-    )
-    at = "" if exact else f", drawn at the nearest of the {len(found.surface.grid)} points"
-    return f"What {found.base.name} has now, {sweep_summary.shares(own)}{at}."
-
-
-def _kinds(found: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
-    kinds = found.summary.kinds
+def _kinds(surface: WeighedSurface, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
+    kinds = surface.summary.kinds
     if len(kinds) < 2:
         return []
     told = "; ".join(
         f"{each.kind or 'no kind'} ({each.queries}) {sweep_summary.shares(each.weights)}" for each in kinds
     )
-    steps = found.surface.steps
-    at = [rows[tuple(round(each.weights[leg] * steps) for leg in found.surface.legs)] for each in kinds]
+    steps = surface.surface.steps
+    at = [rows[tuple(round(each.weights[leg] * steps) for leg in surface.surface.legs)] for each in kinds]
     says = f"Each kind of query by itself, drawn towards the weights for all: {told}."
     mark = _mark("kind", "Best by kind", says, [[row, 1.0] for row in at])
     return [{**mark, "labels": [each.kind or "no kind" for each in kinds]}]
@@ -154,8 +155,8 @@ def _kinds(found: Weighed, rows: Mapping[tuple[int, ...], int]) -> list[Plain]:
 
 
 @lru_cache(maxsize=4 * SURFACES)
-def query_given(found: Weighed, query: str) -> Plain:
-    """All that fusing one query at any point takes. Candidates are in the order that settles what else is equal."""
+def pack_query(found: WeighedSurface, query: str) -> Plain:
+    """All that is needed to fuse one query at any point. Candidates are in the order that breaks ties."""
     arrays, cut = found.arrays, found.legs.cut.seen_by(found.surface.metric)
     if query not in found.surface.queries:
         raise UnknownName("query with a relevant item", query, found.surface.queries)
@@ -187,24 +188,24 @@ def query_given(found: Weighed, query: str) -> Plain:
     }
 
 
-def _parts(found: Weighed, row: int) -> NDArray[np.float64]:
-    """What each leg adds, legs x shares (0 to all steps) x (1 + depth); at rank 0 for what it did not return."""
-    own, steps = found.arrays.rows([row]), found.surface.steps
+def _parts(surface: WeighedSurface, row: int) -> NDArray[np.float64]:
+    """What each leg adds, legs x shares (0 to all steps) x (1 + depth); rank 0 is for what it did not return."""
+    own, steps = surface.arrays.rows([row]), surface.surface.steps
     made = np.zeros((len(own.legs), steps + 1, own.scores.shape[2] + 1))
     for share in range(1, steps + 1):
         for leg, ranking in enumerate(own.hollow([share / steps] * len(own.legs))):
-            made[leg, share] = table(own, found.base.fusion, leg, ranking)[0]
+            made[leg, share] = table(own, surface.base.fusion, leg, ranking)[0]
     return made
 
 
-def _ceilings(found: Weighed) -> list[float | None]:
-    """What scores are divided by at each point, and, last, with all legs alike."""
-    steps = found.surface.steps
-    weights = [*(found.surface.grid / steps).tolist(), [1.0] * len(found.surface.legs)]
-    return [found.base.fusion.ceiling(found.arrays.hollow(each)) for each in weights]
+def _ceilings(surface: WeighedSurface) -> list[float | None]:
+    """The divisor of scores at each point and, last, at equal weights."""
+    steps = surface.surface.steps
+    weights = [*(surface.surface.grid / steps).tolist(), [1.0] * len(surface.surface.legs)]
+    return [surface.base.fusion.ceiling(surface.arrays.hollow(each)) for each in weights]
 
 
-async def titles(ground: EvalContext, items: Sequence[str]) -> list[str]:
-    """The items' titles; one without a title goes by its id."""
-    known = await read_items(ground.store, ground.view, items)
+async def titles(ctx: EvalContext, items: Sequence[str]) -> list[str]:
+    """The items' titles, or their ids."""
+    known = await read_items(ctx.store, ctx.view, items)
     return [(known[item].title.strip() or item) if item in known else item for item in items]

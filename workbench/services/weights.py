@@ -1,7 +1,4 @@
-"""What the weights page asks for, as its address says it, and what this comes to. Knows no Streamlit.
-
-Owns the selection and what can be chosen. What is computed is `evals`'s.
-"""
+"""The Weights page without its screen: what its address selects, what can be chosen, and the surface of it."""
 
 from __future__ import annotations
 
@@ -43,10 +40,10 @@ METRICS = (DEFAULT_METRIC, "mrr@10", "recall@10", "map@10", "precision@10", "hit
 
 @dataclass(frozen=True)
 class WeightsState(UrlState):
-    """A view of the weights page, all of it text, as an address says it. What is empty is left to its default.
+    """The address of the Weights page. Empty fields have defaults.
 
-    `variant` is a preset or a kept one whose legs are weighed; without one `legs` are, by their kinds. `weights` and
-    `against` are points, each leg's share in whole steps: 13-7. The latter is what wins and losses are counted against.
+    `variant` is a preset or a kept one whose legs are weighed; without it `legs` are, by their kinds. `weights` and
+    `against` are points as shares in whole steps (13-7); wins and losses are counted against the latter.
     """
 
     CLEARS: ClassVar[Mapping[str, tuple[str, ...]]] = {  # a point of other legs means nothing
@@ -73,7 +70,7 @@ class WeightsState(UrlState):
 
     @property
     def surface(self) -> tuple[str, ...]:
-        """What the surface hangs on: every field except points and query."""
+        """What the surface depends on: every field except points and query."""
         return tuple(value for name, value in asdict(self).items() if name not in ("weights", "against", "query"))
 
 
@@ -85,16 +82,16 @@ def methods() -> list[str]:
     return [name for name in fusions if separable(fusions[name]()) and fusions[name]().uses_weights]
 
 
-def fusion_told(fusion: Fusion) -> str:
-    """A fusion as an address can say it: its method, and what of it is not as usual."""
+def fusion_text(fusion: Fusion) -> str:
+    """A fusion as written in an address: its method, and the options that are not default."""
     spec, usual = spec_of(fusion), spec_of(type(fusion)())
     changed = {name: spec[name] for name in usual if spec[name] != usual[name]}
     told = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in changed.items()}
     return ",".join([str(spec["method"]), *(f"{name}={value}" for name, value in told.items())])
 
 
-def fusion_named(text: str, usual: Fusion) -> Fusion:
-    """The fusion that an address names, and the usual one where it names none, or none that has a surface."""
+def fusion_from(text: str, usual: Fusion) -> Fusion:
+    """The fusion that an address names; the default where it names none that has a surface."""
     method, *options = text.split(",")
     if method not in methods():
         return usual
@@ -111,27 +108,27 @@ def weighable() -> list[str]:
     return [*(name for name in presets.names() if len(presets.preset(name).legs) in STEPS), *kept]
 
 
-def base_of(asked: WeightsState, chunks: str) -> Variant:
-    """The variant whose legs get weights, under the fusion that is asked for."""
-    if asked.variant:
-        if asked.variant not in weighable():  # not `variant_of`, to which an address could name any file
-            raise UnknownName("preset or kept variant of two to four legs", asked.variant, weighable())
-        base = _counting(resolve_variant(asked.variant))
+def base_of(state: WeightsState, chunks: str) -> Variant:
+    """The variant whose legs are weighed, with the selected fusion."""
+    if state.variant:
+        if state.variant not in weighable():  # not `variant_of`, to which an address could name any file
+            raise UnknownName("preset or kept variant of two to four legs", state.variant, weighable())
+        base = _counting(resolve_variant(state.variant))
     else:
-        names = [name for name in asked.legs.split(",") if name]
+        names = [name for name in state.legs.split(",") if name]
         if unknown := [name for name in names if name not in legs]:
             raise UnknownName("leg", unknown[0], legs)
         base = hybrid_of(names, chunks)
-    return _at_depth(asked, base.but(fusion=_fusion(asked, base.fusion)))
+    return _at_depth(state, base.but(fusion=_fusion(state, base.fusion)))
 
 
-def _at_depth(asked: WeightsState, base: Variant) -> Variant:
-    """With every leg fetching what the address says; 0 and nothing leave the variant's own depths."""
-    if not asked.depth.strip("0"):
+def _at_depth(state: WeightsState, base: Variant) -> Variant:
+    """With the depth of the address in every leg; empty and 0 keep the variant's own."""
+    if not state.depth.strip("0"):
         return base
-    if not asked.depth.isdecimal():
-        raise SpecError(f"The depth {asked.depth!r:.40} is no whole number. Give one from 1 to 10000.")
-    return base.at_depth(int(asked.depth[:9]))
+    if not state.depth.isdecimal():
+        raise SpecError(f"The depth {state.depth!r:.40} is no whole number. Give one from 1 to 10000.")
+    return base.at_depth(int(state.depth[:9]))
 
 
 def depth_of(base: Variant) -> int:
@@ -140,19 +137,19 @@ def depth_of(base: Variant) -> int:
 
 
 def _counting(variant: Variant) -> Variant:
-    """One whose fusion ignores weights, as it does it: with all legs alike."""
+    """A variant whose fusion ignores weights, made to use equal ones."""
     if variant.fusion.uses_weights or "weighted" not in type(variant.fusion).model_fields:
         return variant
     alike = dict.fromkeys(variant.leg_names, 1.0)
     return variant.weighted(alike, fusion=variant.fusion.model_copy(update={"weighted": True}))
 
 
-def _fusion(asked: WeightsState, own: Fusion) -> Fusion:
+def _fusion(state: WeightsState, own: Fusion) -> Fusion:
     spec = spec_of(own)
-    if asked.fusion and asked.fusion != spec["method"]:
-        spec = {"method": asked.fusion}
+    if state.fusion and state.fusion != spec["method"]:
+        spec = {"method": state.fusion}
     known = fusions[str(spec["method"])].model_fields
-    for name, value in (("k", asked.k), ("normalize", asked.normalize)):
+    for name, value in (("k", state.k), ("normalize", state.normalize)):
         if value and name in known:
             spec[name] = value
     return FUSIONS.read(spec)
@@ -162,8 +159,8 @@ def _fusion(asked: WeightsState, own: Fusion) -> Fusion:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
-    """A surface with all that is known of it, and what the legs found, for whoever wants a query's ranking."""
+class WeighedSurface:
+    """A surface with its figures, and the legs' rankings for looking at single queries."""
 
     base: Variant
     split: QuerySplit
@@ -187,7 +184,7 @@ class Weighed:
 
     @cached_property
     def liveliest(self) -> str:
-        """The query whose value changes most over the surface: the one to look at first."""
+        """The query whose value changes most over the surface."""
         return self.surface.queries[int(np.argmax(self.surface.values.std(axis=0)))]
 
     @cached_property
@@ -196,7 +193,7 @@ class Weighed:
         return nearest([leg.weight for leg in self.base.legs], self.surface.steps)
 
     def point(self, text: str) -> tuple[int, ...] | None:
-        """The point that an address names, None where it is none of this surface."""
+        """The point that an address names; None where it is not on this surface."""
         try:
             found = tuple(int(part) for part in text.split("-"))
         except ValueError:
@@ -208,41 +205,41 @@ class Weighed:
         return found if sum(found) == self.surface.steps else None
 
 
-async def weighed(
-    ground: EvalContext, asked: WeightsState, listener: Listener, token: asyncio.Event, *, allowed: bool
-) -> Weighed | ConsentNeeded:
-    """The surface, and the honest figures about it."""
-    base = base_of(asked, ground.view.default_chunk_set)
-    split = ground.split(asked.split or tuning_split(ground.labelled))
+async def weigh(
+    ctx: EvalContext, state: WeightsState, listener: Listener, token: asyncio.Event, *, allowed: bool
+) -> WeighedSurface | ConsentNeeded:
+    """The surface of the page's selection, with its figures."""
+    base = base_of(state, ctx.view.default_chunk_set)
+    split = ctx.split(state.split or tuning_split(ctx.labelled))
     steps = STEPS.get(len(base.legs), 1)
-    metric = asked.metric or DEFAULT_METRIC
+    metric = state.metric or DEFAULT_METRIC
     looked = TuningRequest(base, split, metric, steps, (base.fusion,), True, TuningProcedure())
-    return await looked_over(ground, looked, listener, token, allowed=allowed)
+    return await weigh_request(ctx, looked, listener, token, allowed=allowed)
 
 
-async def looked_over(
-    ground: EvalContext,
+async def weigh_request(
+    ctx: EvalContext,
     looked: TuningRequest,
     listener: Listener,
     token: asyncio.Event,
     *,
     allowed: bool,
-) -> Weighed | ConsentNeeded:
-    """The surface of the only fusion that is looked at; where that sends queries away, once somebody allowed it."""
+) -> WeighedSurface | ConsentNeeded:
+    """The surface of the only fusion of a request. Where that sends queries away, consent comes first."""
     if len(looked.base.legs) not in STEPS:
         raise SpecError(f"Weights are looked for among two to four legs, and there are {len(looked.base.legs)}.")
     for asking in looked.variants:
-        if sends := await cost_notice.for_legs(ground, asking, looked.split, allowed=allowed):
+        if sends := await cost_notice.for_legs(ctx, asking, looked.split, allowed=allowed):
             return sends
-    tuned = await workflow.tune_weights(ground.until(token), looked, listener)
+    tuned = await workflow.tune_weights(ctx.until(token), looked, listener)
     arrays = await asyncio.to_thread(FusionArrays.of, tuned.legs.rankings)
-    made = Weighed(looked.base, tuned.split, tuned.legs, arrays, tuned.result)
+    made = WeighedSurface(looked.base, tuned.split, tuned.legs, arrays, tuned.result)
     await asyncio.to_thread(lambda: made.summary)
     return made
 
 
 def nearest(weights: Sequence[float], steps: int) -> tuple[int, ...]:
-    """Weights as whole shares of the steps, by the largest remainders; equal ones where all are 0."""
+    """Weights as whole shares of the steps, by the largest remainders; equal shares where all are 0."""
     given = list(weights) if any(weights) else [1.0] * len(weights)
     exact = [steps * weight / math.fsum(given) for weight in given]
     whole = [math.floor(each) for each in exact]

@@ -649,7 +649,7 @@ PROTECTIONS: Final = (
     Protection(
         "grades bear the name of the sign-in",
         "workbench/components/sign_in.py",
-        "return None if access.current() is None else grader(told())",
+        "return None if access.current() is None else signature_of(claims())",
         "return None",
         f"{SIGNED_IN}::test_a_judge_grades_under_the_name_of_the_sign_in_whatever_the_address_says",
         f"{SIGNED_IN}::test_a_viewer_is_offered_nothing_that_changes_something",
@@ -665,7 +665,7 @@ PROTECTIONS: Final = (
     Protection(
         "nobody but editors has a model suggest",
         "workbench/screens/judge/side.py",
-        'roles.refuse_reader(sitting.store, "ask a language model, which may cost money")',
+        'roles.refuse_reader(session.store, "ask a language model, which may cost money")',
         "pass",
         f"{PAGES}::test_a_models_suggestion_is_offered_to_editors_alone_and_refused_to_judges",
         f"{PAGES}::test_what_is_all_done_here_is_begun_by_judges_without_a_question",

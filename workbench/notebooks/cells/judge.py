@@ -32,8 +32,8 @@ from workbench.notebooks.cells.base import (
 )
 from workbench.notebooks.output import Block, Output, Said
 from workbench.services import judging as judging_shown
-from workbench.services.judging import State
-from workbench.services.pool_request import JudgeState, joined, order_of
+from workbench.services.judging import JudgingStatus
+from workbench.services.pool_request import JudgeState, join_entries, seed_of
 
 NEXT = 5  # pairs that are shown
 
@@ -80,9 +80,15 @@ class JudgeCell(CellSpec):
 
     async def run(self, context: CellContext) -> Output:
         pool = await self.pool(context)
-        found = await judging_shown.state(pool.ground, pool.runs, pool.split, pool.spec, rules=context.rules(self))
+        found = await judging_shown.pool_status(
+            pool.ground, pool.runs, pool.split, pool.spec, rules=context.rules(self)
+        )
         left = await build_queue(context.store, pool.ground.view, pool.runs, pool.spec, self.judge or "")
-        values = {**judging_shown.plain(found), "sitting": self.sitting(pool).parameters(), "left": len(left.tasks)}
+        values = {
+            **judging_shown.status_values(found),
+            "sitting": self.sitting(pool).parameters(),
+            "left": len(left.tasks),
+        }
         return Output(blocks=tuple(_blocks(found, left)), values=values)
 
     async def pool(self, context: CellContext) -> Pool:
@@ -106,7 +112,7 @@ class JudgeCell(CellSpec):
 
     def _order(self, seed: int) -> int:
         """A judge who is named finds the documents on the page in the order of the cell."""
-        return order_of(self.judge) if self.judge else seed
+        return seed_of(self.judge) if self.judge else seed
 
     def sitting(self, pool: Pool) -> JudgeState:
         """The judging page on exactly these runs."""
@@ -116,7 +122,7 @@ class JudgeCell(CellSpec):
             split=pool.split.name,
             judge=self.judge or "",
             what="settle" if self.between else "",
-            variants=joined(_addressed(run, pool.ground) for run in pool.runs),
+            variants=join_entries(_addressed(run, pool.ground) for run in pool.runs),
             depth=str(self.depth),
             metric=self.metric,
             again="1" if self.again else "",
@@ -150,7 +156,7 @@ def _addressed(run: Run, ground: EvalContext) -> str:
     return run.name if resolve_variant(run.name, chunks=ground.view.default_chunk_set).id == run.variant.id else run.id
 
 
-def _blocks(found: State, left: Queue) -> Iterator[Block]:
+def _blocks(found: JudgingStatus, left: Queue) -> Iterator[Block]:
     yield Said(text=found.figures.headline, tone="headline")
     yield judging_shown.scores_table(found.figures)
     if left.tasks:

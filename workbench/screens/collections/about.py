@@ -26,9 +26,8 @@ from workbench.components.cards import shortened
 from workbench.components.feedback import Question, start_or_refuse
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address, links_of
-from workbench.services import collection_jobs, uploads
-from workbench.services import collections as collections_shown
-from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, many, told_bytes
+from workbench.services import collection_jobs, collections, uploads
+from workbench.services.collections import LOOKS, OUTCOMES, CollectionSummary, format_bytes, plural
 
 FLAWS_SHOWN: Final = 100
 FLAWS: Final = (
@@ -39,16 +38,16 @@ FLAWS: Final = (
 )
 
 
-def draw_flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None:
+def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None:
     """Remarks row by row, the first of them."""
-    rows = list(found)[:FLAWS_SHOWN]
+    rows = list(flaws)[:FLAWS_SHOWN]
     lines = [
         TableRow(
             str(at),
             (
                 str(flaw["message"]),
                 str(flaw["subject"]),
-                uploads.told(str(flaw["place"])),
+                uploads.with_sent_names(str(flaw["place"])),
                 OUTCOMES.get(str(flaw["outcome"]), str(flaw["outcome"])),
             ),
         )
@@ -59,11 +58,11 @@ def draw_flaws(key: str, found: Iterable[Mapping[str, Any]], total: int) -> None
         st.html(f"<p>... and {total - len(rows):,} more. <code>rankbook data show NAME --json</code> has them.</p>")
 
 
-def flaw_rows(found: Iterable[Flaw]) -> list[dict[str, str]]:
+def flaw_rows(flaws: Iterable[Flaw]) -> list[dict[str, str]]:
     """The first of them, as they are kept in the store."""
     return [
         {"place": str(flaw.place), "subject": flaw.subject, "outcome": flaw.outcome, "message": flaw.message}
-        for flaw in islice(found, FLAWS_SHOWN)
+        for flaw in islice(flaws, FLAWS_SHOWN)
     ]
 
 
@@ -71,10 +70,10 @@ def draw_problem(error: Exception) -> None:
     """What went wrong, uploaded files under the names that they were sent by."""
     found = error.flaws if isinstance(error, FewerLabels) else ()
     if isinstance(error, InputError):
-        error = InputError(uploads.told(str(error)))
+        error = InputError(uploads.with_sent_names(str(error)))
     feedback.draw_error(error)
     if found:
-        with st.expander(f"{many(len(found), 'remark')} on the input", expanded=True):
+        with st.expander(f"{plural(len(found), 'remark')} on the input", expanded=True):
             draw_flaws("problem.flaws", flaw_rows(found), len(found))
 
 
@@ -136,7 +135,7 @@ def pick_set(sets: Sequence[QuerySetSummary]) -> QuerySetSummary | None:
 
 
 def _with_counts(sets: Sequence[QuerySetSummary]) -> dict[str, str]:
-    return {each.name: f"{each.name}: {many(each.queries, 'query', 'queries')}" for each in sets}
+    return {each.name: f"{each.name}: {plural(each.queries, 'query', 'queries')}" for each in sets}
 
 
 def no_queries_note() -> None:
@@ -153,35 +152,35 @@ def no_queries_note() -> None:
 # -- dropped -----------------------------------------------------------------------------------------------------------
 
 
-def drop_button(view: CollectionView, found: QuerySetSummary) -> None:
+def drop_button(view: CollectionView, query_set: QuerySetSummary) -> None:
     """The button, and the question that it asks."""
     st.button(
         "Drop this set",
         key="sets.drop",
         icon=":material/delete:",
         on_click=_dropping.ask,
-        args=(f"{view.name}\n{found.name}",),
+        args=(f"{view.name}\n{query_set.name}",),
     )
 
 
-def draw_drop_question(store: Store, view: CollectionView, found: QuerySetSummary) -> None:
+def draw_drop_question(store: Store, view: CollectionView, query_set: QuerySetSummary) -> None:
     """Outside of fragments, as a dialog has to be."""
-    if _dropping.about == f"{view.name}\n{found.name}":
-        _confirm(store, view, found)
+    if _dropping.about == f"{view.name}\n{query_set.name}":
+        _confirm(store, view, query_set)
 
 
 @_dropping.dialog
-def _confirm(store: Store, view: CollectionView, found: QuerySetSummary) -> None:
+def _confirm(store: Store, view: CollectionView, query_set: QuerySetSummary) -> None:
     with feedback.draw_errors():
         st.html(
-            f"<p><strong>{html.escape(found.name)}</strong> of {html.escape(view.name)}: its "
-            f"{many(found.queries, 'query', 'queries')} and {many(found.labels, 'label')} go into the trash, and can "
-            f"be brought back for <strong>{many(retention().days, 'day')}</strong>; documents, judgements and kept "
-            "runs stay.</p>"
+            f"<p><strong>{html.escape(query_set.name)}</strong> of {html.escape(view.name)}: its "
+            f"{plural(query_set.queries, 'query', 'queries')} and {plural(query_set.labels, 'label')} go into the "
+            f"trash, and can be brought back for <strong>{plural(retention().days, 'day')}</strong>; documents, "
+            "judgements and kept runs stay.</p>"
         )
         if st.button("Drop it", key="sets.gone", type="primary"):
-            entry = bridge.run(query_sets.drop(store, view.name, found.name, by=deleted.person()))
-            deleted.note(store, "collections", f"{view.name}: {found.name} is gone.", [entry])
+            entry = bridge.run(query_sets.drop(store, view.name, query_set.name, by=deleted.person()))
+            deleted.announce(store, "collections", f"{view.name}: {query_set.name} is gone.", [entry])
             address.go(set="")
             _dropping.answered()
 
@@ -214,7 +213,16 @@ def draw(store: Store, view: CollectionView, row: CollectionSummary) -> None:
     sets = list_sets(store, view)
     chosen = chosen_set()
     told = _described(store.where, view.name, row.version, repr(sets), chosen, _store=store)
-    _figures(row)
+    figures = {
+        "documents": f"{row.summary.items:,}",
+        "chunks": f"{row.chunks:,}",
+        "queries": f"{row.summary.queries:,}",
+        "labels": f"{row.labels:,}",
+        "on disk": format_bytes(row.bytes),
+        "changed (UTC)": f"{row.summary.changed:%Y-%m-%d %H:%M}",
+    }
+    made = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in figures.items())
+    st.html(f'<div class="rb-figures">{made}</div>')
     _facts(view)
     attached = view.row.attached is not None
     if told["Chunk sets"] and not attached:
@@ -223,7 +231,13 @@ def draw(store: Store, view: CollectionView, row: CollectionSummary) -> None:
     _labels(told, sets)
     if sets or not attached:
         looks = LOOKS if chosen == DEFAULT_QUERY_SET and not attached else ("labels",)
-        _report(view.name, told["Noted at import"], looks)
+        flaws = told["Noted at import"]
+        st.html("<h3>What the import found</h3>")
+        sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections.flaw_sentences(flaws, looks))
+        st.html(f'<ul class="rb-sentences">{sentences}</ul>')
+        if flaws:
+            with st.expander(plural(len(flaws), "remark")):
+                draw_flaws(f"about.flaws.{view.name}", flaws, len(flaws))
     if view.row.card:
         with st.expander("What it says of itself"):
             st.html(f'<pre class="rb-card">{html.escape(view.row.card[:LONGEST_CARD])}</pre>')
@@ -234,26 +248,13 @@ def _described(where: str, name: str, version: int, sets: str, chosen: str, _sto
     return bridge.run(overview.describe(_store, name, query_set=chosen))
 
 
-def _figures(row: CollectionSummary) -> None:
-    figures = {
-        "documents": f"{row.summary.items:,}",
-        "chunks": f"{row.chunks:,}",
-        "queries": f"{row.summary.queries:,}",
-        "labels": f"{row.labels:,}",
-        "on disk": told_bytes(row.bytes),
-        "changed (UTC)": f"{row.summary.changed:%Y-%m-%d %H:%M}",
-    }
-    made = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in figures.items())
-    st.html(f'<div class="rb-figures">{made}</div>')
-
-
 def _facts(view: CollectionView) -> None:
     facts = {
         "Text search": view.row.language,
         "Fields for filters": ", ".join(view.row.fields) or "none",
-        "From": shortened(collections_shown.told_origin(view), LONGEST_ORIGIN),
+        "From": shortened(collections.origin_text(view), LONGEST_ORIGIN),
         "Version": f"{view.row.version:,}",
-        **(collections_shown.told_mapping(view) if view.row.attached is not None else {}),
+        **(collections.mapping_facts(view) if view.row.attached is not None else {}),
     }
     made = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items())
     st.html(f'<dl class="rb-facts">{made}</dl>')
@@ -291,10 +292,10 @@ def _chunk_sets(rows: Sequence[Mapping[str, Any]]) -> None:
 def _chunker(written: str) -> str:
     import json
 
-    return collections_shown.told_chunker(json.loads(written))
+    return collections.chunker_text(json.loads(written))
 
 
-def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
+def _labels(described: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     """How queries and labels are spread, or what it would take to have some."""
     st.html("<h3>Queries and labels</h3>")
     if not any(each.queries for each in sets):
@@ -303,7 +304,7 @@ def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     draw_sets(sets)
     if len(sets) > 1:
         pick_set(sets)
-    if not told["Queries by kind"]:
+    if not described["Queries by kind"]:
         return
     parts = {
         "Queries by split": ("split", "labelled queries"),
@@ -312,16 +313,7 @@ def _labels(told: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
     }
     for column, (title, (name, count)) in zip(st.columns(3), parts.items(), strict=True):
         with column:
-            lines = [TableRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in told[title]]
+            lines = [TableRow(str(row[name]), (str(row[name]), f"{row[count]:,}")) for row in described[title]]
             empty = "No query has a label yet."
             columns = (TableColumn(name), TableColumn(count, right=True))
             table.draw(f"about.{name}", DataTable(title, columns, lines, empty=empty, tall=True))
-
-
-def _report(name: str, flaws: Sequence[Mapping[str, Any]], looks: Iterable[str]) -> None:
-    st.html("<h3>What the import found</h3>")
-    sentences = "".join(f"<li>{html.escape(each)}</li>" for each in collections_shown.told_flaws(flaws, looks))
-    st.html(f'<ul class="rb-sentences">{sentences}</ul>')
-    if flaws:
-        with st.expander(many(len(flaws), "remark")):
-            draw_flaws(f"about.flaws.{name}", flaws, len(flaws))

@@ -25,20 +25,20 @@ from evals.sources import sources
 from workbench.components import feedback, form, table
 from workbench.components.cards import shortened
 from workbench.components.table import DataTable, TableColumn, TableRow
-from workbench.screens.collections import attach as collections_attach
+from workbench.screens.collections import attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.corrections import author
 from workbench.screens.collections.state import address
 from workbench.services import collection_jobs, cost_notice, uploads
-from workbench.services import collections as collections_added
+from workbench.services import collections as services_collections
 from workbench.services.collections import (
     SAMPLE,
     CollectionSummary,
     ImportRequest,
     SourcePreview,
+    chunker_text,
     known_models,
-    many,
-    told_chunker,
+    plural,
 )
 from workbench.services.form_fields import summary
 from workbench.services.uploads import SourceSpec
@@ -60,7 +60,7 @@ def draw_chunker(key: str, *, optional: bool = False, chosen: str = "headings") 
     model = chunkers[kind]
     st.html(f'<p class="rb-summary">{html.escape(summary(model))}</p>')
     source = st.session_state.setdefault(f"{key}.chunker.{kind}", "")
-    changed = form.drawn(model, source, f"{key}.options.{kind}") if model.model_fields else None
+    changed = form.draw(model, source, f"{key}.options.{kind}") if model.model_fields else None
     if changed is not None:
         st.session_state[f"{key}.chunker.{kind}"] = source = changed
     return {"kind": kind, **tomllib.loads(source)}
@@ -88,33 +88,42 @@ REFILLED: Final = "an earlier try"
 Plain = dict[str, Any]
 
 
-def draw_plan(store: Store, shelf: Sequence[CollectionSummary], name: str, look: SourcePreview) -> Plain:
-    there = next((row for row in shelf if row.name == composed(name)), None)
+def draw_plan(store: Store, summaries: Sequence[CollectionSummary], name: str, preview: SourcePreview) -> Plain:
+    there = next((row for row in summaries if row.name == composed(name)), None)
     if there is not None and not there.attached:
         return _refresh(store, name)
-    _wished(look)
+    _wished(preview)
     left, right = st.columns(2, gap="large")
     with left:
-        chunks = _chunks(look)
+        chunks = _chunks(preview)
     with right:
-        made = {**_model(shelf, look.size), **_language(store), **_fields(look)}
+        known = bridge.run(services_collections.languages(store))
+        if st.session_state.get("add.language") not in known:
+            st.session_state["add.language"] = "simple"
+        chosen = st.selectbox(
+            "Language",
+            known,
+            key="add.language",
+            help="PostgreSQL's text-search configuration: it knows stop words and inflections. `simple` knows none.",
+        )
+        made = {**_model(summaries, preview.size), "language": chosen, **_fields(preview)}
     return {**made, "chunks": chunks, **_more(new=True)}
 
 
-def _wished(look: SourcePreview) -> None:
+def _wished(preview: SourcePreview) -> None:
     """What the source wishes is what its form begins with."""
-    state, of = st.session_state, repr(look.source)
+    state, of = st.session_state, repr(preview.source)
     if state.get(_WISHED) not in (of, REFILLED):
-        state["add.fields"] = list(look.wishes.get("fields", ()))
-        state["add.language"] = look.wishes.get("language", USUAL_LANGUAGE)
+        state["add.fields"] = list(preview.wishes.get("fields", ()))
+        state["add.language"] = preview.wishes.get("language", USUAL_LANGUAGE)
         state[_AS_IT_WISHES] = True
     state[_WISHED] = of
 
 
-def _chunks(look: SourcePreview) -> Plain:
+def _chunks(preview: SourcePreview) -> Plain:
     """The chunk sets that the source wishes for, or one of one's own."""
-    if wished := look.wishes.get("chunks"):
-        told = "; ".join(f"{name}: {told_chunker(spec)}" for name, spec in wished.items())
+    if wished := preview.wishes.get("chunks"):
+        told = "; ".join(f"{name}: {chunker_text(spec)}" for name, spec in wished.items())
         if st.checkbox("Cut it as whoever made it recommends", key=_AS_IT_WISHES):
             st.html(f'<p class="rb-summary">{html.escape(told)}</p>')
             return dict(wished)
@@ -133,11 +142,11 @@ def _refresh(store: Store, name: str) -> Plain:
     return {"chunks": made.chunks, "models": made.models, "embed_items": made.embed_items, **_more(new=False)}
 
 
-def _model(shelf: Sequence[CollectionSummary], size: int | None) -> Plain:
+def _model(summaries: Sequence[CollectionSummary], size: int | None) -> Plain:
     st.session_state.setdefault("add.model", DEFAULT_MODEL)
     model = st.selectbox(
         "Embedding model",
-        [*known_models(shelf), ""],
+        [*known_models(summaries), ""],
         key="add.model",
         format_func=lambda name: name or "none: search by words only",
         accept_new_options=True,
@@ -149,23 +158,10 @@ def _model(shelf: Sequence[CollectionSummary], size: int | None) -> Plain:
     return {"models": (model.strip(),) if model and model.strip() else ()}
 
 
-def _language(store: Store) -> Plain:
-    known = bridge.run(collections_added.languages(store))
-    if st.session_state.get("add.language") not in known:
-        st.session_state["add.language"] = "simple"
-    chosen = st.selectbox(
-        "Language",
-        known,
-        key="add.language",
-        help="PostgreSQL's text-search configuration: it knows stop words and inflections. `simple` knows none.",
-    )
-    return {"language": chosen}
-
-
-def _fields(look: SourcePreview) -> Plain:
+def _fields(preview: SourcePreview) -> Plain:
     chosen = st.multiselect(
         "Fields for filters",
-        list(dict.fromkeys([*look.fields, *st.session_state["add.fields"]])),
+        list(dict.fromkeys([*preview.fields, *st.session_state["add.fields"]])),
         key="add.fields",
         accept_new_options=True,
         placeholder="None; type a name or choose",
@@ -215,19 +211,35 @@ COLUMNS: Final = {"id": "Id", "text": "Text", "title": "Title"}
 USUAL: Final = "the usual one"
 
 
-def draw_preview(look: SourcePreview, given: SourceSpec) -> None:
-    st.html(f'<p class="rb-report">{_said(look)}</p>')
-    for note in look.notes:
+def draw_preview(preview: SourcePreview, given: SourceSpec) -> None:
+    st.html(f'<p class="rb-report">{_said(preview)}</p>')
+    for note in preview.notes:
         st.html(f'<p class="rb-report">{html.escape(note)}</p>')
-    if look.columns:
-        _columns(look, given)
-    if look.problem is not None:
-        draw_problem(look.problem)
-    else:
-        _rows(look)
-    if look.flaws:
-        with st.expander(f"{many(len(look.flaws), 'remark')} on the first rows"):
-            draw_flaws("look.flaws", flaw_rows(look.flaws), len(look.flaws))
+    if preview.columns:
+        _columns(preview, given)
+    if preview.problem is not None:
+        draw_problem(preview.problem)
+    elif preview.documents:
+        documents = [
+            TableRow(str(at), (each.id, each.title, _start(each.text)))
+            for at, each in enumerate(preview.documents[:SHOWN])
+        ]
+        columns = (TableColumn("first documents: id"), TableColumn("title"), TableColumn("text", long=True))
+        table.draw("look.documents", DataTable("The first documents", columns, documents))
+        if preview.queries:
+            grades = {label.query_id: 0 for label in preview.labels}
+            for label in preview.labels:
+                grades[label.query_id] += 1
+            queries = [
+                TableRow(str(at), (each.id, _start(each.text), str(grades.get(each.id, ""))))
+                for at, each in enumerate(preview.queries[:SHOWN])
+            ]
+            among = TableColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
+            columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
+            table.draw("look.queries", DataTable("The first queries", columns, queries))
+    if preview.flaws:
+        with st.expander(f"{plural(len(preview.flaws), 'remark')} on the first rows"):
+            draw_flaws("look.flaws", flaw_rows(preview.flaws), len(preview.flaws))
     draw_options()
 
 
@@ -242,12 +254,12 @@ def draw_options() -> None:
         )
 
 
-def _said(look: SourcePreview) -> str:
-    taken = f"Taken for: <strong>{html.escape(look.taken_for)}</strong>"
-    if look.fetched:
-        return f"{taken} {_download(look)}"
-    about = f"About {many(look.size, 'document')}. " if look.size is not None else ""
-    labelled = _some(len(look.queries), "query", "queries") + _some(len(look.labels), "label")
+def _said(preview: SourcePreview) -> str:
+    taken = f"Taken for: <strong>{html.escape(preview.taken_for)}</strong>"
+    if preview.fetched:
+        return f"{taken} {_download(preview)}"
+    about = f"About {plural(preview.size, 'document')}. " if preview.size is not None else ""
+    labelled = _some(len(preview.queries), "query", "queries") + _some(len(preview.labels), "label")
     return f"{taken} {about}{labelled or 'No queries and no labels: it can be searched, not scored. '}"
 
 
@@ -255,37 +267,16 @@ def _some(count: int, one: str, more: str = "") -> str:
     """Of rows that were counted no further than the sample."""
     if count >= SAMPLE:
         return f"{count} or more {more or f'{one}s'}. "
-    return f"{many(count, one, more)}. " if count else ""
+    return f"{plural(count, one, more)}. " if count else ""
 
 
-def _download(look: SourcePreview) -> str:
-    entry = look.download
+def _download(preview: SourcePreview) -> str:
+    entry = preview.download
     if entry is None:
         return "It is fetched by ir_datasets; how large it is, is not known here."
     size = f", {entry.download_mb:,g} MB to download" if entry.download_mb else ""
     said = f"{entry.documents:,} documents, {entry.queries:,} queries{size}. Licence: {entry.licence}. {entry.note}"
     return html.escape(said)
-
-
-def _rows(look: SourcePreview) -> None:
-    if not look.documents:
-        return
-    documents = [
-        TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.documents[:SHOWN])
-    ]
-    columns = (TableColumn("first documents: id"), TableColumn("title"), TableColumn("text", long=True))
-    table.draw("look.documents", DataTable("The first documents", columns, documents))
-    if look.queries:
-        grades = {label.query_id: 0 for label in look.labels}
-        for label in look.labels:
-            grades[label.query_id] += 1
-        queries = [
-            TableRow(str(at), (each.id, _start(each.text), str(grades.get(each.id, ""))))
-            for at, each in enumerate(look.queries[:SHOWN])
-        ]
-        among = TableColumn("labels", f"Among the first {SAMPLE} labels.", right=True)
-        columns = (TableColumn("first queries: id"), TableColumn("text", long=True), among)
-        table.draw("look.queries", DataTable("The first queries", columns, queries))
 
 
 def _start(text: str) -> str:
@@ -295,13 +286,13 @@ def _start(text: str) -> str:
 # -- columns of a table ------------------------------------------------------------------------------------------------
 
 
-def _columns(look: SourcePreview, given: SourceSpec) -> None:
+def _columns(preview: SourcePreview, given: SourceSpec) -> None:
     """Which of them make a document; said once more where the guess is wrong."""
     for place, (name, label) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
         with place:
             st.selectbox(
                 f"{label} column",
-                [USUAL, *look.columns],
+                [USUAL, *preview.columns],
                 key=_key(given, name),
                 help="By default the first there is of the usual names, such as id and text.",
             )
@@ -328,14 +319,14 @@ LARGEST: Final = 500  # megabytes a file: an upload goes through memory
 KEPT: Final = "kept"  # stands for the files of an upload that another try is made with
 
 
-def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
+def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
     with st.container(border=True, key="add.form"), feedback.draw_errors():
         st.html('<h2 class="rb-name">Add a collection</h2>')
         address.tabs("Where from", "add", WAYS, address.current().way)
         if address.current().way == "attach":
-            collections_attach.draw(store, shelf)
+            attach.draw(store, summaries)
             return
-        given = _given(address.current().way, shelf)
+        given = _given(address.current().way, summaries)
         if given is None:
             return
         mapped = replace(given, options=(*given.options, *_options(given)))
@@ -346,7 +337,7 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
         if look.problem is not None:
             return
         name = _name(given)
-        plan = draw_plan(store, shelf, name, look)
+        plan = draw_plan(store, summaries, name, look)
         st.button(
             "Import",
             key="add.import",
@@ -358,9 +349,9 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
         )
 
 
-def _begin(store: Store, wanted: ImportRequest) -> None:
+def _begin(store: Store, request: ImportRequest) -> None:
     try:
-        collection_jobs.start(store, "add", wanted.name, request=wanted, author=author())
+        collection_jobs.start(store, "add", request.name, request=request, author=author())
     except RankbookError as error:
         st.session_state["collections.refused"] = error
     else:
@@ -372,9 +363,9 @@ def _begin(store: Store, wanted: ImportRequest) -> None:
 # -- where from --------------------------------------------------------------------------------------------------------
 
 
-def _given(way: str, shelf: Sequence[CollectionSummary]) -> SourceSpec | None:
+def _given(way: str, summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
     if way == "upload":
-        return _upload(shelf)
+        return _upload(summaries)
     return _public() if way == "public" else _path()
 
 
@@ -398,7 +389,7 @@ def _path() -> SourceSpec | None:
 
 
 def _public() -> SourceSpec | None:
-    known = collections_added.public()
+    known = services_collections.public_collections()
 
     def named(name: str) -> str:
         entry = known[name]
@@ -413,7 +404,7 @@ def _public() -> SourceSpec | None:
     return SourceSpec(chosen) if chosen else None
 
 
-def _upload(shelf: Sequence[CollectionSummary]) -> SourceSpec | None:
+def _upload(summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
     """The files in a folder of their own, put there once."""
     files = st.file_uploader(
         "Files",
@@ -431,7 +422,7 @@ def _upload(shelf: Sequence[CollectionSummary]) -> SourceSpec | None:
         staged = st.session_state.pop("add.staged") and None
     if staged is None and files:
         with st.spinner("Keeping the files"):
-            _sweep(shelf)
+            services_collections.sweep([row.origin for row in summaries])
             staged = st.session_state["add.staged"] = (ids, _staged(files))
     return staged[1] if staged else None
 
@@ -439,14 +430,10 @@ def _upload(shelf: Sequence[CollectionSummary]) -> SourceSpec | None:
 def _staged(files: Sequence[Any]) -> SourceSpec:
     folder = uploads.stage(files)
     try:
-        return uploads.taken_for(folder)
+        return uploads.detect_source(folder)
     except RankbookError:
         uploads.discard(folder)
         raise
-
-
-def _sweep(shelf: Sequence[CollectionSummary]) -> None:
-    collections_added.sweep([row.origin for row in shelf])
 
 
 # -- how it is read ----------------------------------------------------------------------------------------------------
@@ -464,7 +451,7 @@ def _looked(origin: SourceSpec) -> SourcePreview | None:
     if kept is None or kept[0] != origin:
         with st.spinner("Looking into it"):
             try:
-                kept = (origin, bridge.run(asyncio.to_thread(collections_added.looked_at, origin)))
+                kept = (origin, bridge.run(asyncio.to_thread(services_collections.preview_source, origin)))
             except RankbookError as error:
                 feedback.draw_error(error)
                 draw_options()
@@ -485,17 +472,21 @@ def _name(given: SourceSpec) -> str:
     return name.strip()
 
 
-def refill(wanted: ImportRequest) -> str:
+def refill(request: ImportRequest) -> str:
     """The form as it was filled in before; gives the way that it was."""
-    origin, state = wanted.origin, st.session_state
-    state["add.name again"] = wanted.name
+    origin, state = request.origin, st.session_state
+    state["add.name again"] = request.name
     state.pop("add.suggested", None)
-    refill_plan(wanted.plan)
-    if uploads.holds(origin.origin):
+    refill_plan(request.plan)
+    if uploads.is_staged(origin.origin):
         state["add.staged"] = ((KEPT,), origin)
         return "upload"
     state["add.options"] = "\n".join(origin.options)
-    if origin.kind is None and origin.origin in collections_added.public() and not Path(origin.origin).exists():
+    if (
+        origin.kind is None
+        and origin.origin in services_collections.public_collections()
+        and not Path(origin.origin).exists()
+    ):
         state["add.public"] = origin.origin
         return "public"
     state["add.from"], state["add.kind"] = origin.origin, origin.kind or ""

@@ -25,10 +25,9 @@ from workbench.components.cards import shortened
 from workbench.components.feedback import start_or_refuse
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections.state import address
-from workbench.services import attach, collection_jobs, cost_notice
-from workbench.services import collections as collections_added
+from workbench.services import attach, collection_jobs, collections, cost_notice
 from workbench.services.attach import AttachRequest
-from workbench.services.collections import CollectionSummary, known_models, many
+from workbench.services.collections import CollectionSummary, known_models, plural
 
 
 def draw_aside(store: Store, view: CollectionView) -> None:
@@ -39,46 +38,43 @@ def draw_aside(store: Store, view: CollectionView) -> None:
     )
     left, right = st.columns(2, gap="large")
     with left:
-        _aside(store, view, Attachment.of(view))
+        st.html(
+            "<h3>Aside</h3><p>Lexemes, postings and vocabulary of its rows, in a schema of our own. They stand for the "
+            "rows as they were when it was built.</p>"
+        )
+        there = Attachment.of(view).aside
+        if there is not None:
+            st.html(
+                f'<p class="rb-summary">Built of {plural(there.rows, "row")} on '
+                f"{there.built_at:%Y-%m-%d at %H:%M} UTC.</p>"
+            )
+            with feedback.draw_errors():
+                if late := bridge.run(attached.behind(store, view)):
+                    st.html(f'<p class="rb-report">{feedback.as_html(late)}</p>')
+        with st.container(horizontal=True):
+            if there is not None:
+                st.button(
+                    "Refresh",
+                    key="aside.refresh",
+                    icon=":material/sync:",
+                    help="Takes in rows that are new, redoes those that have changed, removes those that are gone.",
+                    on_click=start_or_refuse(lambda: collection_jobs.start(store, "refresh", view.name)),
+                )
+            st.button(
+                "Build it again" if there else "Build aside",
+                key="aside.build",
+                icon=":material/construction:",
+                on_click=start_or_refuse(lambda: collection_jobs.start(store, "aside", view.name)),
+            )
+            if there is not None:
+                with st.popover("Remove it", icon=":material/delete:"):
+                    st.html("<p>bm25 and fuzzy search do without then. The table stays as it is.</p>")
+                    st.button("Remove what is aside", key="aside.drop", on_click=_drop, args=(store, view))
     with right, feedback.draw_errors():
         st.html("<h3>Indexes that would help</h3>")
         with st.spinner("Asking the planner"):
             given = bridge.run(attached.advice(store, view))
         advice(given)
-
-
-def _aside(store: Store, view: CollectionView, attachment: Attachment) -> None:
-    st.html(
-        "<h3>Aside</h3><p>Lexemes, postings and vocabulary of its rows, in a schema of our own. They stand for the "
-        "rows as they were when it was built.</p>"
-    )
-    there = attachment.aside
-    if there is not None:
-        st.html(
-            f'<p class="rb-summary">Built of {many(there.rows, "row")} on {there.built_at:%Y-%m-%d at %H:%M} UTC.</p>'
-        )
-        with feedback.draw_errors():
-            if late := bridge.run(attached.behind(store, view)):
-                st.html(f'<p class="rb-report">{feedback.as_html(late)}</p>')
-    with st.container(horizontal=True):
-        if there is not None:
-            st.button(
-                "Refresh",
-                key="aside.refresh",
-                icon=":material/sync:",
-                help="Takes in rows that are new, redoes those that have changed, removes those that are gone.",
-                on_click=start_or_refuse(lambda: collection_jobs.start(store, "refresh", view.name)),
-            )
-        st.button(
-            "Build it again" if there else "Build aside",
-            key="aside.build",
-            icon=":material/construction:",
-            on_click=start_or_refuse(lambda: collection_jobs.start(store, "aside", view.name)),
-        )
-        if there is not None:
-            with st.popover("Remove it", icon=":material/delete:"):
-                st.html("<p>bm25 and fuzzy search do without then. The table stays as it is.</p>")
-                st.button("Remove what is aside", key="aside.drop", on_click=_drop, args=(store, view))
 
 
 def _drop(store: Store, view: CollectionView) -> None:
@@ -112,7 +108,7 @@ NEEDED: Final = ("id", "text")
 LONGEST: Final = 160
 
 
-def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
+def draw(store: Store, summaries: Sequence[CollectionSummary]) -> None:
     feedback.say(
         "A table or view on this server becomes a collection without a copy: it is read, with the indexes it has, and "
         "never altered."
@@ -120,14 +116,35 @@ def draw(store: Store, shelf: Sequence[CollectionSummary]) -> None:
     table = _table(store)
     if not table:
         return
-    wanted = _found(store, shelf, AttachRequest("", table, address.current().like))
+    wanted = _found(store, summaries, AttachRequest("", table, address.current().like))
     if wanted is None:
         return
     look = _looked(store, wanted)
     if look is None:
         return
-    _draw_look(look)
-    _last(wanted, look)
+    st.html(
+        f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: '
+        f"{html.escape(look.sentence)}.</p>"
+    )
+    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
+    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
+    components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
+    # Its name, and what else is to be done.
+    key = _key(wanted, "name")
+    st.session_state.setdefault(key, st.session_state.pop("attach.name again", look.mapping.table[:40]))
+    st.text_input("Name", key=key, max_chars=60, placeholder="What the collection is to be called")
+    with st.expander("More"):
+        st.text_input(
+            "Labels for it",
+            key=_key(wanted, "labels"),
+            placeholder="/home/me/qrels, faq-labels.csv",
+            help="A path on this machine: a folder or file with queries and labels. They can come later too.",
+        )
+        st.checkbox(
+            "Build aside what bm25 and fuzzy search need",
+            key=_key(wanted, "aside"),
+            help="Lexemes, postings and vocabulary, in a schema of our own. Built anew when you ask for it again.",
+        )
     st.button(
         "Attach", key="attach.attach", type="primary", icon=":material/link:", on_click=_begin, args=(store, wanted)
     )
@@ -182,42 +199,42 @@ def _table(store: Store) -> str:
     return table
 
 
-def _key(wanted: AttachRequest, field: str) -> str:
+def _key(request: AttachRequest, field: str) -> str:
     """Of this table alone: another has other columns."""
-    return f"attach.{sha256(repr((wanted.table, wanted.like)).encode()).hexdigest()[:12]}.{field}"
+    return f"attach.{sha256(repr((request.table, request.like)).encode()).hexdigest()[:12]}.{field}"
 
 
 # -- which column is what ----------------------------------------------------------------------------------------------
 
 
-def _found(store: Store, shelf: Sequence[CollectionSummary], wanted: AttachRequest) -> AttachRequest | None:
+def _found(store: Store, summaries: Sequence[CollectionSummary], request: AttachRequest) -> AttachRequest | None:
     """With what its columns are said to be; nothing where there is no such table."""
     with feedback.draw_errors():
-        model = _model(wanted, shelf) if wanted.like else ""
-        mapped = bridge.run(attach.mapping(store, replace(wanted, given={"model": model}))) if wanted.like else None
-        table = attached.written_name(mapped.namespace, mapped.table) if mapped else wanted.table
+        model = _model(request, summaries) if request.like else ""
+        mapped = bridge.run(attach.mapping(store, replace(request, given={"model": model}))) if request.like else None
+        table = attached.written_name(mapped.namespace, mapped.table) if mapped else request.table
         relation = bridge.run(discovery.find_relation(store, table))
         first = dict(mapped.columns()) if mapped else discovery.guess_mapping(relation)
-        given = _columns(wanted, relation, first)
+        given = _columns(request, relation, first)
         left, middle, right = st.columns(3)
         with left:
-            given["metadata"] = _metadata(wanted, relation, first.get("metadata", NONE))
+            given["metadata"] = _metadata(request, relation, first.get("metadata", NONE))
         with middle:
-            given["parent"] = _parent(wanted, relation, mapped.parent_name if mapped else NONE)
+            given["parent"] = _parent(request, relation, mapped.parent_name if mapped else NONE)
         with right:
             if given.get("embedding"):
-                given["model"] = model or _model(wanted, shelf)
-        given |= _rows(store, wanted, mapped.where if mapped else {})
-        return replace(wanted, table=table, like="", given=given)
+                given["model"] = model or _model(request, summaries)
+        given |= _rows(store, request, mapped.where if mapped else {})
+        return replace(request, table=table, like="", given=given)
     return None
 
 
-def _model(wanted: AttachRequest, shelf: Sequence[CollectionSummary]) -> str:
-    key = _key(wanted, "model")
+def _model(request: AttachRequest, summaries: Sequence[CollectionSummary]) -> str:
+    key = _key(request, "model")
     st.session_state.setdefault(key, DEFAULT_MODEL)
     chosen = st.selectbox(
         "Model that made the vectors",
-        list(dict.fromkeys([*known_models(shelf), st.session_state[key] or DEFAULT_MODEL])),
+        list(dict.fromkeys([*known_models(summaries), st.session_state[key] or DEFAULT_MODEL])),
         key=key,
         accept_new_options=True,
         help="Queries are embedded with it. Type any name, such as openai:text-embedding-3-small.",
@@ -227,11 +244,11 @@ def _model(wanted: AttachRequest, shelf: Sequence[CollectionSummary]) -> str:
     return model
 
 
-def _columns(wanted: AttachRequest, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
+def _columns(request: AttachRequest, relation: Relation, first: Mapping[str, str]) -> dict[str, Any]:
     given = {}
     for place, (field, (label, hint)) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
         options = discovery.fitting_columns(relation, field)
-        key = _key(wanted, field)
+        key = _key(request, field)
         nothing = None if field in NEEDED else NONE
         if st.session_state.get(key, nothing) not in (nothing, *options):
             del st.session_state[key]
@@ -249,8 +266,8 @@ def _columns(wanted: AttachRequest, relation: Relation, first: Mapping[str, str]
     return given
 
 
-def _metadata(wanted: AttachRequest, relation: Relation, first: str) -> str | tuple[str, ...] | None:
-    key = _key(wanted, "metadata")
+def _metadata(request: AttachRequest, relation: Relation, first: str) -> str | tuple[str, ...] | None:
+    key = _key(request, "metadata")
     st.session_state.setdefault(key, [first] if first else [])
     chosen = st.multiselect(
         "Fields for filters",
@@ -263,9 +280,9 @@ def _metadata(wanted: AttachRequest, relation: Relation, first: str) -> str | tu
     return chosen[0] if len(chosen) == 1 and chosen[0] in json else tuple(chosen)
 
 
-def _parent(wanted: AttachRequest, relation: Relation, first: str) -> str | None:
+def _parent(request: AttachRequest, relation: Relation, first: str) -> str | None:
     """A column of theirs, or a path that is typed."""
-    key = _key(wanted, "parent")
+    key = _key(request, "parent")
     st.session_state.setdefault(key, first or None)
     known = [*relation.columns, *([first] if first and first not in relation.columns else [])]
     typed = st.session_state[key]
@@ -281,10 +298,10 @@ def _parent(wanted: AttachRequest, relation: Relation, first: str) -> str | None
     return (chosen or "").strip() or None
 
 
-def _rows(store: Store, wanted: AttachRequest, where: Mapping[str, Any]) -> dict[str, Any]:
+def _rows(store: Store, request: AttachRequest, where: Mapping[str, Any]) -> dict[str, Any]:
     """Which rows belong to it, and in which language they are."""
     left, right = st.columns([2, 1])
-    written, language = _key(wanted, "where"), _key(wanted, "language")
+    written, language = _key(request, "where"), _key(request, "language")
     st.session_state.setdefault(written, "\n".join(f"{name}={value}" for name, value in where.items()))
     st.session_state.setdefault(language, "english")
     with left:
@@ -296,7 +313,7 @@ def _rows(store: Store, wanted: AttachRequest, where: Mapping[str, Any]) -> dict
             help="Rows in which these columns have these values belong to the collection.",
         )
     with right:
-        known = bridge.run(collections_added.languages(store))
+        known = bridge.run(collections.languages(store))
         chosen = st.selectbox("Language", known, key=language, help="PostgreSQL's text-search configuration.")
     return {"where": attach.conditions([each for each in lines.splitlines() if each.strip()]), "language": chosen}
 
@@ -304,63 +321,34 @@ def _rows(store: Store, wanted: AttachRequest, where: Mapping[str, Any]) -> dict
 # -- a look ------------------------------------------------------------------------------------------------------------
 
 
-def _looked(store: Store, wanted: AttachRequest) -> TablePreview | None:
+def _looked(store: Store, request: AttachRequest) -> TablePreview | None:
     """The first rows under this mapping, taken once; or why they cannot be had."""
-    given = wanted.given or {}
+    given = request.given or {}
     if missing := [COLUMNS[field][0] for field in NEEDED if not given.get(field)]:
         st.html(f"<p>Choose the {html.escape(' and the '.join(name.lower() for name in missing))}.</p>")
         return None
     kept = st.session_state.get("attach.looked")
-    if kept is None or kept[0] != wanted:
+    if kept is None or kept[0] != request:
         with feedback.draw_errors(), st.spinner("Looking into it"):
-            mapping = bridge.run(attach.mapping(store, wanted))
-            kept = st.session_state["attach.looked"] = (wanted, bridge.run(discovery.preview_table(store, mapping)))
-    found: TablePreview | None = kept[1] if kept is not None and kept[0] == wanted else None
+            mapping = bridge.run(attach.mapping(store, request))
+            kept = st.session_state["attach.looked"] = (request, bridge.run(discovery.preview_table(store, mapping)))
+    found: TablePreview | None = kept[1] if kept is not None and kept[0] == request else None
     return found
-
-
-def _draw_look(look: TablePreview) -> None:
-    st.html(
-        f'<p class="rb-report"><strong>{html.escape(look.mapping.full_name)}</strong>: '
-        f"{html.escape(look.sentence)}.</p>"
-    )
-    columns = (TableColumn("first rows: id"), TableColumn("title"), TableColumn("text", long=True))
-    lines = [TableRow(str(at), (each.id, each.title, _start(each.text))) for at, each in enumerate(look.first)]
-    components_table.draw("attach.rows", DataTable("The first rows", columns, lines, empty="No row is in it yet."))
 
 
 def _start(written: str) -> str:
     return shortened(" ".join(written[: LONGEST * 4].split()), LONGEST)
 
 
-def _last(wanted: AttachRequest, look: TablePreview) -> None:
-    """Its name, and what else is to be done."""
-    key = _key(wanted, "name")
-    st.session_state.setdefault(key, st.session_state.pop("attach.name again", look.mapping.table[:40]))
-    st.text_input("Name", key=key, max_chars=60, placeholder="What the collection is to be called")
-    with st.expander("More"):
-        st.text_input(
-            "Labels for it",
-            key=_key(wanted, "labels"),
-            placeholder="/home/me/qrels, faq-labels.csv",
-            help="A path on this machine: a folder or file with queries and labels. They can come later too.",
-        )
-        st.checkbox(
-            "Build aside what bm25 and fuzzy search need",
-            key=_key(wanted, "aside"),
-            help="Lexemes, postings and vocabulary, in a schema of our own. Built anew when you ask for it again.",
-        )
-
-
-def refill(wanted: AttachRequest) -> dict[str, str]:
+def refill(request: AttachRequest) -> dict[str, str]:
     """The form as it was filled in before; gives what the address has to say for it."""
-    given, state = dict(wanted.given or {}), st.session_state
+    given, state = dict(request.given or {}), st.session_state
     metadata = given.pop("metadata", ()) or ()
     where = given.pop("where", {})
     for field, value in given.items():
-        state[_key(wanted, field)] = value
-    state[_key(wanted, "metadata")] = [metadata] if isinstance(metadata, str) else list(metadata)
-    state[_key(wanted, "where")] = "\n".join(f"{name}={value}" for name, value in where.items())
-    state[_key(wanted, "name")] = wanted.name
-    state[_key(wanted, "labels")], state[_key(wanted, "aside")] = wanted.labels, wanted.aside
-    return {"add": "attach", "table": wanted.table}
+        state[_key(request, field)] = value
+    state[_key(request, "metadata")] = [metadata] if isinstance(metadata, str) else list(metadata)
+    state[_key(request, "where")] = "\n".join(f"{name}={value}" for name, value in where.items())
+    state[_key(request, "name")] = request.name
+    state[_key(request, "labels")], state[_key(request, "aside")] = request.labels, request.aside
+    return {"add": "attach", "table": request.table}

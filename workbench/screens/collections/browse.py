@@ -21,11 +21,10 @@ from evals.labels.browse import (
     read_query,
     relevant_counts,
 )
-from workbench.components import document as collections_text
+from workbench.components import document as document_view
 from workbench.components import feedback, table
 from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
-from workbench.screens.collections import about as collections_sets
-from workbench.screens.collections import corrections as collections_changes
+from workbench.screens.collections import about, corrections
 from workbench.screens.collections.state import address, links
 from workbench.services import permissions
 
@@ -46,17 +45,17 @@ QUERIES: Final = (
 @st.fragment
 def documents(store: Store, view: CollectionView) -> None:
     """What answers while somebody types: nothing above it is drawn again."""
-    asked = address.current()
-    if asked.shown != "documents":
+    state = address.current()
+    if state.shown != "documents":
         st.rerun()  # a click in here led elsewhere, which the page has to draw
     with feedback.draw_errors():
-        of_set = collections_sets.chosen_set()
-        found = bridge.run(list_documents(store, view, asked.find, asked.number))
+        of_set = about.chosen_set()
+        found = bridge.run(list_documents(store, view, state.find, state.number))
         answers = bridge.run(relevant_counts(store, view.name, [row.id for row in found.rows], name=of_set))
         lines = [
             TableRow(row.id, (row.title.strip() or row.id, row.id, f"{answers.get(row.id, 0):,}")) for row in found.rows
         ]
-        listed, opened = _beside(asked.document)
+        listed, opened = _beside(state.document)
         with listed:
             table.draw(
                 "browse.documents",
@@ -64,54 +63,50 @@ def documents(store: Store, view: CollectionView) -> None:
                     "Documents",
                     DOCUMENTS,
                     lines,
-                    selected=asked.document,
-                    empty=_nothing(asked.find, "document", "id or title"),
+                    selected=state.document,
+                    empty=_nothing(state.find, "document", "id or title"),
                     filter=_filter(found, "Filter by id or title"),
                 ),
                 on_open=lambda value: address.go(document=value),
                 on_find=lambda value: address.go(find=value),
                 on_page=lambda value: address.go(page=value),
             )
-        if asked.document:
+        if state.document:
             with opened:
-                _document(store, view, asked.document)
+                _document(store, view, state.document)
 
 
 def queries(store: Store, view: CollectionView) -> None:
     """One query set of the collection, chosen above the list."""
-    sets = collections_sets.list_sets(store, view)
+    sets = about.list_sets(store, view)
     if not sets:
-        collections_sets.no_queries_note()
+        about.no_queries_note()
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="browse.set"):
-        chosen = collections_sets.pick_set(sets)
+        chosen = about.pick_set(sets)
         if chosen is not None and permissions.may_edit(store):
-            collections_sets.drop_button(view, chosen)
+            about.drop_button(view, chosen)
     if chosen is not None:
-        collections_sets.draw_drop_question(store, view, chosen)
+        about.draw_drop_question(store, view, chosen)
         with feedback.draw_errors():
-            collections_changes.draw(store, view, chosen.name)
+            corrections.draw(store, view, chosen.name)
         _queries(store, view, chosen.name)
 
 
 @st.fragment
 def _queries(store: Store, view: CollectionView, of_set: str) -> None:
-    asked = address.current()
-    if (
-        asked.shown != "queries"
-        or collections_sets.chosen_set() != of_set
-        or collections_changes.has_outcome(view, of_set)
-    ):
+    state = address.current()
+    if state.shown != "queries" or about.chosen_set() != of_set or corrections.has_outcome(view, of_set):
         st.rerun()
     with feedback.draw_errors():
-        found = bridge.run(list_queries(store, view.name, asked.find, asked.number, name=of_set))
+        found = bridge.run(list_queries(store, view.name, state.find, state.number, name=of_set))
         lines = [
             TableRow(
                 row.query.id, (row.query.text, row.query.kind, row.query.id, f"{row.relevant:,}", f"{row.judged:,}")
             )
             for row in found.rows
         ]
-        listed, opened = _beside(asked.query)
+        listed, opened = _beside(state.query)
         with listed:
             table.draw(
                 "browse.queries",
@@ -119,17 +114,17 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
                     "Queries",
                     QUERIES,
                     lines,
-                    selected=asked.query,
-                    empty=_nothing(asked.find, "query", "text, kind or id"),
+                    selected=state.query,
+                    empty=_nothing(state.find, "query", "text, kind or id"),
                     filter=_filter(found, "Filter by text, kind or id"),
                 ),
                 on_open=lambda value: address.go(query=value),
                 on_find=lambda value: address.go(find=value),
                 on_page=lambda value: address.go(page=value),
             )
-        if asked.query:
+        if state.query:
             with opened:
-                _query(store, view, asked.query)
+                _query(store, view, state.query)
 
 
 def _beside(opened: str) -> Sequence[DeltaGenerator]:
@@ -141,8 +136,8 @@ def _beside(opened: str) -> Sequence[DeltaGenerator]:
         return st.columns([5, 7] if opened else [1000, 1], gap="medium")
 
 
-def _filter(found: Page[Any], asks: str) -> TableFilter:
-    return TableFilter(address.current().find.strip(), asks, found.range_text, found.number, found.pages)
+def _filter(page: Page[Any], asks: str) -> TableFilter:
+    return TableFilter(address.current().find.strip(), asks, page.range_text, page.number, page.pages)
 
 
 def _nothing(find: str, what: str, where: str) -> str:
@@ -166,9 +161,9 @@ def _document(store: Store, view: CollectionView, item_id: str) -> None:
             )
         with feedback.draw_errors():
             document = bridge.run(read_document(store, view, item_id, chosen))
-            judged = bridge.run(labels_of_document(store, view.name, item_id, name=collections_sets.chosen_set()))
-            pieces = document.pieces(collections_text.LONGEST_TEXT)
-            collections_text.draw_text("browse.text", document, pieces)
+            judged = bridge.run(labels_of_document(store, view.name, item_id, name=about.chosen_set()))
+            pieces = document.pieces(document_view.LONGEST_TEXT)
+            document_view.draw_text("browse.text", document, pieces)
             st.html(f'<p class="rb-summary">{_said(pieces, len(document.chunks), chosen if sets else "")}</p>')
             _answers(judged)
 
@@ -208,7 +203,7 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
     with st.container(border=True, key="browse.query"), feedback.draw_errors():
         head = st.container(horizontal=True, vertical_alignment="center")
         head.button("Close", key="browse.close", icon=":material/close:", on_click=address.go, kwargs={"query": ""})
-        found, judged = bridge.run(read_query(store, view, query_id, name=collections_sets.chosen_set()))
+        found, judged = bridge.run(read_query(store, view, query_id, name=about.chosen_set()))
         with head:
             links({"Search it": ("", {"collection": view.name, "query": found.text})})
         st.html(f'<h3 class="rb-name">{html.escape(found.text)}</h3>{_facts(found.id, found.kind, found.tags)}')
@@ -228,7 +223,7 @@ def _query(store: Store, view: CollectionView, query_id: str) -> None:
             ),
             on_open=lambda at: address.go(view="documents", document=_id_of(at)),
         )
-        collections_changes.correct(store, view, collections_sets.chosen_set(), query_id, judged)
+        corrections.correct(store, view, about.chosen_set(), query_id, judged)
 
 
 def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:

@@ -20,7 +20,7 @@ from evals.labels.revisions import Cause, Revision
 from workbench.components import feedback, sign_in, table
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.services import permissions
-from workbench.services.collections import many
+from workbench.services.collections import plural
 
 REMOVE: Final = "no label"
 OUTCOME: Final = "changes.outcome"  # what the last click came to: a sentence or an error, and of which query set
@@ -35,18 +35,38 @@ COLUMNS: Final = (
 
 def author() -> str:
     """Under whose name a change is kept: whoever signed in, else the account on this machine."""
-    return sign_in.signs() or ""
+    return sign_in.signature() or ""
 
 
 def draw(store: Store, view: CollectionView, of_set: str) -> None:
     """The list, with the way back and forth for whoever may change labels; and what the last click came to."""
-    _draw_outcome(view, of_set)
+    if has_outcome(view, of_set):
+        *_, said = st.session_state.pop(OUTCOME)
+        if isinstance(said, RankbookError):
+            feedback.draw_error(said)
+        else:
+            st.html(f'<p class="rb-summary" role="status">{html.escape(said)}</p>')
     revisions = bridge.run(corrections.changes(store, view.name, name=of_set))
     if not revisions:
         return
-    with st.expander(f"{many(len(revisions), 'change')} of this set"):
+    with st.expander(f"{plural(len(revisions), 'change')} of this set"):
         if permissions.may_edit(store):
-            _buttons(store, view, of_set, revisions)
+            undoable, redoable = corrections.steps(list(revisions))
+            ways: dict[
+                str, tuple[str, Callable[..., Coroutine[Any, Any, corrections.HistoryStep]], Sequence[Revision]]
+            ] = {
+                "Undo the last change": (":material/undo:", corrections.undo, undoable),
+                "Make it again": (":material/redo:", corrections.redo, redoable),
+            }
+            with st.container(horizontal=True):
+                for words, (icon, move, steps) in ways.items():
+                    st.button(
+                        words,
+                        key=f"changes.{words}",
+                        icon=icon,
+                        disabled=not steps,
+                        on_click=_moving(partial(_move, move, store, view, of_set), view, of_set),
+                    )
         lines = [
             TableRow(
                 str(each.key),
@@ -55,23 +75,6 @@ def draw(store: Store, view: CollectionView, of_set: str) -> None:
             for each in revisions
         ]
         table.draw("changes.list", DataTable("Changes of this query set", COLUMNS, lines, tall=True))
-
-
-def _buttons(store: Store, view: CollectionView, of_set: str, revisions: Sequence[Revision]) -> None:
-    undoable, redoable = corrections.steps(list(revisions))
-    ways: dict[str, tuple[str, Callable[..., Coroutine[Any, Any, corrections.HistoryStep]], Sequence[Revision]]] = {
-        "Undo the last change": (":material/undo:", corrections.undo, undoable),
-        "Make it again": (":material/redo:", corrections.redo, redoable),
-    }
-    with st.container(horizontal=True):
-        for words, (icon, move, steps) in ways.items():
-            st.button(
-                words,
-                key=f"changes.{words}",
-                icon=icon,
-                disabled=not steps,
-                on_click=_moving(partial(_move, move, store, view, of_set), view, of_set),
-            )
 
 
 def _move(
@@ -96,16 +99,6 @@ def _moving(work: Callable[[], Any], view: CollectionView, of_set: str) -> Calla
 def has_outcome(view: CollectionView, of_set: str) -> bool:
     """Whether a click has changed the set since the page was drawn, counts and lists included."""
     return bool(st.session_state.get(OUTCOME, ("", "", ""))[:2] == (view.name, of_set))
-
-
-def _draw_outcome(view: CollectionView, of_set: str) -> None:
-    if not has_outcome(view, of_set):
-        return
-    *_, said = st.session_state.pop(OUTCOME)
-    if isinstance(said, RankbookError):
-        feedback.draw_error(said)
-    else:
-        st.html(f'<p class="rb-summary" role="status">{html.escape(said)}</p>')
 
 
 # -- one label ---------------------------------------------------------------------------------------------------------

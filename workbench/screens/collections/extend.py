@@ -18,33 +18,54 @@ from evals.collections import load
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import deleted, feedback
 from workbench.components.feedback import Question, start_or_refuse
-from workbench.screens.collections import about as collections_sets
-from workbench.screens.collections import add as collections_chunker
-from workbench.screens.collections import attach as collections_aside
+from workbench.screens.collections import about, add, attach
 from workbench.screens.collections.state import address
 from workbench.services import collection_jobs, cost_notice
-from workbench.services.collections import CollectionSummary, known_models, many
+from workbench.services.collections import CollectionSummary, known_models, plural
 
 MOST_QUERIES: Final = 10_000
 _dropping: Final = Question("out.asking", "Drop the collection?")
 
 
-def extend(store: Store, view: CollectionView, shelf: Sequence[CollectionSummary]) -> None:
+def extend(store: Store, view: CollectionView, summaries: Sequence[CollectionSummary]) -> None:
     """Chunk once more, embed once more: a collection has as many as one wants to compare."""
     if view.row.attached is not None:
-        collections_aside.draw_aside(store, view)
+        attach.draw_aside(store, view)
         return
     left, right = st.columns(2, gap="large")
     with left:
         _chunk(store, view)
     with right:
-        _embed(store, view, known_models(shelf))
+        st.html(
+            "<h3>Another model</h3><p>Beside those there are. A text that was embedded once is not embedded again.</p>"
+        )
+        model = st.selectbox(
+            "Model",
+            known_models(summaries),
+            key="extend.model",
+            index=None,
+            accept_new_options=True,
+            placeholder="Choose, or type a name",
+            help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL.",
+        )
+        sets = [each.name for each in view.chunk_sets]
+        over = st.multiselect("Over", sets, default=sets, key="extend.over", format_func=_level)
+        feedback.endpoint_note(cost_notice.for_embedding((model or "").strip(), cost_notice.texts_of(view, over)))
+        st.button(
+            "Embed",
+            key="extend.embed",
+            icon=":material/scatter_plot:",
+            disabled=not (model and over),
+            on_click=start_or_refuse(
+                lambda: collection_jobs.start(store, "embed", view, model=str(model).strip(), over=tuple(over))
+            ),
+        )
 
 
 def _chunk(store: Store, view: CollectionView) -> None:
     st.html("<h3>Another chunk set</h3><p>Beside those there are, embedded with every model of the collection.</p>")
     name = st.text_input("Name", key="extend.name", placeholder="small", max_chars=60)
-    chunker = collections_chunker.draw_chunker("extend")
+    chunker = add.draw_chunker("extend")
     if not chunker:
         return
     there = [each.name for each in view.chunk_sets]
@@ -57,31 +78,6 @@ def _chunk(store: Store, view: CollectionView) -> None:
         disabled=not name.strip() or name in there,
         on_click=start_or_refuse(
             lambda: collection_jobs.start(store, "chunk", view, chunk_set=name.strip(), chunker=chunker)
-        ),
-    )
-
-
-def _embed(store: Store, view: CollectionView, known: list[str]) -> None:
-    st.html("<h3>Another model</h3><p>Beside those there are. A text that was embedded once is not embedded again.</p>")
-    model = st.selectbox(
-        "Model",
-        known,
-        key="extend.model",
-        index=None,
-        accept_new_options=True,
-        placeholder="Choose, or type a name",
-        help="A sentence-transformers name, a folder, or openai:NAME for the endpoint at RANKBOOK_EMBEDDING_URL.",
-    )
-    sets = [each.name for each in view.chunk_sets]
-    over = st.multiselect("Over", sets, default=sets, key="extend.over", format_func=_level)
-    feedback.endpoint_note(cost_notice.for_embedding((model or "").strip(), cost_notice.texts_of(view, over)))
-    st.button(
-        "Embed",
-        key="extend.embed",
-        icon=":material/scatter_plot:",
-        disabled=not (model and over),
-        on_click=start_or_refuse(
-            lambda: collection_jobs.start(store, "embed", view, model=str(model).strip(), over=tuple(over))
         ),
     )
 
@@ -143,8 +139,8 @@ def out(store: Store, view: CollectionView, row: CollectionSummary) -> None:
             "<h3>Take it along</h3><p>Documents, queries and labels as a BEIR archive, which any harness reads and "
             "which can be added here again. Chunks and vectors are not in it: they are made anew.</p>"
         )
-        sets = [each.name for each in collections_sets.list_sets(store, view)]
-        chosen = collections_sets.chosen_set() if collections_sets.chosen_set() in sets else DEFAULT_QUERY_SET
+        sets = [each.name for each in about.list_sets(store, view)]
+        chosen = about.chosen_set() if about.chosen_set() in sets else DEFAULT_QUERY_SET
         if len(sets) > 1:
             address.select("Queries and labels of", "set", sets, chosen)
         begin = start_or_refuse(lambda: collection_jobs.start(store, "export", view, query_set=chosen))
@@ -173,7 +169,7 @@ def _confirm(store: Store, view: CollectionView, row: CollectionSummary) -> None
         )
         st.html(
             f"<p><strong>{html.escape(view.name)}</strong>: {what}. It can be brought back from there for "
-            f"<strong>{many(retention().days, 'day')}</strong>, and takes its room on disk until then. Its "
+            f"<strong>{plural(retention().days, 'day')}</strong>, and takes its room on disk until then. Its "
             "judgements and kept runs stay.</p>"
         )
         if st.button("Export it first", key="out.export.first", icon=":material/archive:"):
@@ -183,6 +179,6 @@ def _confirm(store: Store, view: CollectionView, row: CollectionSummary) -> None
         gone = st.button("Drop it", key="out.gone", type="primary", disabled=typed.strip() != view.name.strip())
         if gone and typed.strip() == view.name.strip():
             entry = bridge.run(load.drop(store, view.name, by=deleted.person()))
-            deleted.note(store, "collections", f"{view.name} is gone.", [entry])
+            deleted.announce(store, "collections", f"{view.name} is gone.", [entry])
             address.go(collection="")
             _dropping.answered()

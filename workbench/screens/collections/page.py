@@ -21,15 +21,12 @@ from workbench.components.feedback import Question
 from workbench.components.page import Page
 from workbench.components.table import DataTable, TableColumn, TableRow
 from workbench.screens.collections import about as collections_about
-from workbench.screens.collections import add as collections_add
-from workbench.screens.collections import browse as collections_browse
-from workbench.screens.collections import extend as collections_extend
-from workbench.screens.collections import queries as collections_ask
+from workbench.screens.collections import add, browse, extend, queries
 from workbench.screens.collections import work as collections_work
 from workbench.screens.collections.state import address
 from workbench.services import collection_jobs, permissions
-from workbench.services import collections as collections_shown
-from workbench.services.collections import CollectionSummary, many, told_bytes
+from workbench.services import collections as services_collections
+from workbench.services.collections import CollectionSummary, format_bytes, plural
 
 KEPT: Final = 10  # seconds that sizes and counts may be old; versions are never
 COLUMNS: Final = (
@@ -56,7 +53,7 @@ def overview(store: Store) -> list[CollectionSummary]:
 
 @st.cache_data(ttl=KEPT, max_entries=20, show_spinner=False)
 def _overview(where: str, state: Sequence[object], _store: Store) -> list[CollectionSummary]:  # noqa: ARG001 - the cache's key
-    return bridge.run(collections_shown.overview(_store))
+    return bridge.run(services_collections.overview(_store))
 
 
 def draw_list(rows: Sequence[CollectionSummary]) -> None:
@@ -75,7 +72,7 @@ def _line(row: CollectionSummary) -> TableRow:
         (
             row.name,
             *(f"{count:,}" for count in counts),
-            told_bytes(row.bytes),
+            format_bytes(row.bytes),
             f"{glance.changed:%Y-%m-%d %H:%M}",
             "attached" if row.attached else "own",
             glance.state,
@@ -134,13 +131,13 @@ def draw_cache(store: Store) -> None:
     if not rows:
         return
     texts = sum(row.texts for row in rows)
-    with st.expander(f"Cached embeddings: {many(texts, 'text')}, {told_bytes(sum(row.bytes for row in rows))}"):
+    with st.expander(f"Cached embeddings: {plural(texts, 'text')}, {format_bytes(sum(row.bytes for row in rows))}"):
         st.html(
             "<p>A text that was embedded once is not embedded again, in whatever collection. Collections keep their "
             "vectors when the cache goes; adding the same texts again takes longer.</p>"
         )
         columns = (TableColumn("model", long=True), TableColumn("texts", right=True), TableColumn("size", right=True))
-        lines = [TableRow(row.model, (row.model, f"{row.texts:,}", told_bytes(row.bytes))) for row in rows]
+        lines = [TableRow(row.model, (row.model, f"{row.texts:,}", format_bytes(row.bytes))) for row in rows]
         table.draw("cached.models", DataTable("Cached embeddings", columns, lines, tall=True))
         with st.container(horizontal=True, vertical_alignment="bottom"):
             model = st.selectbox(
@@ -163,7 +160,9 @@ def _confirm_forgetting(store: Store, model: str, rows: Sequence[CacheUsage]) ->
     with feedback.draw_errors():
         texts = sum(row.texts for row in rows if model in (ALL, row.model))
         of = f"by <strong>{html.escape(model)}</strong>" if model else "by all models"
-        st.html(f"<p>Embeddings of {many(texts, 'text')} {of}. What a paid endpoint made would be paid for again.</p>")
+        st.html(
+            f"<p>Embeddings of {plural(texts, 'text')} {of}. What a paid endpoint made would be paid for again.</p>"
+        )
         if st.button("Forget them for good", key="cached.gone", type="primary"):
             with st.spinner("Forgetting"):
                 bridge.run(forget(store, model or None))
@@ -195,8 +194,8 @@ def draw_trash(store: Store) -> None:
         st.html(f'<p class="rb-summary" role="status">{feedback.as_html(message)}</p>')
     if not entries:
         return
-    size = told_bytes(sum(each.bytes for each in entries))
-    with st.expander(f"Trash: {many(len(entries), 'entry', 'entries')}, {size}"):
+    size = format_bytes(sum(each.bytes for each in entries))
+    with st.expander(f"Trash: {plural(len(entries), 'entry', 'entries')}, {size}"):
         st.html("<p>What was deleted can be brought back until the day in its line. Then it is gone for good.</p>")
         table.draw(
             "trash.entries", DataTable("Trash", TRASH_COLUMNS, [_trash_line(each) for each in entries], tall=True)
@@ -216,7 +215,7 @@ def draw_trash(store: Store) -> None:
 
 def _trash_line(entry: TrashEntry) -> TableRow:
     name, when = entry.name or entry.title, f"{entry.deleted_at:%Y-%m-%d %H:%M}"
-    cells = (entry.kind, name, entry.collection, told_bytes(entry.bytes), when, entry.deleted_by, day(entry.until))
+    cells = (entry.kind, name, entry.collection, format_bytes(entry.bytes), when, entry.deleted_by, day(entry.until))
     return TableRow(entry.id, cells)
 
 
@@ -242,8 +241,8 @@ def _confirm_emptying(store: Store, entries: Sequence[TrashEntry]) -> None:
         st.html(f"<p>{named}: <strong>nothing brings them back after this.</strong></p>")
         if st.button("Destroy them for good", key="trash.gone", type="primary"):
             destroyed = [each for each in entries if bridge.run(trash.destroy(store, each))]
-            freed = told_bytes(sum(each.bytes for each in destroyed))
-            st.session_state[MESSAGE] = f"{many(len(destroyed), 'entry', 'entries')} destroyed, {freed} freed."
+            freed = format_bytes(sum(each.bytes for each in destroyed))
+            st.session_state[MESSAGE] = f"{plural(len(destroyed), 'entry', 'entries')} destroyed, {freed} freed."
             _emptying.answered()
 
 
@@ -261,38 +260,38 @@ READ = ("about", "documents", "queries")  # what is there for whoever may not ch
 
 def render(store: Store) -> None:
     st.html(f"<style>{theme.asset('screens/collections/page.css')}</style>")
-    asked = address.current()
-    shelf = overview(store)
+    state = address.current()
+    summaries = overview(store)
     edits = permissions.may_edit(store)
     # Each part has its own slot, whether or not it has anything to show: a part that moved up or down the page would
     # stand there twice until the run ends, because the browser keeps what a run has not yet replaced.
     above, work, below = st.container(), st.container(), st.container()
     with above:
-        if shelf or asked.way:
-            head(adding=bool(asked.way), offered=edits)
+        if summaries or state.way:
+            head(adding=bool(state.way), offered=edits)
         if edits:
             deleted.draw(store, "collections")
         feedback.draw_refused()
-        if asked.way and edits:
-            collections_add.draw(store, shelf)
-        if shelf:
-            draw_list(shelf)
-        elif not asked.way:
+        if state.way and edits:
+            add.draw(store, summaries)
+        if summaries:
+            draw_list(summaries)
+        elif not state.way:
             welcome(offered=edits)
     with work:
         collections_work.draw(store)
     with below, feedback.draw_errors():
-        if shelf and asked.collection:
-            _one(store, shelf, asked.collection)
-        elif not asked.way and edits:
-            if shelf:
+        if summaries and state.collection:
+            _one(store, summaries, state.collection)
+        elif not state.way and edits:
+            if summaries:
                 draw_cache(store)
             draw_trash(store)
 
 
-def _one(store: Store, shelf: Sequence[CollectionSummary], name: str) -> None:
+def _one(store: Store, summaries: Sequence[CollectionSummary], name: str) -> None:
     view = bridge.run(collections.get(store, name))  # says what there is instead
-    row = next((each for each in shelf if each.name == view.name), None)
+    row = next((each for each in summaries if each.name == view.name), None)
     if row is None:
         return  # made this very moment: the list comes with the next look
     collections_about.head(store, row)
@@ -301,12 +300,12 @@ def _one(store: Store, shelf: Sequence[CollectionSummary], name: str) -> None:
     address.tabs("What to see of it", "view", views, chosen)
     shown: dict[str, Callable[[], None]] = {
         "about": lambda: collections_about.draw(store, view, row),
-        "documents": lambda: collections_browse.documents(store, view),
-        "queries": lambda: collections_browse.queries(store, view),
-        "ask": lambda: collections_ask.draw(store, view),
-        "extend": lambda: collections_extend.extend(store, view, shelf),
-        "check": lambda: collections_extend.check(store, view),
-        "out": lambda: collections_extend.out(store, view, row),
+        "documents": lambda: browse.documents(store, view),
+        "queries": lambda: browse.queries(store, view),
+        "ask": lambda: queries.draw(store, view),
+        "extend": lambda: extend.extend(store, view, summaries),
+        "check": lambda: extend.check(store, view),
+        "out": lambda: extend.out(store, view, row),
     }
     shown[chosen]()
 

@@ -16,13 +16,13 @@ from evals.labels.query_sets import QuerySetSummary
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import feedback
 from workbench.components.feedback import start_or_refuse
-from workbench.screens.collections import about as collections_sets
+from workbench.screens.collections import about
 from workbench.screens.collections.corrections import author
 from workbench.screens.collections.state import address
 from workbench.services import collection_jobs, form_fields, uploads
-from workbench.services.collections import many
+from workbench.services.collections import plural
 from workbench.services.jobs import Job
-from workbench.services.queries import Files, Given
+from workbench.services.queries import LabelRequest, QueriesRequest
 
 BYS: Final = {"write": "Write or bring queries", "generate": "Make them of the documents", "labels": "Bring labels"}
 STYLES: Final = {
@@ -36,7 +36,7 @@ QUERY_FILES: Final = ["csv", "tsv", "jsonl", "ndjson", "parquet", "gz"]
 
 
 def draw(store: Store, view: CollectionView) -> None:
-    sets = collections_sets.list_sets(store, view)
+    sets = about.list_sets(store, view)
     address.tabs("How queries come in", "by", BYS, address.current().coming)
     drawn: dict[str, Callable[[], None]] = {
         "write": lambda: _write(store, view, sets),
@@ -87,7 +87,7 @@ def _write(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary]) 
         into = _into("ask.write.set", "Into the query set", sets, DEFAULT_QUERY_SET)
     count = sum(1 for line in typed.splitlines() if line.strip())
     st.button(
-        f"Add {many(count, 'query', 'queries')}" if count and not path.there else "Add the queries",
+        f"Add {plural(count, 'query', 'queries')}" if count and not path.there else "Add the queries",
         key="ask.write",
         type="primary",
         icon=":material/add:",
@@ -99,15 +99,15 @@ def _begin_write(store: Store, view: CollectionView, path: _Path, into: str) -> 
     collection_jobs.refuse_second(store, "write", view.name)
     typed = str(st.session_state["ask.typed"] or "")
     if not path.there:
-        job = _write_job(store, view, Given(typed=typed), into)
+        job = _write_job(store, view, QueriesRequest(typed=typed), into)
         st.session_state["ask.typed"] = ""
         return job
     if typed.strip():
         raise InputError("There are a table and typed queries. Add the one, take it away, then add the other.")
-    return _write_job(store, view, Given(path=path.only()), into)
+    return _write_job(store, view, QueriesRequest(path=path.only()), into)
 
 
-def _write_job(store: Store, view: CollectionView, given: Given, into: str) -> Job[Any]:
+def _write_job(store: Store, view: CollectionView, given: QueriesRequest, into: str) -> Job[Any]:
     return collection_jobs.start(store, "write", view.name, given=given, query_set=_now(into), author=author())
 
 
@@ -125,7 +125,7 @@ def _generate(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary
         "no language model is asked."
     )
     feedback.note("What they are good for", NOTE)
-    fields = {each.name: each for each in form_fields.entries(KnownItems)}
+    fields = {each.name: each for each in form_fields.form_fields(KnownItems)}
     columns = st.columns(4)
     with columns[0]:
         st.selectbox("A query is", list(STYLES), index=1, key="ask.style", format_func=STYLES.__getitem__)
@@ -140,7 +140,7 @@ def _generate(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary
         st.text_input("Split", "test", key="ask.split", help=fields["split"].help)
     if there := _there(sets, _now(into)):
         feedback.say(
-            f"{there.name} has {many(there.queries, 'query', 'queries')}: generated ones give way to the new ones."
+            f"{there.name} has {plural(there.queries, 'query', 'queries')}: generated ones give way to the new ones."
         )
     st.button(
         "Make queries",
@@ -179,13 +179,18 @@ def _labels(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary])
             help="A path on this machine. Among uploaded files, the one with `queries` or `topics` in its name.",
         )
         into = _into("ask.labels.set", "Into the query set", sets, DEFAULT_QUERY_SET)
-    _taken(labels)
+    # What uploaded files are taken for, by their names.
+    names = [str(file.name) for file in labels.files]
+    asked = [name for name in names if is_query_file(name)]
+    judged = [name for name in names if name not in asked]
+    if names:
+        feedback.say(f"Labels: {', '.join(judged) or 'none'}. Queries: {', '.join(asked) or 'those that are there'}.")
     there = _there(sets, _now(into))
     if there and there.labels:
         feedback.note(
             "They take the place of what is there",
-            f"{there.name} has {many(there.queries, 'query', 'queries')} and {many(there.labels, 'label')}. Bring them "
-            "into another set to keep both. Under Queries, the last 20 changes of a set can be undone.",
+            f"{there.name} has {plural(there.queries, 'query', 'queries')} and {plural(there.labels, 'label')}. Bring "
+            "them into another set to keep both. Under Queries, the last 20 changes of a set can be undone.",
         )
     st.checkbox("Replace them even if fewer labels, or none, are left", key="ask.even_so")
     st.checkbox(
@@ -202,21 +207,12 @@ def _labels(store: Store, view: CollectionView, sets: Sequence[QuerySetSummary])
     )
 
 
-def _taken(labels: _Path) -> None:
-    """What uploaded files are taken for, by their names."""
-    names = [str(file.name) for file in labels.files]
-    asked = [name for name in names if is_query_file(name)]
-    judged = [name for name in names if name not in asked]
-    if names:
-        feedback.say(f"Labels: {', '.join(judged) or 'none'}. Queries: {', '.join(asked) or 'those that are there'}.")
-
-
 def _begin_label(store: Store, view: CollectionView, labels: _Path, into: str) -> Job[Any]:
     if not labels.there:
         raise InputError("There is no file of labels yet. Upload one, or give its path on this machine.")
     collection_jobs.refuse_second(store, "label", view.name)
     insists = {name: bool(st.session_state.get(f"ask.{name}")) for name in ("even_so", "all_grades")}
-    files = Files(labels.folder(), _now("ask.asked"), **insists)
+    files = LabelRequest(labels.folder(), _now("ask.asked"), **insists)
     return collection_jobs.start(store, "label", view.name, given=files, query_set=_now(into), author=author())
 
 

@@ -19,23 +19,22 @@ from evals.collections.load_labels import LoadReport
 from evals.labels.query_generation import AddedQueries
 from workbench.components import feedback, table
 from workbench.components.table import DataTable, TableColumn, TableRow
-from workbench.screens.collections import add as collections_add
-from workbench.screens.collections import attach as collections_aside
+from workbench.screens.collections import add
 from workbench.screens.collections import attach as collections_attach
 from workbench.screens.collections.about import draw_flaws, draw_problem, flaw_rows
 from workbench.screens.collections.state import CollectionsState, address, links_of
 from workbench.services import attach, collection_jobs
-from workbench.services.attach import Attached, told_difference
+from workbench.services.attach import AttachResult, difference_sentence
 from workbench.services.collection_jobs import CollectionJob, Recall
-from workbench.services.collections import LARGEST_DOWNLOAD, Zipped, many, told_bytes
+from workbench.services.collections import LARGEST_DOWNLOAD, BeirArchive, format_bytes, plural
 from workbench.services.jobs import Job, Key
-from workbench.services.queries import Made
+from workbench.services.queries import GeneratedQuerySet
 
 
-def attached(name: str, result: Attached) -> None:
+def attached(name: str, result: AttachResult) -> None:
     labels = ""
     if result.labels is not None:
-        labels = f" {many(result.labels.queries, 'query', 'queries')}, {many(result.labels.labels, 'label')}."
+        labels = f" {plural(result.labels.queries, 'query', 'queries')}, {plural(result.labels.labels, 'label')}."
     _say(f"{result.name} is attached to {result.table}.{labels}")
     st.button(
         "Show it",
@@ -47,23 +46,23 @@ def attached(name: str, result: Attached) -> None:
     if result.labels is not None:
         _remarks("attached", name, result.labels.flaws)
     if result.advice:
-        with st.expander(f"{many(len(result.advice), 'index', 'indexes')} would help"):
-            collections_aside.advice(result.advice)
+        with st.expander(f"{plural(len(result.advice), 'index', 'indexes')} would help"):
+            collections_attach.advice(result.advice)
 
 
 def built(_: str, view: CollectionView) -> None:
     there = Attachment.of(view).aside
-    _say(f"Built of {many(there.rows, 'row')}: bm25 and fuzzy search work now." if there else "There is none.")
+    _say(f"Built of {plural(there.rows, 'row')}: bm25 and fuzzy search work now." if there else "There is none.")
 
 
 def refreshed(_: str, result: tuple[CollectionView, TableDifference]) -> None:
-    _say(told_difference(*result))
+    _say(difference_sentence(*result))
 
 
 def labelled(name: str, added: LoadReport) -> None:
     splits = ", ".join(f"{split} {count:,}" for split, count in added.splits.items())
     _say(
-        f"{many(added.queries, 'query', 'queries')}, {many(added.labels, 'label')}"
+        f"{plural(added.queries, 'query', 'queries')}, {plural(added.labels, 'label')}"
         f"{f' (labelled queries by split: {splits})' if splits else ''}."
     )
     if added.change is not None and added.change.before.queries:
@@ -72,15 +71,15 @@ def labelled(name: str, added: LoadReport) -> None:
 
 
 def written(name: str, result: AddedQueries) -> None:
-    _say(f"{many(result.added, 'query', 'queries')} added; {result.queries:,} in {result.name}.")
+    _say(f"{plural(result.added, 'query', 'queries')} added; {result.queries:,} in {result.name}.")
     _show("written", name, result.name)
     _remarks("written", name, result.flaws)
 
 
-def made(name: str, result: Made) -> None:
+def made(name: str, result: GeneratedQuerySet) -> None:
     queries, unfit = result.made.labelled.queries, result.made.unfit
-    left_out = f" {many(unfit, 'document')} had not the words for one." if unfit else ""
-    _say(f"{many(len(queries), 'query', 'queries')} in {result.query_set}.{left_out}")
+    left_out = f" {plural(unfit, 'document')} had not the words for one." if unfit else ""
+    _say(f"{plural(len(queries), 'query', 'queries')} in {result.query_set}.{left_out}")
     _show("made", name, result.query_set)
     lines = [TableRow(query.id, (query.text, query.id)) for query in result.first]
     columns = (TableColumn("the first queries", long=True), TableColumn("id", wide=True))
@@ -107,14 +106,13 @@ def _shown(name: str, query_set: str) -> None:
     address.go(view="queries", set=query_set)
 
 
-def _lost(found: Sequence[Flaw]) -> bool:
-    return any(flaw.outcome == "quarantined" for flaw in found)
-
-
-def _remarks(how: str, name: str, found: Sequence[Flaw]) -> None:
-    if found:
-        with st.expander(f"{many(len(found), 'remark')} on the input", expanded=_lost(found)):
-            draw_flaws(f"remarks.{how}.{name}", flaw_rows(found), len(found))
+def _remarks(how: str, name: str, flaws: Sequence[Flaw]) -> None:
+    if flaws:
+        with st.expander(
+            f"{plural(len(flaws), 'remark')} on the input",
+            expanded=any(flaw.outcome == "quarantined" for flaw in flaws),
+        ):
+            draw_flaws(f"remarks.{how}.{name}", flaw_rows(flaws), len(flaws))
 
 
 SHOW = ":material/visibility:"
@@ -144,15 +142,15 @@ def added(name: str, result: LoadReport, how: str = "added") -> None:
     """The import report. One collection may have two on the page: of what was added, and of what went on."""
     report = result.report
     said = (
-        f"{many(report.added, 'document')} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
-        f"{report.removed:,} removed; {many(report.chunks, 'chunk')} made, {many(report.embedded, 'text')} embedded; "
-        f"{many(result.queries, 'query', 'queries')}, {many(result.labels, 'label')}; "
+        f"{plural(report.added, 'document')} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
+        f"{report.removed:,} removed; {plural(report.chunks, 'chunk')} made, {plural(report.embedded, 'text')} "
+        f"embedded; {plural(result.queries, 'query', 'queries')}, {plural(result.labels, 'label')}; "
         f"{sum(report.seconds.values()):.1f} s."
     )
     st.html(f'<p class="rb-report">{html.escape(said)}</p>')
     if report.vanished:
         what = "They stay. To remove them, load it again and choose to remove what the source no longer has."
-        feedback.note(f"{many(report.vanished, 'stored document')} not in this source", what)
+        feedback.note(f"{plural(report.vanished, 'stored document')} not in this source", what)
     if result.stay_reason:
         feedback.note("Queries and labels stay", result.stay_reason)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -160,7 +158,7 @@ def added(name: str, result: LoadReport, how: str = "added") -> None:
         st.button("Show it", key=f"show.{how}.{name}", on_click=address.go, kwargs={"collection": name}, icon=SHOW)
     if result.flaws:
         total = len(result.flaws) - len(report.flaws) + report.flawed
-        with st.expander(f"{many(total, 'remark')} on the input", expanded=not report.added):
+        with st.expander(f"{plural(total, 'remark')} on the input", expanded=not report.added):
             draw_flaws(f"report.{how}.{name}", flaw_rows(result.flaws), total)
 
 
@@ -193,21 +191,21 @@ def _verified(name: str, findings: list[IntegrityProblem]) -> None:
         table.draw(f"verified.{name}", DataTable("Checks", columns, lines))
 
 
-def _recalled(_: str, found: Recall) -> None:
-    missed = len(found.shares) - found.perfect
+def _recalled(_: str, recall: Recall) -> None:
+    missed = len(recall.shares) - recall.perfect
     st.html(
-        f'<p class="rb-report">The index (<code>{html.escape(found.index)}</code>, HNSW) over '
-        f"<code>{html.escape(found.chunks)}</code> by <code>{html.escape(found.model)}</code> brings up "
-        f"<strong>{found.mean:.2%}</strong> of the {found.depth} nearest that exact search finds, on average over "
-        f"{len(found.shares):,} queries; the least was {min(found.shares):.0%}. {missed:,} queries missed something."
+        f'<p class="rb-report">The index (<code>{html.escape(recall.index)}</code>, HNSW) over '
+        f"<code>{html.escape(recall.chunks)}</code> by <code>{html.escape(recall.model)}</code> brings up "
+        f"<strong>{recall.mean:.2%}</strong> of the {recall.depth} nearest that exact search finds, on average over "
+        f"{len(recall.shares):,} queries; the least was {min(recall.shares):.0%}. {missed:,} queries missed something."
         "</p>"
     )
 
 
-def _exported(name: str, archive: Zipped) -> None:
+def _exported(name: str, archive: BeirArchive) -> None:
     st.html(
         f'<p class="rb-report">{archive.documents:,} documents, {archive.queries:,} queries and {archive.labels:,} '
-        f"labels, {told_bytes(archive.bytes)}. It is kept for a day, or until it is closed.</p>"
+        f"labels, {format_bytes(archive.bytes)}. It is kept for a day, or until it is closed.</p>"
     )
     if archive.bytes > LARGEST_DOWNLOAD:
         path = html.escape(str(archive.path))
@@ -245,43 +243,55 @@ def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: Colle
             _one(doing)
 
 
-def _place(asked: CollectionsState) -> tuple[str, ...]:
+def _place(state: CollectionsState) -> tuple[str, ...]:
     """What the page around it is drawn for."""
-    return asked.collection, asked.add, asked.shown, asked.set
+    return state.collection, state.add, state.shown, state.set
 
 
-def _key(doing: CollectionJob, part: str) -> str:
-    return f"work.{sha256(repr(doing.key).encode()).hexdigest()[:12]}.{part}"
+def _key(work: CollectionJob, part: str) -> str:
+    return f"work.{sha256(repr(work.key).encode()).hexdigest()[:12]}.{part}"
 
 
-def _one(doing: CollectionJob) -> None:
-    job = doing.job
+def _one(work: CollectionJob) -> None:
+    job = work.job
     if not job.ended:
-        _under_way(doing)
+        share, said = work.job.progress
+        st.html(
+            f'<p class="rb-work" role="status"><strong>{html.escape(work.job.title)}</strong> '
+            f"<span>{html.escape(said)}</span></p>"
+        )
+        st.progress(share)
+        st.button(
+            "Stop",
+            key=_key(work, "stop"),
+            icon=":material/stop_circle:",
+            on_click=work.job.stop,
+            disabled=work.job.stopping,
+        )
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.html(f'<p class="rb-work"><strong>{html.escape(job.title)}</strong> {_outcome(job)}</p>')
         st.button(
             "Close",
-            key=_key(doing, "close"),
+            key=_key(work, "close"),
             type="tertiary",
             icon=":material/close:",
             on_click=collection_jobs.dismiss,
-            args=(doing,),
+            args=(work,),
         )
     if job.stopped:
         st.html("<p>What was stored by then is whole, and stays: asked again, it goes on from there.</p>")
     elif isinstance(job.problem, Exception):
         draw_problem(job.problem)
     else:
-        draw_result(doing.kind, doing.name, job.result())
-    if (job.stopped or job.problem) and doing.form is not None:
+        draw_result(work.kind, work.name, job.result())
+    if (job.stopped or job.problem) and work.form is not None:
         st.button(
             "Change it and try again",
-            key=_key(doing, "again"),
+            key=_key(work, "again"),
             icon=":material/edit:",
             on_click=_again,
-            args=(doing,),
+            args=(work,),
         )
 
 
@@ -289,27 +299,11 @@ def _outcome(job: Job[Any]) -> str:
     return "Stopped." if job.stopped else "It failed." if job.problem else "Done."
 
 
-def _under_way(doing: CollectionJob) -> None:
-    share, said = doing.job.progress
-    st.html(
-        f'<p class="rb-work" role="status"><strong>{html.escape(doing.job.title)}</strong> '
-        f"<span>{html.escape(said)}</span></p>"
-    )
-    st.progress(share)
-    st.button(
-        "Stop",
-        key=_key(doing, "stop"),
-        icon=":material/stop_circle:",
-        on_click=doing.job.stop,
-        disabled=doing.job.stopping,
-    )
-
-
-def _again(doing: CollectionJob) -> None:
+def _again(work: CollectionJob) -> None:
     """The form as it was filled in."""
-    if doing.form is not None:
-        collection_jobs.dismiss(doing)
-        if isinstance(doing.form, attach.AttachRequest):
-            address.go(**collections_attach.refill(doing.form))
+    if work.form is not None:
+        collection_jobs.dismiss(work)
+        if isinstance(work.form, attach.AttachRequest):
+            address.go(**collections_attach.refill(work.form))
         else:
-            address.go(add=collections_add.refill(doing.form))
+            address.go(add=add.refill(work.form))

@@ -23,14 +23,11 @@ from evals.judging.llm_judge import SCALE
 from workbench.components import cards, feedback, job_progress
 from workbench.components.theme import asset
 from workbench.components.url_state import Address
-from workbench.screens.judge import side as judging_side
-from workbench.services import cost_notice as behind_sending
-from workbench.services import jobs, permissions
-from workbench.services import judging as judging_shown
-from workbench.services import judging_session as judging_sitting
+from workbench.screens.judge import side as judge_side
+from workbench.services import cost_notice, jobs, judging, judging_session, permissions
 from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.jobs import Key
-from workbench.services.judging_session import JudgingAction, JudgingSession, Pool
+from workbench.services.judging_session import JudgingAction, JudgingPool, JudgingSession
 from workbench.services.pool_request import JudgeState
 from workbench.services.snippets import marked
 
@@ -55,7 +52,7 @@ _component = st.components.v2.component(
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class JudgingDesk:
     """A sitting as one window has it. `passages` gives where those of some documents begin and end."""
 
     key: str
@@ -66,7 +63,7 @@ class Desk:
     suggest: Callable[[PairId], None] = lambda _: None
 
 
-def draw_queue(desk: Desk) -> None:
+def draw_queue(desk: JudgingDesk) -> None:
     """What is to be judged, and what went wrong with the last act."""
     if (problem := st.session_state.pop(PROBLEM, None)) is not None:
         feedback.draw_error(problem)
@@ -81,7 +78,7 @@ def draw_queue(desk: Desk) -> None:
 # -- what it is told ---------------------------------------------------------------------------------------------------
 
 
-def take(desk: Desk, given: Mapping[str, Any]) -> None:
+def take(desk: JudgingDesk, given: Mapping[str, Any]) -> None:
     """Do what the page says and was not done yet: it says each thing until it is answered. In a callback."""
     token, before = str(given["token"]), st.session_state.get(HEARD, {})
     last = before["n"] if before.get("token") == token else 0
@@ -98,7 +95,7 @@ def take(desk: Desk, given: Mapping[str, Any]) -> None:
                 break
 
 
-def _do(desk: Desk, each: Mapping[str, Any]) -> None:
+def _do(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
     query, item = each["pair"]
     if each["do"] == "suggest":
         desk.suggest((str(query), str(item)))
@@ -116,7 +113,7 @@ def _do(desk: Desk, each: Mapping[str, Any]) -> None:
 # -- what it shows -----------------------------------------------------------------------------------------------------
 
 
-def shown(desk: Desk) -> Plain:
+def shown(desk: JudgingDesk) -> Plain:
     """All that the component is given."""
     sitting = desk.sitting
     tasks = sitting.together() if desk.lists else _ahead(sitting.left())
@@ -146,7 +143,7 @@ def _ahead(tasks: Sequence[Task]) -> list[Task]:
     return taken
 
 
-def _progress(desk: Desk) -> Plain:
+def _progress(desk: JudgingDesk) -> Plain:
     sitting = desk.sitting
     beside = []
     if desk.lists:
@@ -166,7 +163,7 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else "1 min"
 
 
-def _task(desk: Desk, task: Task, passages: Sequence[Span]) -> Plain:
+def _task(desk: JudgingDesk, task: Task, passages: Sequence[Span]) -> Plain:
     keywords = [word for word in words_in(task.query.text) if word not in FUNCTION_WORDS]
     text = task.item.text[:LISTED_LETTERS] if desk.lists else task.item.text
     given = desk.sitting.grades.get((task.query.id, task.item.id))
@@ -177,7 +174,7 @@ def _task(desk: Desk, task: Task, passages: Sequence[Span]) -> Plain:
         "about": [each for each in (task.query.kind, *task.query.tags) if each],
         "title": cards.title_of(task.item.title, task.item.id),
         "pieces": pieces(text, keywords, passages),
-        "passages": _hits(text, keywords, passages),
+        "passages": [sum(found for _, found in marked(text[start:end], keywords)) for start, end in passages],
         "cut": f"{len(task.item.text) - len(text):,}" if len(text) < len(task.item.text) else "",
         "grade": given.grade if given else None,
         "note": given.note if given else "",
@@ -202,57 +199,48 @@ def pieces(text: str, keywords: Sequence[str], passages: Sequence[Span] = ()) ->
     return made
 
 
-def _hits(text: str, keywords: Sequence[str], passages: Sequence[Span]) -> list[int]:
-    """In each passage, how many words are marked."""
-    return [sum(found for _, found in marked(text[start:end], keywords)) for start, end in passages]
-
-
 KEPT = 200  # documents whose passages a session remembers
 
 
-def draw(ground: EvalContext, mark: str, asked: JudgeState) -> None:
+def draw(ctx: EvalContext, mark: str, state: JudgeState) -> None:
     """The sitting of that judge and pool; while its runs are made, how far they are."""
-    key: Key = ("sitting", mark, *asked.pool)
-    work = partial(begun, ground, asked)
+    key: Key = ("sitting", mark, *state.pool)
+    work = partial(begun, ctx, state)
     found: JudgingSession | None = job_progress.result_with_consent(
         "judging", key, "Preparing the sitting", work, shared=True
     )
     if found is not None:
-        _sitting(key, ground, asked, found)
-
-
-def _sitting(key: Key, ground: EvalContext, asked: JudgeState, sitting: JudgingSession) -> None:
-    st.html(f'<p class="rb-summary">{html.escape(told(asked, sitting))}</p>')
-    name, way = judging_side.model() if permissions.may_edit(ground.store) else ("", "")
-    desk, side = st.columns([9, 5], gap="medium")
-    with desk:
-        _desk(key, ground, sitting, asked, name)
-    with side:
-        if name:
-            judging_side.suggestion(sitting, name)
-        judging_side.follow(key, ground, sitting)
-        if way:
-            judging_side.without_model(way)
+        st.html(f'<p class="rb-summary">{html.escape(told(state, found))}</p>')
+        name, way = judge_side.model() if permissions.may_edit(ctx.store) else ("", "")
+        desk, side = st.columns([9, 5], gap="medium")
+        with desk:
+            _desk(key, ctx, found, state, name)
+        with side:
+            if name:
+                judge_side.suggestion(found, name)
+            judge_side.follow(key, ctx, found)
+            if way:
+                judge_side.without_model(way)
 
 
 async def begun(
-    ground: EvalContext, asked: JudgeState, listener: Listener, token: asyncio.Event, *, allowed: bool
+    ctx: EvalContext, state: JudgeState, listener: Listener, token: asyncio.Event, *, allowed: bool
 ) -> JudgingSession | ConsentNeeded:
     """Runs made or found, and the queue of them; where making them sends something, only once somebody allowed it."""
-    here = ground.until(token)
-    split = here.any_split(asked.split)
-    entries = [await judging_shown.entry(here, asked.split, name) for name in asked.entries]
-    if sends := await behind_sending.for_runs(here, entries, split, allowed=allowed):
+    here = ctx.until(token)
+    split = here.any_split(state.split)
+    entries = [await judging.resolve_entry(here, state.split, name) for name in state.entries]
+    if sends := await cost_notice.for_runs(here, entries, split, allowed=allowed):
         return sends
-    runs = await judging_shown.runs_of(here, entries, split, listener)
-    pool = Pool(tuple(runs), split, asked.spec(), asked.most, asked.lists)
-    return await judging_sitting.opened(here.store, here.view, asked.judge, pool)
+    runs = await judging.runs_of(here, entries, split, listener)
+    pool = JudgingPool(tuple(runs), split, state.spec(), state.most, state.lists)
+    return await judging_session.open_session(here.store, here.view, state.judge, pool)
 
 
-def told(asked: JudgeState, sitting: JudgingSession) -> str:
+def told(asked: JudgeState, session: JudgingSession) -> str:
     """Which sitting it is, and what to know of its queue."""
-    found, names = sitting.found, " and ".join(judging_shown.told_apart(sitting.pool.runs))
-    said = [f"{sitting.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
+    found, names = session.found, " and ".join(judging.distinct_names(session.pool.runs))
+    said = [f"{session.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
     if found.stale:
         said.append(f"{found.stale} judgements are stale, their documents having changed: those pairs are asked anew.")
     if found.gone:
@@ -261,40 +249,32 @@ def told(asked: JudgeState, sitting: JudgingSession) -> str:
 
 
 @st.fragment
-def _desk(key: Key, ground: EvalContext, sitting: JudgingSession, asked: JudgeState, model: str) -> None:
+def _desk(key: Key, ctx: EvalContext, session: JudgingSession, state: JudgeState, model: str) -> None:
     suggests = f"Ask {model} what it would give. Its answer is shown below and never counts." if model else ""
-    passages = _passages(ground)
-    desk = Desk("judging.desk", sitting, asked.lists, passages, suggests, judging_side.asking(sitting))
-    draw_queue(desk)
-    if not sitting.left():
-        _ended(key, sitting)
-
-
-def _ended(key: Key, sitting: JudgingSession) -> None:
-    with st.container(horizontal=True):
-        if sitting.skipped:
-            label = f"Go back to the {len(sitting.skipped)} skipped"
-            st.button(label, key="judging.skipped", on_click=sitting.return_to_skipped, icon=":material/replay:")
-        if sitting.tasks and st.button("Go on with the next", key="judging.next", icon=":material/arrow_forward:"):
-            jobs.forget(key)
-            st.rerun()
-        if not sitting.tasks:
-            st.button("Judge something else", key="judging.other", on_click=lambda: address.go(begun=""))
-
-
-def _passages(ground: EvalContext) -> Callable[[Sequence[str]], Mapping[str, Sequence[Span]]]:
-    """Asked of the store once a document."""
-    view = ground.view
+    # Asked of the store once a document.
+    view = ctx.view
     kept: dict[tuple[str, str, str], Sequence[Span]] = st.session_state.setdefault("judging.passages", {})
 
     def find(ids: Sequence[str]) -> Mapping[str, Sequence[Span]]:
         keys = {each: (view.name, view.version_key, each) for each in ids}
         if new := [each for each in ids if keys[each] not in kept]:
-            found = bridge.run(chunk_offsets(ground.store, view, new))
+            found = bridge.run(chunk_offsets(ctx.store, view, new))
             kept.update({keys[each]: found.get(each, ()) for each in new})
         answer = {each: kept[keys[each]] for each in ids}
         for old in list(kept)[:-KEPT]:
             del kept[old]
         return answer
 
-    return find
+    passages = find
+    desk = JudgingDesk("judging.desk", session, state.lists, passages, suggests, judge_side.asking(session))
+    draw_queue(desk)
+    if not session.left():
+        with st.container(horizontal=True):
+            if session.skipped:
+                label = f"Go back to the {len(session.skipped)} skipped"
+                st.button(label, key="judging.skipped", on_click=session.return_to_skipped, icon=":material/replay:")
+            if session.tasks and st.button("Go on with the next", key="judging.next", icon=":material/arrow_forward:"):
+                jobs.forget(key)
+                st.rerun()
+            if not session.tasks:
+                st.button("Judge something else", key="judging.other", on_click=lambda: address.go(begun=""))

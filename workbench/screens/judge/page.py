@@ -17,9 +17,9 @@ from evals.labels import query_sets
 from evals.runs import run_store
 from evals.types import DEFAULT_QUERY_SET
 from workbench.components import feedback, sign_in
-from workbench.components.open_collection import opened
+from workbench.components.open_collection import open_collection
 from workbench.components.page import Page
-from workbench.screens.judge import desk as judging_desk
+from workbench.screens.judge import desk
 from workbench.screens.judge.desk import address
 from workbench.services import pool_request
 from workbench.services.permissions import JUDGING
@@ -29,43 +29,43 @@ WHAT = {"pool": "The top of each", "settle": "What settles A against B"}
 LAYOUTS = {"one": "One at a time", "list": "A list per query"}
 
 
-def where(store: Store, asked: JudgeState, names: list[str]) -> Iterator[DeltaGenerator]:
+def where(store: Store, state: JudgeState, names: list[str]) -> Iterator[DeltaGenerator]:
     """The collection and its query set, first: the rest depends on them. Gives the columns beside them."""
-    known = asked.collection in names
-    sets = [each.name for each in bridge.run(query_sets.summaries(store, asked.collection))] if known else []
+    known = state.collection in names
+    sets = [each.name for each in bridge.run(query_sets.summaries(store, state.collection))] if known else []
     columns = iter(st.columns(4 if len(sets) > 1 else 3))
     with next(columns):
-        address.select("Collection", "collection", names, asked.collection)
+        address.select("Collection", "collection", names, state.collection)
     if len(sets) > 1:
         with next(columns):
-            address.select("Query set", "query_set", sets, asked.query_set)
+            address.select("Query set", "query_set", sets, state.query_set)
     return columns
 
 
 def how(
-    store: Store, asked: JudgeState, ground: EvalContext, columns: Iterator[DeltaGenerator], signs: str | None
+    store: Store, state: JudgeState, ctx: EvalContext, columns: Iterator[DeltaGenerator], signs: str | None
 ) -> None:
     """Who judges what, how deep, and in which layout. Whoever signed in grades under that name, and chooses none."""
     with next(columns):
-        address.select("Labelled queries", "split", [*ground.labelled.splits, "all"], asked.split)
+        address.select("Labelled queries", "split", [*ctx.labelled.splits, "all"], state.split)
     with next(columns):
         if signs is not None:
             own = "You are signed in with it: it signs your grades."
             st.text_input("You grade as", signs, disabled=True, help=own)
         else:
             signature = "No password: it signs your grades."
-            address.text("Your name", "judge", asked.judge, max_chars=pool_request.LONGEST_NAME, help=signature)
+            address.text("Your name", "judge", state.judge, max_chars=pool_request.LONGEST_NAME, help=signature)
     what, whose = st.columns(2)
     with what:
-        address.tabs("What to judge", "what", WHAT, asked.what or "pool", first="pool", label_visibility="visible")
+        address.tabs("What to judge", "what", WHAT, state.what or "pool", first="pool", label_visibility="visible")
     with whose:
-        offered = pool_request.choices(bridge.run(run_store.listed(store, collection=asked.collection)), asked)
+        offered = pool_request.choices(bridge.run(run_store.listed(store, collection=state.collection)), state)
         address.several(
-            "A and B" if asked.settles else "Whose results",
+            "A and B" if state.settles else "Whose results",
             "variants",
             list(offered),
-            pool_request.chosen(asked.entries, offered),  # the session says which names nobody knows
-            2 if asked.settles else 8,
+            pool_request.chosen(state.entries, offered),  # the session says which names nobody knows
+            2 if state.settles else 8,
             named=lambda name: offered.get(name, name),
             separator=pool_request.SEPARATOR,
             placeholder="A variant; or, below them, a kept run",
@@ -76,21 +76,21 @@ def how(
         )
     columns = iter(st.columns([1, 1, 1, 1], vertical_alignment="bottom"))
     with next(columns):
-        if asked.settles:
-            metrics = list(dict.fromkeys((*pool_request.METRICS, asked.metric)))
-            address.select("By the metric", "metric", metrics, asked.metric)
+        if state.settles:
+            metrics = list(dict.fromkeys((*pool_request.METRICS, state.metric)))
+            address.select("By the metric", "metric", metrics, state.metric)
         else:
-            address.select("How deep", "depth", list(dict.fromkeys((*pool_request.DEPTHS, asked.depth))), asked.depth)
+            address.select("How deep", "depth", list(dict.fromkeys((*pool_request.DEPTHS, state.depth))), state.depth)
     with next(columns):
-        many = list(dict.fromkeys((*pool_request.SITTINGS, asked.many)))
-        address.select("Documents a sitting", "many", many, asked.many)
+        many = list(dict.fromkeys((*pool_request.SITTINGS, state.many)))
+        address.select("Documents a sitting", "many", many, state.many)
     with next(columns):
-        address.tabs("Shown", "layout", LAYOUTS, asked.layout or "one", first="one", label_visibility="visible")
+        address.tabs("Shown", "layout", LAYOUTS, state.layout or "one", first="one", label_visibility="visible")
     with next(columns):
         address.toggle(
             "Also what others judged",
             "again",
-            bool(asked.again),
+            bool(state.again),
             help="All that you have not judged yourself, for agreement. Else only what nobody has judged.",
         )
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -99,22 +99,22 @@ def how(
             key="judging.begin",
             type="primary",
             icon=":material/gavel:",
-            disabled=bool(asked.missing or asked.begun),
+            disabled=bool(state.missing or state.begun),
             on_click=address.go,
             kwargs={"begun": "1"},
         )
-        if asked.missing:
-            st.html(f'<p class="rb-summary">{html.escape(asked.missing)}</p>')
+        if state.missing:
+            st.html(f'<p class="rb-summary">{html.escape(state.missing)}</p>')
 
 
-def refused(asked: JudgeState) -> bool:
+def refused(state: JudgeState) -> bool:
     """Whether the name is none that a person may sign with; said where it stands."""
     from core.errors import RankbookError
     from evals.judging.judgements import signed
 
     try:
-        if asked.judge:
-            signed(asked.judge)
+        if state.judge:
+            signed(state.judge)
     except RankbookError as error:
         feedback.draw_error(error)
         return True
@@ -135,32 +135,32 @@ def render(store: Store) -> None:
     if not names:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
-    signs = sign_in.signs()
-    asked = _filled(address.current(), names, signs)
-    begun = bool(asked.begun) and not asked.missing
+    signs = sign_in.signature()
+    state = _filled(address.current(), names, signs)
+    begun = bool(state.begun) and not state.missing
     with st.expander("What is judged, and by whom", expanded=not begun, icon=":material/tune:"):
-        places = where(store, asked, names)
-        ground, mark = opened(store, asked.collection, asked.query_set)
-        asked = replace(asked, split=asked.split or default_split(ground.labelled))
-        how(store, asked, ground, places, signs)
-    if refused(asked):
+        places = where(store, state, names)
+        ground, mark = open_collection(store, state.collection, state.query_set)
+        state = replace(state, split=state.split or default_split(ground.labelled))
+        how(store, state, ground, places, signs)
+    if refused(state):
         return
     if begun:
-        judging_desk.draw(ground, mark, asked)
+        desk.draw(ground, mark, state)
     else:
         st.html(f'<div class="rb-nothing">{INVITATION}</div>')
 
 
-def _filled(asked: JudgeState, names: list[str], signs: str | None) -> JudgeState:
+def _filled(state: JudgeState, names: list[str], signs: str | None) -> JudgeState:
     """With what holds where the address says nothing; whoever signed in judges, whatever it says."""
     return replace(
-        asked,
-        collection=asked.collection or (DEMO if DEMO in names else names[0]),
-        query_set=asked.query_set or DEFAULT_QUERY_SET,
-        judge=asked.judge if signs is None else signs,
-        depth=asked.depth or pool_request.DEPTH,
-        metric=asked.metric or pool_request.METRICS[0],
-        many=asked.many or pool_request.SITTING,
+        state,
+        collection=state.collection or (DEMO if DEMO in names else names[0]),
+        query_set=state.query_set or DEFAULT_QUERY_SET,
+        judge=state.judge if signs is None else signs,
+        depth=state.depth or pool_request.DEPTH,
+        metric=state.metric or pool_request.METRICS[0],
+        many=state.many or pool_request.SITTING,
     )
 
 

@@ -23,10 +23,9 @@ from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
 from evals.labels import query_sets
 from workbench.components import blocks, feedback, sign_in
 from workbench.notebooks.output import Said
-from workbench.services import jobs, permissions
-from workbench.services import judging as judging_shown
+from workbench.services import jobs, judging, permissions
 from workbench.services.jobs import Key
-from workbench.services.judging import Form, State
+from workbench.services.judging import Form, JudgingStatus
 from workbench.services.judging_session import JudgingSession
 
 BEAT: Final = 2.0  # seconds between two looks at what was judged
@@ -40,60 +39,52 @@ BLIND: Final = "Scores are of the whole pool: they tell nothing of the document 
 
 
 @st.fragment(run_every=BEAT)
-def follow(key: Key, ground: EvalContext, sitting: JudgingSession) -> None:
+def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
     """Where judging stands, a few seconds behind whoever judges."""
     with feedback.draw_errors():
-        found, busy = _state(key, ground, sitting)
+        # The latest there is, and whether a later one is being made: one at a time, however fast somebody grades.
+        kept: dict[Key, tuple[str, JudgingStatus | BaseException]] = st.session_state.setdefault(STATE, {})
+        mark, job = bridge.run(change_mark(ctx.store, ctx.view.name)), ("judging state", *key)
+        shown, pool = kept.get(key), session.pool
+        work = jobs.find(job)
+        if work is None and (shown is None or shown[0] != mark):
+
+            async def counted(_: object, __: object) -> tuple[str, JudgingStatus]:
+                return mark, await judging.pool_status(ctx, pool.runs, pool.split, pool.spec)
+
+            work = jobs.start(job, "Scoring what is judged", counted)
+        if work is not None and work.wait(0):
+            jobs.forget(job)  # one that failed is tried again after the next judgement, and not every other second
+            shown, work = (mark, work.problem) if work.problem else work.result(), None
+            st.session_state[STATE] = {key: shown}
+        latest = shown[1] if shown else None
+        if isinstance(latest, BaseException):
+            raise latest
+        found, busy = latest, work is not None
         if found is None:
             st.html('<p class="rb-summary" role="status">Scoring what is judged so far …</p>')
             return
         blocks.draw(Said(text=found.figures.headline, tone="headline"), "judging.headline")
-        blocks.draw(judging_shown.scores_table(found.figures), "judging.scores")
+        blocks.draw(judging.scores_table(found.figures), "judging.scores")
         st.html(f'<p class="rb-summary" role="status">{"Following the last grades …" if busy else BLIND}</p>')
         with st.expander("Agreement between judges", icon=":material/group:"):
-            blocks.draw_all(judging_shown.agreement_blocks(found.agreed), "judging.agreement")
+            blocks.draw_all(judging.agreement_blocks(found.agreed), "judging.agreement")
         with st.expander("Take the labels along", icon=":material/download:"):
-            _taken_along(ground, sitting, found)
+            name = ctx.view.name
+            st.html(
+                f'<p class="rb-summary">{len(found.settled):,} pairs, of all judges: where several graded one, the '
+                "median, the lower of the middle two. Language models' grades are not among them.</p>"
+            )
+            with st.container(horizontal=True):
+                _download(found, "trec", f"{name}.qrels")
+                _download(found, "beir", f"{name}.tsv")
+            if permissions.may_edit(ctx.store):
+                _merge(ctx, session)
 
 
-def _state(key: Key, ground: EvalContext, sitting: JudgingSession) -> tuple[State | None, bool]:
-    """The latest there is, and whether a later one is being made: one at a time, however fast somebody grades."""
-    kept: dict[Key, tuple[str, State | BaseException]] = st.session_state.setdefault(STATE, {})
-    mark, job = bridge.run(change_mark(ground.store, ground.view.name)), ("judging state", *key)
-    shown, pool = kept.get(key), sitting.pool
-    work = jobs.find(job)
-    if work is None and (shown is None or shown[0] != mark):
-
-        async def counted(_: object, __: object) -> tuple[str, State]:
-            return mark, await judging_shown.state(ground, pool.runs, pool.split, pool.spec)
-
-        work = jobs.start(job, "Scoring what is judged", counted)
-    if work is not None and work.wait(0):
-        jobs.forget(job)  # one that failed is tried again after the next judgement, and not every other second
-        shown, work = (mark, work.problem) if work.problem else work.result(), None
-        st.session_state[STATE] = {key: shown}
-    latest = shown[1] if shown else None
-    if isinstance(latest, BaseException):
-        raise latest
-    return latest, work is not None
-
-
-def _taken_along(ground: EvalContext, sitting: JudgingSession, found: State) -> None:
-    name = ground.view.name
-    st.html(
-        f'<p class="rb-summary">{len(found.settled):,} pairs, of all judges: where several graded one, the median, the '
-        "lower of the middle two. Language models' grades are not among them.</p>"
-    )
-    with st.container(horizontal=True):
-        _download(found, "trec", f"{name}.qrels")
-        _download(found, "beir", f"{name}.tsv")
-    if permissions.may_edit(ground.store):
-        _merge(ground, sitting)
-
-
-def _download(found: State, form: Form, name: str) -> None:
+def _download(state: JudgingStatus, form: Form, name: str) -> None:
     try:
-        written = judging_shown.exported(found, form)
+        written = judging.qrels_text(state, form)
     except RankbookError as error:  # TREC's columns have no room for blanks
         feedback.draw_error(error)
         return
@@ -105,11 +96,11 @@ def _download(found: State, form: Form, name: str) -> None:
         key=f"judging.export.{form}",
         icon=":material/download:",
         on_click="ignore",
-        disabled=not found.settled,
+        disabled=not state.settled,
     )
 
 
-def _merge(ground: EvalContext, sitting: JudgingSession) -> None:
+def _merge(ctx: EvalContext, session: JudgingSession) -> None:
     into = st.text_input(
         "Into the query set",
         value="judged",
@@ -117,24 +108,24 @@ def _merge(ground: EvalContext, sitting: JudgingSession) -> None:
         max_chars=60,
         help="A copy of this query set with the judgements among its labels. A label that is there already stays.",
     ).strip()
-    split = sitting.pool.split.name if sitting.pool.split.name != "all" else "test"
+    split = session.pool.split.name if session.pool.split.name != "all" else "test"
 
     def about() -> tuple[object, ...]:
         """What a message is of: of another merge, or of a set that was changed since, it says nothing."""
-        there = bridge.run(query_sets.last_check(ground.store, ground.view.name, name=into)) if into else None
-        return ground.view.name, ground.query_set, split, into, there
+        there = bridge.run(query_sets.last_check(ctx.store, ctx.view.name, name=into)) if into else None
+        return ctx.view.name, ctx.query_set, split, into, there
 
     def merge(*, overwrite: bool = False) -> None:
         try:
             made, _ = bridge.run(
                 merge_judgements(
-                    ground.store,
-                    ground.view,
+                    ctx.store,
+                    ctx.view,
                     into,
-                    name=ground.query_set,
+                    name=ctx.query_set,
                     split=split,
                     overwrite=overwrite,
-                    author=sign_in.signs() or "",
+                    author=sign_in.signature() or "",
                 )
             )
             judged = sum(origin != "labels" for origin in made.origins.values())
@@ -176,17 +167,17 @@ def without_model(way: str) -> None:
         st.html(f'<p class="rb-summary">They stand apart and never count. {feedback.as_html(way)}</p>')
 
 
-def asking(sitting: JudgingSession) -> Callable[[PairId], None]:
+def asking(session: JudgingSession) -> Callable[[PairId], None]:
     """Ask the model about one pair, in the background. In a callback."""
 
     def ask(pair: PairId) -> None:
-        roles.refuse_reader(sitting.store, "ask a language model, which may cost money")
-        if (task := sitting.tasks.get(pair)) is None:
+        roles.refuse_reader(session.store, "ask a language model, which may cost money")
+        if (task := session.tasks.get(pair)) is None:
             return
-        store, name, resources = sitting.store, sitting.view.name, Resources()
+        store, name, resources = session.store, session.view.name, Resources()
 
         async def work(_: object, __: object) -> Judgement:
-            return await judging_shown.suggested(store, name, ModelJudge(), resources, task)
+            return await judging.suggest(store, name, ModelJudge(), resources, task)
 
         key = ("judging suggestion", store.where, name, *pair, task.item.version.hex())
         jobs.start(key, "Asking the language model", work)
@@ -196,10 +187,10 @@ def asking(sitting: JudgingSession) -> Callable[[PairId], None]:
 
 
 @st.fragment(run_every=1.0)
-def suggestion(sitting: JudgingSession, name: str) -> None:
+def suggestion(session: JudgingSession, name: str) -> None:
     """What the model said of the document that is shown, apart from everything that counts."""
     pair, key = st.session_state.get(SUGGESTED, (None, ()))
-    left = sitting.left()
+    left = session.left()
     if not left or pair != (left[0].query.id, left[0].item.id) or (work := jobs.find(key)) is None:
         st.html(f'<p class="rb-summary">L asks {html.escape(name)} about this document. Its answer never counts.</p>')
         return
@@ -212,12 +203,9 @@ def suggestion(sitting: JudgingSession, name: str) -> None:
         jobs.forget(key)
     else:
         with feedback.draw_errors():
-            _suggested(work.result())
-
-
-def _suggested(given: Judgement) -> None:
-    words = f"{given.judge} suggests {given.grade}: it {SCALE[given.grade]}."
-    st.html(
-        f'<div class="rb-nothing" role="note">{html.escape(words)} Kept as a model\'s, and not as a label: grade for '
-        "yourself.</div>"
-    )
+            given = work.result()
+            words = f"{given.judge} suggests {given.grade}: it {SCALE[given.grade]}."
+            st.html(
+                f'<div class="rb-nothing" role="note">{html.escape(words)} Kept as a model\'s, and not as a label: '
+                "grade for yourself.</div>"
+            )

@@ -31,7 +31,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class CellDraft:
     """What is being typed into a cell, and what the cell said when that began."""
 
     text: str
@@ -54,9 +54,9 @@ def notice(text: str, *, bad: bool = False) -> None:
     notices().append(Notice(text, bad))
 
 
-def drafts() -> dict[tuple[str, str], Draft]:
+def drafts() -> dict[tuple[str, str], CellDraft]:
     """By notebook and part."""
-    return _kept("drafts", dict[tuple[str, str], Draft]())
+    return _kept("drafts", dict[tuple[str, str], CellDraft]())
 
 
 def folded() -> set[tuple[str, str]]:
@@ -70,16 +70,16 @@ def editing() -> tuple[str, str, str]:
     return made
 
 
-def edit(desk: NotebookSession, part: str, what: str = "source") -> None:
+def edit(session: NotebookSession, part: str, what: str = "source") -> None:
     """Open a part's source, which becomes the part one is at. What was typed into it before is still there.
 
     From now on it is known from what the typing began, even before the server hears of any.
     """
     close()
-    st.session_state["book.editing"] = (desk.name, part, what)
-    if what == "source" and (found := _part(desk, part)) is not None:
-        drafts()[desk.name, part] = draft(desk, found)
-    go(desk, part)
+    st.session_state["book.editing"] = (session.name, part, what)
+    if what == "source" and (found := _part(session, part)) is not None:
+        drafts()[session.name, part] = draft(session, found)
+    go(session, part)
 
 
 def close() -> None:
@@ -90,50 +90,50 @@ def close() -> None:
     st.session_state["book.editing"] = ("", "", "")
 
 
-def draft(desk: NotebookSession, part: Part) -> Draft:
+def draft(session: NotebookSession, part: Part) -> CellDraft:
     said = history.said(part)
-    return drafts().get((desk.name, part.id)) or Draft(said, said)
+    return drafts().get((session.name, part.id)) or CellDraft(said, said)
 
 
-def typed(desk: NotebookSession, part: Part, text: str) -> None:
+def typed(session: NotebookSession, part: Part, text: str) -> None:
     """Keep what is typed until it is saved."""
-    drafts()[desk.name, part.id] = replace(draft(desk, part), text=text)
+    drafts()[session.name, part.id] = replace(draft(session, part), text=text)
 
 
-def unsaved(desk: NotebookSession, part: str) -> bool:
+def unsaved(session: NotebookSession, part: str) -> bool:
     """Whether something is typed into it that is nowhere else."""
-    kept = drafts().get((desk.name, part))
+    kept = drafts().get((session.name, part))
     return kept is not None and kept.text != kept.began
 
 
-def forget(desk: NotebookSession, part: str) -> None:
-    drafts().pop((desk.name, part), None)
+def forget(session: NotebookSession, part: str) -> None:
+    drafts().pop((session.name, part), None)
 
 
-def go(desk: NotebookSession, part: str) -> None:
+def go(session: NotebookSession, part: str) -> None:
     """Be at that part."""
     at = state.current()
-    if at.cell != part or at.notebook != desk.name:
-        state.go(state.NotebookState(desk.name, part))
+    if at.cell != part or at.notebook != session.name:
+        state.go(state.NotebookState(session.name, part))
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------
 
 
-def act(desk: NotebookSession, do: Callable[[NotebookSession], T]) -> T | None:
+def apply(session: NotebookSession, do: Callable[[NotebookSession], T]) -> T | None:
     """Do it to the notebook, or to one's own copy of one that ships. What goes wrong is said. In a callback."""
     try:
-        own = yours(desk)
+        own = writable_copy(session)
         done = do(own)
     except RankbookError as error:
         notice(str(error), bad=True)
         return None
-    if own is not desk and state.current().notebook != own.name:
+    if own is not session and state.current().notebook != own.name:
         state.go(replace(state.current(), notebook=own.name))
     return done
 
 
-def yours(desk: NotebookSession) -> NotebookSession:
+def writable_copy(desk: NotebookSession) -> NotebookSession:
     """The notebook itself, or a new copy of one that ships, to which the address moves."""
     if not desk.shipped:
         return desk
@@ -148,12 +148,12 @@ def yours(desk: NotebookSession) -> NotebookSession:
     return own
 
 
-def save(desk: NotebookSession, identity: str, *, run: bool = False, over: bool = False) -> None:
+def save(session: NotebookSession, identity: str, *, run: bool = False, over: bool = False) -> None:
     """Save what is typed into a part, and run it. What moved on meanwhile is written over only if `over` says so."""
-    part = _part(desk, identity)
+    part = _part(session, identity)
     if part is None:
         return
-    said = draft(desk, part)
+    said = draft(session, part)
     began = history.said(part) if over else said.began
 
     def do(own: NotebookSession) -> None:
@@ -170,15 +170,15 @@ def save(desk: NotebookSession, identity: str, *, run: bool = False, over: bool 
             own.run([identity], again=False)
 
     if said.text == said.began:  # nothing to save
-        forget(desk, identity)
+        forget(session, identity)
         close()
         if run:
-            start(desk, [identity])
+            start(session, [identity])
         return
-    act(desk, do)
+    apply(session, do)
 
 
-def change(desk: NotebookSession, cell: Cell, options: dict[str, Any]) -> None:
+def change(session: NotebookSession, cell: Cell, options: dict[str, Any]) -> None:
     """Set options of a cell in its TOML (None takes one away), and run it."""
 
     def do(own: NotebookSession) -> None:
@@ -187,11 +187,11 @@ def change(desk: NotebookSession, cell: Cell, options: dict[str, Any]) -> None:
         own.change(f"change of {label(cell)}", history.rewritten(cell.id, source, history.said(now)))
         own.run([cell.id])
 
-    act(desk, do)
+    apply(session, do)
 
 
 def add(
-    desk: NotebookSession, kind: str, source: str, *, after: str | None = None, before: str | None = None, run: bool
+    session: NotebookSession, kind: str, source: str, *, after: str | None = None, before: str | None = None, run: bool
 ) -> None:
     """A new part, to which one goes: behind another, before another, or at the end. It runs, or is opened to edit."""
 
@@ -204,30 +204,30 @@ def add(
         else:
             edit(own, part)
 
-    act(desk, do)
+    apply(session, do)
 
 
-def remove(desk: NotebookSession, part: Part) -> None:
-    act(desk, lambda own: own.change(f"deletion of {label(part)}", history.deleted(part.id)))
-    forget(desk, part.id)
+def remove(session: NotebookSession, part: Part) -> None:
+    apply(session, lambda own: own.change(f"deletion of {label(part)}", history.deleted(part.id)))
+    forget(session, part.id)
 
 
-def start(desk: NotebookSession, cells: Sequence[str], *, again: bool = False, allowed: bool = False) -> None:
+def start(session: NotebookSession, cells: Sequence[str], *, again: bool = False, allowed: bool = False) -> None:
     """Run cells. Running changes no file: what ships runs as it is."""
     try:
-        desk.run(cells, again=again, allowed=allowed)
+        session.run(cells, again=again, allowed=allowed)
     except NotAllowed as error:
         notice(str(error), bad=True)
 
 
-def undo(desk: NotebookSession) -> None:
-    if (last := desk.paper.last) is not None:
-        take_back(desk, last.number)
+def undo(session: NotebookSession) -> None:
+    if (last := session.paper.last) is not None:
+        take_back(session, last.number)
 
 
-def take_back(desk: NotebookSession, number: int) -> None:
+def take_back(session: NotebookSession, number: int) -> None:
     try:
-        desk.undo(number)
+        session.undo(number)
     except RankbookError as error:
         notice(str(error), bad=True)
 
@@ -239,9 +239,9 @@ def label(part: Part) -> str:
     return f"{part.kind} cell {part.name}" if part.name else f"{part.kind} cell"
 
 
-def _part(desk: NotebookSession, identity: str) -> Part | None:
+def _part(session: NotebookSession, identity: str) -> Part | None:
     try:
-        return desk.notebook[identity]
+        return session.notebook[identity]
     except UnknownName:
         notice("This was deleted in another window. Undo brings it back.", bad=True)
         return None
@@ -250,17 +250,17 @@ def _part(desk: NotebookSession, identity: str) -> Part | None:
 # -- keeping up --------------------------------------------------------------------------------------------------------
 
 
-def drawn(desk: NotebookSession) -> None:
+def drawn(session: NotebookSession) -> None:
     """Remember what a whole run of the page has drawn."""
-    st.session_state["book.drawn"] = _sign(desk)
+    st.session_state["book.drawn"] = _sign(session)
 
 
-def keep_up(desk: NotebookSession) -> None:
+def keep_up(session: NotebookSession) -> None:
     """In a fragment: draw the whole page again where something beside it has changed."""
-    if st.session_state.get("book.drawn") != _sign(desk):
+    if st.session_state.get("book.drawn") != _sign(session):
         st.rerun()
 
 
-def _sign(desk: NotebookSession) -> tuple[object, ...]:
+def _sign(session: NotebookSession) -> tuple[object, ...]:
     at = state.current()
-    return at.notebook, at.cell, desk.stamp, editing(), st.session_state.get("book.dialog"), len(notices())
+    return at.notebook, at.cell, session.stamp, editing(), st.session_state.get("book.dialog"), len(notices())

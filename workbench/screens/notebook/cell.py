@@ -21,19 +21,17 @@ from workbench.notebooks.output import Output
 from workbench.notebooks.runner import CellResult
 from workbench.notebooks.session import NotebookSession, Standing
 from workbench.notebooks.shared import HEADER
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook import editor as notebook_source
-from workbench.screens.notebook import state
+from workbench.screens.notebook import actions, editor, state
 from workbench.screens.notebook.cell_views import VIEWS, CellView
 from workbench.services.form_fields import summary
 
 Menu = dict[str, Callable[[], object]]
 
 
-def run_button(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
+def run_button(session: NotebookSession, cell: Cell, standing: Standing) -> None:
     under_way = standing.state in ("running", "waiting")
     if under_way:
-        st.button("Stop", key=f"stop-{cell.id}", icon=":material/stop_circle:", on_click=desk.stop)
+        st.button("Stop", key=f"stop-{cell.id}", icon=":material/stop_circle:", on_click=session.stop)
         return
     st.button(
         "Run",
@@ -42,48 +40,48 @@ def run_button(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
         type="secondary" if standing.state == "fresh" else "primary",
         help="Run it anew." if standing.state == "fresh" else "Run this cell.",
         on_click=run,
-        args=(desk, cell.id),
+        args=(session, cell.id),
     )
 
 
-def run(desk: NotebookSession, identity: str) -> None:
+def run(session: NotebookSession, identity: str) -> None:
     """Run a cell, with what is typed into it. What is fresh is run anew."""
-    cell = desk.notebook[identity]
-    notebook_acts.go(desk, identity)
-    if notebook_acts.unsaved(desk, identity):
-        notebook_acts.save(desk, identity, run=True)
+    cell = session.notebook[identity]
+    actions.go(session, identity)
+    if actions.unsaved(session, identity):
+        actions.save(session, identity, run=True)
     elif isinstance(cell, Cell) and cell.kind != HEADER:
-        notebook_acts.start(desk, [identity], again=desk.standing(cell).state == "fresh")
+        actions.start(session, [identity], again=session.standing(cell).state == "fresh")
 
 
-def edit_button(desk: NotebookSession, part: Part) -> None:
-    opened = is_open(desk, part)
+def edit_button(session: NotebookSession, part: Part) -> None:
+    opened = is_open(session, part)
     st.button(
         "Close" if opened else "Edit",
         key=f"edit-{part.id}",
         icon=":material/close:" if opened else ":material/edit:",
         help="Close. What is typed stays." if opened else "Edit it.",
         type="tertiary",
-        on_click=notebook_acts.close if opened else partial(notebook_acts.edit, desk, part.id),
+        on_click=actions.close if opened else partial(actions.edit, session, part.id),
     )
 
 
-def is_open(desk: NotebookSession, part: Part) -> bool:
-    return notebook_acts.editing()[:2] == (desk.name, part.id)
+def is_open(session: NotebookSession, part: Part) -> bool:
+    return actions.editing()[:2] == (session.name, part.id)
 
 
-def menu(desk: NotebookSession, part: Part, more: Menu | None = None) -> None:
-    named = notebook_acts.label(part)
+def menu(session: NotebookSession, part: Part, more: Menu | None = None) -> None:
+    named = actions.label(part)
 
     def change(what: str, edit: Edit) -> Callable[[], object]:
-        return lambda: notebook_acts.act(desk, lambda own: own.change(what, edit))
+        return lambda: actions.apply(session, lambda own: own.change(what, edit))
 
     options: Menu = {
         **(more or {}),
         "Move up": change(f"move of {named}", history.moved(part.id, -1)),
         "Move down": change(f"move of {named}", history.moved(part.id, 1)),
         "Duplicate": change(f"copy of {named}", history.duplicated(part.id)),
-        "Delete": lambda: notebook_acts.remove(desk, part),
+        "Delete": lambda: actions.remove(session, part),
     }
     if isinstance(part, Cell) and part.kind == HEADER:
         options = {"Delete": options["Delete"]}
@@ -103,22 +101,22 @@ def menu(desk: NotebookSession, part: Part, more: Menu | None = None) -> None:
     )
 
 
-def more_of(desk: NotebookSession, cell: Cell, *, hidden: bool) -> Menu:
+def more_of(session: NotebookSession, cell: Cell, *, hidden: bool) -> Menu:
     """What can be done to a cell, beside what can be done to any part."""
-    cells = [each.id for each in desk.notebook.cells]
-    fold = notebook_acts.folded()
-    here = (desk.name, cell.id)
+    cells = [each.id for each in session.notebook.cells]
+    fold = actions.folded()
+    here = (session.name, cell.id)
     return {
-        "Run to here": lambda: notebook_acts.start(desk, cells[: cells.index(cell.id) + 1]),
+        "Run to here": lambda: actions.start(session, cells[: cells.index(cell.id) + 1]),
         "Show output" if hidden else "Hide output": lambda: fold.discard(here) if hidden else fold.add(here),
-        "Rename": lambda: notebook_acts.edit(desk, cell.id, "name"),
-        "Link to this cell": lambda: _link(desk, cell),
+        "Rename": lambda: actions.edit(session, cell.id, "name"),
+        "Link to this cell": lambda: _link(session, cell),
     }
 
 
-def _link(desk: NotebookSession, cell: Cell) -> None:
-    state.go(state.NotebookState(desk.name, cell.id))
-    notebook_acts.notice("The address of this page now leads to that cell. Copy it from the browser's address bar.")
+def _link(session: NotebookSession, cell: Cell) -> None:
+    state.go(state.NotebookState(session.name, cell.id))
+    actions.notice("The address of this page now leads to that cell. Copy it from the browser's address bar.")
 
 
 BEAT = 0.5  # seconds between two looks at a cell under way
@@ -133,86 +131,78 @@ ICONS = {
 }
 
 
-def draw(desk: NotebookSession, part: Part) -> None:
+def draw(session: NotebookSession, part: Part) -> None:
     """The part, which looks again by itself while it runs."""
-    running = isinstance(part, Cell) and part.kind != HEADER and desk.standing(part).state == "running"
-    st.fragment(_part, run_every=BEAT if running else None)(desk, part.id)
+    running = isinstance(part, Cell) and part.kind != HEADER and session.standing(part).state == "running"
+    st.fragment(_part, run_every=BEAT if running else None)(session, part.id)
 
 
-def _part(desk: NotebookSession, identity: str) -> None:
-    notebook_acts.keep_up(desk)
+def _part(session: NotebookSession, identity: str) -> None:
+    actions.keep_up(session)
     with (
         feedback.draw_errors(),
         st.container(key=f"part-{identity}"),
         st.container(key=f"cell-{identity}", gap="xsmall"),
     ):
         try:
-            part = desk.notebook[identity]
+            part = session.notebook[identity]
         except UnknownName:
             st.rerun()
         if isinstance(part, Prose):
-            _prose(desk, part)
+            _prose(session, part)
         elif part.kind == HEADER:
-            _header(desk, part)
+            shared = session.parsed.shared
+            said = [f"collection <b>{escape(shared.collection or 'none')}</b>"]
+            said += [f"split <b>{escape(shared.split)}</b>"] if shared.split else []
+            said += [f"queries <b>{escape(shared.query_set)}</b>"] if shared.query_set != "default" else []
+            said += [f"{len(shared.variants)} variants of its own"] if shared.variants else []
+            st.html(f'<p class="rb-shared"><span>For all cells</span> {" · ".join(said)}</p>')
+            _tools(session, part)
+            if is_open(session, part):
+                editor.cell(session, part)
+            elif part.id in session.parsed.problems:
+                feedback.draw_error(session.parsed.problems[part.id])
         else:
-            _cell(desk, part)
+            standing = session.standing(part)
+            hidden = (session.name, part.id) in actions.folded()
+            with st.container(horizontal=True, vertical_alignment="center", key=f"head-{part.id}", gap="xsmall"):
+                st.html(_title(standing), width="stretch")
+                run_button(session, part, standing)
+                edit_button(session, part)
+                menu(session, part, more_of(session, part, hidden=hidden))
+            if is_open(session, part):
+                if actions.editing()[2] == "name":
+                    editor.name(session, part)
+                else:
+                    editor.cell(session, part)
+            elif actions.unsaved(session, part.id):
+                st.html('<p class="rb-draft">Something typed into this cell is not saved yet. Edit shows it.</p>')
+            _progress(session, standing)
+            if hidden:
+                st.html('<p class="rb-draft">The output is folded away. The menu brings it back.</p>')
+            else:
+                _came_to(session, part, standing)
 
 
 # -- prose, and what all cells share -----------------------------------------------------------------------------------
 
 
-def _prose(desk: NotebookSession, part: Prose) -> None:
-    if is_open(desk, part):
-        notebook_source.prose(desk, part)
+def _prose(session: NotebookSession, part: Prose) -> None:
+    if is_open(session, part):
+        editor.prose(session, part)
         return
     st.html(f'<div class="rb-prose">{markdown.html(part.text, lambda name: f"?notebook={quote(name)}")}</div>')
-    _tools(desk, part)
+    _tools(session, part)
 
 
-def _header(desk: NotebookSession, part: Cell) -> None:
-    shared = desk.parsed.shared
-    said = [f"collection <b>{escape(shared.collection or 'none')}</b>"]
-    said += [f"split <b>{escape(shared.split)}</b>"] if shared.split else []
-    said += [f"queries <b>{escape(shared.query_set)}</b>"] if shared.query_set != "default" else []
-    said += [f"{len(shared.variants)} variants of its own"] if shared.variants else []
-    st.html(f'<p class="rb-shared"><span>For all cells</span> {" · ".join(said)}</p>')
-    _tools(desk, part)
-    if is_open(desk, part):
-        notebook_source.cell(desk, part)
-    elif part.id in desk.parsed.problems:
-        feedback.draw_error(desk.parsed.problems[part.id])
-
-
-def _tools(desk: NotebookSession, part: Part) -> None:
+def _tools(session: NotebookSession, part: Part) -> None:
     """What can be done to it, shown where the pointer or the keyboard is."""
     with st.container(horizontal=True, key=f"tools-{part.id}", width="content", gap="xsmall"):
-        edit_button(desk, part)
-        menu(desk, part)
+        edit_button(session, part)
+        menu(session, part)
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
-
-
-def _cell(desk: NotebookSession, cell: Cell) -> None:
-    standing = desk.standing(cell)
-    hidden = (desk.name, cell.id) in notebook_acts.folded()
-    with st.container(horizontal=True, vertical_alignment="center", key=f"head-{cell.id}", gap="xsmall"):
-        st.html(_title(standing), width="stretch")
-        run_button(desk, cell, standing)
-        edit_button(desk, cell)
-        menu(desk, cell, more_of(desk, cell, hidden=hidden))
-    if is_open(desk, cell):
-        if notebook_acts.editing()[2] == "name":
-            notebook_source.name(desk, cell)
-        else:
-            notebook_source.cell(desk, cell)
-    elif notebook_acts.unsaved(desk, cell.id):
-        st.html('<p class="rb-draft">Something typed into this cell is not saved yet. Edit shows it.</p>')
-    _progress(desk, standing)
-    if hidden:
-        st.html('<p class="rb-draft">The output is folded away. The menu brings it back.</p>')
-    else:
-        _came_to(desk, cell, standing)
 
 
 def _title(standing: Standing) -> str:
@@ -253,8 +243,8 @@ def _duration(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
-def _progress(desk: NotebookSession, standing: Standing) -> None:
-    job = desk.job
+def _progress(session: NotebookSession, standing: Standing) -> None:
+    job = session.job
     if standing.state != "running" or job is None:
         return
     share, words = job.progress if job.step or job.stopping else (0.0, "Beginning. The first time, models are loaded.")
@@ -262,7 +252,7 @@ def _progress(desk: NotebookSession, standing: Standing) -> None:
     st.progress(share)
 
 
-def _came_to(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
+def _came_to(session: NotebookSession, cell: Cell, standing: Standing) -> None:
     """The output, or why there is none."""
     result = standing.result
     if standing.state == "failed":
@@ -271,17 +261,17 @@ def _came_to(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
             f"<p>{feedback.as_html(result.problem)}</p></div>"
         )
     if standing.state == "asks":
-        _asks(desk, cell, standing)
+        _asks(session, cell, standing)
     if result.output is not None:
         old = standing.state in ("stale", "failed")
         with st.container(key=f"{'old' if old else 'output'}-{cell.id}"), feedback.draw_errors():
-            _output(desk, cell, result, result.output)
+            _output(session, cell, result, result.output)
     elif standing.state in ("never", "waiting", "running"):
         shows = summary(kinds[cell.kind])
         st.html(f'<div class="rb-nothing"><b>Run</b> it to see: {escape(shows[:1].lower() + shows[1:])}</div>')
 
 
-def _output(desk: NotebookSession, cell: Cell, result: CellResult, output: Output) -> None:
+def _output(session: NotebookSession, cell: Cell, result: CellResult, output: Output) -> None:
     view = VIEWS.get(cell.kind)
     if result.spec is None:
         st.html('<p class="rb-draft">What it showed is put aside until the cell is valid again.</p>')
@@ -294,23 +284,23 @@ def _output(desk: NotebookSession, cell: Cell, result: CellResult, output: Outpu
             cell,
             result.spec,
             output,
-            desk.context,
+            session.context,
             result.stale,
-            change=partial(notebook_acts.change, desk, cell),
-            add=lambda kind, source: notebook_acts.add(desk, kind, source, after=cell.id, run=True),
+            change=partial(actions.change, session, cell),
+            add=lambda kind, source: actions.add(session, kind, source, after=cell.id, run=True),
         )
     )
 
 
-def _asks(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
+def _asks(session: NotebookSession, cell: Cell, standing: Standing) -> None:
     """What it would spend, before it spends anything."""
     job_progress.consent_note("This cell", standing.asks)
     st.button(
         "Send and run",
         key=f"allow-{cell.id}",
         icon=":material/payments:",
-        on_click=notebook_acts.start,
-        args=(desk, [cell.id]),
+        on_click=actions.start,
+        args=(session, [cell.id]),
         kwargs={"allowed": True},
     )
 

@@ -5,7 +5,7 @@ What is typed is kept in this window until it is saved, and saved only over what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import streamlit as st
 from pydantic import BaseModel
@@ -17,44 +17,53 @@ from workbench.notebooks.cells import CellSpec, kinds
 from workbench.notebooks.document import Cell, Part, Prose
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER, Shared
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook.actions import Draft
+from workbench.screens.notebook import actions
+from workbench.screens.notebook.actions import CellDraft
 
 LINE, LEAST, MOST = 22, 110, 560  # pixels
 FORM, SOURCE = "Form", "Source"
 
 
-def prose(desk: NotebookSession, part: Prose) -> None:
+def prose(session: NotebookSession, part: Prose) -> None:
     """Markdown, in its place."""
-    draft = notebook_acts.draft(desk, part)
-    _area(desk, part, draft, "Markdown")
-    _conflict(desk, part, draft)
+    draft = actions.draft(session, part)
+    _area(session, part, draft, "Markdown")
+    _conflict(session, part, draft)
     with st.container(horizontal=True):
-        _button("Save", part, notebook_acts.save, desk, part.id, first=True)
-        _button("Discard", part, _discard, desk, part.id)
+        _button("Save", part, actions.save, session, part.id, first=True)
+        _button("Discard", part, _discard, session, part.id)
 
 
-def cell(desk: NotebookSession, part: Cell) -> None:
+def cell(session: NotebookSession, part: Cell) -> None:
     """TOML, by hand or by form: the same text."""
-    draft = notebook_acts.draft(desk, part)
+    draft = actions.draft(session, part)
     header = part.kind == HEADER
     with st.container(key=f"source-{part.id}"):
         view = st.segmented_control(
             "How to edit it", [FORM, SOURCE], default=SOURCE, key=f"view-{part.id}", label_visibility="collapsed"
         )
         if view == FORM:
-            _form(desk, part, draft, Shared if header else kinds[part.kind])
+            model = Shared if header else kinds[part.kind]
+            # Known values of what names something. Others can be typed.
+            variants = [*(each["name"] for each in session.parsed.shared.variants), *every_name()]
+            named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
+            ground = session.ground
+            splits = [*ground.labelled.splits, "all"] if ground is not None else []
+            options = form.FormOptions(offered={**named, "split": splits, "looked_on": splits}, only=_own_first(model))
+            changed = form.draw(model, draft.text, f"form-{session.name}-{part.id}", options)
+            if changed is not None:
+                actions.typed(session, part, changed)
         else:
-            _area(desk, part, draft, "TOML")
-        _conflict(desk, part, draft)
+            _area(session, part, draft, "TOML")
+        _conflict(session, part, draft)
         with st.container(horizontal=True):
             if not header:
-                _button("Save and run", part, _save_and_run, desk, part.id, first=True, hint="Ctrl+Enter")
-            _button("Save", part, notebook_acts.save, desk, part.id, first=header)
-            _button("Discard", part, _discard, desk, part.id, hint="Forget what is typed.")
+                _button("Save and run", part, _save_and_run, session, part.id, first=True, hint="Ctrl+Enter")
+            _button("Save", part, actions.save, session, part.id, first=header)
+            _button("Discard", part, _discard, session, part.id, hint="Forget what is typed.")
 
 
-def name(desk: NotebookSession, part: Cell) -> None:
+def name(session: NotebookSession, part: Cell) -> None:
     """By what the cell is known in links and on the command line."""
     key = f"name-{part.id}"
     st.text_input(
@@ -63,25 +72,18 @@ def name(desk: NotebookSession, part: Cell) -> None:
         key=key,
         max_chars=60,
         help="Letters, digits, - and _. `rankbook notebook run --only NAME` means this cell.",
-        on_change=lambda: _rename(desk, part, st.session_state[key].strip()),
+        on_change=lambda: _rename(session, part, st.session_state[key].strip()),
         width=360,
     )
 
 
-def _rename(desk: NotebookSession, part: Cell, wanted: str) -> None:
+def _rename(session: NotebookSession, part: Cell, wanted: str) -> None:
     def do(own: NotebookSession) -> None:
-        made = own.change(f"name of {notebook_acts.label(part)}", history.renamed(part.id, wanted))
-        notebook_acts.close()
-        notebook_acts.go(own, made)
+        made = own.change(f"name of {actions.label(part)}", history.renamed(part.id, wanted))
+        actions.close()
+        actions.go(own, made)
 
-    notebook_acts.act(desk, do)
-
-
-def _form(desk: NotebookSession, part: Cell, draft: Draft, model: type[BaseModel]) -> None:
-    options = form.Options(offered=_offered(desk), only=_own_first(model))
-    changed = form.drawn(model, draft.text, f"form-{desk.name}-{part.id}", options)
-    if changed is not None:
-        notebook_acts.typed(desk, part, changed)
+    actions.apply(session, do)
 
 
 def _own_first(model: type[BaseModel]) -> list[str]:
@@ -92,21 +94,12 @@ def _own_first(model: type[BaseModel]) -> list[str]:
     return [name for name in (shared[:1] + own + shared[1:] if own else names) if (model, name) != (Shared, "variant")]
 
 
-def _offered(desk: NotebookSession) -> dict[str, Sequence[str]]:
-    """Known values of what names something. Others can be typed."""
-    variants = [*(each["name"] for each in desk.parsed.shared.variants), *every_name()]
-    named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
-    ground = desk.ground
-    splits = [*ground.labelled.splits, "all"] if ground is not None else []
-    return {**named, "split": splits, "looked_on": splits}
-
-
-def _area(desk: NotebookSession, part: Part, draft: Draft, label: str) -> None:
+def _area(session: NotebookSession, part: Part, draft: CellDraft, label: str) -> None:
     """The text. It is set where it changed elsewhere than under somebody's hands.
 
     It is the default too: the browser knows no other text for an area that comes back after the form.
     """
-    key = f"text-{desk.name}-{part.id}"
+    key = f"text-{session.name}-{part.id}"
     if st.session_state.get(f"{key}.set") != draft.text or key not in st.session_state:
         st.session_state[key] = draft.text
     st.session_state[f"{key}.set"] = draft.text
@@ -114,15 +107,15 @@ def _area(desk: NotebookSession, part: Part, draft: Draft, label: str) -> None:
     def heard() -> None:
         text = st.session_state[key]
         st.session_state[f"{key}.set"] = text
-        notebook_acts.typed(desk, part, text)
-        notebook_acts.go(desk, part.id)
+        actions.typed(session, part, text)
+        actions.go(session, part.id)
 
     lines = draft.text.count("\n") + 2
     height = min(MOST, max(LEAST, lines * LINE))
     st.text_area(label, draft.text, key=key, height=height, on_change=heard, label_visibility="collapsed")
 
 
-def _conflict(desk: NotebookSession, part: Part, draft: Draft) -> None:
+def _conflict(session: NotebookSession, part: Part, draft: CellDraft) -> None:
     """Somebody else was faster: both texts are there, and the person decides."""
     if draft.began == history.said(part):
         return
@@ -133,25 +126,25 @@ def _conflict(desk: NotebookSession, part: Part, draft: Draft) -> None:
     )
     st.code(history.said(part), language="toml" if isinstance(part, Cell) else "markdown")
     with st.container(horizontal=True):
-        _button("Save mine over it", part, _save_over, desk, part.id)
-        _button("Take the other one", part, _take, desk, part.id)
+        _button("Save mine over it", part, _save_over, session, part.id)
+        _button("Take the other one", part, _take, session, part.id)
 
 
-def _save_and_run(desk: NotebookSession, identity: str) -> None:
-    notebook_acts.save(desk, identity, run=True)
+def _save_and_run(session: NotebookSession, identity: str) -> None:
+    actions.save(session, identity, run=True)
 
 
-def _save_over(desk: NotebookSession, identity: str) -> None:
-    notebook_acts.save(desk, identity, over=True)
+def _save_over(session: NotebookSession, identity: str) -> None:
+    actions.save(session, identity, over=True)
 
 
-def _take(desk: NotebookSession, identity: str) -> None:
-    notebook_acts.forget(desk, identity)
+def _take(session: NotebookSession, identity: str) -> None:
+    actions.forget(session, identity)
 
 
-def _discard(desk: NotebookSession, identity: str) -> None:
-    notebook_acts.forget(desk, identity)
-    notebook_acts.close()
+def _discard(session: NotebookSession, identity: str) -> None:
+    actions.forget(session, identity)
+    actions.close()
 
 
 def _button(

@@ -14,9 +14,8 @@ from workbench.notebooks.document import NOTE, Cell
 from workbench.notebooks.files import example
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook import cell as notebook_menu
-from workbench.screens.notebook import state
+from workbench.screens.notebook import actions, state
+from workbench.screens.notebook import cell as notebook_cell
 from workbench.screens.notebook.cell import ICONS
 from workbench.services.form_fields import summary
 
@@ -30,12 +29,12 @@ def offered() -> list[str]:
     return [*known, *(kind for kind in kinds if kind not in known), NOTE]
 
 
-def between(desk: NotebookSession, before: str | None) -> None:
+def between(session: NotebookSession, before: str | None) -> None:
     """A line with a plus, above the part of that identity or at the end."""
     key = f"add-{before or 'end'}"
 
     def chosen() -> None:
-        new(desk, st.session_state[key], before=before)
+        new(session, st.session_state[key], before=before)
 
     with st.container(key=f"gap-{before or 'end'}", horizontal=True, horizontal_alignment="center"):
         st.menu_button(
@@ -55,12 +54,12 @@ def named(kind: str) -> str:
     return f"{ICONS.get(kind, ':material/add:')} {'text' if kind == NOTE else kind}"
 
 
-def new(desk: NotebookSession, kind: str, *, before: str | None = None, after: str | None = None) -> None:
+def new(session: NotebookSession, kind: str, *, before: str | None = None, after: str | None = None) -> None:
     """A new part, whose source is opened: an example that runs on this collection."""
-    notebook_acts.add(desk, kind, example(kind, desk.ground), before=before, after=after, run=False)
+    actions.add(session, kind, example(kind, session.ground), before=before, after=after, run=False)
 
 
-def choices(desk: NotebookSession, after: str | None) -> None:
+def choices(session: NotebookSession, after: str | None) -> None:
     """Every kind with what it is for, to be added behind a part."""
     for kind in offered():
         words = WORDS.get(kind) or summary(kinds[kind])
@@ -70,14 +69,14 @@ def choices(desk: NotebookSession, after: str | None) -> None:
                 key=f"choose-{kind}",
                 icon=ICONS.get(kind),
                 width=130,
-                on_click=partial(_chosen, desk, kind, after),
+                on_click=partial(_chosen, session, kind, after),
             )
             st.caption(words, width="stretch")
 
 
-def _chosen(desk: NotebookSession, kind: str, after: str | None) -> None:
+def _chosen(session: NotebookSession, kind: str, after: str | None) -> None:
     st.session_state["book.dialog"] = ""
-    new(desk, kind, after=after)
+    new(session, kind, after=after)
 
 
 _scroll = st.components.v2.component(
@@ -96,54 +95,54 @@ class Command:
     shown: str = ""
 
 
-def here(desk: NotebookSession) -> str | None:
+def here(session: NotebookSession) -> str | None:
     """The cell that one is at: the address's, else the first."""
     at = state.current().cell
-    shown = [part.id for part in desk.notebook.shown]
+    shown = [part.id for part in session.notebook.shown]
     if at in shown:
         return at
-    return next((part.id for part in desk.notebook.cells), None)
+    return next((part.id for part in session.notebook.cells), None)
 
 
-def _step(steps: int, desk: NotebookSession) -> None:
+def _step(steps: int, session: NotebookSession) -> None:
     """To the next cell, or text; at an end one stays."""
-    shown = [part.id for part in desk.notebook.shown if not (isinstance(part, Cell) and part.kind == HEADER)]
-    at = here(desk)
+    shown = [part.id for part in session.notebook.shown if not (isinstance(part, Cell) and part.kind == HEADER)]
+    at = here(session)
     if at not in shown or not state.current().cell:
-        notebook_acts.go(desk, at or "")
+        actions.go(session, at or "")
         return
-    notebook_acts.go(desk, shown[min(max(shown.index(at) + steps, 0), len(shown) - 1)])
+    actions.go(session, shown[min(max(shown.index(at) + steps, 0), len(shown) - 1)])
 
 
-def _run(desk: NotebookSession) -> None:
-    if (at := here(desk)) is None:
+def _run(session: NotebookSession) -> None:
+    if (at := here(session)) is None:
         return
-    if isinstance(desk.notebook[at], Cell):
-        notebook_menu.run(desk, at)
+    if isinstance(session.notebook[at], Cell):
+        notebook_cell.run(session, at)
     else:
-        notebook_acts.save(desk, at)
+        actions.save(session, at)
 
 
-def _edit(desk: NotebookSession) -> None:
-    if (at := here(desk)) is not None:
-        notebook_acts.edit(desk, at)
+def _edit(session: NotebookSession) -> None:
+    if (at := here(session)) is not None:
+        actions.edit(session, at)
 
 
-def _remove(desk: NotebookSession) -> None:
-    if (at := here(desk)) is not None:
-        notebook_acts.remove(desk, desk.notebook[at])
+def _remove(session: NotebookSession) -> None:
+    if (at := here(session)) is not None:
+        actions.remove(session, session.notebook[at])
 
 
 def _open(dialog: str, _: NotebookSession) -> None:
     st.session_state["book.dialog"] = dialog
 
 
-def run_all(desk: NotebookSession) -> None:
-    notebook_acts.start(desk, [cell.id for cell in desk.notebook.cells])
+def run_all(session: NotebookSession) -> None:
+    actions.start(session, [cell.id for cell in session.notebook.cells])
 
 
-def run_stale(desk: NotebookSession) -> None:
-    notebook_acts.start(desk, desk.stale)
+def run_stale(session: NotebookSession) -> None:
+    actions.start(session, session.stale)
 
 
 COMMANDS = (
@@ -154,19 +153,19 @@ COMMANDS = (
     Command("next", "Go to the next cell", "J", partial(_step, 1)),
     Command("previous", "Go to the previous cell", "K", partial(_step, -1)),
     Command("edit", "Edit the cell one is at", "E", _edit),
-    Command("close", "Close the editor; what is typed stays", "Esc", lambda _: notebook_acts.close()),
+    Command("close", "Close the editor; what is typed stays", "Esc", lambda _: actions.close()),
     Command("add", "Add a cell behind it", "A", partial(_open, "add")),
     Command("delete", "Delete it (Undo brings it back)", "Shift+D", _remove),
-    Command("undo", "Undo the last change of the notebook", "Shift+U", notebook_acts.undo),
+    Command("undo", "Undo the last change of the notebook", "Shift+U", actions.undo),
     Command("commands", "Show this list", "Ctrl+K", partial(_open, "commands"), "Ctrl+K or ?"),
 )
 
 
-def listen(desk: NotebookSession) -> None:
+def listen(session: NotebookSession) -> None:
     """The keys. Their buttons are there and not seen: the list of commands is for looking."""
     with st.container(key="book-keys"):
         for each in COMMANDS:
-            st.button(each.label, key=f"key-{each.name}", shortcut=each.keys, on_click=_done, args=(each, desk))
+            st.button(each.label, key=f"key-{each.name}", shortcut=each.keys, on_click=_done, args=(each, session))
 
 
 def follow() -> None:
@@ -175,31 +174,33 @@ def follow() -> None:
         _scroll(key="book.scroll", data={"cell": state.current().cell})
 
 
-def dialogs(desk: NotebookSession) -> None:
+def dialogs(session: NotebookSession) -> None:
     """The dialog that is open, drawn again in every run of the page: leaving it out would close it."""
     match st.session_state.get("book.dialog", ""):
         case "commands":
-            st.dialog("Commands", on_dismiss=_dismissed)(_list)(desk)
+            st.dialog("Commands", on_dismiss=_dismissed)(_list)(session)
         case "add":
-            st.dialog("Add a cell", on_dismiss=_dismissed)(choices)(desk, here(desk))
+            st.dialog("Add a cell", on_dismiss=_dismissed)(choices)(session, here(session))
 
 
 def _dismissed() -> None:
     st.session_state["book.dialog"] = ""
 
 
-def _list(desk: NotebookSession) -> None:
+def _list(session: NotebookSession) -> None:
     st.caption("Keys work wherever nothing is being typed; Ctrl+Enter and Ctrl+K also while typing.")
     for each in COMMANDS:
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.html(f"<kbd>{(each.shown or each.keys).replace('+', ' + ')}</kbd>", width=110)
-            st.button(each.label, key=f"command-{each.name}", type="tertiary", on_click=partial(_pressed, each, desk))
+            st.button(
+                each.label, key=f"command-{each.name}", type="tertiary", on_click=partial(_pressed, each, session)
+            )
 
 
-def _done(command: Command, desk: NotebookSession) -> None:
-    command.do(desk)
+def _done(command: Command, session: NotebookSession) -> None:
+    command.do(session)
 
 
-def _pressed(command: Command, desk: NotebookSession) -> None:
+def _pressed(command: Command, session: NotebookSession) -> None:
     _dismissed()
-    command.do(desk)
+    command.do(session)

@@ -36,9 +36,9 @@ def current() -> NotebookState:
     return NotebookState.of(url_state.parameters())
 
 
-def go(place: NotebookState) -> None:
+def go(state: NotebookState) -> None:
     """Move there. In a callback, so that the run that follows sees it from its first line."""
-    url_state.move_to(place.parameters())
+    url_state.move_to(state.parameters())
 
 
 def select(cell: str, **fields_: str) -> None:

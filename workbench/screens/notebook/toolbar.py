@@ -15,21 +15,19 @@ from evals.evaluation.context import default_split
 from workbench.components import feedback
 from workbench.notebooks import export_html, export_jupyter, files, session
 from workbench.notebooks.document import Notebook
-from workbench.notebooks.files import NotebookFolder, own_folder
+from workbench.notebooks.files import own_folder
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
-from workbench.screens.notebook import actions as notebook_acts
-from workbench.screens.notebook import keyboard as notebook_keys
-from workbench.screens.notebook import state
+from workbench.screens.notebook import actions, keyboard, state
 from workbench.screens.notebook.actions import Notice
 from workbench.services import permissions
 from workbench.services.toml_edit import put
 
 
-def waiting(desk: NotebookSession) -> list[Notice]:
+def waiting(session: NotebookSession) -> list[Notice]:
     """What came of the last click, said once, and what is doubtful about the text."""
-    waiting = notebook_acts.notices()
-    taken = [*waiting, *(Notice(f"Line {line}: {doubt}") for line, doubt in desk.notebook.doubts)]
+    waiting = actions.notices()
+    taken = [*waiting, *(Notice(f"Line {line}: {doubt}") for line, doubt in session.notebook.doubts)]
     waiting.clear()
     return taken
 
@@ -41,8 +39,8 @@ def draw_notices(notices: Sequence[Notice]) -> None:
             st.html(f'<div class="rb-box rb-{kind}" role="{role}"><p>{feedback.as_html(each.text)}</p></div>')
 
 
-def changed_on_disk(desk: NotebookSession) -> None:
-    there = files.read_notebook(desk.path) if desk.path.is_file() else None
+def changed_on_disk(session: NotebookSession) -> None:
+    there = files.read_notebook(session.path) if session.path.is_file() else None
     what = "was changed on disk by another program" if there else "was removed from disk"
     st.html(
         f'<div class="rb-box rb-complaint" role="alert"><strong>The file {what}</strong><p>Nothing is written over it '
@@ -51,20 +49,20 @@ def changed_on_disk(desk: NotebookSession) -> None:
     )
     with st.container(horizontal=True):
         if there:
-            st.button("Read it again", key="book.again", on_click=_do, args=(desk.read_again,))
+            st.button("Read it again", key="book.again", on_click=_do, args=(session.read_again,))
         label = "Save this one over it" if there else "Save it again"
-        st.button(label, key="book.over", on_click=_do, args=(desk.write_over, there and there.digest))
-        st.button("Save this one under another name", key="book.save", on_click=_save_as, args=(desk,))
+        st.button(label, key="book.over", on_click=_do, args=(session.write_over, there and there.digest))
+        st.button("Save this one under another name", key="book.save", on_click=_save_as, args=(session,))
     if there is not None:
         with st.expander("What differs: lines with - are on disk, lines with + are here"):
-            st.code(desk.differences(there.notebook), language="diff")
+            st.code(session.differences(there.notebook), language="diff")
 
 
 def _do(choice: Callable[..., None], *arguments: bytes | None) -> None:
     try:
         choice(*arguments)
     except RankbookError as error:
-        notebook_acts.notice(str(error), bad=True)
+        actions.notice(str(error), bad=True)
 
 
 def _save_as(desk: NotebookSession) -> None:
@@ -73,32 +71,23 @@ def _save_as(desk: NotebookSession) -> None:
         made = session.copied(desk, own_folder(), name, desk.paper.unsaved).name
         session.forget(desk)
     except RankbookError as error:
-        notebook_acts.notice(str(error), bad=True)
+        actions.notice(str(error), bad=True)
         return
-    notebook_acts.notice(f"Saved as {made}. {desk.name} on disk is as the other program left it.")
+    actions.notice(f"Saved as {made}. {desk.name} on disk is as the other program left it.")
     state.go(state.NotebookState(made))
 
 
 EMPTY = "Nothing, but for the collection"
 
 
-def draw_choosers(desk: NotebookSession) -> None:
+def draw_choosers(session: NotebookSession) -> None:
     """In the bar, each in its place."""
-    _chooser(desk, own_folder())
-    _shared(desk)
-    if permissions.may_edit(desk.store):
-        _new(desk)
-
-
-# -- which one ---------------------------------------------------------------------------------------------------------
-
-
-def _chooser(desk: NotebookSession, here: NotebookFolder) -> None:
+    here = own_folder()
     own = here.own()
     names = [*own, *(name for name in files.shipped_names() if name not in own)]
     key = "book.choice"
-    at = names.index(desk.name) if desk.name in names else None
-    st.session_state[key] = None if at is None else desk.name
+    at = names.index(session.name) if session.name in names else None
+    st.session_state[key] = None if at is None else session.name
     st.selectbox(
         "Notebook",
         names,
@@ -109,14 +98,20 @@ def _chooser(desk: NotebookSession, here: NotebookFolder) -> None:
         on_change=lambda: state.go(state.NotebookState(st.session_state[key] or "")),
         width=250,
     )
+    _shared(session)
+    if permissions.may_edit(session.store):
+        _new(session)
 
 
-def _new(desk: NotebookSession) -> None:
-    with st.popover("New", icon=":material/note_add:", key=f"book.new.menu.{desk.name}", width=92):
+# -- which one ---------------------------------------------------------------------------------------------------------
+
+
+def _new(session: NotebookSession) -> None:
+    with st.popover("New", icon=":material/note_add:", key=f"book.new.menu.{session.name}", width=92):
         st.caption("A notebook is a Markdown file. It is kept on this machine.")
         name = st.text_input("Name", key="book.new.name", max_chars=100, placeholder="what-to-find-out")
-        like = st.selectbox("Begin with", [EMPTY, "The starter, explained", desk.name], key="book.new.like")
-        st.button("Begin", key="book.new", type="primary", on_click=_begin, args=(desk, name, like))
+        like = st.selectbox("Begin with", [EMPTY, "The starter, explained", session.name], key="book.new.like")
+        st.button("Begin", key="book.new", type="primary", on_click=_begin, args=(session, name, like))
 
 
 def _begin(desk: NotebookSession, name: str, like: str) -> None:
@@ -128,14 +123,14 @@ def _begin(desk: NotebookSession, name: str, like: str) -> None:
             notebook = files.read_notebook(files.STARTER).notebook if like != EMPTY else _bare(desk, name)
             made = own_folder().create(name, notebook).path.stem
     except RankbookError as error:
-        notebook_acts.notice(str(error), bad=True)
+        actions.notice(str(error), bad=True)
         return
     st.session_state["book.new.name"] = ""
     state.go(state.NotebookState(made))
 
 
-def _bare(desk: NotebookSession, name: str) -> Notebook:
-    collection = desk.parsed.shared.collection or "handbook"
+def _bare(session: NotebookSession, name: str) -> Notebook:
+    collection = session.parsed.shared.collection or "handbook"
     title = " ".join(name.replace("-", " ").split())
     return Notebook.parse(
         f"# {title[:1].upper()}{title[1:]}\n\n```{HEADER}\n{put('', {('collection',): collection})}```\n"
@@ -145,19 +140,19 @@ def _bare(desk: NotebookSession, name: str) -> Notebook:
 # -- what the cells share ----------------------------------------------------------------------------------------------
 
 
-def _shared(desk: NotebookSession) -> None:
+def _shared(session: NotebookSession) -> None:
     """The collection and the split of the header cell."""
-    said = desk.parsed.shared
-    names = [row.name for row in bridge.run(collections.listed(desk.store))]
-    ground = desk.ground
+    said = session.parsed.shared
+    names = [row.name for row in bridge.run(collections.listed(session.store))]
+    ground = session.ground
     splits = [*ground.labelled.splits, "all"] if ground is not None else []
     usual = f"{default_split(ground.labelled)} (default)" if ground is not None else ""
-    _choice(desk, "Collection", "collection", names, said.collection, also={"split": None, "query_set": None})
-    _choice(desk, "Labelled queries", "split", splits, said.split, empty=usual)
+    _choice(session, "Collection", "collection", names, said.collection, also={"split": None, "query_set": None})
+    _choice(session, "Labelled queries", "split", splits, said.split, empty=usual)
 
 
 def _choice(
-    desk: NotebookSession,
+    session: NotebookSession,
     label: str,
     field: str,
     options: Sequence[str],
@@ -172,7 +167,7 @@ def _choice(
 
     def chosen() -> None:
         if (wanted := st.session_state[key]) != (value or ""):
-            _share(desk, {field: wanted or None, **(also or {})})
+            _share(session, {field: wanted or None, **(also or {})})
 
     offered = known if field == "collection" and value else ["", *known]
     st.selectbox(
@@ -186,7 +181,7 @@ def _choice(
     )
 
 
-def _share(desk: NotebookSession, values: dict[str, str | None]) -> None:
+def _share(session: NotebookSession, values: dict[str, str | None]) -> None:
     """Into the header cell, which is made where there is none."""
 
     def edit(notebook: Notebook) -> tuple[Notebook, str]:
@@ -198,75 +193,71 @@ def _share(desk: NotebookSession, values: dict[str, str | None]) -> None:
         return notebook.insert(HEADER, put("", changes), before=before)
 
     what = "collection" if "collection" in values else "split"
-    notebook_acts.act(desk, lambda own: own.change(f"change of {what}", edit))
+    actions.apply(session, lambda own: own.change(f"change of {what}", edit))
 
 
 WATCH = 3.0  # seconds between two looks at what other windows and other programs do
 
 
-def draw(desk: NotebookSession, notices: Sequence[Notice]) -> None:
+def draw(session: NotebookSession, notices: Sequence[Notice]) -> None:
     """All of it, with what there is to be said: where one sees it wherever one is."""
     with st.container(key="book-bar", gap="xsmall"):
         with st.container(key="book-row", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
-            draw_choosers(desk)
-            _running(desk)
-            _undo(desk)
-            _hand_on(desk)
+            draw_choosers(session)
+            job, stale = session.job, len(session.stale)
+            busy = "Cells are running. Stop them, or wait until they are done." if job is not None else ""
+            _button(
+                "all",
+                "Run all",
+                "playlist_play",
+                "Every cell in its order. What nothing has moved on from is not computed again.",
+                lambda: keyboard.run_all(session),
+                unable=busy or ("" if session.notebook.cells else "There are no cells yet."),
+                width=108,
+            )
+            _button(
+                "stale",
+                f"Run stale ({stale})" if stale else "Run stale",
+                "update",
+                "The cells that never ran, failed, or are older than what they are about.",
+                lambda: keyboard.run_stale(session),
+                unable=busy or ("" if stale else "No cell is stale: all show what they would show if they ran now."),
+                width=148,
+            )
+            _button(
+                "stop",
+                "Stopping" if job is not None and job.stopping else "Stop",
+                "stop_circle",
+                "Stops the database's work too. What is done is kept. Twice stops at once.",
+                session.stop,
+                unable="" if job is not None else "Nothing is running.",
+                width=108,
+                primary=job is not None,
+            )
+            _undo(session)
+            _hand_on(session)
             _commands()
         draw_notices(notices)
-        _watch(desk)
+        _watch(session)
 
 
 @st.fragment(run_every=WATCH)
-def _watch(desk: NotebookSession) -> None:
+def _watch(session: NotebookSession) -> None:
     """Other windows, other programs: the page is drawn again when they did something."""
-    desk.look()
-    notebook_acts.keep_up(desk)
-    if desk.changed_on_disk:
-        changed_on_disk(desk)
+    session.look()
+    actions.keep_up(session)
+    if session.changed_on_disk:
+        changed_on_disk(session)
 
 
-def _running(desk: NotebookSession) -> None:
-    job, stale = desk.job, len(desk.stale)
-    busy = "Cells are running. Stop them, or wait until they are done." if job is not None else ""
-    _button(
-        "all",
-        "Run all",
-        "playlist_play",
-        "Every cell in its order. What nothing has moved on from is not computed again.",
-        lambda: notebook_keys.run_all(desk),
-        unable=busy or ("" if desk.notebook.cells else "There are no cells yet."),
-        width=108,
-    )
-    _button(
-        "stale",
-        f"Run stale ({stale})" if stale else "Run stale",
-        "update",
-        "The cells that never ran, failed, or are older than what they are about.",
-        lambda: notebook_keys.run_stale(desk),
-        unable=busy or ("" if stale else "No cell is stale: all show what they would show if they ran now."),
-        width=148,
-    )
-    _button(
-        "stop",
-        "Stopping" if job is not None and job.stopping else "Stop",
-        "stop_circle",
-        "Stops the database's work too. What is done is kept. Twice stops at once.",
-        desk.stop,
-        unable="" if job is not None else "Nothing is running.",
-        width=108,
-        primary=job is not None,
-    )
-
-
-def _undo(desk: NotebookSession) -> None:
-    last = desk.paper.last
+def _undo(session: NotebookSession) -> None:
+    last = session.paper.last
     _button(
         "undo",
         "Undo",
         "undo",
         f"Takes back: {last.label}" if last is not None else "",
-        lambda: notebook_acts.take_back(desk, last.number) if last is not None else None,
+        lambda: actions.take_back(session, last.number) if last is not None else None,
         unable="" if last is not None else "Nothing was changed here that could be taken back.",
         width=92,
     )
@@ -307,13 +298,13 @@ def _commands() -> None:
     )
 
 
-def _hand_on(desk: NotebookSession) -> None:
+def _hand_on(session: NotebookSession) -> None:
     with st.popover("Export", icon=":material/ios_share:", key="book.export", width=108):
         st.caption("With what each cell shows now; what is stale is marked.")
         st.download_button(
             "Page (HTML)",
-            lambda: export_html.render(desk.notebook, desk.results()).encode(),
-            f"{desk.name}.html",
+            lambda: export_html.render(session.notebook, session.results()).encode(),
+            f"{session.name}.html",
             "text/html",
             key="book.html",
             icon=":material/html:",
@@ -322,9 +313,9 @@ def _hand_on(desk: NotebookSession) -> None:
         st.download_button(
             "Jupyter notebook (.ipynb)",
             lambda: export_jupyter.render(
-                desk.notebook, desk.parsed, desk.path.resolve().parent, desk.results()
+                session.notebook, session.parsed, session.path.resolve().parent, session.results()
             ).encode(),
-            f"{desk.name}.ipynb",
+            f"{session.name}.ipynb",
             "application/x-ipynb+json",
             key="book.ipynb",
             icon=":material/data_object:",
@@ -332,8 +323,8 @@ def _hand_on(desk: NotebookSession) -> None:
         )
         st.download_button(
             "Markdown, as it is saved",
-            desk.notebook.text.encode("utf-8", "surrogatepass"),
-            f"{desk.name}.md",
+            session.notebook.text.encode("utf-8", "surrogatepass"),
+            f"{session.name}.md",
             "text/markdown",
             key="book.md",
             icon=":material/markdown:",

@@ -11,8 +11,7 @@ from evals.runs.run_store import SHOWN, RunSummary
 from workbench.components import table
 from workbench.components.table import DataTable, TableColumn, TableFilter, TableRow
 from workbench.screens.runs.state import PAGE, RunsState, address
-from workbench.services import runs as runs_asked
-from workbench.services import runs as runs_shown
+from workbench.services import runs as services_runs
 
 EVERY = ""
 NONE = (
@@ -22,19 +21,19 @@ NONE = (
 )
 
 
-def draw(runs: Sequence[RunSummary], asked: RunsState, opened: str) -> None:
+def draw(runs: Sequence[RunSummary], state: RunsState, opened: str) -> None:
     """All that the filters leave. `opened` is the id of the run that is open."""
     if not runs:
         st.html(NONE)
         st.code("rankbook eval handbook bm25 vector hybrid-retriever", language=None)
         return
-    metrics = runs_asked.metrics_of(runs)
-    metric = asked.metric if asked.metric in metrics else next(iter(metrics), "")
-    _filters(runs, asked, metrics, metric)
-    left = [run for run in runs if _fits(run, asked)]
-    found = runs_asked.found(left, asked.find)
+    metrics = services_runs.metrics_of(runs)
+    metric = state.metric if state.metric in metrics else next(iter(metrics), "")
+    _filters(runs, state, metrics, metric)
+    left = [run for run in runs if _fits(run, state)]
+    found = services_runs.matching(left, state.find)
     pages = max(1, -(-len(found) // PAGE))
-    page = min(asked.number, pages)
+    page = min(state.number, pages)
     rows = [_line(run, metric) for run in found[(page - 1) * PAGE : page * PAGE]]
     told = f"{len(found):,} of {len(runs):,} runs" if len(found) < len(runs) else f"{len(runs):,} runs"
     table.draw(
@@ -45,7 +44,7 @@ def draw(runs: Sequence[RunSummary], asked: RunsState, opened: str) -> None:
             rows,
             selected=opened,
             empty="No run fits these filters.",
-            filter=TableFilter(asked.find, "Find by name, pin, pipeline or id", told, page, pages),
+            filter=TableFilter(state.find, "Find by name, pin, pipeline or id", told, page, pages),
         ),
         on_open=lambda identity: address.go(run=identity, beside="", view="", new=""),
         on_find=lambda words: address.go(find=words, page=""),
@@ -53,13 +52,13 @@ def draw(runs: Sequence[RunSummary], asked: RunsState, opened: str) -> None:
     )
 
 
-def _filters(runs: Sequence[RunSummary], asked: RunsState, metrics: Sequence[str], metric: str) -> None:
+def _filters(runs: Sequence[RunSummary], state: RunsState, metrics: Sequence[str], metric: str) -> None:
     columns = st.columns(3)
     for column, (label, field, options, chosen) in zip(
         columns,
         (
-            ("Collection", "collection", sorted({run.subject.collection for run in runs}), asked.collection),
-            ("Labelled queries", "split", sorted({run.subject.split for run in runs}), asked.split),
+            ("Collection", "collection", sorted({run.subject.collection for run in runs}), state.collection),
+            ("Labelled queries", "split", sorted({run.subject.split for run in runs}), state.split),
             ("Score shown", "metric", list(metrics), metric),
         ),
         strict=True,
@@ -68,8 +67,8 @@ def _filters(runs: Sequence[RunSummary], asked: RunsState, metrics: Sequence[str
             address.select(label, field, options, chosen, empty="All", clears=("page",))
 
 
-def _fits(run: RunSummary, asked: RunsState) -> bool:
-    return asked.collection in (EVERY, run.subject.collection) and asked.split in (EVERY, run.subject.split)
+def _fits(run: RunSummary, state: RunsState) -> bool:
+    return state.collection in (EVERY, run.subject.collection) and state.split in (EVERY, run.subject.split)
 
 
 def _columns(metric: str) -> list[TableColumn]:
@@ -91,7 +90,7 @@ def _line(run: RunSummary, metric: str) -> TableRow:
         run.id,
         (
             f"{run.name} (deep)" if run.depth else run.name,
-            runs_asked.pipeline(run),
+            services_runs.pipeline(run),
             f"{run.subject.collection}, {run.subject.split}",
             _score(run, metric),
             f"{latency.p95:.1f}" if latency else "",
@@ -107,7 +106,7 @@ def _score(run: RunSummary, metric: str) -> str:
     mean, interval = run.scores.get(metric), run.scores.get(f"{metric} interval")
     if not isinstance(mean, int | float):
         return ""
-    told = runs_shown.badge(run, metric)
+    told = services_runs.badge(run, metric)
     match interval:
         case [int() | float() as low, int() | float() as high]:
             return f"{mean:.3f} [{low:.2f}, {high:.2f}] {told}".strip()

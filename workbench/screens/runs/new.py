@@ -20,11 +20,10 @@ from evals.runs.exchange import ForeignRun
 from evals.runs.plan import EvalOptions
 from evals.variants import every_name, resolve_variant
 from workbench.components import blocks, deleted, feedback, job_progress
-from workbench.notebooks.cells import evaluate as evaluate_cell
+from workbench.notebooks.cells import evaluate as cells_evaluate
 from workbench.notebooks.output import Output
 from workbench.screens.runs.state import RunsState, address
-from workbench.services import cost_notice as behind_sending
-from workbench.services import uploads
+from workbench.services import cost_notice, uploads
 from workbench.services.cost_notice import ConsentNeeded
 
 WAYS = {"evaluate": "Evaluate variants", "file": "Add another engine's run", "clear": "Clear old runs"}
@@ -32,32 +31,32 @@ ADDED = "runs.added"
 MOST_VARIANTS, MOST_FLAWS, LARGEST = 12, 8, 200
 
 
-def draw(store: Store, asked: RunsState, collections: list[str]) -> None:
-    address.tabs("More runs", "new", WAYS, asked.new)
+def draw(store: Store, state: RunsState, collections: list[str]) -> None:
+    address.tabs("More runs", "new", WAYS, state.new)
     ways: dict[str, Callable[[], None]] = {
-        "evaluate": lambda: _evaluate(store, asked, collections),
-        "file": lambda: _file(store, asked, collections),
-        "clear": lambda: _clear(store, asked, collections),
+        "evaluate": lambda: _evaluate(store, state, collections),
+        "file": lambda: _file(store, state, collections),
+        "clear": lambda: _clear(store, state, collections),
     }
-    if asked.new in ways:
+    if state.new in ways:
         with st.container(border=True, key="runs-new"):
-            ways[asked.new]()
+            ways[state.new]()
             st.button("Close", key="runs.new.close", type="tertiary", on_click=lambda: address.go(new="", variants=""))
 
 
-def _where(store: Store, asked: RunsState, collections: list[str]) -> tuple[EvalContext, str] | None:
+def _where(store: Store, state: RunsState, collections: list[str]) -> tuple[EvalContext, str] | None:
     """The collection and its labelled queries, with a chooser for each."""
     if not collections:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return None
     first = "handbook" if "handbook" in collections else collections[0]
-    chosen = asked.collection or first
+    chosen = state.collection or first
     columns = st.columns(2)
     with columns[0]:
         address.widgets("runs.new").select("Over the collection", "collection", collections, chosen, clears=("split",))
     ground = bridge.run(open_eval(store, chosen))
     splits = [*ground.labelled.splits, "all"]
-    split = asked.split or default_split(ground.labelled)
+    split = state.split or default_split(ground.labelled)
     with columns[1]:
         address.widgets("runs.new").select("Labelled queries", "split", splits, split)
     return ground, split
@@ -66,14 +65,14 @@ def _where(store: Store, asked: RunsState, collections: list[str]) -> tuple[Eval
 # -- variants evaluated ------------------------------------------------------------------------------------------------
 
 
-def _evaluate(store: Store, asked: RunsState, collections: list[str]) -> None:
-    where = _where(store, asked, collections)
+def _evaluate(store: Store, state: RunsState, collections: list[str]) -> None:
+    where = _where(store, state, collections)
     if where is None:
         return
     ground, split = where
     known = every_name()
     key = "runs.new.variants"
-    chosen = [name for name in asked.variants.split("\n") if name in known]
+    chosen = [name for name in state.variants.split("\n") if name in known]
     if st.session_state.get(key) is None or (not st.session_state[key] and chosen):
         st.session_state[key] = chosen
     st.multiselect(
@@ -99,19 +98,19 @@ def _evaluate(store: Store, asked: RunsState, collections: list[str]) -> None:
         _made(ground, split, chosen)
 
 
-def _made(ground: EvalContext, split: str, names: list[str]) -> None:
+def _made(ctx: EvalContext, split: str, names: list[str]) -> None:
     """The table of what was asked for last, once it is there. A reload finds the work under way, then the kept runs."""
-    made = [resolve_variant(name, chunks=ground.view.default_chunk_set) for name in names]
+    made = [resolve_variant(name, chunks=ctx.view.default_chunk_set) for name in names]
     ids = [f"{each.name} {each.id}" for each in made]
-    view, digest = ground.view, ground.labelled.digest().hex()
-    key = ("runs evaluated", ground.store.where, view.name, view.version_key, digest, split, *ids)
+    view, digest = ctx.view, ctx.labelled.digest().hex()
+    key = ("runs evaluated", ctx.store.where, view.name, view.version_key, digest, split, *ids)
 
     async def work(listener: Listener, token: asyncio.Event, *, allowed: bool) -> Output | ConsentNeeded:
-        here, part = ground.until(token), ground.split(split)
-        if sends := await behind_sending.for_runs(here, made, part, allowed=allowed):
+        here, part = ctx.until(token), ctx.split(split)
+        if sends := await cost_notice.for_runs(here, made, part, allowed=allowed):
             return sends
         result = await evaluate.evaluate(here, made, part, EvalOptions(METRICS), progress=listener)
-        return evaluate_cell.shown(result.board)
+        return cells_evaluate.shown(result.board)
 
     found: Output | None = job_progress.result_with_consent("runs.evaluated", key, "Evaluating", work)
     if found is not None:
@@ -121,8 +120,8 @@ def _made(ground: EvalContext, split: str, names: list[str]) -> None:
 # -- another engine's --------------------------------------------------------------------------------------------------
 
 
-def _file(store: Store, asked: RunsState, collections: list[str]) -> None:
-    where = _where(store, asked, collections)
+def _file(store: Store, state: RunsState, collections: list[str]) -> None:
+    where = _where(store, state, collections)
     if where is None:
         return
     ground, split = where
@@ -144,29 +143,29 @@ def _file(store: Store, asked: RunsState, collections: list[str]) -> None:
         _added(added)
 
 
-async def taken(ground: EvalContext, split: str, given: uploads.Uploaded) -> ForeignRun:
+async def taken(ctx: EvalContext, split: str, given: uploads.Uploaded) -> ForeignRun:
     """The run out of an uploaded file, kept and scored like any other."""
     staged = uploads.stage([given])
     try:
-        part = ground.split(split)
-        (found,) = await evaluate.foreign_runs(ground, part, sorted(staged.iterdir()))
-        await evaluate.score_runs(ground, part, [found.run], EvalOptions(METRICS), None)
+        part = ctx.split(split)
+        (found,) = await evaluate.foreign_runs(ctx, part, sorted(staged.iterdir()))
+        await evaluate.score_runs(ctx, part, [found.run], EvalOptions(METRICS), None)
         return found
     finally:
         uploads.discard(staged)
 
 
-def _added(found: ForeignRun) -> None:
+def _added(foreign: ForeignRun) -> None:
     """How the file met the queries, and what was wrong with it."""
-    said = [f"{found.run.name} is kept. Of its queries {len(found.run.rankings):,} are asked here."]
-    if found.missing:
-        said.append(f"It has nothing for {len(found.missing):,} of the queries; they score 0.")
-    if found.unasked:
-        said.append(f"{len(found.unasked):,} are not; they do not count.")
-    said += found.run.notes
-    flaws = [f"Line {each.place.line or '?'}: {each.message}" for each in found.flaws[:MOST_FLAWS]]
-    if len(found.flaws) > MOST_FLAWS:
-        flaws.append(f"and {len(found.flaws) - MOST_FLAWS:,} more")
+    said = [f"{foreign.run.name} is kept. Of its queries {len(foreign.run.rankings):,} are asked here."]
+    if foreign.missing:
+        said.append(f"It has nothing for {len(foreign.missing):,} of the queries; they score 0.")
+    if foreign.unasked:
+        said.append(f"{len(foreign.unasked):,} are not; they do not count.")
+    said += foreign.run.notes
+    flaws = [f"Line {each.place.line or '?'}: {each.message}" for each in foreign.flaws[:MOST_FLAWS]]
+    if len(foreign.flaws) > MOST_FLAWS:
+        flaws.append(f"and {len(foreign.flaws) - MOST_FLAWS:,} more")
     lines = "".join(f"<p>{html.escape(each)}</p>" for each in (*said, *flaws))
     st.html(f'<div class="rb-box rb-note" role="status"><strong>Added</strong>{lines}</div>')
 
@@ -174,7 +173,7 @@ def _added(found: ForeignRun) -> None:
 # -- cleared away ------------------------------------------------------------------------------------------------------
 
 
-def _clear(store: Store, asked: RunsState, collections: list[str]) -> None:
+def _clear(store: Store, state: RunsState, collections: list[str]) -> None:
     st.html(
         '<p class="rb-summary">Deletes all but the newest runs of each name over one split. Baselines stay. What legs '
         "found stays too, but for collections that are gone.</p>"
@@ -188,13 +187,13 @@ def _clear(store: Store, asked: RunsState, collections: list[str]) -> None:
         )
     with columns[2]:
         address.widgets("runs.clear").select(
-            "Of the collection", "collection", collections, asked.collection, empty="All"
+            "Of the collection", "collection", collections, state.collection, empty="All"
         )
 
     def clear() -> None:
         before = None if days is None else datetime.now(UTC) - timedelta(days=days)
-        of = asked.collection or None
+        of = state.collection or None
         entries = bridge.run(run_store.prune(store, keep=keep, before=before, collection=of, by=deleted.person()))
-        deleted.note(store, "runs", f"{sum(each.count for each in entries):,} runs deleted.", entries)
+        deleted.announce(store, "runs", f"{sum(each.count for each in entries):,} runs deleted.", entries)
 
     st.button("Delete them", key="runs.clear.do", type="primary", icon=":material/delete_sweep:", on_click=clear)

@@ -12,9 +12,7 @@ from evals.runs.run_store import RunSummary
 from workbench.components import deleted, feedback
 from workbench.components.page import Page
 from workbench.components.theme import asset
-from workbench.screens.runs import history as runs_history
-from workbench.screens.runs import new as runs_new
-from workbench.screens.runs import run as runs_open
+from workbench.screens.runs import history, new, run
 from workbench.screens.runs.state import address
 from workbench.services import permissions
 
@@ -24,20 +22,20 @@ MOST = 500  # runs, newest first
 def render(store: Store) -> None:
     st.html(f"<style>{asset('screens/runs/page.css')}</style>")
     st.html('<p class="rb-tagline">Every run is kept with what it takes to repeat it: hold two against each other.</p>')
-    asked = address.current()
+    state = address.current()
     names = [row.name for row in bridge.run(collections.listed(store))]
     with feedback.draw_errors():
         if permissions.may_edit(store):
             deleted.draw(store, "runs")
-            runs_new.draw(store, asked, names)
+            new.draw(store, state, names)
     runs = bridge.run(run_store.listed(store, most=MOST))
     opened: RunSummary | None = None
     with feedback.draw_errors():
-        opened = bridge.run(run_store.find(store, asked.run)) if asked.run else None
-    runs_history.draw(runs, asked, opened.id if opened else "")
+        opened = bridge.run(run_store.find(store, state.run)) if state.run else None
+    history.draw(runs, state, opened.id if opened else "")
     if opened is not None:
         with st.container(key="runs-open"), feedback.draw_errors():
-            runs_open.draw(store, opened, runs, asked)
+            run.draw(store, opened, runs, state)
     feedback.scroll_to("runs-open", opened.id if opened else "")
 
 

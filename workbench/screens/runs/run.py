@@ -20,8 +20,7 @@ from workbench.components import blocks, deleted, feedback, job_progress, varian
 from workbench.notebooks.output import Block
 from workbench.screens.runs.state import BY, RunsState, address
 from workbench.services import permissions
-from workbench.services import runs as runs_asked
-from workbench.services import runs as runs_shown
+from workbench.services import runs as services_runs
 
 TABS = {"scores": "Scores", "made": "How it was made", "compare": "Compare"}
 BASELINE = "main"
@@ -29,18 +28,18 @@ DO = "runs.do"
 ENDINGS = {".trec": "TREC run", ".csv": "CSV", ".jsonl": "JSON lines", ".parquet": "Parquet"}
 
 
-def draw(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: RunsState) -> None:
+def draw(store: Store, run: RunSummary, runs: Sequence[RunSummary], state: RunsState) -> None:
     _head(run)
-    _actions(store, run, runs, asked)
-    address.tabs("What of it", "view", TABS, asked.shown)
-    match asked.shown:
+    _actions(store, run, runs, state)
+    address.tabs("What of it", "view", TABS, state.shown)
+    match state.shown:
         case "scores":
-            _scores(store, run, asked)
+            _scores(store, run, state)
         case "made":
             whole = bridge.run(run_store.load(store, run.id))
-            blocks.draw_all(runs_shown.made(run, whole), "runs.made")
+            blocks.draw_all(services_runs.details(run, whole), "runs.made")
         case _:
-            _compare(store, run, runs, asked)
+            _compare(store, run, runs, state)
 
 
 def _head(run: RunSummary) -> None:
@@ -55,7 +54,7 @@ def _head(run: RunSummary) -> None:
 # -- what can be done with it ------------------------------------------------------------------------------------------
 
 
-def _actions(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: RunsState) -> None:
+def _actions(store: Store, run: RunSummary, runs: Sequence[RunSummary], state: RunsState) -> None:
     with st.container(horizontal=True, key="runs-actions"):
         if permissions.may_edit(store):
             with st.popover("Pin", icon=":material/keep:"):
@@ -63,7 +62,7 @@ def _actions(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: R
             if not run.depth:
                 _aside(store, run)
         with st.popover("Download", icon=":material/download:"):
-            _downloads(store, run, asked)
+            _downloads(store, run, state)
         if permissions.may_edit(store):
             with st.popover("Delete", icon=":material/delete:"):
                 _delete(store, run)
@@ -103,7 +102,7 @@ def _aside(store: Store, run: RunSummary) -> None:
     )
 
 
-def _downloads(store: Store, run: RunSummary, asked: RunsState) -> None:
+def _downloads(store: Store, run: RunSummary, state: RunsState) -> None:
     """Made when they are asked for."""
     stem = re.sub(r"[^A-Za-z0-9]+", "-", run.name).strip("-") or "run"
     for ending, label in ENDINGS.items():
@@ -115,10 +114,10 @@ def _downloads(store: Store, run: RunSummary, asked: RunsState) -> None:
             on_click="ignore",
             width="stretch",
         )
-    other = asked.beside or None
+    other = state.beside or None
     st.download_button(
         f"Report{' with the comparison' if other else ''}, HTML",
-        lambda: bridge.run(runs_shown.page_of(store, run.id, _metrics(run, asked), other)),
+        lambda: bridge.run(services_runs.report_html(store, run.id, _metrics(run, state), other)),
         f"{stem}.html",
         "text/html",
         key=f"runs.out.{run.id}.html",
@@ -147,7 +146,7 @@ def _delete(store: Store, run: RunSummary) -> None:
 
     def delete() -> None:
         entry = bridge.run(run_store.remove(store, run.id, by=deleted.person()))
-        deleted.note(store, "runs", f"{run.name} was deleted.", [entry])
+        deleted.announce(store, "runs", f"{run.name} was deleted.", [entry])
         address.go(run="", beside="", view="")
 
     st.button("Delete it", key=f"runs.delete.{run.id}", type="primary", on_click=_done, args=(delete,))
@@ -164,43 +163,43 @@ def _done(do: Callable[[], None]) -> None:
 # -- its views ---------------------------------------------------------------------------------------------------------
 
 
-def _metrics(run: RunSummary, asked: RunsState) -> list[str]:
+def _metrics(run: RunSummary, state: RunsState) -> list[str]:
     """What it was scored by, the one that is shown first."""
-    there = runs_asked.metrics_of([run]) or ["ndcg@10"]
-    first = asked.metric if asked.metric in there else there[0]
+    there = services_runs.metrics_of([run]) or ["ndcg@10"]
+    first = state.metric if state.metric in there else there[0]
     return [first, *(each for each in there if each != first)]
 
 
-def _scores(store: Store, run: RunSummary, asked: RunsState) -> None:
-    address.tabs("Broken down by", "by", {"kind": "By kind of query", "tag": "By tag"}, asked.grouped)
-    metrics = _metrics(run, asked)
-    key = ("run scores", store.where, run.id, str(run.made_at), asked.grouped, *metrics)
+def _scores(store: Store, run: RunSummary, state: RunsState) -> None:
+    address.tabs("Broken down by", "by", {"kind": "By kind of query", "tag": "By tag"}, state.grouped)
+    metrics = _metrics(run, state)
+    key = ("run scores", store.where, run.id, str(run.made_at), state.grouped, *metrics)
     made: list[Block] | None = job_progress.result(
-        "runs.scores", key, "Scoring", lambda *_: runs_shown.scores(store, run.id, metrics, asked.grouped)
+        "runs.scores", key, "Scoring", lambda *_: services_runs.scores(store, run.id, metrics, state.grouped)
     )
     if made is not None:
         blocks.draw_all(made, "runs.scores.of")
 
 
-def _compare(store: Store, run: RunSummary, runs: Sequence[RunSummary], asked: RunsState) -> None:
+def _compare(store: Store, run: RunSummary, runs: Sequence[RunSummary], state: RunsState) -> None:
     others = {each.id: each for each in runs if each.id != run.id}
-    beside = _meant(store, asked.beside, run)
-    metrics = runs_asked.metrics_of([run]) or ["ndcg@10"]
+    beside = _meant(store, state.beside, run)
+    metrics = services_runs.metrics_of([run]) or ["ndcg@10"]
     where = st.columns([3, 1, 1], vertical_alignment="bottom")
     with where[0]:
         chosen = beside.id if beside else ""
         address.select("Held against", "beside", list(others), chosen, named=lambda each: named(others[each]))
     with where[1]:
-        address.widgets("runs.compared").select("Metric", "metric", metrics, _metrics(run, asked)[0])
+        address.widgets("runs.compared").select("Metric", "metric", metrics, _metrics(run, state)[0])
     with where[2]:
-        address.widgets("runs.compared").select("Broken down by", "by", list(BY), asked.grouped)
+        address.widgets("runs.compared").select("Broken down by", "by", list(BY), state.grouped)
     if beside is None:
         st.html(
             '<div class="rb-nothing">Choose another run: whether this one is better, by how much, on which queries, '
             "and in what the two differ.</div>"
         )
         return
-    _compared(store, run, beside, _metrics(run, asked)[0], asked.grouped)
+    _compared(store, run, beside, _metrics(run, state)[0], state.grouped)
 
 
 def _compared(store: Store, run: RunSummary, beside: RunSummary, metric: str, by: str) -> None:
@@ -214,9 +213,9 @@ def _compared(store: Store, run: RunSummary, beside: RunSummary, metric: str, by
             f"<p>{html.escape(why_not)}</p></div>"
         )
     ask = (
-        (lambda *_: runs_shown.against(store, run.id, beside.id, metric, by))
+        (lambda *_: services_runs.comparison(store, run.id, beside.id, metric, by))
         if not why_not
-        else (lambda *_: runs_shown.alike(store, run.id, beside.id))
+        else (lambda *_: services_runs.similarity(store, run.id, beside.id))
     )
     made: list[Block] | None = job_progress.result("runs.compared", key, "Comparing", ask)
     if made is not None:

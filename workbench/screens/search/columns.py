@@ -11,7 +11,7 @@ from core.legs import describe
 from workbench.components import cards, feedback
 from workbench.screens.search.state import address
 from workbench.services import search as services_search
-from workbench.services.search import Column, Found, LegSearch, QueryLabels
+from workbench.services.search import LegResult, LegResults, LegSearch, QueryLabels
 
 IN_WORDS = {3: "three", 4: "four", 5: "five"}
 BEAT = 0.25  # seconds between two looks at a search under way
@@ -35,7 +35,7 @@ class Columns:
             self._head(kind)
             body.html(f'<div class="rb-nothing">{describe(kind).strength}</div>')
 
-    def wait(self, search: LegSearch, found: Found) -> None:
+    def wait(self, search: LegSearch, found: LegResults) -> None:
         """Show that work goes on, and what is there. Each line drawn also lets a newer query end this run."""
         for kind, (_, body) in self.slots.items():
             self._head(kind)
@@ -50,7 +50,7 @@ class Columns:
                 self._fill(kind, found, "early")
                 drawn.add(kind)
 
-    def draw(self, found: Found) -> None:
+    def draw(self, found: LegResults) -> None:
         """All there is to show."""
         self._say(_overlap(found) + _labels(self.judged))
         for kind in self.slots:
@@ -59,7 +59,7 @@ class Columns:
     def _say(self, line: str) -> None:
         self.summary.html(f'<p class="rb-summary" role="status">{line}</p>')
 
-    def _head(self, kind: str, column: Column | None = None) -> None:
+    def _head(self, kind: str, column: LegResult | None = None) -> None:
         number, under = "", describe(kind).finds
         if column is not None and column.problem is None:
             number, under = f"{column.milliseconds:,.0f} ms", _recall(column, self.judged) or under
@@ -68,7 +68,7 @@ class Columns:
             f'<span class="rb-number" title="{COUNTED}">{number}</span><p>{html.escape(under)}</p></div>'
         )
 
-    def _fill(self, kind: str, found: Found, stage: str) -> None:
+    def _fill(self, kind: str, found: LegResults, stage: str) -> None:
         column = found.columns[kind]
         self._head(kind, column)
         with self.slots[kind][1].container():
@@ -85,7 +85,7 @@ def _open(unit: str) -> None:
     address.go(opened=unit)
 
 
-def _recall(column: Column, judged: QueryLabels) -> str:
+def _recall(column: LegResult, judged: QueryLabels) -> str:
     """For a labelled query, how much of what is relevant the leg brought up."""
     if not judged.relevant:
         return ""
@@ -93,7 +93,7 @@ def _recall(column: Column, judged: QueryLabels) -> str:
     return f"{up} of {len(judged.relevant)} relevant documents in the first {services_search.SHOWN}."
 
 
-def _overlap(found: Found) -> str:
+def _overlap(found: LegResults) -> str:
     working = sum(column.problem is None for column in found.columns.values())
     if working < 2:
         return ""

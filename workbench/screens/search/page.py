@@ -17,7 +17,7 @@ from workbench.components.page import Page
 from workbench.screens.search.columns import Columns
 from workbench.screens.search.state import address
 from workbench.services import search as services_search
-from workbench.services.search import LONGEST_QUERY, Found, LegSearch, QueryLabels
+from workbench.services.search import LONGEST_QUERY, LegResults, LegSearch, QueryLabels
 
 DEMO = "handbook"
 SIDE_BY_SIDE = ("vector", "fulltext", "trigram")
@@ -48,15 +48,17 @@ def render(store: Store) -> None:
         label_visibility="collapsed",
         icon=":material/search:",
     )
-    cards.draw_chips(f"chips.{view.name}", services_search.examples(labelled), lambda text: address.go(query=text))
+    cards.draw_chips(
+        f"chips.{view.name}", services_search.example_queries(labelled), lambda text: address.go(query=text)
+    )
     if chunks is None:
         view.chunk_set(address.current().level)
         return
-    _results(store, view, chunks, services_search.judged(labelled, address.current().query))
+    _results(store, view, chunks, services_search.query_labels(labelled, address.current().query))
     if opened := address.current().opened:
         document.show_document(store, view, chunks, opened, lambda: address.go(opened=""))
     if model := search_target(store, view, chunks).model:
-        services_search.warm(model)  # while the query is being typed
+        services_search.preload_model(model)  # while the query is being typed
 
 
 def _welcome() -> None:
@@ -97,14 +99,14 @@ def _results(store: Store, view: CollectionView, chunks: str, judged: QueryLabel
     if not query:
         columns.explain()
         return
-    wanted = Found((store.where, view.name, str(view.row.version), chunks, query))
+    wanted = LegResults((store.where, view.name, str(view.row.version), chunks, query))
     kept = st.session_state.get("found")
-    if not isinstance(kept, Found) or kept.key != wanted.key or kept.failed:  # a failure is worth another try
+    if not isinstance(kept, LegResults) or kept.key != wanted.key or kept.failed:  # a failure is worth another try
         st.session_state["found"] = kept = _search(store, view, chunks, wanted, columns)
     columns.draw(kept)
 
 
-def _search(store: Store, view: CollectionView, chunks: str, wanted: Found, columns: Columns) -> Found:
+def _search(store: Store, view: CollectionView, chunks: str, wanted: LegResults, columns: Columns) -> LegResults:
     search = LegSearch(store, view, wanted.key[-1], chunks, SIDE_BY_SIDE)
     try:
         if not search.wait(AT_ONCE):

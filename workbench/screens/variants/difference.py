@@ -20,7 +20,7 @@ from core.variant import Variant
 from workbench.components import blocks, job_progress
 from workbench.notebooks.output import Said, Table
 from workbench.screens.variants.state import VariantsState, address
-from workbench.services import variants as variant_text
+from workbench.services import variants
 from workbench.services.cost_notice import ConsentNeeded
 from workbench.services.variants import VariantEntry
 
@@ -36,7 +36,7 @@ def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], othe
             "their defaults too.</div>"
         )
         return
-    rows = variant_text.differing(variant_text.read(other.text), variant)
+    rows = variants.differences(variants.read(other.text), variant)
     if not rows:
         blocks.draw(Said(text="They are the same in every option."), "variants.same")
     else:
@@ -44,7 +44,7 @@ def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], othe
             "Options", ("option", other.name, mine.name), [(row.where, row.one, row.other) for row in rows]
         )
         blocks.draw(table, "variants.rows")
-    lines = variant_text.lines_between(other.text, mine.text)
+    lines = variants.lines_between(other.text, mine.text)
     marks = {" ": "", "-": "gone", "+": "new"}
     shown = "".join(
         f'<span class="{marks[each.mark]}"><i>{each.mark}</i>{html.escape(each.text[:LONGEST_LINE]) or " "}</span>'
@@ -53,24 +53,24 @@ def difference(mine: VariantEntry, variant: Variant, others: Sequence[str], othe
     st.html(f'<h4 class="rb-part">TOML, from {html.escape(other.name)}</h4><pre class="rb-lines">{shown}</pre>')
 
 
-def sql(store: Store, variant: Variant, asked: VariantsState, names: Sequence[str]) -> None:
+def sql(store: Store, variant: Variant, state: VariantsState, names: Sequence[str]) -> None:
     """The statement over a collection, as `rankbook sql` prints it."""
     if not names:
         st.html('<div class="rb-nothing">A statement is over a collection, and there is none yet.</div>')
         return
     where = st.columns([1, 2], vertical_alignment="bottom")
     with where[0]:
-        address.select("Over the collection", "collection", names, asked.collection)
+        address.select("Over the collection", "collection", names, state.collection)
     with where[1]:
         address.text(
             "With the query filled in",
             "query",
-            asked.query,
+            state.query,
             placeholder="left empty, the statement has numbered parameters, as a service sends them",
         )
-    query = asked.query.strip()
+    query = state.query.strip()
     with st.spinner("Writing the statement", show_time=False):
-        context = RequestContext(store, bridge.run(collections.get(store, asked.collection)))
+        context = RequestContext(store, bridge.run(collections.get(store, state.collection)))
         made = bridge.run(export_sql(store, context.view, variant, query=query or None))
     for each in made.outside:
         blocks.draw(Said(text=f"Done outside the statement: {each}", tone="note"), "variants.outside")

@@ -14,10 +14,10 @@ from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
 from workbench.components import feedback, form, variant_list
-from workbench.screens.variants import state as variant_draft
-from workbench.screens.variants.state import Draft, address
+from workbench.screens.variants import state
+from workbench.screens.variants.state import VariantDraft, address
 from workbench.services import permissions
-from workbench.services import variants as variant_text
+from workbench.services import variants as services_variants
 
 AROUND = 2  # lines shown above and below a mistake
 DO = "variants.do"
@@ -28,22 +28,19 @@ def key_of(name: str, *more: str) -> str:
     return ".".join(("variants", sha256(name.encode()).hexdigest()[:10], *more))
 
 
-def read(draft: Draft) -> Variant | InputError:
+def read(draft: VariantDraft) -> Variant | InputError:
     """What the text means, or the mistake in it."""
     try:
-        return variant_text.read(draft.text)
+        return services_variants.read(draft.text)
     except InputError as error:
         return error
 
 
-def complain(draft: Draft, mistake: InputError) -> None:
+def complain(draft: VariantDraft, mistake: InputError) -> None:
     """The mistake, and its line among those around it."""
     feedback.draw_error(mistake)
-    _line(draft.text, mistake.line or 1)
-
-
-def _line(text: str, line: int) -> None:
-    lines = text.splitlines() or [""]
+    line = mistake.line or 1
+    lines = draft.text.splitlines() or [""]
     first = max(1, line - AROUND)
     rows = [
         f'<span class="{"wrong" if at == line else ""}"><i>{at}</i>{html.escape(said[:200]) or " "}</span>'
@@ -52,7 +49,7 @@ def _line(text: str, line: int) -> None:
     st.html(f'<pre class="rb-lines">{"".join(rows)}</pre>')
 
 
-def head(draft: Draft, variant: Variant | None) -> None:
+def head(draft: VariantDraft, variant: Variant | None) -> None:
     what = "Kept by you" if draft.entry.kept else "Published system"
     changed = ", with changes that are not saved" if draft.changed else ""
     described = f"<p>{html.escape(variant.description)}</p>" if variant and variant.description else ""
@@ -63,15 +60,15 @@ def head(draft: Draft, variant: Variant | None) -> None:
         variant_list.pipeline(key_of(draft.entry.name, "pipeline"), variant)
 
 
-def as_form(draft: Draft, chunk_sets: list[str], models: list[str]) -> None:
+def as_form(draft: VariantDraft, chunk_sets: list[str], models: list[str]) -> None:
     offered = {"chunks": chunk_sets, "model": models, "stored": chunk_sets}
-    changed = form.drawn(Variant, draft.text, key_of(draft.entry.name, "form"), form.Options(offered=offered))
+    changed = form.draw(Variant, draft.text, key_of(draft.entry.name, "form"), form.FormOptions(offered=offered))
     if changed is not None:
-        variant_draft.edit(draft, changed)
+        state.edit(draft, changed)
         st.rerun()
 
 
-def as_text(draft: Draft) -> None:
+def as_text(draft: VariantDraft) -> None:
     """The text itself. It is taken when the field is left, or with Ctrl and Enter."""
     key = key_of(draft.entry.name, "toml")
     seen = f"{key}.seen"
@@ -80,7 +77,7 @@ def as_text(draft: Draft) -> None:
     st.session_state[seen] = draft.text
 
     def taken() -> None:
-        variant_draft.edit(draft, st.session_state[key])
+        state.edit(draft, st.session_state[key])
 
     rows = max(12, draft.text.count("\n") + 3)
     with st.container(key="variants-toml"):
@@ -91,7 +88,7 @@ def as_text(draft: Draft) -> None:
 
 
 def undo_bar(store: Store) -> None:
-    done = variant_draft.undoable()
+    done = state.undoable()
     if done is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="variants-undo"):
@@ -99,7 +96,7 @@ def undo_bar(store: Store) -> None:
         st.button("Undo", key="variants.undo.it", icon=":material/undo:", on_click=_do, args=("undo", store))
 
 
-def actions(store: Store, draft: Draft, variant: Variant | None) -> None:
+def actions(store: Store, draft: VariantDraft, variant: Variant | None) -> None:
     """Who may not keep it here may try it and take it along."""
     keeps, name = permissions.may_edit(store), draft.entry.name
     own = draft.entry.kept is not None and keeps
@@ -122,7 +119,7 @@ def actions(store: Store, draft: Draft, variant: Variant | None) -> None:
                 "Discard changes",
                 key=key_of(name, "discard"),
                 icon=":material/restart_alt:",
-                on_click=variant_draft.discard,
+                on_click=state.discard,
                 args=(name,),
             )
         st.download_button(
@@ -145,7 +142,7 @@ def actions(store: Store, draft: Draft, variant: Variant | None) -> None:
     _problem(DO)
 
 
-def _save_as(store: Store, draft: Draft, variant: Variant | None) -> None:
+def _save_as(store: Store, draft: VariantDraft, variant: Variant | None) -> None:
     key = key_of(draft.entry.name, "as")
     # As the widget's own default: what only the session says is lost on a field that is not on the screen yet.
     free = variants.free_name(variant.name) if variant else ""
@@ -154,20 +151,20 @@ def _save_as(store: Store, draft: Draft, variant: Variant | None) -> None:
     _problem(f"{DO}.as")
 
 
-def _do(what: str, store: Store, draft: Draft | None = None, key: str = "") -> None:
+def _do(what: str, store: Store, draft: VariantDraft | None = None, key: str = "") -> None:
     """In a callback, so that the page that follows shows what there is then. What went wrong is drawn there too."""
     try:
         roles.refuse_reader(store, "keep variants")
         match what, draft:
-            case "save", Draft():
-                _open(variant_draft.save(draft))
-            case "save as", Draft():
-                _open(variant_draft.save_as(draft, st.session_state[key]))
-            case "drop", Draft():
-                variant_draft.drop(draft.entry.name)
+            case "save", VariantDraft():
+                _open(state.save(draft))
+            case "save as", VariantDraft():
+                _open(state.save_as(draft, st.session_state[key]))
+            case "drop", VariantDraft():
+                state.drop(draft.entry.name)
                 address.go(variant="", beside="", view="")
             case "undo", _:
-                _open(variant_draft.undo())
+                _open(state.undo())
     except RankbookError as error:
         st.session_state[f"{DO}.as" if key else DO] = error
 

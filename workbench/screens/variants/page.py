@@ -10,17 +10,14 @@ from core.store import collections, roles
 from core.store.engine import Store
 from core.variant import Variant
 from evals import variants
-from evals.variants import SavedVariant
 from workbench.components import feedback, variant_list
 from workbench.components.page import Page
 from workbench.components.theme import asset
-from workbench.screens.variants import difference as variant_beside
-from workbench.screens.variants import editor as variant_edit
-from workbench.screens.variants import state as variant_draft
-from workbench.screens.variants.state import FIRST, Draft, VariantsState, address
+from workbench.screens.variants import difference, editor
+from workbench.screens.variants import state as variants_state
+from workbench.screens.variants.state import FIRST, address
 from workbench.services import permissions
-from workbench.services import variants as variant_text
-from workbench.services import variants as variants_asked
+from workbench.services import variants as services_variants
 from workbench.services.variants import VariantEntry
 
 KEY, LARGEST = "variants.upload", 1  # megabytes
@@ -50,7 +47,7 @@ def _kept(content: bytes) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("The file is not UTF-8, which TOML is written in.") from error
-    variant_text.read(text)
+    services_variants.read(text)
     return variants.keep(text).name
 
 
@@ -61,8 +58,8 @@ def render(store: Store) -> None:
     st.html(f"<style>{asset('screens/variants/page.css')}</style>")
     st.html('<p class="rb-tagline">A variant is a whole pipeline as data: published systems, and your own.</p>')
     own = variants.listed()
-    asked = address.current()
-    name = asked.variant or (own[0].name if own else FIRST)
+    state = address.current()
+    name = state.variant or (own[0].name if own else FIRST)
     there, opened = st.columns([2, 5], gap="large")
     with there:
         if permissions.may_edit(store):
@@ -70,45 +67,34 @@ def render(store: Store) -> None:
         variant_list.draw("variants.list", own, name, lambda chosen: address.go(variant=chosen))
     with opened:
         if permissions.may_edit(store):
-            variant_edit.undo_bar(store)
-        _opened(store, variant_draft.of(variants_asked.variant_entry(name, own)), asked, own)
-
-
-def _opened(store: Store, draft: Draft, asked: VariantsState, own: list[SavedVariant]) -> None:
-    meant = variant_edit.read(draft)
-    variant = meant if isinstance(meant, Variant) else None
-    variant_edit.head(draft, variant)
-    variant_edit.actions(store, draft, variant)
-    address.tabs("What of it", "view", TABS, asked.shown)
-    if not isinstance(meant, Variant):
-        variant_edit.complain(draft, meant)
-    if asked.shown == "toml":
-        variant_edit.as_text(draft)
-    elif asked.shown == "form":
-        variant_edit.as_form(draft, *_offered(store))
-    elif variant is None:
-        st.html('<div class="rb-nothing">Once the mistake above is mended, this is here again.</div>')
-    elif asked.shown == "difference":
-        _difference(draft, variant, asked, own)
-    else:
-        _sql(store, variant, asked)
-
-
-def _difference(draft: Draft, variant: Variant, asked: VariantsState, own: list[SavedVariant]) -> None:
-    others = [each for each in variants_asked.names(own) if each != draft.entry.name]
-    saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
-    against = asked.beside or next(iter(saved), "")  # what one changed is what one wants to see first
-    if against in saved:
-        beside: VariantEntry | None = VariantEntry(against, draft.base)
-    else:
-        beside = variants_asked.variant_entry(against, own) if against else None
-    variant_beside.difference(VariantEntry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
-
-
-def _sql(store: Store, variant: Variant, asked: VariantsState) -> None:
-    names = [row.name for row in bridge.run(collections.listed(store))]
-    first = "handbook" if "handbook" in names else next(iter(names), "")
-    variant_beside.sql(store, variant, asked.replace(collection=asked.collection or first), names)
+            editor.undo_bar(store)
+        draft = variants_state.of(services_variants.variant_entry(name, own))
+        meant = editor.read(draft)
+        variant = meant if isinstance(meant, Variant) else None
+        editor.head(draft, variant)
+        editor.actions(store, draft, variant)
+        address.tabs("What of it", "view", TABS, state.shown)
+        if not isinstance(meant, Variant):
+            editor.complain(draft, meant)
+        if state.shown == "toml":
+            editor.as_text(draft)
+        elif state.shown == "form":
+            editor.as_form(draft, *_offered(store))
+        elif variant is None:
+            st.html('<div class="rb-nothing">Once the mistake above is mended, this is here again.</div>')
+        elif state.shown == "difference":
+            others = [each for each in services_variants.variant_names(own) if each != draft.entry.name]
+            saved = [f"{draft.entry.name} as it was saved"] if draft.changed else []
+            against = state.beside or next(iter(saved), "")  # what one changed is what one wants to see first
+            if against in saved:
+                beside: VariantEntry | None = VariantEntry(against, draft.base)
+            else:
+                beside = services_variants.variant_entry(against, own) if against else None
+            difference.difference(VariantEntry(draft.entry.name, draft.text), variant, [*saved, *others], beside)
+        else:
+            names = [row.name for row in bridge.run(collections.listed(store))]
+            first = "handbook" if "handbook" in names else next(iter(names), "")
+            difference.sql(store, variant, state.replace(collection=state.collection or first), names)
 
 
 def _offered(store: Store) -> tuple[list[str], list[str]]:

@@ -44,7 +44,7 @@ UNDO = "variants.undo"
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class VariantDraft:
     """The text in hand, and the one that it was made of."""
 
     entry: VariantEntry
@@ -64,12 +64,12 @@ class Undo:
     before: SavedVariant
 
 
-def of(entry: VariantEntry) -> Draft:
+def of(entry: VariantEntry) -> VariantDraft:
     base, text = st.session_state.get(_key(entry.name), (entry.text, entry.text))
-    return Draft(entry, base, text) if text != base else Draft(entry, entry.text, entry.text)
+    return VariantDraft(entry, base, text) if text != base else VariantDraft(entry, entry.text, entry.text)
 
 
-def edit(draft: Draft, text: str) -> None:
+def edit(draft: VariantDraft, text: str) -> None:
     st.session_state[_key(draft.entry.name)] = (draft.base, text.replace("\r\n", "\n"))
 
 
@@ -77,7 +77,7 @@ def discard(name: str) -> None:
     st.session_state.pop(_key(name), None)
 
 
-def save(draft: Draft) -> str:
+def save(draft: VariantDraft) -> str:
     """In the place of the kept one; its name, which may be another now."""
     name = draft.entry.name
     before = variants.get(name)
@@ -91,7 +91,7 @@ def save(draft: Draft) -> str:
     return made.name
 
 
-def save_as(draft: Draft, name: str) -> str:
+def save_as(draft: VariantDraft, name: str) -> str:
     """As one more of one's own, under that name."""
     made = variants.keep(toml_edit.put(draft.text, {("name",): name.strip()}))
     discard(draft.entry.name)

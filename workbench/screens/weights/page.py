@@ -18,17 +18,16 @@ from core.variant import Variant
 from evals.evaluation.context import EvalContext, tuning_split
 from evals.labels import query_sets
 from evals.types import DEFAULT_QUERY_SET
-from workbench.components import job_progress
-from workbench.components import weight_explorer as weights_bench
-from workbench.components.open_collection import opened
+from workbench.components import job_progress, weight_explorer
+from workbench.components.open_collection import open_collection
 from workbench.components.page import Page
 from workbench.components.url_state import Address
 from workbench.components.weight_explorer import SurfacePosition, WeightExplorer, leg_label
 from workbench.screens.weights import use as weights_use
-from workbench.services import weights as weights_asked
+from workbench.services import weights
 from workbench.services.cost_notice import start_with_consent
 from workbench.services.jobs import Key
-from workbench.services.weights import Weighed, WeightsState
+from workbench.services.weights import WeighedSurface, WeightsState
 
 DEMO, FIRST_LEGS = "handbook", "vector,bm25"
 DEEPEST = 10_000.0
@@ -43,22 +42,22 @@ def render(store: Store) -> None:
     if not names:
         st.html('<div class="rb-nothing">There is no collection yet. The Collections page adds one.</div>')
         return
-    asked = _filled(address.current(), names)
+    state = _filled(address.current(), names)
     st.html(TAGLINE)
     with st.container(key="where"):
-        _what(store, asked, names)
-        ground, mark = opened(store, asked.collection, asked.query_set)
-        asked = replace(asked, split=asked.split or tuning_split(ground.labelled))
-        base = weights_asked.base_of(asked, ground.view.default_chunk_set)
-        _how(asked, ground, base)
+        _what(store, state, names)
+        ground, mark = open_collection(store, state.collection, state.query_set)
+        state = replace(state, split=state.split or tuning_split(ground.labelled))
+        base = weights.base_of(state, ground.view.default_chunk_set)
+        _how(state, ground, base)
         deeper = st.empty()
-    key = ("weights", mark, base.id, *asked.surface)
-    found = _waited(key, ground, asked)
+    key = ("weights", mark, base.id, *state.surface)
+    found = _waited(key, ground, state)
     if found is not None:
         if found.tuned.deeper is not None:
             deeper.html(f'<p class="rb-summary">{html.escape(found.tuned.deeper.sentence)}</p>')
-        use = partial(weights_use.draw, NAME, store, asked)
-        weights_bench.draw(WeightExplorer(NAME, key, ground, found, _stand, address.go, use))
+        use = partial(weights_use.draw, NAME, store, state)
+        weight_explorer.draw(WeightExplorer(NAME, key, ground, found, _stand, address.go, use))
 
 
 address = Address(NAME, WeightsState)
@@ -69,59 +68,59 @@ def _stand() -> SurfacePosition:
     return SurfacePosition(state.weights, state.against, state.query)
 
 
-def _filled(asked: WeightsState, names: list[str]) -> WeightsState:
+def _filled(state: WeightsState, names: list[str]) -> WeightsState:
     """With what holds where the address says nothing."""
     return replace(
-        asked,
-        collection=asked.collection or (DEMO if DEMO in names else names[0]),
-        query_set=asked.query_set or DEFAULT_QUERY_SET,
-        legs="" if asked.variant else asked.legs or FIRST_LEGS,
-        metric=asked.metric or weights_asked.METRICS[0],
+        state,
+        collection=state.collection or (DEMO if DEMO in names else names[0]),
+        query_set=state.query_set or DEFAULT_QUERY_SET,
+        legs="" if state.variant else state.legs or FIRST_LEGS,
+        metric=state.metric or weights.METRICS[0],
     )
 
 
-def _what(store: Store, asked: WeightsState, names: list[str]) -> None:
-    sets = [each.name for each in bridge.run(query_sets.summaries(store, asked.collection))]
-    several = len(sets) > 1 or asked.query_set not in (*sets, DEFAULT_QUERY_SET)
+def _what(store: Store, state: WeightsState, names: list[str]) -> None:
+    sets = [each.name for each in bridge.run(query_sets.summaries(store, state.collection))]
+    several = len(sets) > 1 or state.query_set not in (*sets, DEFAULT_QUERY_SET)
     where = iter(
-        st.columns([2, *([2] if several else []), 2, *([] if asked.variant else [4])], vertical_alignment="bottom")
+        st.columns([2, *([2] if several else []), 2, *([] if state.variant else [4])], vertical_alignment="bottom")
     )
     with next(where):
-        address.select("Collection", "collection", names, asked.collection)
+        address.select("Collection", "collection", names, state.collection)
     if several:
         with next(where):
-            address.select("Query set", "query_set", sets, asked.query_set)
-    presets = ["", *weights_asked.weighable()]
+            address.select("Query set", "query_set", sets, state.query_set)
+    presets = ["", *weights.weighable()]
     with next(where):
-        address.select("Weigh", "variant", presets, asked.variant, named=lambda name: name or "Legs of your choice")
-    if not asked.variant:
+        address.select("Weigh", "variant", presets, state.variant, named=lambda name: name or "Legs of your choice")
+    if not state.variant:
         with next(where):
-            address.several("Legs", "legs", list(leg_descriptions()), asked.legs.split(","), 4, named=leg_label)
+            address.several("Legs", "legs", list(leg_descriptions()), state.legs.split(","), 4, named=leg_label)
 
 
-def _how(asked: WeightsState, ground: EvalContext, base: Variant) -> None:
+def _how(state: WeightsState, ctx: EvalContext, base: Variant) -> None:
     row = st.columns(5, vertical_alignment="bottom")
     with row[0]:
-        metrics = list(dict.fromkeys([*weights_asked.METRICS, asked.metric]))
-        address.select("Metric", "metric", metrics, asked.metric)
+        metrics = list(dict.fromkeys([*weights.METRICS, state.metric]))
+        address.select("Metric", "metric", metrics, state.metric)
     with row[1]:
-        method = weights_asked.method_of(base)
-        address.select("Fusion", "fusion", list(dict.fromkeys([*weights_asked.methods(), method])), method)
+        method = weights.method_of(base)
+        address.select("Fusion", "fusion", list(dict.fromkeys([*weights.methods(), method])), method)
     with row[2]:
         if (k := getattr(base.fusion, "k", None)) is not None:
             address.number("k", "k", float(k))
         elif how := getattr(base.fusion, "normalize", None):
             address.select("Normalisation", "normalize", list(get_args(Normalisation)), how)
     with row[3]:
-        depth = weights_asked.depth_of(base)
+        depth = weights.depth_of(base)
         address.number("Depth of each leg", "depth", float(depth), DEEPEST, 10.0, help=DEPTH_HELP)
     with row[4]:
-        address.select("Labelled queries", "split", [*ground.labelled.splits, "all"], asked.split)
+        address.select("Labelled queries", "split", [*ctx.labelled.splits, "all"], state.split)
 
 
-def _waited(key: Key, ground: EvalContext, asked: WeightsState) -> Weighed | None:
+def _waited(key: Key, ctx: EvalContext, state: WeightsState) -> WeighedSurface | None:
     """The surface; None where somebody stopped it. It goes on where the page is left, and is found again."""
-    what = (key, "Weight surface", partial(weights_asked.weighed, ground, asked))
+    what = (key, "Weight surface", partial(weights.weigh, ctx, state))
     work = start_with_consent(*what)
     if not work.wait(job_progress.AT_ONCE):
         slot = st.empty()

@@ -18,7 +18,7 @@ from workbench.services.weights import METRICS, WeightsState
 NEW = "A new notebook"
 
 
-def draw(key: str, store: Store, asked: WeightsState, name: str) -> None:
+def draw(key: str, store: Store, state: WeightsState, name: str) -> None:
     """The notebooks, and once a cell is placed the way there."""
     field, placed, refused = f"{key}.use", f"{key}.placed", f"{key}.unplaced"
 
@@ -29,7 +29,7 @@ def draw(key: str, store: Store, asked: WeightsState, name: str) -> None:
             return
         st.session_state[field] = None
         try:
-            put = insert.place(store, "" if wanted == NEW else wanted, source(asked, name))
+            put = insert.place(store, "" if wanted == NEW else wanted, source(state, name))
             st.session_state[placed] = (name, put)
         except RankbookError as error:
             st.session_state[refused] = error
@@ -53,11 +53,11 @@ def draw(key: str, store: Store, asked: WeightsState, name: str) -> None:
         st.html(f'<a class="rb-placed" href="{link}" target="_self">Open the cell in {html.escape(where.notebook)}</a>')
 
 
-def source(asked: WeightsState, name: str) -> str:
+def source(state: WeightsState, name: str) -> str:
     """Over the same collection; on which of its queries the notebook says, for weights are not proved where found."""
     where = {
-        "collection": asked.collection,
-        "query_set": "" if asked.query_set == DEFAULT_QUERY_SET else asked.query_set,
+        "collection": state.collection,
+        "query_set": "" if state.query_set == DEFAULT_QUERY_SET else state.query_set,
     }
-    legs = [asked.variant] if asked.variant else asked.legs.split(",")
-    return insert.source(where, asked.metric or METRICS[0], [*legs, name])
+    legs = [state.variant] if state.variant else state.legs.split(",")
+    return insert.source(where, state.metric or METRICS[0], [*legs, name])

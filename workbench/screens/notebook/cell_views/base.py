@@ -15,7 +15,7 @@ import streamlit as st
 from core.errors import SpecError
 from evals.evaluation.context import EvalContext
 from workbench.components.leaderboard import name_of
-from workbench.components.open_collection import opened
+from workbench.components.open_collection import open_collection
 from workbench.components.url_state import Chooser
 from workbench.notebooks.cells import CellSpec
 from workbench.notebooks.cells.base import CellContext, Reference
@@ -58,30 +58,30 @@ class CellView:
 View = Callable[[CellView], None]
 
 
-def which(shown: CellView, groups: Sequence[str], orders: Mapping[str, str]) -> str:
+def choose_kind_and_order(view: CellView, groups: Sequence[str], orders: Mapping[str, str]) -> str:
     """Choosers of a kind of query and of an order; gives the order."""
-    choosers, (kind, order) = Chooser(f"cell.{shown.cell.id}", shown.select), st.columns(2)
+    choosers, (kind, order) = Chooser(f"cell.{view.cell.id}", view.select), st.columns(2)
     with kind:
-        chosen = group(shown, groups)
+        chosen = group(view, groups)
         choosers.select("Kind", "kind", ["", *groups], chosen, named=lambda key: name_of(key) if key else "All kinds")
-    first, chosen = next(iter(orders)), shown.selected.order
+    first, chosen = next(iter(orders)), view.selected.order
     with order:
         return choosers.select(
             "Order", "order", list(orders), chosen if chosen in orders else first, named=orders.__getitem__, first=first
         )
 
 
-def group(shown: CellView, groups: Sequence[str]) -> str:
+def group(view: CellView, groups: Sequence[str]) -> str:
     """The kind that is chosen; empty for all."""
-    return shown.selected.kind if shown.selected.kind in groups else ""
+    return view.selected.kind if view.selected.kind in groups else ""
 
 
-def ground_of(context: CellContext, spec: CellSpec) -> tuple[EvalContext, str]:
+def context_of(context: CellContext, spec: CellSpec) -> tuple[EvalContext, str]:
     """The cell's collection, and what stands for its content and labels in keys."""
     collection = spec.collection or context.shared.collection
     if collection is None:
         raise SpecError('No collection is named. Write collection = "handbook" in this cell.')
-    found, mark = opened(context.store, collection, spec.query_set or context.shared.query_set)
+    found, mark = open_collection(context.store, collection, spec.query_set or context.shared.query_set)
     if context.resources is not None:
         found = replace(found, context=replace(found.context, resources=context.resources))
     return found, mark
@@ -116,7 +116,7 @@ def inline(value: Any) -> Any:
     return value
 
 
-def few(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+def first_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """The places of the first of those wanted, as many as can be read side by side, in the order of the names."""
     places = dict.fromkeys(names.index(name) for name in wanted if name in names)
     return sorted(list(places)[:MOST])

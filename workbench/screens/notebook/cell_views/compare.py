@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
 from evals.display import el
 from workbench.components import blocks, comparison, table, theme
-from workbench.components.comparison import Look
+from workbench.components.comparison import ComparisonSelection
 from workbench.components.leaderboard import groups_of
 from workbench.components.table import Action
 from workbench.notebooks.output import Figure, Said
@@ -19,49 +18,49 @@ from workbench.screens.notebook.cell_views.base import CellView
 ANY = ("bm25",)  # where both runs are other engines', and cannot be asked
 
 
-def draw(shown: CellView) -> None:
+def draw(view: CellView) -> None:
     """All of it. An output that an older version kept has its blocks alone."""
-    if "moved" not in shown.output.values:
-        blocks.draw_all(shown.output.blocks, shown.key("block"))
+    if "moved" not in view.output.values:
+        blocks.draw_all(view.output.blocks, view.key("block"))
         return
-    look = look_of(shown)
+    look = look_of(view)
 
     def picked(what: Action) -> None:
-        follow(shown, look, what)
+        follow(view, look, what)
 
-    blocks.draw(Said(text=shown.output.headline, tone="headline"), shown.key("headline"))
+    blocks.draw(Said(text=view.output.headline, tone="headline"), view.key("headline"))
     blocks.html_of(_outcomes(look))
-    _charts(shown, look)
+    _charts(view, look)
     kinds = comparison.kinds(look)
     if kinds is not None:
         blocks.heading(kinds.label)
-        table.draw(shown.key("kinds"), kinds, on_action=picked)
+        table.draw(view.key("kinds"), kinds, on_action=picked)
     blocks.heading(f"Queries, by {look.values['metric']}")
-    order = base.which(shown, comparison.groups(look), comparison.ORDERS)
-    table.draw(shown.key("queries"), comparison.table(look, order), on_action=picked)
+    order = base.choose_kind_and_order(view, comparison.groups(look), comparison.ORDERS)
+    table.draw(view.key("queries"), comparison.table(look, order), on_action=picked)
     if look.chosen is not None:
         blocks.heading(f"How documents moved: {look.chosen['text'] or look.chosen['id']}")
-        table.draw(shown.key("moves"), comparison.moves(look, look.chosen["id"]), on_action=picked)
+        table.draw(view.key("moves"), comparison.moves(look, look.chosen["id"]), on_action=picked)
         st.button(
             "Search for it",
-            key=shown.key("search"),
+            key=view.key("search"),
             icon=":material/search:",
             on_click=follow,
-            args=(shown, look, {"query": look.chosen["id"]}),
+            args=(view, look, {"query": look.chosen["id"]}),
         )
     for at, note in enumerate(look.values["notes"]):
-        blocks.draw(Said(text=note, tone="note"), shown.key(f"note.{at}"))
+        blocks.draw(Said(text=note, tone="note"), view.key(f"note.{at}"))
 
 
-def look_of(shown: CellView) -> Look:
-    values, query = shown.output.values, shown.selected.query
+def look_of(view: CellView) -> ComparisonSelection:
+    values, query = view.output.values, view.selected.query
     known = {each["id"] for each in values["queries"]}
-    group = base.group(shown, groups_of(values["queries"]))
+    group = base.group(view, groups_of(values["queries"]))
     styles = theme.styles([values["system"], values["baseline"]])
-    return Look(values, styles, query if query in known else "", group)
+    return ComparisonSelection(values, styles, query if query in known else "", group)
 
 
-def _outcomes(look: Look) -> Any:
+def _outcomes(look: ComparisonSelection) -> Any:
     """Queries won, equal and lost, as a strip in the colours of the two, and in words."""
     finding = look.values["finding"]
     gain, loss = look.sides
@@ -79,31 +78,27 @@ def _outcomes(look: Look) -> Any:
     return el("div", el("div", *strip, class_="strip", aria_hidden="true"), el("ul", *told), class_="rb-outcomes")
 
 
-def _charts(shown: CellView, look: Look) -> None:
+def _charts(view: CellView, look: ComparisonSelection) -> None:
     """Both charts; a click on a query selects it. Their keys change with the selection, so that none is left over."""
-    figures = [block for block in shown.output.blocks if isinstance(block, Figure)][:2]
+    figures = [block for block in view.output.blocks if isinstance(block, Figure)][:2]
     for at, (place, block) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
-        key = shown.key(f"chart.{at}.{look.query}")
+        key = view.key(f"chart.{at}.{look.query}")
 
         def heard(key: str = key) -> None:
-            _clicked(shown, look, st.session_state[key])
+            points = st.session_state[key]["selection"]["points"]
+            if points:
+                view.select(query=look.queries[points[0]["point_index"]]["id"])
 
         with place:
             blocks.figure(comparison.coloured(look, block), key, on_select=heard, selection_mode="points")
 
 
-def _clicked(shown: CellView, look: Look, event: Mapping[str, Any]) -> None:
-    points = event["selection"]["points"]
-    if points:
-        shown.select(query=look.queries[points[0]["point_index"]]["id"])
-
-
-def follow(shown: CellView, look: Look, what: Action) -> None:
+def follow(view: CellView, look: ComparisonSelection, what: Action) -> None:
     """What a pressed button stands for. In a callback."""
     if "query" in what:
-        variants = shown.output.values["searchable"] or ANY
-        shown.add("search", base.source(shown.spec, what["query"], variants))
+        variants = view.output.values["searchable"] or ANY
+        view.add("search", base.source(view.spec, what["query"], variants))
     elif "moves" in what:
-        shown.select(query=what["moves"])
+        view.select(query=what["moves"])
     elif "group" in what:
-        shown.select(kind="" if what["group"] == look.group else what["group"])
+        view.select(kind="" if what["group"] == look.group else what["group"])

@@ -19,7 +19,7 @@ from workbench.components.url_state import put
 from workbench.notebooks.cells.base import asked
 from workbench.notebooks.cells.context import ContextCell
 from workbench.notebooks.output import Block, Code, Figure, Said
-from workbench.screens.notebook.cell_views.base import CellView, ground_of
+from workbench.screens.notebook.cell_views.base import CellView, context_of
 from workbench.services.search import QueryLabels
 
 LEAST, MOST, STEP = 50, 8000, 50  # tokens, for the slider; the box beside it takes any number
@@ -34,23 +34,23 @@ _component = st.components.v2.component(
 )
 
 
-def draw(shown: CellView) -> None:
+def draw(view: CellView) -> None:
     """All of it. What an older version made has no passages, and is drawn block by block."""
-    spec, values = shown.spec, shown.output.values
+    spec, values = view.spec, view.output.values
     if not isinstance(spec, ContextCell) or "passages" not in values:
-        blocks.draw_all(shown.output.blocks, shown.key("blocks"))
+        blocks.draw_all(view.output.blocks, view.key("blocks"))
         return
-    _budget(shown, spec)
-    sentences = [each for each in shown.output.blocks if isinstance(each, Said)]
-    blocks.draw_all(sentences, shown.key("said"))
-    ground = _ground(shown, spec)
-    _passages(shown, spec, values, ground)
+    _budget(view, spec)
+    sentences = [each for each in view.output.blocks if isinstance(each, Said)]
+    blocks.draw_all(sentences, view.key("said"))
+    ground = _ground(view, spec)
+    _passages(view, spec, values, ground)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _over(shown, spec)
-    blocks.draw_all([each for each in shown.output.blocks if _is_curve(each)], shown.key("curves"))
+        _over(view, spec)
+    blocks.draw_all([each for each in view.output.blocks if _is_curve(each)], view.key("curves"))
     with st.expander("The context as a model would read it", icon=":material/article:"):
-        codes = [each for each in shown.output.blocks if isinstance(each, Code)]
-        blocks.draw_all([each.model_copy(update={"title": ""}) for each in codes], shown.key("text"))
+        codes = [each for each in view.output.blocks if isinstance(each, Code)]
+        blocks.draw_all([each.model_copy(update={"title": ""}) for each in codes], view.key("text"))
 
 
 def _is_curve(block: Block) -> bool:
@@ -58,10 +58,10 @@ def _is_curve(block: Block) -> bool:
     return isinstance(block, Figure) and block.title.startswith("Gain")
 
 
-def _ground(shown: CellView, spec: ContextCell) -> EvalContext | None:
+def _ground(view: CellView, spec: ContextCell) -> EvalContext | None:
     """None where the collection is gone; what was packed can still be read."""
     try:
-        return ground_of(shown.context, spec)[0]
+        return context_of(view.context, spec)[0]
     except RankbookError as error:
         feedback.draw_error(error)
         return None
@@ -70,13 +70,13 @@ def _ground(shown: CellView, spec: ContextCell) -> EvalContext | None:
 # -- the controls ------------------------------------------------------------------------------------------------------
 
 
-def _budget(shown: CellView, spec: ContextCell) -> None:
+def _budget(view: CellView, spec: ContextCell) -> None:
     bounded = min(max(spec.budget, LEAST), MOST)
-    slid, typed = put(shown.key("slid"), bounded), put(shown.key("typed"), spec.budget)
+    slid, typed = put(view.key("slid"), bounded), put(view.key("typed"), spec.budget)
 
     def follow(key: str) -> None:
         if (value := st.session_state[key]) is not None:
-            shown.change({"budget": int(value)})
+            view.change({"budget": int(value)})
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.slider(
@@ -95,11 +95,11 @@ def _budget(shown: CellView, spec: ContextCell) -> None:
         )
 
 
-def _over(shown: CellView, spec: ContextCell) -> None:
-    key = put(shown.key("over"), spec.over)
+def _over(view: CellView, spec: ContextCell) -> None:
+    key = put(view.key("over"), spec.over)
 
     def follow() -> None:
-        shown.change({"over": int(st.session_state[key] or 0) or None})
+        view.change({"over": int(st.session_state[key] or 0) or None})
 
     st.number_input(
         "Gain by budget over so many labelled queries",
@@ -118,26 +118,20 @@ def _over(shown: CellView, spec: ContextCell) -> None:
 
 
 @st.fragment
-def _passages(shown: CellView, spec: ContextCell, values: Mapping[str, Any], ground: EvalContext | None) -> None:
+def _passages(view: CellView, spec: ContextCell, values: Mapping[str, Any], ctx: EvalContext | None) -> None:
     with feedback.draw_errors():
-        key = shown.key("packed")
+        key = view.key("packed")
 
         def opened() -> None:
             if (value := st.session_state[key].get("open")) is not None:
-                shown.select(document=str(value))
+                view.select(document=str(value))
 
-        judged = _judged(spec, ground)
+        judged = QueryLabels() if ctx is None else QueryLabels("", asked(ctx, spec.query, spec.query_id).grades)
         passages = [{**each, "badge": badge_of(judged, each["item"])} for each in values["passages"]]
         told = {name: values[name] for name in ("budget", "tokens", "dropped")}
         _component(key=key, data={**told, "passages": passages}, on_open_change=opened)
-        if ground is not None and shown.selected.document:
-            chunks = shown.context.variant(spec.variant, ground).chunks
+        if ctx is not None and view.selected.document:
+            chunks = view.context.variant(spec.variant, ctx).chunks
             document.show_document(
-                ground.store, ground.view, chunks, shown.selected.document, lambda: shown.select(document="")
+                ctx.store, ctx.view, chunks, view.selected.document, lambda: view.select(document="")
             )
-
-
-def _judged(spec: ContextCell, ground: EvalContext | None) -> QueryLabels:
-    if ground is None:
-        return QueryLabels()
-    return QueryLabels("", asked(ground, spec.query, spec.query_id).grades)

@@ -5,110 +5,95 @@ Owns which fusion is looked at. The surface is made in the background, and the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import streamlit as st
 
 from core.fusion import Fusion, fusions
 from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
-from evals.evaluation.context import EvalContext
 from evals.tuning.tuner import called
 from evals.tuning.workflow import TuningRequest
-from workbench.components import blocks, feedback, job_progress
-from workbench.components import weight_explorer as weights_bench
+from workbench.components import blocks, feedback, job_progress, weight_explorer
 from workbench.components.url_state import Chooser
 from workbench.components.weight_explorer import SurfacePosition, WeightExplorer
 from workbench.notebooks import insert
 from workbench.notebooks.cells.fusion import FusionCell
 from workbench.notebooks.output import Figure, Said
-from workbench.screens.notebook.cell_views.base import WHERE, CellView, ground_of, inline
-from workbench.services import weights as weights_asked
-from workbench.services.jobs import Key
-from workbench.services.weights import Weighed
+from workbench.screens.notebook.cell_views.base import WHERE, CellView, context_of, inline
+from workbench.services import weights
+from workbench.services.weights import WeighedSurface
 
 FINEST: Final = {2: 100, 3: 30, 4: 12}  # parts of the weights' sum: more points than that nobody can look at
 NOTHING_TO_DRAG = "This output is older than what it came of. Run the cell, and its weights can be dragged again."
 
 
-def draw(shown: CellView) -> None:
+def draw(view: CellView) -> None:
     """The answer, the instrument or how far it is, and the tables."""
-    headline = [each for each in shown.output.blocks if isinstance(each, Said) and each.tone == "headline"]
-    others = [each for each in shown.output.blocks if each not in headline]
-    blocks.draw_all(headline, shown.key("headline"))
+    headline = [each for each in view.output.blocks if isinstance(each, Said) and each.tone == "headline"]
+    others = [each for each in view.output.blocks if each not in headline]
+    blocks.draw_all(headline, view.key("headline"))
     drawn = False
     with feedback.draw_errors():
-        drawn = _instrument(shown)
+        drawn = _instrument(view)
     figures = [each for each in others if isinstance(each, Figure)]
     if not drawn:
-        blocks.draw_all(figures, shown.key("figures"))
-    blocks.draw_all([each for each in others if each not in figures], shown.key("blocks"))
+        blocks.draw_all(figures, view.key("figures"))
+    blocks.draw_all([each for each in others if each not in figures], view.key("blocks"))
 
 
-def _instrument(shown: CellView) -> bool:
+def _instrument(view: CellView) -> bool:
     """Whether it is there to be dragged."""
-    if shown.stale or not isinstance(shown.spec, FusionCell):
-        blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), shown.key("stale"))
+    if view.stale or not isinstance(view.spec, FusionCell):
+        blocks.draw(Said(text=NOTHING_TO_DRAG, tone="note"), view.key("stale"))
         return False
-    usual = _chosen(shown.output.values)
+    told = [view.output.values.get("chosen", {}), *view.output.values.get("surfaces", [])]
+    specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights.methods()]
+    usual = FUSIONS.read(specs[0]) if specs else None
     if usual is None:
         return False
-    ground, mark = ground_of(shown.context, shown.spec)
-    fusion = weights_asked.fusion_named(shown.selected.variant, usual)
-    looked = _looked(shown, shown.spec, ground, fusion)
+    ground, mark = context_of(view.context, view.spec)
+    fusion = weights.fusion_from(view.selected.variant, usual)
+    base = view.spec.base(view.context, ground).but(fusion=fusion)
+    steps = min(view.spec.steps, FINEST.get(len(base.legs), view.spec.steps))
+    split, procedure = view.spec.looked_split(view.context, ground), view.spec.seeded(view.context)
+    looked = TuningRequest(base, split, view.spec.metric, steps, (fusion,), True, procedure)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _controls(shown, fusion, usual)
-    key = _key(shown, shown.spec, ground, mark, looked)
-    work = partial(weights_asked.looked_over, ground, looked)
-    found: Weighed | None = job_progress.result_with_consent(
-        shown.key("surface"), key, "Weight surface", work, shared=True
+        _controls(view, fusion, usual)
+    splits = f"{view.spec.looked_on} {view.context.split_name(view.spec, ground)}"
+    key = ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure.model_dump_json())
+    work = partial(weights.weigh_request, ground, looked)
+    found: WeighedSurface | None = job_progress.result_with_consent(
+        view.key("surface"), key, "Weight surface", work, shared=True
     )
     if found is None:
         return False
     about = f"Under {called(fusion)} alone:"
-    weights_bench.draw(
-        WeightExplorer(
-            shown.key("fusion"), key, ground, found, _stand(shown), shown.select, _use(shown, shown.spec), about
-        )
+
+    def said() -> SurfacePosition:
+        state = view.selected
+        return SurfacePosition(state.weights, state.against, state.query)
+
+    weight_explorer.draw(
+        WeightExplorer(view.key("fusion"), key, ground, found, said, view.select, _use(view, view.spec), about)
     )
     return True
 
 
-def _chosen(values: Mapping[str, Any]) -> Fusion | None:
-    """The fusion that the cell found best; of those that have a surface to drag over."""
-    told = [values.get("chosen", {}), *values.get("surfaces", [])]
-    specs = [each["fusion"] for each in told if each.get("fusion", {}).get("method") in weights_asked.methods()]
-    return FUSIONS.read(specs[0]) if specs else None
-
-
-def _looked(shown: CellView, spec: FusionCell, ground: EvalContext, fusion: Fusion) -> TuningRequest:
-    base = spec.base(shown.context, ground).but(fusion=fusion)
-    steps = min(spec.steps, FINEST.get(len(base.legs), spec.steps))
-    split = spec.looked_split(shown.context, ground)
-    return TuningRequest(base, split, spec.metric, steps, (fusion,), True, spec.seeded(shown.context))
-
-
-def _key(shown: CellView, spec: FusionCell, ground: EvalContext, mark: str, looked: TuningRequest) -> Key:
-    """All that the surface hangs on."""
-    splits = f"{spec.looked_on} {shown.context.split_name(spec, ground)}"
-    procedure = looked.procedure.model_dump_json()
-    return ("cell surface", mark, looked.base.id, looked.metric, str(looked.steps), splits, procedure)
-
-
-def _use(shown: CellView, spec: FusionCell) -> Callable[[str], None]:
+def _use(view: CellView, spec: FusionCell) -> Callable[[str], None]:
     """What puts a kept variant into an evaluate cell behind this one."""
 
     def add(name: str) -> None:
         where = {each: value for each in WHERE if (value := getattr(spec, each)) is not None}
-        shown.add(insert.KIND, insert.source(where, spec.metric, [*map(inline, spec.legs), name]))
+        view.add(insert.KIND, insert.source(where, spec.metric, [*map(inline, spec.legs), name]))
 
     def draw_(name: str) -> None:
         st.button(
             "Use in an evaluate cell",
             icon=":material/leaderboard:",
-            key=shown.key("use"),
+            key=view.key("use"),
             help="A cell behind this one, that scores it beside what it was made of.",
             on_click=add,
             args=(name,),
@@ -117,18 +102,10 @@ def _use(shown: CellView, spec: FusionCell) -> Callable[[str], None]:
     return draw_
 
 
-def _stand(shown: CellView) -> Callable[[], SurfacePosition]:
-    def said() -> SurfacePosition:
-        place = shown.selected
-        return SurfacePosition(place.weights, place.against, place.query)
-
-    return said
-
-
 # -- which fusion is looked at -----------------------------------------------------------------------------------------
 
 
-def _controls(shown: CellView, fusion: Fusion, usual: Fusion) -> None:
+def _controls(view: CellView, fusion: Fusion, usual: Fusion) -> None:
     """The method, and its k or its normalisation. What the cell itself chooses among is its own affair."""
 
     def chosen(method: str = "", **option: str) -> None:
@@ -139,11 +116,11 @@ def _controls(shown: CellView, fusion: Fusion, usual: Fusion) -> None:
         else:
             same = method == fusions.name_of(type(usual))
             made = usual if same else fusions[method]()
-        told = weights_asked.fusion_told(made)
-        shown.select(variant="" if made == usual else told)
+        told = weights.fusion_text(made)
+        view.select(variant="" if made == usual else told)
 
-    controls, name = Chooser(shown.key("with"), chosen), fusions.name_of(type(fusion))
-    controls.select("Fusion", "method", weights_asked.methods(), name, width=200)
+    controls, name = Chooser(view.key("with"), chosen), fusions.name_of(type(fusion))
+    controls.select("Fusion", "method", weights.methods(), name, width=200)
     if (k := getattr(fusion, "k", None)) is not None:
         controls.number("k", "k", float(k), width=140)
     elif how := getattr(fusion, "normalize", None):

@@ -10,20 +10,20 @@ from workbench.services import permissions
 from workbench.services.pool_request import JudgeState
 
 
-def draw(shown: CellView) -> None:
+def draw(view: CellView) -> None:
     """All of it. The blocks are drawn one by one: what to judge is the last of them to be looked at."""
-    blocks.draw_all(shown.output.blocks, shown.key("block"))
-    given = shown.output.values.get("sitting")
-    if given is None or not permissions.may_judge(shown.context.store):
+    blocks.draw_all(view.output.blocks, view.key("block"))
+    given = view.output.values.get("sitting")
+    if given is None or not permissions.may_judge(view.context.store):
         return
     asked = _whose(JudgeState.of(given))
     others = bool(asked.again) and asked.judge != given.get("judge")  # what is left is of the judge whom the cell names
-    left = 0 if others else shown.output.values.get("left", 0)
+    left = 0 if others else view.output.values.get("left", 0)
     label = f"Judge the {left:,} that are left" if left else "Open the Judge page"
     st.link_button(label, asked.link("judge"), icon=":material/gavel:", type="primary" if left else "secondary")
 
 
-def _whose(asked: JudgeState) -> JudgeState:
+def _whose(state: JudgeState) -> JudgeState:
     """Whoever signed in grades under that name, whomever the cell names."""
-    signs = sign_in.signs()
-    return asked if signs is None else asked.replace(judge=signs)
+    signs = sign_in.signature()
+    return state if signs is None else state.replace(judge=signs)

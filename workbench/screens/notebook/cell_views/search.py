@@ -16,35 +16,61 @@ from core.types import Query
 from core.variant import Variant
 from evals.evaluation.context import EvalContext
 from evals.metrics.scoring import relevant_queries
-from evals.types import QuerySplit
 from workbench.components import blocks, document, feedback
 from workbench.components.url_state import put
 from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.output import Block, Hits
 from workbench.screens.notebook.cell_views import explanation, search_columns, statement
-from workbench.screens.notebook.cell_views.base import CellView, ground_of
+from workbench.screens.notebook.cell_views.base import CellView, context_of
 from workbench.services.search import LONGEST_QUERY
 
 Pick = Literal["worst", "most-different"]
 
 
-def draw(shown: CellView) -> None:
+def draw(view: CellView) -> None:
     """All of it; where the collection is gone, what was found is still there to be read."""
-    before, hits, after = _parted(shown.output.blocks)
-    if hits is None or not isinstance(shown.spec, SearchCell):
-        blocks.draw_all(shown.output.blocks, shown.key("blocks"))
+    before, hits, after = _parted(view.output.blocks)
+    if hits is None or not isinstance(view.spec, SearchCell):
+        blocks.draw_all(view.output.blocks, view.key("blocks"))
         return
     try:
-        ground, mark = ground_of(shown.context, shown.spec)
-        columns = shown.spec.columns(shown.context, ground)
+        ground, mark = context_of(view.context, view.spec)
+        columns = view.spec.columns(view.context, ground)
     except RankbookError as error:
         feedback.draw_error(error)
-        blocks.draw_all(shown.output.blocks, shown.key("blocks"))
+        blocks.draw_all(view.output.blocks, view.key("blocks"))
         return
-    _asking(shown, hits, ground)
-    blocks.draw_all(before, shown.key("before"))
-    _found(shown, hits, ground, mark, columns)
-    blocks.draw_all(after, shown.key("after"))
+    split = None if not ground.labelled.queries else ground.any_split(view.context.split_name(view.spec, ground))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        key = put(view.key("query"), hits.query)
+
+        def typed() -> None:
+            if text := (st.session_state[key] or "").strip():
+                _ask(view, query=text)
+
+        st.text_input(
+            "Query", hits.query, key=key, max_chars=LONGEST_QUERY, on_change=typed, icon=":material/search:", width=430
+        )
+        if split is not None:
+            _labelled(view, hits, split.queries)
+            _steps(view, hits, list(split.queries))
+            picks: dict[Pick, tuple[str, str]] = {
+                "worst": ("Worst", "The labelled query that the first column does worst on"),
+                "most-different": ("Most different", "The labelled query over which the columns' scores differ most"),
+            }
+            for pick, (label, said) in picks.items():
+                st.button(
+                    label,
+                    help=said,
+                    key=view.key(pick),
+                    disabled=not bool(relevant_queries(split.grades)),
+                    on_click=_ask,
+                    args=(view,),
+                    kwargs={"pick": pick},
+                )
+    blocks.draw_all(before, view.key("before"))
+    _found(view, hits, ground, mark, columns)
+    blocks.draw_all(after, view.key("after"))
 
 
 def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], Hits | None, tuple[Block, ...]]:
@@ -57,71 +83,42 @@ def _parted(shown: tuple[Block, ...]) -> tuple[tuple[Block, ...], Hits | None, t
 
 
 @st.fragment
-def _found(shown: CellView, hits: Hits, ground: EvalContext, mark: str, columns: list[Variant]) -> None:
+def _found(view: CellView, hits: Hits, ctx: EvalContext, mark: str, columns: list[Variant]) -> None:
     """What a click on a card has to answer at once: nothing around it is drawn again."""
     with feedback.draw_errors():
         above = st.container()
-        asked = explanation.asked(shown, hits, columns)
+        asked = explanation.asked(view, hits, columns)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            explanation.box(shown, asked)
-            choice = statement.chosen(shown, columns)
+            explanation.box(view, asked)
+            choice = statement.chosen(view, columns)
         account = None
         with feedback.draw_errors():  # the columns are drawn whatever becomes of it
-            account = explanation.draw(shown, ground, mark, hits, columns, asked)
+            account = explanation.draw(view, ctx, mark, hits, columns, asked)
         with above:
-            search_columns.draw(shown, hits, ground, asked, account)
+            search_columns.draw(view, hits, ctx, asked, account)
         if choice is not None:
-            statement.draw(shown, ground, mark, choice, hits.query)
-        _document(shown, ground, columns)
+            statement.draw(view, ctx, mark, choice, hits.query)
+        _document(view, ctx, columns)
 
 
-def _document(shown: CellView, ground: EvalContext, columns: list[Variant]) -> None:
-    place = shown.selected
-    column = next((each for each in columns if each.name == place.variant), None)
-    if place.document and column is not None:
-        closed: Callable[[], None] = lambda: shown.select(document="", variant="")  # noqa: E731
-        document.show_document(ground.store, ground.view, column.chunks, place.document, closed)
+def _document(view: CellView, ctx: EvalContext, columns: list[Variant]) -> None:
+    state = view.selected
+    column = next((each for each in columns if each.name == state.variant), None)
+    if state.document and column is not None:
+        closed: Callable[[], None] = lambda: view.select(document="", variant="")  # noqa: E731
+        document.show_document(ctx.store, ctx.view, column.chunks, state.document, closed)
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def _asking(shown: CellView, hits: Hits, ground: EvalContext) -> None:
-    split = _split(shown, ground)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        _free(shown, hits)
-        if split is not None:
-            _labelled(shown, hits, split.queries)
-            _steps(shown, hits, list(split.queries))
-            _picks(shown, bool(relevant_queries(split.grades)))
-
-
-def _split(shown: CellView, ground: EvalContext) -> QuerySplit | None:
-    """The queries to leaf through; None where the collection has none."""
-    if not ground.labelled.queries:
-        return None
-    return ground.any_split(shown.context.split_name(shown.spec, ground))
-
-
-def _free(shown: CellView, hits: Hits) -> None:
-    key = put(shown.key("query"), hits.query)
-
-    def typed() -> None:
-        if text := (st.session_state[key] or "").strip():
-            _ask(shown, query=text)
-
-    st.text_input(
-        "Query", hits.query, key=key, max_chars=LONGEST_QUERY, on_change=typed, icon=":material/search:", width=430
-    )
-
-
-def _labelled(shown: CellView, hits: Hits, queries: Mapping[str, Query]) -> None:
+def _labelled(view: CellView, hits: Hits, queries: Mapping[str, Query]) -> None:
     asked = hits.query_id if hits.query_id in queries else None
-    key = put(shown.key("labelled"), asked)
+    key = put(view.key("labelled"), asked)
 
     def chosen() -> None:
         if found := st.session_state[key]:
-            _ask(shown, query_id=found)
+            _ask(view, query_id=found)
 
     st.selectbox(
         f"Labelled queries ({len(queries):,})",
@@ -135,7 +132,7 @@ def _labelled(shown: CellView, hits: Hits, queries: Mapping[str, Query]) -> None
     )
 
 
-def _steps(shown: CellView, hits: Hits, queries: list[str]) -> None:
+def _steps(view: CellView, hits: Hits, queries: list[str]) -> None:
     at = queries.index(hits.query_id) if hits.query_id in queries else None
     for name, icon, said, to in (
         (
@@ -151,31 +148,14 @@ def _steps(shown: CellView, hits: Hits, queries: list[str]) -> None:
             "",
             icon=icon,
             help=said,
-            key=shown.key(name),
+            key=view.key(name),
             disabled=not there,
             on_click=_ask,
-            args=(shown,),
+            args=(view,),
             kwargs={"query_id": queries[to]} if there else {},
         )
 
 
-def _picks(shown: CellView, scorable: bool) -> None:
-    picks: dict[Pick, tuple[str, str]] = {
-        "worst": ("Worst", "The labelled query that the first column does worst on"),
-        "most-different": ("Most different", "The labelled query over which the columns' scores differ most"),
-    }
-    for pick, (label, said) in picks.items():
-        st.button(
-            label,
-            help=said,
-            key=shown.key(pick),
-            disabled=not scorable,
-            on_click=_ask,
-            args=(shown,),
-            kwargs={"pick": pick},
-        )
-
-
-def _ask(shown: CellView, **what: Any) -> None:
+def _ask(view: CellView, **what: Any) -> None:
     """Another query in the cell, in the place of whatever it asks now."""
-    shown.change({"query": None, "query_id": None, "pick": None, **what})
+    view.change({"query": None, "query_id": None, "pick": None, **what})

@@ -35,45 +35,45 @@ _component = st.components.v2.component(
 
 
 def draw(
-    shown: CellView,
+    view: CellView,
     hits: Hits,
-    ground: EvalContext,
+    ctx: EvalContext,
     asked: tuple[int, str] | None,
     account: Sequence[ExplanationLine] | None,
 ) -> None:
     """The columns. `asked` is the card to be explained, by its column and id; `account` says why, once known."""
-    key = shown.key("columns")
+    key = view.key("columns")
 
     def opened() -> None:
         if (value := st.session_state[key].get("open")) is not None:
             name = hits.columns[int(value["column"])].variant
-            shown.select(document=str(value["id"]), variant=name, against="")
+            view.select(document=str(value["id"]), variant=name, against="")
 
     def why() -> None:
         if (value := st.session_state[key].get("why")) is not None:
             name = hits.columns[int(value["column"])].variant
             document, against = (str(value["id"]), name) if value["open"] else ("", "")
-            shown.select(document=document, against=against, variant="")
+            view.select(document=document, against=against, variant="")
 
     told = None
     if asked is not None:
         lines = [[each.text, each.exact] for each in account] if account else None
         told = {"column": asked[0], "id": asked[1], "lines": lines}
-    judged, styles = judged_of(hits, ground), theme.styles(column.variant for column in hits.columns)
+    judged, styles = judged_of(hits, ctx), theme.styles(column.variant for column in hits.columns)
     _component(
         key=key,
-        data={**plain(hits, judged, shown.output.values, styles), "account": told},
+        data={**plain(hits, judged, view.output.values, styles), "account": told},
         on_open_change=opened,
         on_why_change=why,
     )
 
 
-def judged_of(hits: Hits, ground: EvalContext) -> QueryLabels:
+def judged_of(hits: Hits, ctx: EvalContext) -> QueryLabels:
     """What the labels say of the query; of one that nobody labelled, nothing."""
-    known = {each.id: each for each in ground.labelled.queries}
+    known = {each.id: each for each in ctx.labelled.queries}
     if hits.query_id not in known:
         return QueryLabels()
-    return QueryLabels(known[hits.query_id].kind, query_of(ground, None, hits.query_id).grades)
+    return QueryLabels(known[hits.query_id].kind, query_of(ctx, None, hits.query_id).grades)
 
 
 def plain(hits: Hits, judged: QueryLabels, values: Mapping[str, Any], styles: Mapping[str, int]) -> Plain:
@@ -121,7 +121,7 @@ def _card(hit: FoundHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) 
         "item": hit.item,
         "rank": hit.rank,
         "title": title_of(hit.title, hit.item),
-        "where": _where(hit),
+        "where": (hit.where.removeprefix(hit.title.strip()).removeprefix(" > ") if hit.title.strip() else hit.where),
         "score": hit.score,
         "snippet": [list(piece) for piece in hit.snippet],
         "badge": badge_of(judged, hit.item),
@@ -150,11 +150,6 @@ def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
     """The title, cut where matched words begin and end."""
     title = title_of(hit.title, hit.item)
     return [list(piece) for piece in pieces(title, keywords, len(title))]
-
-
-def _where(hit: FoundHit) -> str:
-    """The headings above the passage, but for the title that stands above them already."""
-    return hit.where.removeprefix(hit.title.strip()).removeprefix(" > ") if hit.title.strip() else hit.where
 
 
 def _shares(hit: FoundHit, legs: Sequence[Plain], top: float) -> list[Plain]:

@@ -27,48 +27,46 @@ class Choice:
     plan: bool
 
 
-def chosen(shown: CellView, columns: Sequence[Variant]) -> Choice | None:
+def chosen(view: CellView, columns: Sequence[Variant]) -> Choice | None:
     """The chooser of a column; nothing is exported before one is chosen."""
     by_name = {each.name: each for each in columns}
     name = st.selectbox(
-        "As SQL", list(by_name), index=None, key=shown.key("sql"), placeholder="Choose a column", width=240
+        "As SQL", list(by_name), index=None, key=view.key("sql"), placeholder="Choose a column", width=240
     )
     if name is None or name not in by_name:
         return None
-    filled = st.toggle("With this query, for psql", key=shown.key("sql.filled"))
-    plan = st.toggle("Plan (EXPLAIN ANALYZE)", key=shown.key("sql.plan"), help=HELP)
+    filled = st.toggle("With this query, for psql", key=view.key("sql.filled"))
+    plan = st.toggle("Plan (EXPLAIN ANALYZE)", key=view.key("sql.plan"), help=HELP)
     return Choice(by_name[name], filled, plan)
 
 
-def draw(shown: CellView, ground: EvalContext, mark: str, choice: Choice, query: str) -> None:
+def draw(view: CellView, ctx: EvalContext, mark: str, choice: Choice, query: str) -> None:
     """The statement, and how the server goes about it."""
     with feedback.draw_errors():
-        _statement(shown, ground, mark, choice.variant, query if choice.filled else "")
+        _statement(view, ctx, mark, choice.variant, query if choice.filled else "")
     if choice.plan:
         with feedback.draw_errors():
-            _plan(shown, ground, mark, choice.variant, query)
+            key = ("plan", mark, choice.variant.id, query)
+            found: Explained | None = result(
+                view.key("plan.wait"),
+                key,
+                "Running the statement to see how the server goes about it",
+                lambda *_: explained(ctx.context, choice.variant, query),
+            )
+            if found is not None:
+                st.code(found.plan, language=None, height=WINDOW)
+                st.button(
+                    "Run it again", key=view.key("plan.again"), icon=":material/refresh:", on_click=forget, args=(key,)
+                )
 
 
-def _statement(shown: CellView, ground: EvalContext, mark: str, variant: Variant, query: str) -> None:
+def _statement(view: CellView, ctx: EvalContext, mark: str, variant: Variant, query: str) -> None:
     key = ("sql", mark, variant.id, query)
-    text = result(shown.key("sql.wait"), key, "Writing the statement", lambda *_: _text(ground, variant, query))
+    text = result(view.key("sql.wait"), key, "Writing the statement", lambda *_: _text(ctx, variant, query))
     if text is not None:
         st.code(text, language="sql", height=WINDOW)
 
 
-async def _text(ground: EvalContext, variant: Variant, query: str) -> str:
-    made = await export_sql(ground.store, ground.view, variant, query=query or None)
-    return made.filled(query, await vector_of(ground.context, made, query)) if query else made.script
-
-
-def _plan(shown: CellView, ground: EvalContext, mark: str, variant: Variant, query: str) -> None:
-    key = ("plan", mark, variant.id, query)
-    found: Explained | None = result(
-        shown.key("plan.wait"),
-        key,
-        "Running the statement to see how the server goes about it",
-        lambda *_: explained(ground.context, variant, query),
-    )
-    if found is not None:
-        st.code(found.plan, language=None, height=WINDOW)
-        st.button("Run it again", key=shown.key("plan.again"), icon=":material/refresh:", on_click=forget, args=(key,))
+async def _text(ctx: EvalContext, variant: Variant, query: str) -> str:
+    made = await export_sql(ctx.store, ctx.view, variant, query=query or None)
+    return made.filled(query, await vector_of(ctx.context, made, query)) if query else made.script

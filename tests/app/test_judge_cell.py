@@ -29,11 +29,12 @@ from workbench import session
 from workbench.behind.judging import shown as judging_shown
 from workbench.behind.judging.asked import JudgeState
 from workbench.notebooks import export_html, export_jupyter
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Output, Said, Table
 from workbench.notebooks.parsing import parse_cells
-from workbench.notebooks.runner import CellResult, Runner
+from workbench.notebooks.runner import Runner
 from workbench.ui.outputs import VIEWS, CellView
 
 POOL = '```judge it\nvariants = ["bm25", "fulltext"]\ndepth = 10\n```\n'
@@ -53,7 +54,7 @@ def header(name: str) -> str:
     return f'```notebook\ncollection = "{name}"\nsplit = "test"\n```\n\n'
 
 
-def run(store: Store, name: str, text: str, key: str = "") -> CellResult:
+def run(store: Store, name: str, text: str, key: str = "") -> CellState:
     runner = Runner(store, Notebook.parse(header(name) + text), key=key or uuid.uuid4().hex)
     (result,) = bridge.run(runner.run())
     return result

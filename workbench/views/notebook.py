@@ -35,7 +35,7 @@ def render(store: Store) -> None:
     notebook_acts.drawn(desk)
     _at()
     notebook_bar.draw(desk, said)
-    colours.in_view(named.styles(result.output for result in desk.results()))
+    colours.in_view(named.styles(state.output for state in desk.states()))
     with st.container(key="book"):
         _where(desk)
         for part in desk.notebook.shown:
@@ -57,7 +57,7 @@ def _desk(store: Store) -> NotebookSession | None:
     """The notebook that the address names."""
     wanted = place.current().notebook or FIRST
     try:
-        return session.at(store, own_folder().find(wanted))
+        return session.session_for(store, own_folder().find(wanted))
     except RankbookError as error:
         errors.draw(error)
         names = [*own_folder().own(), *files.shipped_names()]

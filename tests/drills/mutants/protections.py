@@ -673,7 +673,7 @@ PROTECTIONS: Final = (
     Protection(
         "a cell that sends waits until that is allowed",
         "workbench/notebooks/runner.py",
-        "if allowed is not None and (asks := unallowed(told, allowed)):",
+        "if allowed is not None and (asks := not_allowed(notices, allowed)):",
         "if asks := ():",
         "tests/app/test_desk.py::test_queries_without_labels_are_sent_for_judging_only_after_somebody_allowed_it",
         "tests/app/test_desk.py::test_only_what_is_asked_for_is_run",

@@ -7,21 +7,22 @@ from functools import partial
 import streamlit as st
 
 from workbench.behind.summaries import summary
-from workbench.notebooks.cells import kinds
+from workbench.notebooks.cells import kinds, ordered_kinds
 from workbench.notebooks.document import NOTE
 from workbench.notebooks.files import example
 from workbench.notebooks.session import NotebookSession
 from workbench.ui.notebook import acts as notebook_acts
-from workbench.ui.notebook.cell import ICONS
 
 WORDS = {NOTE: "Text, as Markdown."}
-ORDER = ("search", "evaluate", "compare", "fusion", "context")
+NOTE_ICON = ":material/notes:"
 
 
 def offered() -> list[str]:
-    """The kinds in the order in which one wants them, any further ones behind."""
-    known = [kind for kind in ORDER if kind in kinds]
-    return [*known, *(kind for kind in kinds if kind not in known), NOTE]
+    return [*ordered_kinds(), NOTE]
+
+
+def icon(kind: str) -> str:
+    return NOTE_ICON if kind == NOTE else kinds[kind].icon
 
 
 def between(desk: NotebookSession, before: str | None) -> None:
@@ -46,12 +47,12 @@ def between(desk: NotebookSession, before: str | None) -> None:
 
 def named(kind: str) -> str:
     """With its icon, as a menu shows it."""
-    return f"{ICONS.get(kind, ':material/add:')} {'text' if kind == NOTE else kind}"
+    return f"{icon(kind)} {'text' if kind == NOTE else kind}"
 
 
 def new(desk: NotebookSession, kind: str, *, before: str | None = None, after: str | None = None) -> None:
     """A new part, whose source is opened: an example that runs on this collection."""
-    notebook_acts.add(desk, kind, example(kind, desk.ground), before=before, after=after, run=False)
+    notebook_acts.add(desk, kind, example(kind, desk.collection), before=before, after=after, run=False)
 
 
 def choices(desk: NotebookSession, after: str | None) -> None:
@@ -62,7 +63,7 @@ def choices(desk: NotebookSession, after: str | None) -> None:
             st.button(
                 kind if kind != NOTE else "text",
                 key=f"choose-{kind}",
-                icon=ICONS.get(kind),
+                icon=icon(kind),
                 width=130,
                 on_click=partial(_chosen, desk, kind, after),
             )

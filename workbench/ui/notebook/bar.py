@@ -77,7 +77,7 @@ def _running(desk: NotebookSession) -> None:
 
 
 def _undo(desk: NotebookSession) -> None:
-    last = desk.paper.last
+    last = desk.history.last
     _button(
         "undo",
         "Undo",
@@ -129,7 +129,7 @@ def _hand_on(desk: NotebookSession) -> None:
         st.caption("With what each cell shows now; what is stale is marked.")
         st.download_button(
             "Page (HTML)",
-            lambda: export_html.render(desk.notebook, desk.results()).encode(),
+            lambda: export_html.render(desk.notebook, desk.states()).encode(),
             f"{desk.name}.html",
             "text/html",
             key="book.html",
@@ -139,7 +139,7 @@ def _hand_on(desk: NotebookSession) -> None:
         st.download_button(
             "Jupyter notebook (.ipynb)",
             lambda: export_jupyter.render(
-                desk.notebook, desk.parsed, desk.path.resolve().parent, desk.results()
+                desk.notebook, desk.parsed, desk.path.resolve().parent, desk.states()
             ).encode(),
             f"{desk.name}.ipynb",
             "application/x-ipynb+json",

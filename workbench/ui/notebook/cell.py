@@ -16,11 +16,11 @@ import streamlit as st
 from core.errors import UnknownName
 from workbench.behind.summaries import summary
 from workbench.notebooks import markdown
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import Cell, Part, Prose
 from workbench.notebooks.output import Output
-from workbench.notebooks.runner import CellResult
-from workbench.notebooks.session import NotebookSession, Standing
+from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
 from workbench.ui import blocks, errors, sending
 from workbench.ui.notebook import acts as notebook_acts
@@ -29,20 +29,11 @@ from workbench.ui.notebook import source as notebook_source
 from workbench.ui.outputs import VIEWS, CellView
 
 BEAT = 0.5  # seconds between two looks at a cell under way
-ICONS = {
-    "search": ":material/search:",
-    "evaluate": ":material/leaderboard:",
-    "fusion": ":material/tune:",
-    "compare": ":material/compare_arrows:",
-    "context": ":material/article:",
-    "judge": ":material/gavel:",
-    "note": ":material/notes:",
-}
 
 
 def draw(desk: NotebookSession, part: Part) -> None:
     """The part, which looks again by itself while it runs."""
-    running = isinstance(part, Cell) and part.kind != HEADER and desk.standing(part).state == "running"
+    running = isinstance(part, Cell) and part.kind != HEADER and desk.state(part).state == "running"
     st.fragment(_part, run_every=BEAT if running else None)(desk, part.id)
 
 
@@ -97,11 +88,11 @@ def _tools(desk: NotebookSession, part: Part) -> None:
 
 
 def _cell(desk: NotebookSession, cell: Cell) -> None:
-    standing = desk.standing(cell)
+    state = desk.state(cell)
     hidden = (desk.name, cell.id) in notebook_acts.folded()
     with st.container(horizontal=True, vertical_alignment="center", key=f"head-{cell.id}", gap="xsmall"):
-        st.html(_title(standing), width="stretch")
-        notebook_menu.run_button(desk, cell, standing)
+        st.html(_title(state), width="stretch")
+        notebook_menu.run_button(desk, cell, state)
         notebook_menu.edit_button(desk, cell)
         notebook_menu.menu(desk, cell, notebook_menu.more_of(desk, cell, hidden=hidden))
     if notebook_menu.is_open(desk, cell):
@@ -111,37 +102,35 @@ def _cell(desk: NotebookSession, cell: Cell) -> None:
             notebook_source.cell(desk, cell)
     elif notebook_acts.unsaved(desk, cell.id):
         st.html('<p class="rb-draft">Something typed into this cell is not saved yet. Edit shows it.</p>')
-    _progress(desk, standing)
+    _progress(desk, state)
     if hidden:
         st.html('<p class="rb-draft">The output is folded away. The menu brings it back.</p>')
     else:
-        _came_to(desk, cell, standing)
+        _came_to(desk, cell, state)
 
 
-def _title(standing: Standing) -> str:
-    result = standing.result
-    kind, title = result.cell.kind, result.title
-    name = f"<code>{escape(result.cell.name)}</code>" if result.cell.name and result.cell.name != title else ""
+def _title(state: CellState) -> str:
+    cell, title = state.cell, state.title
+    kind, name = cell.kind, f"<code>{escape(cell.name)}</code>" if cell.name and cell.name != title else ""
     shown = escape(title) if title != kind else ""
     return (
         f'<div class="rb-title"><span class="rb-kind">{escape(kind)}</span><h3>{shown}</h3>{name}'
-        f'<span class="rb-state rb-{standing.state}">{escape(state_of(standing))}</span></div>'
+        f'<span class="rb-state rb-{state.state}">{escape(state_of(state))}</span></div>'
     )
 
 
-def state_of(standing: Standing) -> str:
-    """How the cell stands, in a few words."""
-    result = standing.result
-    match standing.state:
+def state_of(state: CellState) -> str:
+    """The state of a cell, in a few words."""
+    match state.state:
         case "never":
-            return "stopped" if standing.stopped else "not run yet"
+            return "stopped" if state.stopped else "not run yet"
         case "fresh":
-            return f"{_when(result.made_at)}, {_duration(result.milliseconds)}"
+            return f"{_when(state.made_at)}, {_duration(state.milliseconds)}"
         case "stale":
-            return f"{'stopped, ' if standing.stopped else ''}stale: {' and '.join(result.stale)}"
+            return f"{'stopped, ' if state.stopped else ''}stale: {' and '.join(state.stale)}"
         case "asks":
             return "waits for your word"
-    return standing.state
+    return state.state
 
 
 def _when(moment: datetime | None) -> str:
@@ -156,37 +145,36 @@ def _duration(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
-def _progress(desk: NotebookSession, standing: Standing) -> None:
+def _progress(desk: NotebookSession, state: CellState) -> None:
     job = desk.job
-    if standing.state != "running" or job is None:
+    if state.state != "running" or job is None:
         return
     share, words = job.told if job.step or job.stopping else (0.0, "Beginning. The first time, models are loaded.")
     st.html(f'<p class="rb-draft" role="status">{escape(words)}</p>')
     st.progress(share)
 
 
-def _came_to(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
+def _came_to(desk: NotebookSession, cell: Cell, state: CellState) -> None:
     """The output, or why there is none."""
-    result = standing.result
-    if standing.state == "failed":
+    if state.state == "failed":
         st.html(
             '<div class="rb-box rb-complaint" role="alert"><strong>This cell failed</strong>'
-            f"<p>{errors.as_html(result.problem)}</p></div>"
+            f"<p>{errors.as_html(state.problem)}</p></div>"
         )
-    if standing.state == "asks":
-        _asks(desk, cell, standing)
-    if result.output is not None:
-        old = standing.state in ("stale", "failed")
+    if state.state == "asks":
+        _asks(desk, cell, state)
+    if state.output is not None:
+        old = state.state in ("stale", "failed")
         with st.container(key=f"{'old' if old else 'output'}-{cell.id}"), errors.shown():
-            _output(desk, cell, result, result.output)
-    elif standing.state in ("never", "waiting", "running"):
+            _output(desk, cell, state, state.output)
+    elif state.state in ("never", "waiting", "running"):
         shows = summary(kinds[cell.kind])
         st.html(f'<div class="rb-nothing"><b>Run</b> it to see: {escape(shows[:1].lower() + shows[1:])}</div>')
 
 
-def _output(desk: NotebookSession, cell: Cell, result: CellResult, output: Output) -> None:
+def _output(desk: NotebookSession, cell: Cell, state: CellState, output: Output) -> None:
     view = VIEWS.get(cell.kind)
-    if result.spec is None:
+    if state.spec is None:
         st.html('<p class="rb-draft">What it showed is put aside until the cell is valid again.</p>')
         return
     if view is None:
@@ -195,19 +183,19 @@ def _output(desk: NotebookSession, cell: Cell, result: CellResult, output: Outpu
     view(
         CellView(
             cell,
-            result.spec,
+            state.spec,
             output,
             desk.context,
-            result.stale,
+            state.stale,
             change=partial(notebook_acts.change, desk, cell),
             add=lambda kind, source: notebook_acts.add(desk, kind, source, after=cell.id, run=True),
         )
     )
 
 
-def _asks(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
+def _asks(desk: NotebookSession, cell: Cell, state: CellState) -> None:
     """What it would spend, before it spends anything."""
-    sending.told("This cell", standing.asks)
+    sending.told("This cell", state.asks)
     st.button(
         "Send and run",
         key=f"allow-{cell.id}",

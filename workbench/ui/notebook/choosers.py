@@ -63,7 +63,7 @@ def _begin(desk: NotebookSession, name: str, like: str) -> None:
     try:
         roles.refuse_reader(desk.store, "make notebooks")
         if like == desk.name:
-            made = session.copied(desk, own_folder(), name).name
+            made = session.copy_session(desk, own_folder(), name).name
         else:
             notebook = files.read_notebook(files.STARTER).notebook if like != EMPTY else _bare(desk, name)
             made = own_folder().create(name, notebook).path.stem
@@ -89,7 +89,7 @@ def _shared(desk: NotebookSession) -> None:
     """The collection and the split of the header cell."""
     said = desk.parsed.shared
     names = [row.name for row in bridge.run(collections.listed(desk.store))]
-    ground = desk.ground
+    ground = desk.collection
     splits = [*ground.labelled.splits, "all"] if ground is not None else []
     usual = f"{default_split(ground.labelled)} (default)" if ground is not None else ""
     _choice(desk, "Collection", "collection", names, said.collection, also={"split": None, "query_set": None})

@@ -8,9 +8,10 @@ from functools import partial
 import streamlit as st
 
 from workbench.notebooks import history
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.document import Cell, Part
 from workbench.notebooks.history import Edit
-from workbench.notebooks.session import NotebookSession, Standing
+from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
 from workbench.ui import place
 from workbench.ui.notebook import acts as notebook_acts
@@ -18,8 +19,8 @@ from workbench.ui.notebook import acts as notebook_acts
 Menu = dict[str, Callable[[], object]]
 
 
-def run_button(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
-    under_way = standing.state in ("running", "waiting")
+def run_button(desk: NotebookSession, cell: Cell, state: CellState) -> None:
+    under_way = state.state in ("running", "waiting")
     if under_way:
         st.button("Stop", key=f"stop-{cell.id}", icon=":material/stop_circle:", on_click=desk.stop)
         return
@@ -27,8 +28,8 @@ def run_button(desk: NotebookSession, cell: Cell, standing: Standing) -> None:
         "Run",
         key=f"run-{cell.id}",
         icon=":material/play_arrow:",
-        type="secondary" if standing.state == "fresh" else "primary",
-        help="Run it anew." if standing.state == "fresh" else "Run this cell.",
+        type="secondary" if state.state == "fresh" else "primary",
+        help="Run it anew." if state.state == "fresh" else "Run this cell.",
         on_click=run,
         args=(desk, cell.id),
     )
@@ -41,7 +42,7 @@ def run(desk: NotebookSession, identity: str) -> None:
     if notebook_acts.unsaved(desk, identity):
         notebook_acts.save(desk, identity, run=True)
     elif isinstance(cell, Cell) and cell.kind != HEADER:
-        notebook_acts.start(desk, [identity], again=desk.standing(cell).state == "fresh")
+        notebook_acts.start(desk, [identity], again=desk.state(cell).state == "fresh")
 
 
 def edit_button(desk: NotebookSession, part: Part) -> None:
@@ -68,9 +69,9 @@ def menu(desk: NotebookSession, part: Part, more: Menu | None = None) -> None:
 
     options: Menu = {
         **(more or {}),
-        "Move up": change(f"move of {named}", history.moved(part.id, -1)),
-        "Move down": change(f"move of {named}", history.moved(part.id, 1)),
-        "Duplicate": change(f"copy of {named}", history.duplicated(part.id)),
+        "Move up": change(f"move of {named}", history.move(part.id, -1)),
+        "Move down": change(f"move of {named}", history.move(part.id, 1)),
+        "Duplicate": change(f"copy of {named}", history.duplicate(part.id)),
         "Delete": lambda: notebook_acts.remove(desk, part),
     }
     if isinstance(part, Cell) and part.kind == HEADER:

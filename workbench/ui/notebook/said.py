@@ -60,7 +60,7 @@ def _do(choice: Callable[..., None], *arguments: bytes | None) -> None:
 def _save_as(desk: NotebookSession) -> None:
     try:
         name = own_folder().free(f"{desk.name}-{datetime.now().astimezone():%Y-%m-%d}")
-        made = session.copied(desk, own_folder(), name, desk.paper.unsaved).name
+        made = session.copy_session(desk, own_folder(), name, desk.history.unsaved).name
         session.forget(desk)
     except RankbookError as error:
         notebook_acts.notice(str(error), bad=True)

@@ -15,7 +15,7 @@ from workbench.notebooks import history
 from workbench.notebooks.cells import CellSpec, kinds
 from workbench.notebooks.document import Cell, Part, Prose
 from workbench.notebooks.session import NotebookSession
-from workbench.notebooks.shared import HEADER, Shared
+from workbench.notebooks.shared import HEADER, SharedOptions
 from workbench.ui import form
 from workbench.ui.notebook import acts as notebook_acts
 from workbench.ui.notebook.acts import Draft
@@ -43,7 +43,7 @@ def cell(desk: NotebookSession, part: Cell) -> None:
             "How to edit it", [FORM, SOURCE], default=SOURCE, key=f"view-{part.id}", label_visibility="collapsed"
         )
         if view == FORM:
-            _form(desk, part, draft, Shared if header else kinds[part.kind])
+            _form(desk, part, draft, SharedOptions if header else kinds[part.kind])
         else:
             _area(desk, part, draft, "TOML")
         _conflict(desk, part, draft)
@@ -70,7 +70,7 @@ def name(desk: NotebookSession, part: Cell) -> None:
 
 def _rename(desk: NotebookSession, part: Cell, wanted: str) -> None:
     def do(own: NotebookSession) -> None:
-        made = own.change(f"name of {notebook_acts.label(part)}", history.renamed(part.id, wanted))
+        made = own.change(f"name of {notebook_acts.label(part)}", history.rename(part.id, wanted))
         notebook_acts.close()
         notebook_acts.go(own, made)
 
@@ -89,14 +89,18 @@ def _own_first(model: type[BaseModel]) -> list[str]:
     names = [option.alias or name for name, option in model.model_fields.items()]
     shared = [name for name in names if name in CellSpec.model_fields]
     own = [name for name in names if name not in shared]
-    return [name for name in (shared[:1] + own + shared[1:] if own else names) if (model, name) != (Shared, "variant")]
+    return [
+        name
+        for name in (shared[:1] + own + shared[1:] if own else names)
+        if (model, name) != (SharedOptions, "variant")
+    ]
 
 
 def _offered(desk: NotebookSession) -> dict[str, Sequence[str]]:
     """Known values of what names something. Others can be typed."""
     variants = [*(each["name"] for each in desk.parsed.shared.variants), *every_name()]
     named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
-    ground = desk.ground
+    ground = desk.collection
     splits = [*ground.labelled.splits, "all"] if ground is not None else []
     return {**named, "split": splits, "looked_on": splits}
 
@@ -124,14 +128,14 @@ def _area(desk: NotebookSession, part: Part, draft: Draft, label: str) -> None:
 
 def _conflict(desk: NotebookSession, part: Part, draft: Draft) -> None:
     """Somebody else was faster: both texts are there, and the person decides."""
-    if draft.began == history.said(part):
+    if draft.began == history.editable_text(part):
         return
     st.html(
         '<div class="rb-box rb-complaint" role="alert"><strong>Changed in another window</strong><p>This was changed '
         "since you began to edit it. Your text is above, and is not saved. Save it over the other one, or take that "
         "one:</p></div>"
     )
-    st.code(history.said(part), language="toml" if isinstance(part, Cell) else "markdown")
+    st.code(history.editable_text(part), language="toml" if isinstance(part, Cell) else "markdown")
     with st.container(horizontal=True):
         _button("Save mine over it", part, _save_over, desk, part.id)
         _button("Take the other one", part, _take, desk, part.id)

@@ -13,7 +13,7 @@ import streamlit as st
 from core.errors import RankbookError
 from evals.evaluation.context import EvalContext
 from workbench.behind.search.labelling import QueryLabels
-from workbench.notebooks.cells.base import asked
+from workbench.notebooks.cells.base import find_query
 from workbench.notebooks.cells.context import ContextCell
 from workbench.notebooks.output import Block, Code, Figure, Said
 from workbench.ui import blocks, document, errors
@@ -140,4 +140,4 @@ def _passages(shown: CellView, spec: ContextCell, values: Mapping[str, Any], gro
 def _judged(spec: ContextCell, ground: EvalContext | None) -> QueryLabels:
     if ground is None:
         return QueryLabels()
-    return QueryLabels("", asked(ground, spec.query, spec.query_id).grades)
+    return QueryLabels("", find_query(ground, spec.query, spec.query_id).grades)

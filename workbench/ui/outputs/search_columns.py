@@ -14,7 +14,7 @@ from evals.reports import palette
 from workbench.behind.legs import LEGS
 from workbench.behind.search.labelling import QueryLabels
 from workbench.notebooks.cells.base import CellQuery
-from workbench.notebooks.cells.base import asked as query_of
+from workbench.notebooks.cells.base import find_query as query_of
 from workbench.notebooks.cells.search import pieces
 from workbench.notebooks.output import FoundHit, HitColumn, Hits
 from workbench.ui.cards import badge_of, title_of

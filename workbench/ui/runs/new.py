@@ -111,7 +111,7 @@ def _made(ground: EvalContext, split: str, names: list[str]) -> None:
         if sends := await behind_sending.announced(here, made, part, allowed=allowed):
             return sends
         board, _ = await evaluate.evaluate(here, made, part, EvalOptions(METRICS), progress=listener)
-        return evaluate_cell.shown(board)
+        return evaluate_cell.board_output(board)
 
     found: Output | None = sending.answered("runs.evaluated", key, "Evaluating", work)
     if found is not None:

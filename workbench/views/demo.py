@@ -15,7 +15,7 @@ import streamlit as st
 
 from core.errors import DeadlineExceeded, InputError
 from workbench.demo import show as shows
-from workbench.demo.answers import Answer
+from workbench.demo.answers import DemoAnswer
 from workbench.demo.show import Demo, clean_query
 from workbench.ui.demo import answers as demo
 from workbench.ui.demo import ballot
@@ -62,7 +62,7 @@ def render(show: Demo) -> None:
     choice = ballot.standing(show, visitor, query) if show.blind else None
     with place.container():
         demo.columns(show, answer, order, reasons=not show.blind or choice is not None)
-    if show.blind and any(column.found for column in answer.columns):
+    if show.blind and any(column.hits for column in answer.columns):
         ballot.draw(show, visitor, query, order)
 
 
@@ -72,7 +72,7 @@ def _about(show: Demo) -> str:
     return f"{documents:,} documents. Ask in your own words." if documents else "Ask in your own words."
 
 
-def _answered(show: Demo, query: str, place: st.delta_generator.DeltaGenerator) -> Answer:
+def _answered(show: Demo, query: str, place: st.delta_generator.DeltaGenerator) -> DemoAnswer:
     """The answer: at once where it is there, else after a while in which the page says so."""
     search = show.answers.ask(query)
     if futures.wait([search], AT_ONCE).not_done:

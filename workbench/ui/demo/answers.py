@@ -17,7 +17,7 @@ from core.types import Hit
 from evals.judging.votes import LONGEST_QUERY
 from workbench.behind.headings import passage_of
 from workbench.behind.search.marking import marked, plain, snippet
-from workbench.demo.answers import Answer, Column, Found
+from workbench.demo.answers import AnswerColumn, AnswerHit, DemoAnswer
 from workbench.demo.show import LETTERS, Demo
 from workbench.ui import cards
 from workbench.ui.theme import read
@@ -123,7 +123,7 @@ def chips(examples: Sequence[str]) -> None:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def columns(show: Demo, answer: Answer, order: Sequence[int], *, reasons: bool) -> None:
+def columns(show: Demo, answer: DemoAnswer, order: Sequence[int], *, reasons: bool) -> None:
     """The columns in that order; without names in a blind demo, and without reasons until somebody may read them."""
     shown = [
         _column(show.columns[at].name if not show.blind else LETTERS[place], answer.columns[at], answer, reasons)
@@ -132,16 +132,16 @@ def columns(show: Demo, answer: Answer, order: Sequence[int], *, reasons: bool) 
     _answers(key="demo.answers", data={"columns": shown, "blind": show.blind})
 
 
-def _column(name: str, column: Column, answer: Answer, reasons: bool) -> dict[str, Any]:
+def _column(name: str, column: AnswerColumn, answer: DemoAnswer, reasons: bool) -> dict[str, Any]:
     nothing = NOT_NOW if column.problem is not None else NOTHING
     return {
         "name": name,
-        "nothing": "" if column.found else nothing,
-        "results": [_result(each, answer.keywords, reasons) for each in column.found],
+        "nothing": "" if column.hits else nothing,
+        "results": [_result(each, answer.keywords, reasons) for each in column.hits],
     }
 
 
-def _result(found: Found, keywords: Sequence[str], reasons: bool) -> dict[str, Any]:
+def _result(found: AnswerHit, keywords: Sequence[str], reasons: bool) -> dict[str, Any]:
     hit = found.hit
     return {
         "title": plain(marked(title_of(hit), keywords)),

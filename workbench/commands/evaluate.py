@@ -113,11 +113,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     from evals.statistics.verdicts import Rules
 
     check_paths(html=html, markdown=markdown, latex=latex)
-    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
-    files, entries = runtime.resolve_entries(ground.view, variants, chunks, model)
-    part = ground.split(split or default_split(ground.labelled))
+    opened = runtime.open_evaluation(collection, queries, quiet=as_json)
+    files, entries = runtime.resolve_entries(opened.view, variants, chunks, model)
+    part = opened.split(split or default_split(opened.labelled))
     options = EvalOptions(tuple(metric or METRICS), baseline, as_shipped, again, time_live, Rules(seed=seed))
-    costs = bridge.run(before(ground, entries, part, options))
+    costs = bridge.run(before(opened, entries, part, options))
     for sentence in [] if as_json else [*_duplicates(entries), *costs]:
         output.notice(sentence)
     plan = ""
@@ -133,7 +133,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
             listener(step)
 
         board, foreign = runtime.run_stoppable(
-            lambda token: evaluate(ground.until(token), entries, part, options, files=files, progress=announce_plan)
+            lambda token: evaluate(opened.until(token), entries, part, options, files=files, progress=announce_plan)
         )
     if as_json:
         output.document(output.plain_board(board))
@@ -143,7 +143,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     if html or markdown or latex:
         tomls = {f"{variant.name}.toml": variant.to_toml() for variant in entries}
         title = f"{collection}: {', '.join(board.names)}"
-        write_reports([report_part(ground.store, board, plan=plan)], html, markdown, latex, title=title, files=tomls)
+        write_reports([report_part(opened.store, board, plan=plan)], html, markdown, latex, title=title, files=tomls)
 
 
 def _duplicates(variants: Sequence[Variant]) -> Iterator[str]:

@@ -181,7 +181,21 @@ def run(
             )
         )
     if as_json:
-        output.print_json([_plain(result) for result in results])
+        output.print_json(
+            [
+                {
+                    "cell": result.cell.id,
+                    "number": result.number,
+                    "kind": result.cell.kind,
+                    "title": result.title,
+                    "problem": result.problem or None,
+                    "kept": result.kept,
+                    "milliseconds": result.milliseconds,
+                    "output": result.output.plain() if result.output else None,
+                }
+                for result in results
+            ]
+        )
     else:
         for result in results:
             output.show_cell(result.number, result.title, result.problem, result.output)
@@ -255,16 +269,3 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise InputError(f"This cannot be written ({error.strerror}).", path=path) from error
     output.notice(f"Written: {path}")
-
-
-def _plain(result: CellState) -> dict[str, Any]:
-    return {
-        "cell": result.cell.id,
-        "number": result.number,
-        "kind": result.cell.kind,
-        "title": result.title,
-        "problem": result.problem or None,
-        "kept": result.kept,
-        "milliseconds": result.milliseconds,
-        "output": result.output.plain() if result.output else None,
-    }

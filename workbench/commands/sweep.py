@@ -74,14 +74,14 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     evaluate.check_paths(save, html=html)
     if html is not None and report_split is None:
         raise SpecError("A report shows what weights are worth on other queries. Name their split with --report-split.")
-    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
-    base = runtime.legs_to_variant(ground.view, legs, chunks, model)
+    opened = runtime.open_evaluation(collection, queries, quiet=as_json)
+    base = runtime.legs_to_variant(opened.view, legs, chunks, model)
     base = base if depth is None else base.at_depth(depth)
-    part, notes = _tuning_queries(ground, split or tuning_split(ground.labelled), report_split)
+    part, notes = _tuning_queries(opened, split or tuning_split(opened.labelled), report_split)
     fusions = runtime.parse_fusions(fusion)
     request = TuningRequest(base, metric, steps, fusions, True, TuningProcedure(seed=seed))
     with output.progress(quiet=as_json) as listener:
-        tuned, found = runtime.run_stoppable(lambda token: tune_weights(ground.until(token), part, request, listener))
+        tuned, found = runtime.run_stoppable(lambda token: tune_weights(opened.until(token), part, request, listener))
     notes = (*notes, *found.notes)
     refusal = "" if even_so else tuned.refusal(per_kind=per_kind)
     reported = None
@@ -89,13 +89,13 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         output.notice(f"{refusal} Nothing was scored on {report_split!r}; --even-so does it.")
     elif report_split is not None:
         made = tuned.variant(base, per_kind=per_kind, even_so=even_so)
-        reported = _evaluate(ground, [*_baselines(base, tuned), made], report_split, metric, seed, quiet=as_json)
+        reported = _evaluate(opened, [*_baselines(base, tuned), made], report_split, metric, seed, quiet=as_json)
     if as_json:
         output.document({**plain(tuned), "reported": reported and output.plain_board(reported)})
     else:
         _show_sweep(summarised(tuned), base, notes, reported)
     if reported and html:
-        written = evaluate.report_part(ground.store, reported, {reported.names[-1]: tuned}, notes)
+        written = evaluate.report_part(opened.store, reported, {reported.names[-1]: tuned}, notes)
         title = f"{collection}: weights of {base.name}"
         evaluate.write_reports([written], html, title=title, files={"base.toml": base.to_toml()})
     if why_not := "" if even_so else tuned.too_few or tuned.loss:
@@ -108,16 +108,16 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         output.notice(f"{made.name} is written to {save}.")
 
 
-def _tuning_queries(ground: EvalContext, split: str, report_split: str | None) -> tuple[QuerySplit, tuple[str, ...]]:
+def _tuning_queries(opened: EvalContext, split: str, report_split: str | None) -> tuple[QuerySplit, tuple[str, ...]]:
     """The queries that weights are tuned on: none of those that the result is scored on. And what was left out."""
     from core.errors import SpecError
     from evals.tuning.workflow import exclude_reported
 
     if report_split is None:
-        return ground.split(split), ()
+        return opened.split(split), ()
     if report_split == split:
         raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
-    return exclude_reported(ground, ground.split(split), ground.split(report_split))
+    return exclude_reported(opened, opened.split(split), opened.split(report_split))
 
 
 def _baselines(base: Variant, tuned: TuningResult) -> list[Variant]:
@@ -130,7 +130,7 @@ def _baselines(base: Variant, tuned: TuningResult) -> list[Variant]:
 
 
 def _evaluate(
-    ground: EvalContext, variants: list[Variant], split: str, metric: str, seed: int, *, quiet: bool
+    opened: EvalContext, variants: list[Variant], split: str, metric: str, seed: int, *, quiet: bool
 ) -> Board:
     from evals.evaluation.context import EvalOptions
     from evals.evaluation.evaluate import evaluate
@@ -139,7 +139,7 @@ def _evaluate(
     options = EvalOptions((metric,), rules=Rules(seed=seed), rename=False)
     with output.progress(quiet=quiet) as listener:
         board, _ = runtime.run_stoppable(
-            lambda token: evaluate(ground.until(token), variants, ground.split(split), options, progress=listener)
+            lambda token: evaluate(opened.until(token), variants, opened.split(split), options, progress=listener)
         )
     return board
 

@@ -166,7 +166,7 @@ def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, 
         "lines": [
             {
                 "name": each.name,
-                "values": {metric: _value(each.values[metric]) for metric in board.metrics},
+                "values": {metric: plain_value(each.values[metric]) for metric in board.metrics},
                 "p50": each.p50,
                 "p95": each.p95,
                 "megabytes": each.megabytes,
@@ -185,7 +185,7 @@ def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, 
     }
 
 
-def _value(value: Value) -> dict[str, Any]:
+def plain_value(value: Value) -> dict[str, Any]:
     finding = value.finding
     return {
         "mean": value.mean,

@@ -25,19 +25,20 @@ from tests.app.corpus import KETTLES, MODEL, SCRIPT, Listed
 from tests.app.test_command_line import mistake, rankbook
 from tests.evals.test_contents import countings
 from workbench.notebooks import export_html, export_jupyter
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Code, Figure, Hits, Output, Said, Table
 from workbench.notebooks.output_cache import CacheKey, cache_key
 from workbench.notebooks.parsing import parse_cells
-from workbench.notebooks.runner import CellResult, Runner
+from workbench.notebooks.runner import Runner
 
 HEADER = '```notebook\ncollection = "kettles"\nsplit = "test"\n```\n\n'
 SEARCH = '```search\nquery = "descale with vinegar"\nvariants = ["bm25", "vector"]\n```\n'
 PAIR = '{ name = "both", leg = [{ kind = "bm25" }, { kind = "vector" }] }'
 
 
-def made(store: Store, text: str, **options: Any) -> list[CellResult]:
+def made(store: Store, text: str, **options: Any) -> list[CellState]:
     """Every cell, run under a key that no other test uses."""
     options.setdefault("key", uuid.uuid4().hex)
     again = options.pop("again", False)
@@ -261,11 +262,12 @@ def test_what_moved_on_is_said_by_its_name(store, tmp_path):
 
 def test_an_output_hangs_on_the_declared_version_of_what_made_it_and_not_on_the_source():
     now = CacheKey("cell", "collection", "queries", "0.1.0, 1", "server", {"split": "a", "run main": "b"})
-    assert replace(now, code="0.1.0, 2").moved(now) == ("another version of Rankbook made it",)
-    assert replace(now, meant={"split": "a", "run main": "c"}).moved(now) == ("the run main is another",)
-    assert replace(now, cell="other", meant={}).moved(now) == ("the cell was changed",)
-    assert replace(now, server="next").moved(now) == ("another server, or other models' packages, would make it now",)
-    assert now.moved(now) == ()
+    assert replace(now, code="0.1.0, 2").stale_reasons(now) == ("another version of Rankbook made it",)
+    assert replace(now, meant={"split": "a", "run main": "c"}).stale_reasons(now) == ("the run main is another",)
+    assert replace(now, cell="other", meant={}).stale_reasons(now) == ("the cell was changed",)
+    server = "another server, or other models' packages, would make it now"
+    assert replace(now, server="next").stale_reasons(now) == (server,)
+    assert now.stale_reasons(now) == ()
 
 
 def test_a_word_search_does_not_hang_on_what_models_run_on(store):

@@ -25,7 +25,7 @@ from tests.unit.misbehaving import Reply, language_model, serving
 from workbench.notebooks import files, history, session
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import ChangedOnDisk, NotebookFolder, NotebookPath
-from workbench.notebooks.history import HistoryStep
+from workbench.notebooks.history import EditConflict
 from workbench.notebooks.runner import Runner
 from workbench.notebooks.session import NotebookSession
 from workbench.services import jobs
@@ -38,7 +38,7 @@ def desk(store: Store, tmp_path: Path) -> Iterator[NotebookSession]:
     opened = made(store, tmp_path)
     yield opened
     opened.stop()
-    jobs.forget(opened.turns.key)
+    jobs.forget(opened.queue.key)
 
 
 def made(
@@ -69,12 +69,12 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def states(desk: NotebookSession) -> list[str]:
-    return [desk.standing(cell).state for cell in desk.notebook.cells]
+    return [desk.state(cell).state for cell in desk.notebook.cells]
 
 
 def rewrite(desk: NotebookSession, cell: str, before: str, after: str) -> None:
-    source = history.said(desk.notebook[cell])
-    desk.change(f"edit of {cell}", history.rewritten(cell, source.replace(before, after), source))
+    source = history.editable_text(desk.notebook[cell])
+    desk.change(f"edit of {cell}", history.replace_text(cell, source.replace(before, after), source))
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def test_cells_run_in_the_notebooks_order_and_their_outputs_are_found_again(stor
     again = made(store, tmp_path)
     again.look()
     assert states(again) == ["fresh", "fresh"]
-    assert again.standing(again.notebook.cells[0]).result.kept
+    assert again.state(again.notebook.cells[0]).kept
 
 
 def test_only_what_is_asked_for_is_run(desk):
@@ -135,13 +135,13 @@ def test_only_what_is_asked_for_is_run(desk):
 def test_a_cell_that_fails_says_why_and_the_others_go_on(desk):
     rewrite(desk, "words", "query", 'collection = "nothing"\nquery')
     assert ran(desk) == ["failed", "fresh"]
-    assert "nothing" in desk.standing(desk.notebook.cells[0]).result.problem
+    assert "nothing" in desk.state(desk.notebook.cells[0]).problem
 
 
 def test_a_cell_that_is_not_valid_fails_without_being_run(desk):
     rewrite(desk, "words", "query", "qery")
     assert states(desk)[0] == "failed"
-    assert desk.standing(desk.notebook.cells[0]).result.problem.startswith("Line 1 of this cell: No key")
+    assert desk.state(desk.notebook.cells[0]).problem.startswith("Line 1 of this cell: No key")
 
 
 def test_stopping_ends_the_statement_on_the_server_and_forgets_what_waits(store, desk):
@@ -153,7 +153,7 @@ def test_stopping_ends_the_statement_on_the_server_and_forgets_what_waits(store,
         ended(desk, 15)
         assert waiting(store) == 0
     assert states(desk) == ["never", "never"]
-    assert desk.standing(desk.notebook.cells[0]).stopped
+    assert desk.state(desk.notebook.cells[0]).stopped
     assert ran(desk) == ["fresh", "fresh"]
 
 
@@ -193,7 +193,7 @@ def test_a_cell_deleted_while_it_waits_is_not_run(store, desk):
     with locked(store):
         desk.run(BOTH)
         until(lambda: waiting(store) > 0)
-        desk.change("deletion", history.deleted("scale"))
+        desk.change("deletion", history.delete("scale"))
     ended(desk)
     assert states(desk) == ["fresh"]
 
@@ -219,7 +219,7 @@ def test_a_language_model_is_asked_only_after_somebody_allowed_it(store, tmp_pat
         desk = made(store, tmp_path, source, resources=language_model(endpoint))
         asking = [each.id for each in desk.notebook.cells]
         assert ran(desk, *asking) == ["asks"]
-        said = desk.standing(desk.notebook.cells[0]).asks
+        said = desk.state(desk.notebook.cells[0]).asks
         assert f"asking: The {stage} asks" in said[0]
         assert not endpoint.asked
         ran(desk, *asking, allowed=True)
@@ -248,7 +248,7 @@ def test_nothing_is_sent_to_another_machine_before_somebody_allowed_it(store, tm
     elsewhere = Elsewhere()
     desk = made(store, tmp_path, source, resources=Resources(transport=elsewhere, environment={}))
     assert ran(desk, "s") == ["asks"]
-    (said,) = desk.standing(desk.notebook.cells[0]).asks
+    (said,) = desk.state(desk.notebook.cells[0]).asks
     assert "sends the query and up to 3 texts to ranks.example, for the model m: 1 call" in said
     assert elsewhere.hosts == []
     assert ran(desk, "s", allowed=True) == ["fresh"]
@@ -282,7 +282,7 @@ def test_a_cell_says_how_often_it_sends_before_it_does(store, tmp_path, searches
     source = sending(f'{cell}\ncollection = "kettles"\nsplit = "test"', depth)
     desk = made(store, tmp_path, source, resources=Resources(transport=elsewhere, environment={}))
     assert ran(desk, "s") == ["asks"]
-    (said,) = desk.standing(desk.notebook.cells[0]).asks
+    (said,) = desk.state(desk.notebook.cells[0]).asks
     assert f"sending, for each of {searches} searches, as for the first: The reranking sends" in said
     assert elsewhere.hosts == []
     assert ran(desk, "s", allowed=True) == ["fresh"]
@@ -303,7 +303,7 @@ def test_queries_without_labels_are_sent_for_judging_only_after_somebody_allowed
     source = sending('judge s\ncollection = "unlabelled"\nvariants = [VARIANT]')
     desk = made(store, tmp_path, source, resources=Resources(transport=elsewhere, environment={}))
     assert ran(desk, "s") == ["asks"]
-    assert "for each of 3 searches" in desk.standing(desk.notebook.cells[0]).asks[0]
+    assert "for each of 3 searches" in desk.state(desk.notebook.cells[0]).asks[0]
     assert elsewhere.hosts == []
     assert ran(desk, "s", allowed=True) == ["fresh"]
     assert elsewhere.hosts
@@ -316,7 +316,7 @@ def test_a_cell_that_cannot_tell_what_it_sends_fails_before_it_sends_anything(st
     desk = made(store, tmp_path, source, resources=resources)
     for allowed in (False, True):
         assert ran(desk, "s", allowed=allowed) == ["failed"]
-        assert "nothing can be scored" in desk.standing(desk.notebook.cells[0]).result.problem
+        assert "nothing can be scored" in desk.state(desk.notebook.cells[0]).problem
     headless = Runner(store, desk.notebook, key="headless", resources=resources)
     assert bridge.run(headless.cost_notices()) == []
     (result,) = bridge.run(headless.run())
@@ -332,8 +332,8 @@ def test_a_changed_cell_is_stale_and_undoing_makes_it_fresh_again(desk):
     rewrite(desk, "words", '"kettle"', '"teapot"')
     desk.look()
     assert states(desk) == ["stale", "fresh"]
-    assert desk.standing(desk.notebook.cells[0]).result.stale == ("the cell was changed",)
-    last = desk.paper.last
+    assert desk.state(desk.notebook.cells[0]).stale == ("the cell was changed",)
+    last = desk.history.last
     assert last.label == "edit of words"
     desk.undo(last.number)
     desk.look()
@@ -344,32 +344,32 @@ def test_a_changed_cell_is_stale_and_undoing_makes_it_fresh_again(desk):
 def test_what_all_cells_share_makes_all_of_them_stale(desk):
     ran(desk)
     header = desk.notebook.headers[0]
-    desk.change("seed", history.rewritten(header.id, 'collection = "kettles"\nseed = 3\n', header.source))
+    desk.change("seed", history.replace_text(header.id, 'collection = "kettles"\nseed = 3\n', header.source))
     desk.look()
     assert states(desk) == ["stale", "stale"]
 
 
 def test_a_deleted_cell_comes_back_with_its_output(desk):
     ran(desk)
-    desk.change("deletion of words", history.deleted("words"))
+    desk.change("deletion of words", history.delete("words"))
     assert states(desk) == ["fresh"]
-    desk.undo(desk.paper.last.number)
+    desk.undo(desk.history.last.number)
     desk.look()
     assert states(desk) == ["fresh", "fresh"]
 
 
 def test_an_edit_that_began_from_another_source_is_refused_and_changes_nothing(desk):
-    began = history.said(desk.notebook["words"])
+    began = history.editable_text(desk.notebook["words"])
     rewrite(desk, "words", '"kettle"', '"teapot"')
     there = desk.path.read_bytes()
-    with pytest.raises(HistoryStep, match="another window"):
-        desk.change("edit", history.rewritten("words", 'query = "mine"\n', began))
+    with pytest.raises(EditConflict, match="another window"):
+        desk.change("edit", history.replace_text("words", 'query = "mine"\n', began))
     assert desk.path.read_bytes() == there
 
 
 def test_undo_takes_back_only_the_change_that_it_names(desk):
     rewrite(desk, "words", '"kettle"', '"teapot"')
-    mine = desk.paper.last.number
+    mine = desk.history.last.number
     rewrite(desk, "scale", '"scale"', '"lime"')
     with pytest.raises(InputError, match="another window"):
         desk.undo(mine)
@@ -379,12 +379,12 @@ def test_undo_takes_back_only_the_change_that_it_names(desk):
 def test_many_windows_at_once_lose_no_change(desk):
     def work(window: int) -> None:
         for at in range(4):
-            desk.change("new", history.inserted("note", f"window {window} line {at}\n", "words"))
-            began = history.said(desk.notebook["scale"])
+            desk.change("new", history.insert_before("note", f"window {window} line {at}\n", "words"))
+            began = history.editable_text(desk.notebook["scale"])
             try:
-                desk.change("edit", history.rewritten("scale", began + f"# {window} {at}\n", began))
-            except HistoryStep:
-                desk.change("note", history.inserted("note", f"refused {window} {at}\n", None))
+                desk.change("edit", history.replace_text("scale", began + f"# {window} {at}\n", began))
+            except EditConflict:
+                desk.change("note", history.insert_before("note", f"refused {window} {at}\n", None))
 
     windows = [threading.Thread(target=work, args=(each,)) for each in range(6)]
     for each in windows:
@@ -406,18 +406,18 @@ def test_parts_move_among_what_is_shown_and_stay_at_the_ends(desk):
     def order() -> list[str]:
         return [part.id for part in desk.notebook.shown if part.id in BOTH]
 
-    desk.change("move", history.moved("words", 1))
+    desk.change("move", history.move("words", 1))
     assert order() == BOTH  # below the text between them
-    desk.change("move", history.moved("words", 1))
+    desk.change("move", history.move("words", 1))
     assert order() == ["scale", "words"]
     there = desk.notebook.text
-    desk.change("move", history.moved("words", 1))
+    desk.change("move", history.move("words", 1))
     assert desk.notebook.text == there
 
 
 def test_a_renamed_cell_keeps_what_it_showed(desk):
     ran(desk)
-    assert desk.change("name", history.renamed("words", "first")) == "first"
+    assert desk.change("name", history.rename("words", "first")) == "first"
     desk.look()
     assert desk.notebook.cell("first").source == Notebook.parse(NOTEBOOK).cell("words").source
     assert states(desk) == ["fresh", "fresh"]
@@ -426,7 +426,7 @@ def test_a_renamed_cell_keeps_what_it_showed(desk):
 @pytest.mark.parametrize("name", ["scale", "two words", "a`b", "a\nb", "<b>"])
 def test_a_name_that_a_cell_cannot_have_is_refused(desk, name):
     with pytest.raises(InputError):
-        desk.change("name", history.renamed("words", name))
+        desk.change("name", history.rename("words", name))
     assert desk.notebook.text == NOTEBOOK
 
 
@@ -434,7 +434,7 @@ def test_a_name_that_a_cell_cannot_have_is_refused(desk, name):
 def test_prose_keeps_the_blank_lines_and_line_ends_around_it(store, tmp_path, end):
     desk = made(store, tmp_path, NOTEBOOK.replace("\n", end))
     part = next(part for part in desk.notebook.shown if "Between" in part.text)
-    desk.change("text", history.rewritten(part.id, "One.\n\nTwo.", history.said(part)))
+    desk.change("text", history.replace_text(part.id, "One.\n\nTwo.", history.editable_text(part)))
     expected = NOTEBOOK.replace("Between the two.", "One.\n\nTwo.").replace("\n", end)
     assert desk.path.read_bytes().decode() == expected
 
@@ -459,11 +459,11 @@ def test_what_another_program_wrote_is_never_written_over(desk):
     with pytest.raises(ChangedOnDisk):
         rewrite(desk, "scale", '"scale"', '"mine"')
     assert desk.path.read_text(encoding="utf-8") == theirs
-    assert '"mine"' in desk.paper.unsaved.text
+    assert '"mine"' in desk.history.unsaved.text
     desk.read_again()
     assert desk.notebook.text == theirs
     assert not desk.changed_on_disk
-    desk.undo(desk.paper.last.number)
+    desk.undo(desk.history.last.number)
     assert '"mine"' in desk.notebook.text
 
 
@@ -482,7 +482,7 @@ def test_what_is_here_is_written_over_what_another_program_wrote_where_somebody_
     written = desk.path.read_text(encoding="utf-8")
     assert written == desk.notebook.text == conflict.value.unsaved.text
     assert not desk.changed_on_disk
-    desk.undo(desk.paper.last.number)
+    desk.undo(desk.history.last.number)
     assert desk.path.read_text(encoding="utf-8") == theirs
 
 
@@ -509,7 +509,7 @@ def test_a_copy_is_another_file_with_the_same_outputs(store, tmp_path):
     shipped = made(store, tmp_path, shipped=True)
     ran(shipped)
     shelf = NotebookFolder(tmp_path / "own")
-    name = shipped.copied(shelf, "mine")
+    name = shipped.copy(shelf, "mine")
     copy = NotebookSession(store, shelf.find(name))
     copy.look()
     assert states(copy) == ["fresh", "fresh"]
@@ -522,7 +522,7 @@ def test_a_copy_shows_stale_outputs_as_well(store, tmp_path):
     ran(shipped)
     rewrite(shipped, "words", '"kettle"', '"teapot"')
     shipped.look()
-    copy = session.copied(shipped, NotebookFolder(tmp_path / "own"), "mine")
+    copy = session.copy_session(shipped, NotebookFolder(tmp_path / "own"), "mine")
     copy.look()
     assert states(copy) == ["stale", "fresh"]
 
@@ -530,7 +530,7 @@ def test_a_copy_shows_stale_outputs_as_well(store, tmp_path):
 def test_one_desk_serves_all_windows(store, tmp_path):
     (tmp_path / "kettles.md").write_text(NOTEBOOK, encoding="utf-8")
     shelf = NotebookFolder(tmp_path)
-    assert session.at(store, shelf.find("kettles")) is session.at(store, shelf.find("kettles"))
+    assert session.session_for(store, shelf.find("kettles")) is session.session_for(store, shelf.find("kettles"))
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

@@ -27,11 +27,12 @@ from tests.app.test_judging_page import SOURCE, UNJUDGED
 from tests.app.test_search_page import visit, written
 from workbench import session
 from workbench.notebooks import export_html, export_jupyter
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Output, Said, Table
 from workbench.notebooks.parsing import parse_cells
-from workbench.notebooks.runner import CellResult, Runner
+from workbench.notebooks.runner import Runner
 from workbench.screens.notebook.cell_views import VIEWS, CellView
 from workbench.services import judging as judging_shown
 from workbench.services.pool_request import JudgeState
@@ -53,7 +54,7 @@ def header(name: str) -> str:
     return f'```notebook\ncollection = "{name}"\nsplit = "test"\n```\n\n'
 
 
-def run(store: Store, name: str, text: str, key: str = "") -> CellResult:
+def run(store: Store, name: str, text: str, key: str = "") -> CellState:
     runner = Runner(store, Notebook.parse(header(name) + text), key=key or uuid.uuid4().hex)
     (result,) = bridge.run(runner.run())
     return result

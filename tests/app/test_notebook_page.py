@@ -45,7 +45,7 @@ def page(store: Store, folder: Path) -> Iterator[AppTest]:
 
 
 def opened(store: Store, name: str = "kettles") -> NotebookSession:
-    return session.at(store, own_folder().find(name))
+    return session.session_for(store, own_folder().find(name))
 
 
 def shown(page: AppTest, **address: str) -> AppTest:

@@ -24,7 +24,7 @@ from tests.conftest import TEST_DSN, make_home
 from tests.fakes import HashingEmbedder
 from tests.store.making import documents, ingest, make
 from workbench.demo import show
-from workbench.demo.answers import Answer, Answers
+from workbench.demo.answers import Answers, DemoAnswer
 from workbench.demo.show import DemoOptions
 from workbench.services import server_waits
 
@@ -89,7 +89,7 @@ def own_store() -> Iterator[Store]:
 class LeftOnceTold(Answers):
     """Asked by a visitor whose patience ends once it was said that another process starts the server."""
 
-    async def answer(self, query: str) -> Answer:
+    async def answer(self, query: str) -> DemoAnswer:
         told, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def listen(sentence: str) -> None:

@@ -366,7 +366,7 @@ def test_what_streamlit_refused_is_counted_as_it_was_before(uploads):
     uploads.allow_window("window", True)
     assert sent(client, "PUT", "window/a", 90) == 404
     assert uploads.refusal("window", "b", 90) is None, "a file that never came takes no room"
-    uploads.settled("window", "b", came=True)
+    uploads.finish("window", "b", came=True)
     for method in ("DELETE", "PUT"):
         assert sent(client, method, "window/b") == 404
         assert uploads.refusal("window", "c", 90) is not None, "one that was not taken away still does"

@@ -167,7 +167,7 @@ def test_a_viewer_opens_a_run_and_may_neither_pin_nor_delete_it():
 
 
 def desk(role: str) -> NotebookSession:
-    return session.at(STORES[role], own_folder().find("kettles"))
+    return session.session_for(STORES[role], own_folder().find("kettles"))
 
 
 @pytest.mark.parametrize("role", roles.READERS)
@@ -177,7 +177,7 @@ def test_a_notebooks_file_is_changed_by_editors_alone(role, folder):
         lambda own: own.change("change", lambda book: book.insert("search", 'query = "x"\nvariants = ["bm25"]')),
         lambda own: own.undo(1),
         lambda own: own.read_again(),
-        lambda own: own.copied(own_folder(), "mine"),
+        lambda own: own.copy(own_folder(), "mine"),
     ]
     for change in changes:
         with pytest.raises(NotAllowed, match="only editors may change notebooks"):
@@ -202,7 +202,7 @@ def test_a_variant_is_kept_by_editors_alone_whatever_a_page_offers(role, monkeyp
 def test_nobody_gets_at_another_roles_desk_or_its_work():
     own = {role: desk(role) for role in roles.ROLES}
     assert len({id(each) for each in own.values()}) == 3
-    assert len({each.turns.key for each in own.values()}) == 3
+    assert len({each.queue.key for each in own.values()}) == 3
     assert all(each.store.role == role for role, each in own.items())
 
 
@@ -214,7 +214,7 @@ def test_no_reader_lets_a_notebook_ask_what_costs_money():
 def why(role: str) -> AppTest:
     """An address that asks why a document is where a cell shows it, where the cell's variant asks a language model."""
     shown = STAGE.play(STORES[EDITOR], "search", 'query_id = "q1"\nvariants = ["asking"]\n')
-    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], grounds={}))
+    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], collections={}))
     return page(cell=CELL, document="descale", against="*")
 
 
@@ -425,7 +425,7 @@ def test_a_judge_opens_the_sitting_of_a_cell_whose_runs_nobody_keeps():
 @pytest.mark.parametrize("role", roles.ROLES)
 def test_a_judge_cell_leads_to_the_page_whoever_has_one(role):
     shown = STAGE.play(STORES[EDITOR], "judge", 'variants = ["bm25"]\n')
-    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], grounds={}))
+    STAGE.shown = replace(shown, context=replace(shown.context, store=STORES[role], collections={}))
     app = page()
     assert "pairs in the top" in words(app)
     assert [link.proto.url.partition("?")[0] for link in app.get("link_button")] == ["judge"] * (role != VIEWER)
@@ -469,9 +469,9 @@ def test_a_viewer_runs_a_cell_and_nothing_of_it_is_kept(store):
     own.run([cell.id for cell in own.notebook.cells])
     assert own.job
     assert own.job.wait(120)
-    shown = [own.standing(cell) for cell in own.notebook.cells]
-    assert [standing.result.problem for standing in shown if standing.result.problem] == []
-    assert any(standing.result.output for standing in shown)
+    shown = [own.state(cell) for cell in own.notebook.cells]
+    assert [state.problem for state in shown if state.problem] == []
+    assert any(state.output for state in shown)
     assert bridge.run(kept()) == before
 
 

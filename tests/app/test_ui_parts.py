@@ -138,18 +138,18 @@ def test_a_port_that_was_asked_for_and_is_taken_is_refused():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"Port {port}"):
-            serve._port("127.0.0.1", port)
+            serve._choose_port("127.0.0.1", port)
 
 
 def test_without_a_port_asked_for_the_next_free_one_is_taken(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setattr(serve, "FIRST_PORT", taken.getsockname()[1])
-        assert serve._port("127.0.0.1", None) > taken.getsockname()[1]
+        assert serve._choose_port("127.0.0.1", None) > taken.getsockname()[1]
 
 
 def test_an_address_of_no_machine_is_refused():
     with pytest.raises(InputError, match="not an address"):
-        serve._port("no such host.invalid", None)
+        serve._choose_port("no such host.invalid", None)
 
 
 def test_the_address_to_open_is_one_that_a_browser_takes():

@@ -80,7 +80,7 @@ def test_a_file_that_becomes_another_accounts_while_pages_are_served_lets_nobody
 
 @pytest.mark.slow
 def test_a_mistake_is_told_when_it_is_made_and_not_at_somebodys_next_click(made, caplog: Any):
-    with follow_roles.watched(made):
+    with follow_roles.following_roles(made):
         until = time.monotonic() + 20
         while not told(caplog) and time.monotonic() < until:
             write(made, "people = 3")  # again: what stood there when the watch began is no change

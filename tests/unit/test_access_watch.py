@@ -10,7 +10,7 @@ import pytest
 from streamlit.runtime.fragment import MemoryFragmentStorage
 from streamlit.runtime.state import SessionState
 
-from workbench.server.follow_roles import draw_anew
+from workbench.server.follow_roles import draw_again
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Page:
 
 
 def follow(*pages: Any) -> set[str]:
-    return draw_anew(pages, lambda told: told["role"] is not None)
+    return draw_again(pages, lambda told: told["role"] is not None)
 
 
 def test_pages_are_drawn_with_what_they_show():

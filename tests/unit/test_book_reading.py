@@ -13,11 +13,11 @@ from core import bridge
 from core.store.engine import Store
 from workbench.notebooks.cells import CellSpec, kinds
 from workbench.notebooks.cells.base import CellContext
-from workbench.notebooks.cells.evaluate import outside
+from workbench.notebooks.cells.evaluate import resolve_runs
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.files import shipped, shipped_names
 from workbench.notebooks.parsing import ParsedCells, parse_cells
-from workbench.notebooks.shared import HEADER, Shared
+from workbench.notebooks.shared import HEADER, SharedOptions
 
 PATH = Path("book.md")
 
@@ -42,7 +42,7 @@ def test_every_kind_has_an_example_that_is_valid_and_words_for_its_form(kind):
 
 
 def test_options_that_cells_share_are_described_too():
-    assert all(field.description for field in Shared.model_fields.values())
+    assert all(field.description for field in SharedOptions.model_fields.values())
 
 
 @pytest.mark.parametrize(
@@ -109,20 +109,20 @@ def test_four_notebooks_ship():
 
 def test_the_kind_of_the_shared_cell_is_no_kind_that_runs():
     assert HEADER not in kinds
-    assert issubclass(Shared, BaseModel)
+    assert issubclass(SharedOptions, BaseModel)
 
 
 def test_a_file_that_a_cell_names_is_told_from_another_without_being_held_in_memory(tmp_path):
     """Whoever wrote the notebook may name a file that has no room there."""
-    context = CellContext(cast("Store", None), Shared(), tmp_path)  # which a file has no need of
+    context = CellContext(cast("Store", None), SharedOptions(), tmp_path)  # which a file has no need of
     with (tmp_path / "large.run").open("wb") as large:
         large.truncate(64 * 2**20)
     tracemalloc.start()
     try:
-        before = bridge.run(outside(context, ["large.run"], "docs", ""))
+        before = bridge.run(resolve_runs(context, ["large.run"], "docs", ""))
         assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
     finally:
         tracemalloc.stop()
     with (tmp_path / "large.run").open("r+b") as large:
         large.write(b"x")
-    assert bridge.run(outside(context, ["large.run"], "docs", "")) != before
+    assert bridge.run(resolve_runs(context, ["large.run"], "docs", "")) != before

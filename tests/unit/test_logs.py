@@ -104,9 +104,9 @@ def test_what_stands_behind_a_header_in_a_mapping_or_on_the_next_line_is_kept():
 
 def test_what_somebody_has_to_look_after_is_written_in_every_form_with_what_belongs_to_it(kept_apart, capsys):
     logs.install("text")
-    logs.told("page", page="search")
-    logs.warned("access_unreadable", says="line 3:\nno such role")
-    logs.warned("access_not_followed", raised(KeyError("secret wish")), page="ended")
+    logs.info("page", page="search")
+    logs.warning("access_unreadable", says="line 3:\nno such role")
+    logs.warning("access_not_followed", raised(KeyError("secret wish")), page="ended")
     said = capsys.readouterr().err
     assert "WARNING rankbook: access_unreadable says=line 3: no such role\n" in said
     assert "access_not_followed page=ended\n" in said
@@ -170,15 +170,15 @@ def test_queries_in_addresses_are_left_out_unless_asked_for():
 @pytest.mark.parametrize(("asked", "expected"), [("1", {"query": "wish"}), ("", {}), ("no", {})])
 def test_a_pages_query_is_written_down_only_where_that_is_asked_for(monkeypatch, asked, expected):
     monkeypatch.setenv(logs.QUERIES, asked)
-    assert logs.asked("wish") == expected
+    assert logs.query_field("wish") == expected
 
 
 def test_a_person_is_told_apart_and_not_named():
-    one, other = logs.who({"sub": "1", "email": "ada@example.org"}), logs.who({"sub": "2"})
+    one, other = logs.user_mark({"sub": "1", "email": "ada@example.org"}), logs.user_mark({"sub": "2"})
     assert one != other
-    assert one == logs.who({"sub": "1"})
+    assert one == logs.user_mark({"sub": "1"})
     assert "ada" not in one
-    assert logs.who({}) == ""
+    assert logs.user_mark({}) == ""
 
 
 def test_a_page_that_fails_is_written_down_with_the_type_of_its_error(caplog):

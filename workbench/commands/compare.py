@@ -13,6 +13,7 @@ from workbench.commands import output, runtime
 if TYPE_CHECKING:
     from evals.evaluation.board import Board
     from evals.evaluation.compare_runs import RunPair
+    from evals.statistics.comparison import PairComparison
 
 TOP = 10
 
@@ -42,7 +43,7 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook compare lucene.trec ours.trec --collection handbook --split test
     rankbook compare before after --overlap
     """
-    from evals.evaluation.compare_runs import RunScope, compare_runs
+    from evals.evaluation.compare_runs import RunScope, compare_runs, compared
     from evals.runs.plan import EvalOptions
     from evals.statistics.verdicts import Rules
 
@@ -53,7 +54,13 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
         )
     if as_json:
         runs = [{"name": run.name, "id": run.id} for run in both.runs]
-        output.document({"runs": runs, **(_plain_overlap(both) if both.board is None else _plain(both.board, by))})
+        if both.board is None:
+            measures = both.overlap()
+            means = {name: _mean(values) for name, values in measures.items()}
+            output.document({"runs": runs, "overlap": means, "by query": measures})
+        else:
+            metrics = {metric: _plain(compared(both.board, metric, by), both.board) for metric in both.board.metrics}
+            output.document({"runs": runs, "metrics": metrics})
         return
     output.show_foreign(both.foreign)
     if both.board is None:
@@ -62,16 +69,13 @@ def compare(  # noqa: PLR0913, PLR0917 - a flag each
         _show_overlap(both)
         return
     for name in both.board.metrics:
-        _show_comparison(both.board, name, by)
+        _show_comparison(both.board, name, compared(both.board, name, by), by)
     for warning in both.board.warnings:
         output.notice(f"Note: {warning.message}")
 
 
-def _show_comparison(board: Board, metric: str, by: str) -> None:
-    from evals.evaluation.compare_runs import compared
-
+def _show_comparison(board: Board, metric: str, comparison: PairComparison, by: str) -> None:
     other, one = board.names  # B is the baseline, and stands first
-    comparison = compared(board, metric, by)
     output.notice(f"{metric}: {comparison.finding.sentence}")
     cells = board.cells(metric)
     rows = [(name, output.figure(cells[name])) for name in (one, other) if name in cells]
@@ -97,24 +101,18 @@ def _show_comparison(board: Board, metric: str, by: str) -> None:
         output.table("The queries that decide", ("id", "query", one, other, "difference"), deciding)
 
 
-def _plain(board: Board, by: str) -> dict[str, Any]:
-    from evals.evaluation.compare_runs import compared
-
-    metrics = {}
-    for metric in board.metrics:
-        comparison = compared(board, metric, by)
-        metrics[metric] = {
-            "sentence": comparison.finding.sentence,
-            "verdict": str(comparison.finding.verdict),
-            "difference": comparison.finding.difference,
-            "groups": comparison.groups,
-            "deciding": [
-                {"query": each.query, "text": board.split.queries[each.query].text, "difference": each.difference}
-                for each in comparison.deciding
-            ],
-            "by query": {each.query: each.difference for each in comparison.queries},
-        }
-    return {"metrics": metrics}
+def _plain(comparison: PairComparison, board: Board) -> dict[str, Any]:
+    return {
+        "sentence": comparison.finding.sentence,
+        "verdict": str(comparison.finding.verdict),
+        "difference": comparison.finding.difference,
+        "groups": comparison.groups,
+        "deciding": [
+            {"query": each.query, "text": board.split.queries[each.query].text, "difference": each.difference}
+            for each in comparison.deciding
+        ],
+        "by query": {each.query: each.difference for each in comparison.queries},
+    }
 
 
 def _show_overlap(both: RunPair) -> None:
@@ -137,11 +135,6 @@ def _show_overlap(both: RunPair) -> None:
     if apart:
         output.table("The queries that differ most", ("id", "query", "rbo"), apart, right=("rbo",))
     output.notice("1 is the same ranking, 0 nothing in common. Which of the two is better, only labels tell.")
-
-
-def _plain_overlap(both: RunPair) -> dict[str, Any]:
-    measures = both.overlap()
-    return {"overlap": {name: _mean(values) for name, values in measures.items()}, "by query": measures}
 
 
 def _mean(values: Mapping[str, float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,6 @@ from core import bridge
 from workbench.commands import output, runtime
 
 if TYPE_CHECKING:
-    from core.variant import Variant
     from evals.evaluation.packed_contexts import ContextRow, ContextRun
 
 COLUMNS = ("tokens", "gain", "gain share", "span recall", "span precision")
@@ -45,6 +44,7 @@ def context(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook context handbook mine.toml --split all --budgets 500,1000 --json
     """
     from core.errors import SpecError
+    from core.packing import Packing
     from evals.evaluation.context import default_split
     from evals.evaluation.packed_contexts import context_run
 
@@ -52,33 +52,41 @@ def context(  # noqa: PLR0913, PLR0917 - a flag each
         sizes = [int(part) for part in budgets.split(",")]
     except ValueError:
         raise SpecError(f"{budgets!r} are no budgets. Write whole numbers with commas between: 256,1024.") from None
-    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
-    part = ground.split(split or default_split(ground.labelled))
-    packing = [_packing(runtime.resolve_variant(ground.view, name, chunks, model), pack=pack) for name in variants]
+    opened = runtime.open_evaluation(collection, queries, quiet=as_json)
+    part = opened.split(split or default_split(opened.labelled))
+    packing = []
+    for name in variants:
+        variant = runtime.resolve_variant(opened.view, name, chunks, model)
+        if variant.pack is None and not pack:
+            raise SpecError(
+                f"{variant.name!r} does not say how to pack a context. Add `pack = {{}}` to its file, or --pack here."
+            )
+        packing.append(variant if variant.pack is not None else variant.but(pack=Packing()))
     with output.progress(quiet=as_json) as listener:
 
         async def run_all() -> list[ContextRun]:
-            return [await context_run(ground.context, each, part, sizes, progress=listener) for each in packing]
+            return [await context_run(opened.context, each, part, sizes, progress=listener) for each in packing]
 
         runs = bridge.run(run_all())  # nothing of it is kept, so that Ctrl-C may end it at once
     scored = [(run, run.rows(seed=seed)) for run in runs]
-    if as_json:
-        output.print_json([_plain(collection, run, rows) for run, rows in scored])
-    else:
+    if not as_json:
         _show(collection, scored)
-
-
-def _packing(variant: Variant, *, pack: bool) -> Variant:
-    from core.errors import SpecError
-    from core.packing import Packing
-
-    if variant.pack is not None:
-        return variant
-    if not pack:
-        raise SpecError(
-            f"{variant.name!r} does not say how to pack a context. Add `pack = {{}}` to its file, or --pack here."
-        )
-    return variant.but(pack=Packing())
+        return
+    output.print_json(
+        [
+            {
+                "collection": collection,
+                "variant": run.variant.name,
+                "id": run.variant.id,
+                "split": run.split,
+                "queries": len(run.curves),
+                "failed": len(run.failures),
+                "failures": run.failures,
+                "budgets": [{"budget": row.budget, "over_budget": row.over, **row.estimates} for row in rows],
+            }
+            for run, rows in scored
+        ]
+    )
 
 
 def _show(collection: str, scored: Sequence[tuple[ContextRun, Sequence[ContextRow]]]) -> None:
@@ -108,16 +116,3 @@ def _show(collection: str, scored: Sequence[tuple[ContextRun, Sequence[ContextRo
                 f"Note: {run.variant.name}: {len(run.failures)} of {len(run.curves)} queries failed and count as "
                 f"empty contexts; the first: {next(iter(run.failures.values()))}"
             )
-
-
-def _plain(collection: str, run: ContextRun, rows: Sequence[ContextRow]) -> dict[str, Any]:
-    return {
-        "collection": collection,
-        "variant": run.variant.name,
-        "id": run.variant.id,
-        "split": run.split,
-        "queries": len(run.curves),
-        "failed": len(run.failures),
-        "failures": run.failures,
-        "budgets": [{"budget": row.budget, "over_budget": row.over, **row.estimates} for row in rows],
-    }

@@ -114,12 +114,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
     from evals.statistics.verdicts import Rules
 
     check_paths(html=html, markdown=markdown, latex=latex)
-    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
-    files, entries = runtime.resolve_entries(ground.view, variants, chunks, model)
-    part = ground.split(split or default_split(ground.labelled))
+    opened = runtime.open_evaluation(collection, queries, quiet=as_json)
+    files, entries = runtime.resolve_entries(opened.view, variants, chunks, model)
+    part = opened.split(split or default_split(opened.labelled))
     options = EvalOptions(tuple(metric or METRICS), baseline, as_shipped, again, time_live, Rules(seed=seed))
-    plan = bridge.run(ground.plan(entries, part, options)) if entries else None
-    costs = bridge.run(external_calls(ground, plan)) if plan else []
+    plan = bridge.run(opened.plan(entries, part, options)) if entries else None
+    costs = bridge.run(external_calls(opened, plan)) if plan else []
     for sentence in [] if as_json else [*_duplicates(entries), *costs]:
         output.notice(sentence)
     plan_line = ""
@@ -136,7 +136,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
 
         result = runtime.run_stoppable(
             lambda token: evaluate(
-                ground.until(token), entries, part, options, plan=plan, files=files, progress=announce_plan
+                opened.until(token), entries, part, options, plan=plan, files=files, progress=announce_plan
             )
         )
     board = result.board
@@ -149,7 +149,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a flag each
         tomls = {f"{variant.name}.toml": variant.to_toml() for variant in entries}
         title = f"{collection}: {', '.join(board.names)}"
         write_reports(
-            [report_part(ground.store, board, plan=plan_line)], html, markdown, latex, title=title, files=tomls
+            [report_part(opened.store, board, plan=plan_line)], html, markdown, latex, title=title, files=tomls
         )
 
 

@@ -12,8 +12,9 @@ from core import bridge
 from workbench.commands import output, runtime, serve
 
 if TYPE_CHECKING:
+    from workbench.notebooks.cell_state import CellState
     from workbench.notebooks.files import NotebookFile
-    from workbench.notebooks.runner import CellResult, Runner
+    from workbench.notebooks.runner import Runner
 
 app = typer.Typer(
     no_args_is_help=True, help="Notebooks: Markdown whose cells search, score and compare. New, run, export, check."
@@ -168,7 +169,7 @@ def run(
             output.notice(sentence)
     with output.progress(quiet=as_json) as listener:
 
-        def done(result: CellResult) -> None:
+        def done(result: CellState) -> None:
             if not as_json:
                 seconds = "there already" if result.kept else f"{result.milliseconds / 1000:.1f} s"
                 outcome = "failed" if result.problem else seconds
@@ -180,7 +181,21 @@ def run(
             )
         )
     if as_json:
-        output.print_json([_plain(result) for result in results])
+        output.print_json(
+            [
+                {
+                    "cell": result.cell.id,
+                    "number": result.number,
+                    "kind": result.cell.kind,
+                    "title": result.title,
+                    "problem": result.problem or None,
+                    "kept": result.kept,
+                    "milliseconds": result.milliseconds,
+                    "output": result.output.plain() if result.output else None,
+                }
+                for result in results
+            ]
+        )
     else:
         for result in results:
             output.show_cell(result.number, result.title, result.problem, result.output)
@@ -239,7 +254,7 @@ def _doubts(file: NotebookFile) -> list[str]:
     return [f"{file.path}, line {line}: {doubt}" for line, doubt in file.notebook.doubts]
 
 
-def _write_html(path: Path, file: NotebookFile, results: list[CellResult]) -> None:
+def _write_html(path: Path, file: NotebookFile, results: list[CellState]) -> None:
     from workbench.notebooks.export_html import render
 
     _write(path, render(file.notebook, results))
@@ -254,16 +269,3 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise InputError(f"This cannot be written ({error.strerror}).", path=path) from error
     output.notice(f"Written: {path}")
-
-
-def _plain(result: CellResult) -> dict[str, Any]:
-    return {
-        "cell": result.cell.id,
-        "number": result.number,
-        "kind": result.cell.kind,
-        "title": result.title,
-        "problem": result.problem or None,
-        "kept": result.kept,
-        "milliseconds": result.milliseconds,
-        "output": result.output.plain() if result.output else None,
-    }

@@ -64,7 +64,7 @@ def _load_demo(*, as_log_lines: bool) -> None:
     from workbench.server import logs
 
     def log(sentence: str) -> None:
-        logs.told("starting", says=sentence)
+        logs.info("starting", says=sentence)
 
     tell = log if as_log_lines else output.notice
     store = runtime.open_store(tell)

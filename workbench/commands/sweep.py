@@ -72,17 +72,17 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     evaluate.check_paths(save, html=html)
     if html is not None and report_split is None:
         raise SpecError("A report shows what weights are worth on other queries. Name their split with --report-split.")
-    ground = runtime.open_evaluation(collection, queries, quiet=as_json)
-    base = runtime.legs_to_variant(ground.view, legs, chunks, model)
+    opened = runtime.open_evaluation(collection, queries, quiet=as_json)
+    base = runtime.legs_to_variant(opened.view, legs, chunks, model)
     base = base if depth is None else base.at_depth(depth)
-    split = split or tuning_split(ground.labelled)
+    split = split or tuning_split(opened.labelled)
     if report_split == split:
         raise SpecError(f"{split!r} is where weights are looked for. Report on a split of other queries.")
-    other = None if report_split is None else ground.split(report_split)
+    other = None if report_split is None else opened.split(report_split)
     procedure, fusions = TuningProcedure(seed=seed), runtime.parse_fusions(fusion)
-    request = TuningRequest(base, ground.split(split), metric, steps, fusions, True, procedure, other)
+    request = TuningRequest(base, opened.split(split), metric, steps, fusions, True, procedure, other)
     with output.progress(quiet=as_json) as listener:
-        tuning = runtime.run_stoppable(lambda token: tune_weights(ground.until(token), request, listener))
+        tuning = runtime.run_stoppable(lambda token: tune_weights(opened.until(token), request, listener))
     tuned, notes, reported = tuning.result, tuning.notes, None
     refusal = "" if even_so else tuned.refusal(per_kind=per_kind)
     if other is not None and refusal:
@@ -93,7 +93,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
         with output.progress(quiet=as_json) as listener:
             reported = runtime.run_stoppable(
                 lambda token: confirm(
-                    ground.until(token), tuning, made, other, equal_name=equal, rules=rules, progress=listener
+                    opened.until(token), tuning, made, other, equal_name=equal, rules=rules, progress=listener
                 )
             )
     if as_json:
@@ -101,7 +101,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     else:
         _show_sweep(summarised(tuned), base, notes, reported)
     if reported and html:
-        written = evaluate.report_part(ground.store, reported, {reported.names[-1]: tuned}, notes)
+        written = evaluate.report_part(opened.store, reported, {reported.names[-1]: tuned}, notes)
         title = f"{collection}: weights of {base.name}"
         evaluate.write_reports([written], html, title=title, files={"base.toml": base.to_toml()})
     if why_not := "" if even_so else tuned.too_few or tuned.loss:

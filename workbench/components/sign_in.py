@@ -36,7 +36,7 @@ def signature_of(of: Mapping[str, Any]) -> str:
     The mark is told apart from addresses: with some providers people choose it.
     """
     address = roles_file.plain(str(of.get("email") or ""))
-    if address and roles_file.vouched_for(of):
+    if address and roles_file.is_verified(of):
         return _signed(address)
     if not (mark := str(of.get("sub") or "").strip()):
         raise InputError(

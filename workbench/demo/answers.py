@@ -103,27 +103,27 @@ _log = logging.getLogger("rankbook")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A document by its best passage, and why it is there."""
+class AnswerHit:
+    """A document by its best passage, and one sentence why it is there."""
 
     hit: Hit
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """What one variant found; or what it met, which is for the terminal and not for a visitor."""
+class AnswerColumn:
+    """What one variant found, or the error that it met, which visitors are not shown."""
 
-    found: tuple[Found, ...] = ()
+    hits: tuple[AnswerHit, ...] = ()
     problem: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """All columns of a query, in the order of the variants. `keywords` are its words without those of no meaning."""
+class DemoAnswer:
+    """All columns of a query, in the order of the variants. `keywords` are its words without function words."""
 
     query: str
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     keywords: tuple[str, ...] = ()
 
     @property
@@ -132,39 +132,41 @@ class Answer:
 
 
 class Answers:
-    """Asks once, however many wait for the same query."""
+    """Answers each query once, however many visitors wait for it."""
 
     def __init__(
         self, store: Store, view: CollectionView, variants: Sequence[Variant], *, patience: float = PATIENCE
     ) -> None:
         self.store, self.view, self.patience = store, view, patience
-        # What would be thrown away here is not made: it changes no ranking, and late chunks are kept by writing.
+        # Nothing is made here that no visitor sees: a packed context, and late chunks, which are kept by writing.
         self.variants = tuple(variant.but(late=None, pack=None) for variant in variants)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._lock = threading.Lock()
-        self._asked: OrderedDict[str, futures.Future[Answer]] = OrderedDict()
-        self._examples: dict[str, Answer] = {}
+        self._answers: OrderedDict[str, futures.Future[DemoAnswer]] = OrderedDict()
+        self._examples: dict[str, DemoAnswer] = {}
 
-    def ask(self, query: str) -> futures.Future[Answer]:
-        """The answer, under way or there. One that failed is worth another try."""
+    def ask(self, query: str) -> futures.Future[DemoAnswer]:
+        """The answer, under way or there. A query that failed is asked again."""
         with self._lock:
             if query in self._examples:
-                return _done(self._examples[query])
-            known = self._asked.get(query)
-            if known is None or _failed(known):
+                done: futures.Future[DemoAnswer] = futures.Future()
+                done.set_result(self._examples[query])
+                return done
+            known = self._answers.get(query)
+            if known is not None and known.done():
+                failed = known.cancelled() or known.exception() is not None or not known.result().whole
+                known = None if failed else known
+            if known is None:
                 known = asyncio.run_coroutine_threadsafe(self.answer(query), bridge.loop())
-                self._asked[query] = known
-            self._asked.move_to_end(query)
-            for old in [each for each, future in self._asked.items() if future.done()][: max(0, self._surplus)]:
-                del self._asked[old]
+                self._answers[query] = known
+            self._answers.move_to_end(query)
+            surplus = max(0, len(self._answers) - KEPT)
+            for old in [each for each, future in self._answers.items() if future.done()][:surplus]:
+                del self._answers[old]
             return known
 
-    @property
-    def _surplus(self) -> int:
-        return len(self._asked) - KEPT
-
     async def prepare(self, queries: Sequence[str], listener: Listener, stop: asyncio.Event) -> int:
-        """Load the models, then answer the examples. Those that fail are asked when somebody wants them."""
+        """Load the models, then answer the examples. Those that fail are asked again when a visitor wants them."""
         await self.warm()
         for done, query in enumerate(queries):
             listener(Step("Answered ahead", done, len(queries), "examples"))
@@ -182,43 +184,26 @@ class Answers:
         for model in sorted(filter(None, models)):
             await asyncio.shield(asyncio.wrap_future(preload_model(model)))
 
-    async def answer(self, query: str) -> Answer:
+    async def answer(self, query: str) -> DemoAnswer:
         """All columns, within the time that a visitor is made to wait."""
         try:
             async with asyncio.timeout(self.patience), self._turns:
-                keywords = await self._keywords(query)
+                async with self.store.begin(read_only=True) as connection:
+                    words = await connection.scalar(keywords_of(self.view.row.language, query)) or ""
+                keywords = tuple(dict.fromkeys(WORD.findall(words)))
                 columns = await side_by_side(*(self._column(query, each, keywords) for each in self.variants))
         except TimeoutError:
             raise DeadlineExceeded(f"No answer within {self.patience:g} s.") from None
-        return Answer(query, tuple(columns), keywords)
+        return DemoAnswer(query, tuple(columns), keywords)
 
-    async def _column(self, query: str, variant: Variant, keywords: Sequence[str]) -> Column:
+    async def _column(self, query: str, variant: Variant, keywords: Sequence[str]) -> AnswerColumn:
+        """The first few documents, each by its best passage."""
         try:
             bundle = await search(RequestContext(self.store, self.view), query, variant)
         except Exception as error:
             _log.warning("the demo's variant %r failed: %s", variant.name, error, exc_info=error)
-            return Column(problem=error)
-        return Column(tuple(_distinct(bundle, keywords)))
-
-    async def _keywords(self, query: str) -> tuple[str, ...]:
-        async with self.store.begin(read_only=True) as connection:
-            words = await connection.scalar(keywords_of(self.view.row.language, query)) or ""
-        return tuple(dict.fromkeys(WORD.findall(words)))
-
-
-def _distinct(bundle: RetrievalResult, keywords: Sequence[str]) -> list[Found]:
-    """The first few documents, each by its best passage."""
-    best: dict[str, Hit] = {}
-    for hit in bundle.hits:
-        best.setdefault(hit.item_id, hit)
-    return [Found(hit, why(bundle, hit, keywords)) for hit in list(best.values())[:SHOWN]]
-
-
-def _done(answer: Answer) -> futures.Future[Answer]:
-    made: futures.Future[Answer] = futures.Future()
-    made.set_result(answer)
-    return made
-
-
-def _failed(future: futures.Future[Answer]) -> bool:
-    return future.done() and (future.cancelled() or future.exception() is not None or not future.result().whole)
+            return AnswerColumn(problem=error)
+        best: dict[str, Hit] = {}
+        for hit in bundle.hits:
+            best.setdefault(hit.item_id, hit)
+        return AnswerColumn(tuple(AnswerHit(hit, why(bundle, hit, keywords)) for hit in list(best.values())[:SHOWN]))

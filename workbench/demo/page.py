@@ -22,7 +22,7 @@ from evals.judging.votes import BOTH, LONGEST_QUERY, NEITHER, Vote
 from workbench.components import cards
 from workbench.components.theme import asset
 from workbench.demo import show as demo_show
-from workbench.demo.answers import Answer, Column, Found
+from workbench.demo.answers import AnswerColumn, AnswerHit, DemoAnswer
 from workbench.demo.show import LETTERS, Demo, clean_query
 from workbench.services.search import passage_of
 from workbench.services.snippets import marked, plain, snippet
@@ -195,7 +195,7 @@ def chips(examples: Sequence[str]) -> None:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def columns(show: Demo, answer: Answer, order: Sequence[int], *, reasons: bool) -> None:
+def columns(show: Demo, answer: DemoAnswer, order: Sequence[int], *, reasons: bool) -> None:
     """The columns in that order; without names in a blind demo, and without reasons until somebody may read them."""
     shown = [
         _column(show.columns[at].name if not show.blind else LETTERS[place], answer.columns[at], answer, reasons)
@@ -204,16 +204,16 @@ def columns(show: Demo, answer: Answer, order: Sequence[int], *, reasons: bool) 
     _answers(key="demo.answers", data={"columns": shown, "blind": show.blind})
 
 
-def _column(name: str, column: Column, answer: Answer, reasons: bool) -> dict[str, Any]:
+def _column(name: str, column: AnswerColumn, answer: DemoAnswer, reasons: bool) -> dict[str, Any]:
     nothing = NOT_NOW if column.problem is not None else NOTHING
     return {
         "name": name,
-        "nothing": "" if column.found else nothing,
-        "results": [_result(each, answer.keywords, reasons) for each in column.found],
+        "nothing": "" if column.hits else nothing,
+        "results": [_result(each, answer.keywords, reasons) for each in column.hits],
     }
 
 
-def _result(found: Found, keywords: Sequence[str], reasons: bool) -> dict[str, Any]:
+def _result(found: AnswerHit, keywords: Sequence[str], reasons: bool) -> dict[str, Any]:
     hit = found.hit
     return {
         "title": plain(marked(title_of(hit), keywords)),
@@ -276,7 +276,7 @@ def render(show: Demo) -> None:
     choice = vote_of(show, visitor, query) if show.blind else None
     with place.container():
         columns(show, answer, order, reasons=not show.blind or choice is not None)
-    if show.blind and any(column.found for column in answer.columns):
+    if show.blind and any(column.hits for column in answer.columns):
         draw_ballot(show, visitor, query, order)
 
 

@@ -75,8 +75,8 @@ def _parts(opening: str) -> re.Match[str]:
     return found
 
 
-def written(kind: str, source: str, name: str = "", *, identity: str = "", end: str = "\n") -> Cell:
-    """A new cell, between a fence that is long enough."""
+def new_cell(kind: str, source: str, name: str = "", *, identity: str = "", end: str = "\n") -> Cell:
+    """A new cell. Its fence is longer than any in the source."""
     cell = Cell(identity, kind, name, f"```{f'{kind} {name}'.strip()}{end}", "", f"```{end}")
     return with_source(cell, source)
 
@@ -92,20 +92,17 @@ def with_source(cell: Cell, source: str) -> Cell:
     end, indent, fence = found["end"] or "\n", found["indent"], found["fence"]
     longest = max((len(run) for run in re.findall(rf"(?m)^ {{0,3}}({re.escape(fence[0])}+)[ \t]*$", source)), default=0)
     longer = fence[0] * max(len(fence), longest + 1)
-    opening = cell.opening if longer == fence and found["end"] else _opened(cell.opening, fence, longer, end)
-    closing = cell.closing
+    opening, closing = cell.opening, cell.closing
+    if longer != fence or not found["end"]:
+        opening = _ENDS.sub("", opening.replace(fence, longer, 1)) + end
     if closing and longer != fence:
         closing = re.sub(rf"{re.escape(fence[0])}+", longer, closing, count=1)
     body = re.sub(r"(?m)^(?=.)", indent, source).replace("\n", end)
     return replace(cell, opening=opening, body=body, closing=closing)
 
 
-def _opened(opening: str, fence: str, longer: str, end: str) -> str:
-    return f"{_ENDS.sub('', opening.replace(fence, longer, 1))}{end}"
-
-
 def finished(cell: Cell) -> Cell:
-    """Closed, with a line's end behind it, so that something can follow."""
+    """The cell closed and with a line's end, so that something can follow it."""
     found = _parts(cell.opening)
     end = found["end"] or "\n"
     if not cell.closed:
@@ -116,7 +113,7 @@ def finished(cell: Cell) -> Cell:
 
 
 def named(part: Part, taken: set[str]) -> Part:
-    """With an identity that is equal wherever the same text is read: a cell's name, or a digest of what it says."""
+    """With an identity that is the same wherever this text is read: a cell's name, or a digest of its text."""
     if isinstance(part, Cell) and part.name:
         base = part.name
     else:
@@ -129,7 +126,7 @@ def named(part: Part, taken: set[str]) -> Part:
     return replace(part, id=identity)
 
 
-ALIKE = 0.8  # of a word that is taken for a misspelt kind
+SIMILAR = 0.8  # how similar to a kind a word must be to be taken for a misspelt one
 NAME = re.compile(r"[\w-]+\Z")
 
 
@@ -141,7 +138,7 @@ class Notebook:
 
     @classmethod
     def parse(cls, text: str, *, like: Notebook | None = None) -> Self:
-        """Parts take their identities from `like`, an earlier state of the same document, wherever they are in it."""
+        """Parts that stand in `like`, an earlier state of the same document, keep their identities."""
         parts = tuple(_read(text))
         kept = _matched(like.parts, parts) if like else {}
         taken = set(kept.values())
@@ -159,12 +156,12 @@ class Notebook:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Those that run, in order: the n-th is number n + 1 on the command line."""
+        """The cells that run, in order. The command line counts them from 1."""
         return tuple(part for part in self.parts if isinstance(part, Cell) and part.kind != HEADER)
 
     @property
     def headers(self) -> tuple[Cell, ...]:
-        """The cells that say what all others share: there should be one, before all others, or none."""
+        """The cells with the options that all others share. There should be one, before all others, or none."""
         return tuple(part for part in self.parts if isinstance(part, Cell) and part.kind == HEADER)
 
     @property
@@ -193,11 +190,11 @@ class Notebook:
 
     @property
     def doubts(self) -> tuple[tuple[int, str], ...]:
-        """Fences that look like misspelt cells, by line: they do not run."""
+        """Fences that look like misspelt cells and so do not run, by line."""
         found = []
         for block in markdown.blocks(self.text):
             word = block.info.split()[0] if block.info else ""
-            near = get_close_matches(word.lower(), [*kinds, HEADER], n=1, cutoff=ALIKE)
+            near = get_close_matches(word.lower(), [*kinds, HEADER], n=1, cutoff=SIMILAR)
             if near and not _is_cell(block.info):
                 found.append((block.start + 1, f"{word!r} is no kind of cell, so it does not run. Meant: {near[0]!r}?"))
         return tuple(found)
@@ -205,29 +202,28 @@ class Notebook:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def insert(self, kind: str, source: str, *, name: str = "", before: str | None = None) -> tuple[Self, str]:
-        """With one more cell, or note, before the part of that identity or at the end; and the new one's identity."""
+        """The notebook with a new cell or note, before another part or at the end; and the new one's identity."""
         if kind not in (*kinds, HEADER, NOTE):
             raise UnknownName("kind of cell", kind, [*kinds, HEADER, NOTE])
         if name and not NAME.match(name):
             raise InputError(f"A cell's name is letters, digits, - and _, which {name!r:.80} is not.")
         end = self._line_end
-        made: Part = (
-            Prose("", source if source.endswith("\n") else f"{source}{end}")
-            if kind == NOTE
-            else written(kind, source, name, end=end)
-        )
-        part = named(made, {each.id for each in self.parts})
+        if kind == NOTE:
+            new: Part = Prose("", source if source.endswith("\n") else f"{source}{end}")
+        else:
+            new = new_cell(kind, source, name, end=end)
+        part = named(new, {each.id for each in self.parts})
         return self._with(self.parts, part, before), part.id
 
     def duplicate(self, identity: str) -> tuple[Self, str]:
-        """With the part once more, right behind itself; and the copy's identity. A copy has no name."""
+        """The notebook with a copy of the part right behind it, and the copy's identity. A copy has no name."""
         part, place = self[identity], self._place(identity)
         follower = self.parts[place + 1].id if place + 1 < len(self.parts) else None
         source = part.text if isinstance(part, Prose) else part.source
         return self.insert(part.kind, source, before=follower)
 
     def move(self, identity: str, *, before: str | None = None) -> Self:
-        """With the part before another, or at the end."""
+        """The notebook with the part before another, or at the end."""
         if identity == before:
             return self
         part = self[identity]
@@ -236,14 +232,14 @@ class Notebook:
 
     def delete(self, identity: str) -> Self:
         place = self._place(identity)
-        return self._settled(_apart((*self.parts[:place], *self.parts[place + 1 :]), place))
+        return self._checked(_apart((*self.parts[:place], *self.parts[place + 1 :]), place))
 
     def replace(self, identity: str, source: str) -> Self:
-        """With another source in a cell, or another text as prose, which may hold cells of its own."""
+        """The notebook with another source of a cell, or another text as prose, which may hold cells of its own."""
         part, place = self[identity], self._place(identity)
         before, after = self.parts[:place], self.parts[place + 1 :]
         if isinstance(part, Cell):
-            return self._settled((*before, with_source(part, source), *after))
+            return self._checked((*before, with_source(part, source), *after))
         if after and not source.endswith(("\n", "\r")):
             source += self._line_end
         changed = Notebook((*before, Prose(identity, source), *after))
@@ -261,28 +257,28 @@ class Notebook:
         raise UnknownName("part of this notebook", identity, [part.id for part in self.parts])
 
     def _with(self, parts: tuple[Part, ...], part: Part, before: str | None) -> Self:
-        """The part between two others, a blank line around it."""
+        """The part put in before another, with blank lines around it."""
         place = len(parts) if before is None else [each.id for each in parts].index(self[before].id)
         head, tail = parts[:place], parts[place:]
         if head and isinstance(head[-1], Cell):
             head = (*head[:-1], finished(head[-1]))
         if tail and isinstance(part, Cell):
             part = finished(part)
-        made: list[Part] = [*head]
+        joined: list[Part] = [*head]
         for each in (part, *tail[:1]):
-            if made and (blank := _blank(made[-1].text, each.text, self._line_end)):
-                made.append(named(Prose("", blank), {one.id for one in (*parts, part, *made)}))
-            made.append(each)
-        return self._settled((*made, *tail[1:]))
+            if joined and (blank := _blank(joined[-1].text, each.text, self._line_end)):
+                joined.append(named(Prose("", blank), {one.id for one in (*parts, part, *joined)}))
+            joined.append(each)
+        return self._checked((*joined, *tail[1:]))
 
-    def _settled(self, parts: Sequence[Part]) -> Self:
-        """These parts, if read again they are the same cells: a fence or comment left open would swallow some."""
-        made = type(self)(tuple(part for part in parts if part.text))
-        if _signs(made.parts) != _signs(tuple(_read(made.text))):
+    def _checked(self, parts: Sequence[Part]) -> Self:
+        """These parts, if they are the same cells when read again: a fence or comment left open would swallow some."""
+        notebook = type(self)(tuple(part for part in parts if part.text))
+        if _cells(notebook.parts) != _cells(tuple(_read(notebook.text))):
             raise InputError(
                 "The prose above leaves a fence or an HTML comment open, which would swallow the cell. Close it first."
             )
-        return made
+        return notebook
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -302,27 +298,23 @@ def _read(text: str) -> Iterator[Part]:
         if block.start > at:
             yield Prose("", "".join(lines[at : block.start]))
         kind, *name = block.info.split()
-        yield _cell(kind, "".join(name), lines[block.start : block.end])
+        opening, *body = lines[block.start : block.end]
+        fence = re.search(r"`{3,}|~{3,}", opening)
+        mark = fence[0] if fence else "```"
+        closing = re.compile(rf" {{0,3}}{re.escape(mark[0])}{{{len(mark)},}}[ \t]*[\r\n]*\Z")
+        closed = bool(body) and closing.match(body[-1]) is not None
+        yield Cell("", kind, "".join(name), opening, "".join(body[:-1] if closed else body), body[-1] if closed else "")
         at = block.end
     if at < len(lines):
         yield Prose("", "".join(lines[at:]))
 
 
-def _cell(kind: str, name: str, lines: Sequence[str]) -> Cell:
-    fence = re.search(r"`{3,}|~{3,}", lines[0])
-    mark = fence[0] if fence else "```"
-    closing = re.compile(rf" {{0,3}}{re.escape(mark[0])}{{{len(mark)},}}[ \t]*[\r\n]*\Z")
-    closed = len(lines) > 1 and closing.match(lines[-1]) is not None
-    body = lines[1:-1] if closed else lines[1:]
-    return Cell("", kind, name, lines[0], "".join(body), lines[-1] if closed else "")
-
-
-def _signs(parts: Sequence[Part]) -> list[tuple[str, str, str]]:
+def _cells(parts: Sequence[Part]) -> list[tuple[str, str, str]]:
     return [(part.kind, part.name, part.source) for part in parts if isinstance(part, Cell)]
 
 
 def _matched(old: Sequence[Part], new: Sequence[Part]) -> dict[int, str]:
-    """Which new part is which old one: equal ones in their order, then those of a kind between equal neighbours."""
+    """New parts that are old ones, with their identities: equal texts in order, then equal kinds between equal ones."""
     signs = [[(part.kind, unified(part.text)) for part in parts] for parts in (old, new)]
     kept: dict[int, str] = {}
     for what, a, b, c, d in SequenceMatcher(a=signs[0], b=signs[1], autojunk=False).get_opcodes():
@@ -342,7 +334,7 @@ def _matched(old: Sequence[Part], new: Sequence[Part]) -> dict[int, str]:
 
 
 def _apart(parts: tuple[Part, ...], place: int) -> tuple[Part, ...]:
-    """Prose that a removed part held apart stays apart: a line under another may become a heading's."""
+    """Keep prose apart where the part between was removed: a line right under another may make it a heading."""
     if not 0 < place < len(parts):
         return parts
     one, other = parts[place - 1], parts[place]
@@ -353,7 +345,7 @@ def _apart(parts: tuple[Part, ...], place: int) -> tuple[Part, ...]:
 
 
 def _blank(before: str, after: str, end: str) -> str:
-    """What makes an empty line between two texts, where there is none."""
+    """The line ends that put an empty line between two texts; empty where there is one."""
     lines = unified(before).split("\n")
     if lines[-1].strip():
         return end * 2

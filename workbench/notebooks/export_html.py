@@ -18,18 +18,18 @@ from evals.display import el, embedded, plotly_script, script_hash, written
 from evals.reports import palette
 from evals.reports.charts import restyled
 from workbench.notebooks import markdown, named
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells.base import CellQuery
 from workbench.notebooks.cells.search import pieces
 from workbench.notebooks.document import Cell, Notebook, Prose
 from workbench.notebooks.output import Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
-from workbench.notebooks.runner import CellResult
 
 DRESS = Path(evals.reports.__file__).parent
 STYLE = Path(__file__).with_name("book.css")
 Styles = Mapping[str, int]
 
 
-def render(notebook: Notebook, results: Sequence[CellResult]) -> str:
+def render(notebook: Notebook, results: Sequence[CellState]) -> str:
     """The page. Cells without a result are shown as they are written."""
     page = _Page(notebook, results)
     body = page.body()
@@ -54,7 +54,7 @@ def _read(path: Path) -> str:
 class _Page:
     """The body, and the figures that its script draws, in the order in which their places were made."""
 
-    def __init__(self, notebook: Notebook, results: Sequence[CellResult]) -> None:
+    def __init__(self, notebook: Notebook, results: Sequence[CellState]) -> None:
         self.notebook = notebook
         self.results = {result.cell.id: result for result in results}
         self.styles = named.styles(result.output for result in results)
@@ -75,7 +75,7 @@ class _Page:
         result = self.results.get(cell.id)
         source = el("details", el("summary", "Source"), el("pre", el("code", cell.source), tabindex="0"))
         if cell not in self.notebook.cells:
-            return el("section", el("p", "Shared by all cells", class_="kicker"), source, class_="cell shared")
+            return el("section", el("p", "SharedOptions by all cells", class_="kicker"), source, class_="cell shared")
         number = self.notebook.cells.index(cell) + 1
         heading = f"{number}. {result.title if result else cell.name or cell.kind}"
         return el(
@@ -119,7 +119,7 @@ class _Page:
         return el("div", el("h4", block.title) if block.title else None, scrolled, class_="card")
 
 
-def _state(result: CellResult | None) -> list[Element]:
+def _state(result: CellState | None) -> list[Element]:
     """What is to be known before the output: that there is none, that it failed, or that it is of another day."""
     if result is None or (result.output is None and not result.problem):
         return [el("p", "Not run yet.", class_="nothing")]
@@ -130,7 +130,7 @@ def _state(result: CellResult | None) -> list[Element]:
     return []
 
 
-def stale_sentence(result: CellResult) -> str:
+def stale_sentence(result: CellState) -> str:
     """Why an output is not of today."""
     return f"{' and '.join(result.stale)} since this was made{_when(result.made_at)}."
 

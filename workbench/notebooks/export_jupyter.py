@@ -18,19 +18,19 @@ from evals import display as lab_tables
 from evals.display import as_html, as_text, printable
 from evals.reports import palette
 from workbench.notebooks import markdown
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import PythonExport
 from workbench.notebooks.document import Cell, Notebook, Prose
 from workbench.notebooks.export_html import stale_sentence
 from workbench.notebooks.output import Code, Figure, Hits, Said, Table
 from workbench.notebooks.parsing import ParsedCells
-from workbench.notebooks.runner import CellResult
 
 Json = dict[str, Any]
 PLOTLY = "application/vnd.plotly.v1+json"
 _COLOUR = re.compile(r"<([a-z0-9]+)>\Z")
 
 
-def render(notebook: Notebook, meaning: ParsedCells, folder: Path, results: Sequence[CellResult] = ()) -> str:
+def render(notebook: Notebook, meaning: ParsedCells, folder: Path, results: Sequence[CellState] = ()) -> str:
     """The file's text."""
     told = PythonExport(meaning.shared, folder)
     done = {result.cell.id: result for result in results}
@@ -117,7 +117,7 @@ def _commented(said: str, source: str) -> str:
 # -- outputs -----------------------------------------------------------------------------------------------------------
 
 
-def _outputs(result: CellResult | None) -> list[Json]:
+def _outputs(result: CellState | None) -> list[Json]:
     if result is None or (result.output is None and not result.problem):
         return []
     said = [Said(text=f"It failed. {result.problem}")] if result.problem else []

@@ -28,7 +28,7 @@ _saving = threading.Lock()  # two windows of one workbench, where files cannot b
 
 
 class ChangedOnDisk(InputError):
-    """The file is not what it was when it was opened, and nothing was written. Both versions are here.
+    """The file has changed since it was read, and nothing was written.
 
     `text` is what the file holds now, None where it is gone; `unsaved` is the notebook that was to be saved.
     """
@@ -45,7 +45,7 @@ class ChangedOnDisk(InputError):
 
 @dataclass(frozen=True, slots=True)
 class NotebookFile:
-    """A notebook with its place, and the digest of what stood there when it was read or written."""
+    """A notebook, its path, and the digest of the file as it was read or written."""
 
     path: Path
     notebook: Notebook
@@ -53,7 +53,8 @@ class NotebookFile:
 
     @property
     def changed_on_disk(self) -> bool:
-        return _digest_at(self.path) != self.digest
+        content = _content(self.path)
+        return content is None or _digest(content) != self.digest
 
 
 def read_notebook(path: Path, *, like: Notebook | None = None) -> NotebookFile:
@@ -61,21 +62,27 @@ def read_notebook(path: Path, *, like: Notebook | None = None) -> NotebookFile:
     content = _content(path)
     if content is None:
         raise InputError("There is no notebook here. Begin one with `rankbook notebook new`.", path=path)
-    return NotebookFile(path, Notebook.parse(_text(content, path), like=like), _digest(content))
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise InputError("The notebook is not UTF-8.", path=path, line=line) from error
+    return NotebookFile(path, Notebook.parse(text, like=like), _digest(content))
 
 
 def save_notebook(file: NotebookFile, notebook: Notebook) -> NotebookFile:
-    """The file with that notebook in it; refused where somebody else changed it meanwhile."""
+    """Write the notebook into the file; refused where another program changed it meanwhile."""
     content = notebook.text.encode()
     path = file.path.resolve()  # a link stays one, and what it points to is written
     try:
         with _saving, atomic_files.locked(path):  # other processes look and write between our look and our writing
-            there = _content(path)
-            if there is None or _digest(there) != file.digest:
-                raise ChangedOnDisk(file.path, None if there is None else there.decode("utf-8", "replace"), notebook)
+            on_disk = _content(path)
+            if on_disk is None or _digest(on_disk) != file.digest:
+                text = None if on_disk is None else on_disk.decode("utf-8", "replace")
+                raise ChangedOnDisk(file.path, text, notebook)
             if not os.access(path, os.W_OK):
                 raise InputError("The notebook may not be written. Save it under another name.", path=file.path)
-            if content != there:
+            if content != on_disk:
                 atomic_files.write_whole(path, content)
     except OSError as error:
         raise InputError(f"The notebook cannot be written ({error.strerror or error}).", path=path) from error
@@ -83,7 +90,7 @@ def save_notebook(file: NotebookFile, notebook: Notebook) -> NotebookFile:
 
 
 def create_notebook(path: Path, notebook: Notebook) -> NotebookFile:
-    """A new file with that notebook in it; one that is there is left alone."""
+    """A new file with that notebook in it. A file that is there is left alone."""
     content = notebook.text.encode()
     try:
         atomic_files.create_whole(path, content)
@@ -103,21 +110,8 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _text(content: bytes, path: Path) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError("The notebook is not UTF-8.", path=path, line=line) from error
-
-
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
-
-
-def _digest_at(path: Path) -> bytes | None:
-    content = _content(path)
-    return None if content is None else _digest(content)
 
 
 # -- what ships --------------------------------------------------------------------------------------------------------
@@ -139,7 +133,7 @@ def shipped(name: str) -> Path:
 
 
 def find_notebook(reference: str) -> Path:
-    """A file, with or without its ending, or one that ships. Files come first: a notebook is made to be one's own."""
+    """A file, with or without its ending, or one that ships. Files come first."""
     path = Path(reference).expanduser()
     for each in (path, path.with_name(f"{path.name}{ENDING}") if path.name else path):
         if each.is_file():
@@ -168,7 +162,7 @@ class NotebookPath:
 
 @dataclass(frozen=True, slots=True)
 class NotebookFolder:
-    """One's own folder, which need not be there yet."""
+    """The folder of one's own notebooks, which need not exist yet."""
 
     folder: Path
 
@@ -202,20 +196,20 @@ class NotebookFolder:
 
     def free(self, name: str) -> str:
         """This name, or with a number behind it where there is such a notebook already."""
-        taken, made, number = {*self.own(), *shipped_names()}, name, 2
-        while made in taken:
-            made, number = f"{name}-{number}", number + 1
-        return made
+        taken, free, number = {*self.own(), *shipped_names()}, name, 2
+        while free in taken:
+            free, number = f"{name}-{number}", number + 1
+        return free
 
 
 def own_folder() -> NotebookFolder:
-    """The one that this process was started with."""
+    """The folder that this process was started with."""
     chosen = os.environ.get(FOLDER)
     return NotebookFolder(Path(chosen).expanduser().absolute() if chosen else home() / "notebooks")
 
 
 def folder_of(path: Path) -> Path | None:
-    """The folder that a file makes the shelf; none for what ships, which stands beside every shelf."""
+    """The folder that becomes one's own when this file is opened; none for what ships."""
     if path.parent.resolve() == shipped_folder().resolve():
         return None
     if path.suffix != ENDING or not _fits(path.stem):
@@ -236,43 +230,30 @@ def _fits(name: str) -> bool:
 
 
 TEXT = "Write what you want to remember: a question, what you expect, what you found.\n"
+WITHOUT_VECTORS = {"vector": "fulltext", "hybrid-retriever": "bm25"}  # what takes their place
 
 
-def example(kind: str, ground: EvalContext | None = None) -> str:
-    """Of that kind of cell. Without a collection it is about the demo."""
+def example(kind: str, opened: EvalContext | None = None) -> str:
+    """A source of that kind of cell to begin with, fit for the collection; without one it is about the demo."""
     if kind == NOTE:
         return TEXT
     source = kinds[kind].example
-    if ground is None:
+    if opened is None:
         return source
     options = read(source)
+    fit, labelled = dict(options), opened.labelled
+    if "query" in fit and labelled.queries and opened.view.name != "handbook":
+        fit["query"] = labelled.queries[0].text
+    if fit.get("looked_on") not in (None, *labelled.splits) and labelled.splits:
+        fit["looked_on"] = next(iter(labelled.splits))
+    if not opened.view.embedding_sets:
+        for name in fit.keys() & {"variants", "legs"}:
+            fit[name] = list(dict.fromkeys(WITHOUT_VECTORS.get(each, each) for each in fit[name]))
+        for name in fit.keys() & {"variant", "one", "other"}:
+            fit[name] = WITHOUT_VECTORS.get(fit[name], fit[name])
+        if fit.get("one") is not None and fit.get("one") == fit.get("other"):
+            fit["one"] = "fulltext"
     changes: dict[tuple[str | int, ...], Any] = {
-        (name,): value for name, value in _fitting(options, ground).items() if value != options.get(name)
+        (name,): value for name, value in fit.items() if value != options.get(name)
     }
     return put(source, changes) if changes else source
-
-
-def _fitting(options: dict[str, Any], ground: EvalContext) -> dict[str, Any]:
-    """What of the example this collection would refuse, or not know, otherwise."""
-    made = dict(options)
-    labelled, embedded = ground.labelled, bool(ground.view.embedding_sets)
-    if "query" in made and labelled.queries and ground.view.name != "handbook":
-        made["query"] = labelled.queries[0].text
-    if made.get("looked_on") not in (None, *labelled.splits) and labelled.splits:
-        made["looked_on"] = next(iter(labelled.splits))
-    if embedded:
-        return made
-    for name in ("variants", "legs"):
-        if name in made:
-            made[name] = list(dict.fromkeys(_wordly(each) for each in made[name]))
-    for name in ("variant", "one", "other"):
-        if name in made:
-            made[name] = _wordly(made[name])
-    if made.get("one") is not None and made.get("one") == made.get("other"):
-        made["one"] = "fulltext"
-    return made
-
-
-def _wordly(name: str) -> str:
-    """A leg that needs no vectors, in the place of what does."""
-    return {"vector": "fulltext", "hybrid-retriever": "bm25"}.get(name, name)

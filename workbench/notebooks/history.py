@@ -1,7 +1,6 @@
-"""A notebook's file as it is worked on: every change is saved at once, can be taken back, and says what it did.
+"""A notebook's file as it is edited: every change is saved at once, has a name, and can be undone.
 
-Owns what happens when two want to change the same thing: windows of this workbench, or somebody else on disk. Nothing
-is run here.
+Owns what happens when two change the same thing: windows of this workbench, or another program on disk. Runs nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from workbench.notebooks import files
 from workbench.notebooks.document import NAME, Cell, Notebook, Part, Prose, named, unified
 from workbench.notebooks.files import ChangedOnDisk, NotebookFile
 
-UNDONE_AT_MOST = 100
-Edit = Callable[[Notebook], tuple[Notebook, str]]  # the changed notebook, and the part that is to be looked at
+MOST_CHANGES = 100  # that can be undone
+Edit = Callable[[Notebook], tuple[Notebook, str]]  # the changed notebook, and the part that is to be shown
 
 
-class HistoryStep(InputError):
-    """Somebody changed the part that was being edited. What was typed is the caller's to keep."""
+class EditConflict(InputError):
+    """The part that was being edited was changed by somebody else. What was typed is the caller's to keep."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -32,7 +31,7 @@ class HistoryStep(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One that can be taken back: what it did, and the notebook before it."""
+    """A change that can be undone: its name, and the notebook before it."""
 
     number: int
     label: str
@@ -40,7 +39,7 @@ class Change:
 
 
 class EditHistory:
-    """One file, for all who work on it in this process."""
+    """One file, for all windows of this process that edit it."""
 
     def __init__(self, file: NotebookFile) -> None:
         self.file = file
@@ -55,22 +54,21 @@ class EditHistory:
 
     @property
     def last(self) -> Change | None:
-        """What Undo takes back."""
+        """The change that Undo takes back."""
         return self._changes[-1] if self._changes else None
 
     def write(self, label: str, edit: Edit) -> str:
-        """Save what the edit makes of the notebook as it is now."""
+        """Apply the edit to the notebook as it is now, and save it."""
         with self.lock:
             before = self.notebook
-            made, part = edit(before)
-            if made == before:
-                return part
-            self._save(made)
-            self._remember(label, before)
+            after, part = edit(before)
+            if after != before:
+                self._save(after)
+                self._remember(label, before)
             return part
 
     def undo(self, number: int) -> None:
-        """Take the change of that number back, if it is still the last one."""
+        """Undo the change of that number, if it is still the last one."""
         with self.lock:
             last = self.last
             if last is None or last.number != number:
@@ -79,7 +77,7 @@ class EditHistory:
             self._changes.pop()
 
     def read_again(self) -> None:
-        """Take over what is on disk. What was here can be had back by undoing."""
+        """Take over what is on disk. Undo brings back what was here."""
         with self.lock:
             before = self.unsaved or self.notebook
             self.file = files.read_notebook(self.file.path, like=before)
@@ -88,71 +86,84 @@ class EditHistory:
                 self._remember("reading it again", before)
 
     def write_over(self, seen: bytes | None) -> None:
-        """Save what is here over what is on disk, if that is still what was seen. It can be had back by undoing.
+        """Save what is here over what is on disk, if that is still what was seen. Undo brings that back.
 
         `seen` is its digest; None where the file was removed.
         """
         with self.lock:
-            kept, path = self.unsaved or self.notebook, self.file.path
+            here, path = self.unsaved or self.notebook, self.file.path
             if seen is None:
-                self.file = files.create_notebook(path, kept)
+                self.file = files.create_notebook(path, here)
             else:
-                on_disk = files.read_notebook(path, like=kept)
-                self.file = files.save_notebook(replace(on_disk, digest=seen), kept)
+                on_disk = files.read_notebook(path, like=here)
+                self.file = files.save_notebook(replace(on_disk, digest=seen), here)
                 self._remember("writing over the file", on_disk.notebook)
             self.unsaved = None
 
     def follow(self) -> None:
-        """Take over what is on disk where nothing was changed here: nothing can be lost by it."""
+        """Take over what is on disk where nothing was changed here, so that nothing can be lost."""
         with self.lock:
             self.file = files.read_notebook(self.file.path, like=self.notebook)
 
-    def _save(self, made: Notebook) -> None:
+    def _save(self, notebook: Notebook) -> None:
         try:
-            self.file = files.save_notebook(self.file, made)
+            self.file = files.save_notebook(self.file, notebook)
         except ChangedOnDisk:
-            self.unsaved = made
+            self.unsaved = notebook
             raise
         self.unsaved = None
 
     def _remember(self, label: str, before: Notebook) -> None:
         self._number += 1
-        self._changes = [*self._changes, Change(self._number, label, before)][-UNDONE_AT_MOST:]
+        self._changes = [*self._changes, Change(self._number, label, before)][-MOST_CHANGES:]
 
 
 # -- edits -------------------------------------------------------------------------------------------------------------
 
 
-def rewritten(identity: str, text: str, began: str) -> Edit:
-    """Another source, or another text as prose. `began` is what it was when the editing began."""
+def replace_text(identity: str, text: str, began: str) -> Edit:
+    """Another source of a cell, or another text as prose. `began` is what it was when the editing began."""
 
     def edit(notebook: Notebook) -> tuple[Notebook, str]:
         part = notebook[identity]
-        if said(part) != began:
-            raise HistoryStep
-        return notebook.replace(identity, _spaced(part, text)), identity
+        if editable_text(part) != began:
+            raise EditConflict
+        if not isinstance(part, Prose):
+            return notebook.replace(identity, text), identity
+        middle = part.text.strip("\r\n")  # the blank lines around prose, and its line ends, stay as they are
+        before, _, after = part.text.partition(middle) if middle else ("", "", "")
+        end = "\r\n" if "\r\n" in part.text else "\n"
+        prose = unified(text).strip("\n").replace("\n", end)
+        return notebook.replace(identity, f"{before}{prose}{after or end}"), identity
 
     return edit
 
 
-def inserted(kind: str, source: str, before: str | None) -> Edit:
+def insert_before(kind: str, source: str, before: str | None) -> Edit:
+    """A new part before another, or at the end."""
     return lambda notebook: notebook.insert(kind, source, before=before)
 
 
-def behind(kind: str, source: str, identity: str) -> Edit:
-    """A new cell right behind another part."""
-    return lambda notebook: notebook.insert(kind, source, before=_following(notebook, identity))
+def insert_after(kind: str, source: str, identity: str) -> Edit:
+    """A new part right behind another, or at the end where that one is gone."""
+
+    def edit(notebook: Notebook) -> tuple[Notebook, str]:
+        shown = [part.id for part in notebook.shown]
+        at = shown.index(identity) + 1 if identity in shown else len(shown)
+        return notebook.insert(kind, source, before=shown[at] if at < len(shown) else None)
+
+    return edit
 
 
-def deleted(identity: str) -> Edit:
+def delete(identity: str) -> Edit:
     return lambda notebook: (notebook.delete(identity), "")
 
 
-def duplicated(identity: str) -> Edit:
+def duplicate(identity: str) -> Edit:
     return lambda notebook: notebook.duplicate(identity)
 
 
-def moved(identity: str, steps: int) -> Edit:
+def move(identity: str, steps: int) -> Edit:
     """So many places further down among what is shown, or up where that is negative."""
 
     def edit(notebook: Notebook) -> tuple[Notebook, str]:
@@ -166,8 +177,8 @@ def moved(identity: str, steps: int) -> Edit:
     return edit
 
 
-def renamed(identity: str, name: str) -> Edit:
-    """A cell under another name, or under none. By a name a cell is known in links and on the command line."""
+def rename(identity: str, name: str) -> Edit:
+    """A cell under another name, or under none. Links and the command line know a cell by its name."""
 
     def edit(notebook: Notebook) -> tuple[Notebook, str]:
         cell = notebook[identity]
@@ -177,34 +188,15 @@ def renamed(identity: str, name: str) -> Edit:
             raise InputError(f"A cell's name is letters, digits, - and _, which {name!r:.80} is not.")
         if name and any(each.name == name for each in notebook.cells):
             raise InputError(f"Another cell is called {name!r} already.")
+        words = rf"{re.escape(cell.kind)}(?:[ \t]+{re.escape(cell.name)})?" if cell.name else re.escape(cell.kind)
+        opening = re.sub(rf"{words}(?=[ \t]*[\r\n]*\Z)", f"{cell.kind} {name}".strip(), cell.opening, count=1)
         taken = {part.id for part in notebook.parts} - {identity}
-        made = named(replace(cell, name=name, opening=_opening(cell, name)), taken)
-        return Notebook(tuple(made if part.id == identity else part for part in notebook.parts)), made.id
+        renamed = named(replace(cell, name=name, opening=opening), taken)
+        return Notebook(tuple(renamed if part.id == identity else part for part in notebook.parts)), renamed.id
 
     return edit
 
 
-def _opening(cell: Cell, name: str) -> str:
-    words = rf"{re.escape(cell.kind)}(?:[ \t]+{re.escape(cell.name)})?" if cell.name else re.escape(cell.kind)
-    return re.sub(rf"{words}(?=[ \t]*[\r\n]*\Z)", f"{cell.kind} {name}".strip(), cell.opening, count=1)
-
-
-def said(part: Part) -> str:
-    """What one edits of it: a cell's lines, or prose without the blank lines that set it apart."""
+def editable_text(part: Part) -> str:
+    """What one edits of a part: a cell's lines, or prose without the blank lines around it."""
     return unified(part.text).strip("\n") if isinstance(part, Prose) else part.source
-
-
-def _spaced(part: Part, text: str) -> str:
-    """Prose with the blank lines and the line ends that it had."""
-    if not isinstance(part, Prose):
-        return text
-    middle = part.text.strip("\r\n")
-    before, _, after = part.text.partition(middle) if middle else ("", "", "")
-    end = "\r\n" if "\r\n" in part.text else "\n"
-    return f"{before}{unified(text).strip(chr(10)).replace(chr(10), end)}{after or end}"
-
-
-def _following(notebook: Notebook, identity: str) -> str | None:
-    shown = [part.id for part in notebook.shown]
-    at = shown.index(identity) + 1 if identity in shown else len(shown)
-    return shown[at] if at < len(shown) else None

@@ -49,7 +49,7 @@ def place(store: Store, notebook: str, text: str) -> CellLocation:
     if not notebook:
         notebook = own.free(NOTEBOOK)
         own.create(notebook, Notebook.parse("# Which weights?\n"))
-    desk = session.at(store, own.find(notebook))
+    desk = session.session_for(store, own.find(notebook))
     cell = desk.change(f"new {KIND}", lambda book: book.insert(KIND, text))
     desk.run([cell])
     return CellLocation(notebook, cell)

@@ -1,4 +1,4 @@
-"""Markdown as notebooks read it: where its fenced blocks stand, and prose as HTML or Markdown that cannot do any harm.
+"""Markdown as notebooks read it: its fenced blocks, and prose as HTML or Markdown that cannot do any harm.
 
 Owns the one set-up of the parser, so that what runs is what a reader sees. Raw HTML is text everywhere.
 """
@@ -6,7 +6,7 @@ Owns the one set-up of the parser, so that what runs is what a reader sees. Raw 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -35,26 +35,26 @@ class Block:
 @cache
 def reader() -> MarkdownIt:
     """CommonMark with tables. It knows raw HTML, so that what stands in a comment is no cell; and shows it as text."""
+
+    def as_text(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+        text = escape(tokens[at].content)
+        return f"<pre>{text}</pre>\n" if tokens[at].type == "html_block" else text
+
     made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for name in ("html_block", "html_inline"):
-        made.add_render_rule(name, _as_text)
+        made.add_render_rule(name, as_text)
     made.add_render_rule("image", _image)
     made.add_render_rule("link_open", _link)
     return made
 
 
-def _as_text(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    text = escape(tokens[at].content)
-    return f"<pre>{text}</pre>\n" if tokens[at].type == "html_block" else text
-
-
 def _image(_self: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    """What it shows in words: a report asks for nothing from anywhere."""
+    """What it shows in words: a report loads nothing from anywhere."""
     return f"<em>[{escape(tokens[at].content) or 'picture'}]</em>"
 
 
 def _link(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    """To elsewhere in a tab of its own, which learns nothing of this page; within the workbench in its place."""
+    """Links to other sites open in a new tab, which learns nothing of this page; links within the workbench do not."""
     address = str(tokens[at].attrs.get("href", ""))
     if _ELSEWHERE.match(address):
         tokens[at].attrs |= {"target": "_blank", "rel": "noopener noreferrer"}
@@ -103,70 +103,47 @@ def inert(prose: str) -> str:
     """
     prose = prose.lstrip(BOM)
     written, at = lines(prose), 0
-    made: list[str] = []
-    for start, end in _as_it_stands(prose):
-        made += [_escaped("".join(written[at:start])), *written[start:end]]
-        at = end
-    text = "".join([*made, _escaped("".join(written[at:]))])
-    if _has_html(text):
-        text = prose.replace("<", "&lt;")
-    return text.replace("](", "]\\(").replace("]:", "]\\:") if _runs_something(text) else text
-
-
-def _as_it_stands(prose: str) -> Iterator[tuple[int, int]]:
-    """Lines of code blocks, in which an entity would be shown as it is written."""
-    last = 0
+    parts: list[str] = []
     for token in reader().parse(prose):
-        if token.type in ("fence", "code_block") and token.map and token.map[0] >= last:
-            last = token.map[1]
-            yield token.map[0], token.map[1]
+        if token.type in ("fence", "code_block") and token.map and token.map[0] >= at:
+            start, end = token.map  # in a code block an entity would be shown as it is written
+            parts += [_escaped("".join(written[at:start])), *written[start:end]]
+            at = end
+    text = "".join([*parts, _escaped("".join(written[at:]))])
+
+    def has_html(tokens: Sequence[Token]) -> bool:
+        return any(token.type.startswith("html") or has_html(token.children or ()) for token in tokens)
+
+    if has_html(reader().parse(text)):
+        text = prose.replace("<", "&lt;")
+    inner = [child for token in _trusting().parse(text) for child in token.children or ()]
+    addresses = [str(child.attrs.get("href") or child.attrs.get("src") or "") for child in inner]
+    if all(map(reader().validateLink, addresses)):
+        return text
+    return text.replace("](", "]\\(").replace("]:", "]\\:")  # an address is one that our own reader refuses
 
 
 def _escaped(text: str) -> str:
-    """Brackets outside code spans."""
-    made, at = [], 0
+    """The text with its brackets as entities, but for those in code spans."""
+    parts, at = [], 0
     for found in _TICKS.finditer(text):
         if found.start() < at:
             continue
-        made.append(text[at : found.start()])
+        parts.append(text[at : found.start()])
         at = found.end()
-        made.append("&lt;" if found[0] == "<" else found[0])
-        if found[0].startswith("`"):
-            end = _span_end(text, at, found[0])
-            made.append(text[at:end])
-            at = end
-    return "".join([*made, text[at:]])
-
-
-def _span_end(text: str, start: int, ticks: str) -> int:
-    """Where the code span ends that these ticks begin; where they stand, if they begin none."""
-    paragraph = re.compile(r"\n[ \t]*\n").search(text, start)
-    closing = re.compile(rf"(?<!`){ticks}(?!`)").search(text, start, paragraph.start() if paragraph else len(text))
-    return closing.end() if closing else start
+        parts.append("&lt;" if found[0] == "<" else found[0])
+        if found[0].startswith("`"):  # a code span, if it ends before the paragraph does
+            paragraph = re.compile(r"\n[ \t]*\n").search(text, at)
+            end = paragraph.start() if paragraph else len(text)
+            if closing := re.compile(rf"(?<!`){found[0]}(?!`)").search(text, at, end):
+                parts.append(text[at : closing.end()])
+                at = closing.end()
+    return "".join([*parts, text[at:]])
 
 
 @cache
 def _trusting() -> MarkdownIt:
-    """The same parser, which makes a link of any address: as other readers may."""
+    """The same parser, which makes a link of any address, as other readers may."""
     made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    made.validateLink = _any  # type: ignore[method-assign]
+    made.validateLink = lambda url: isinstance(url, str)  # type: ignore[method-assign]
     return made
-
-
-def _any(url: str) -> bool:
-    """Every address is a link."""
-    return isinstance(url, str)
-
-
-def _runs_something(text: str) -> bool:
-    """Whether a link's address is one that our own reader refuses."""
-    inner = [child for token in _trusting().parse(text) for child in token.children or ()]
-    addresses = [str(child.attrs.get("href") or child.attrs.get("src") or "") for child in inner]
-    return not all(map(reader().validateLink, addresses))
-
-
-def _has_html(text: str) -> bool:
-    walked: Callable[[Sequence[Token]], bool] = lambda tokens: any(  # noqa: E731
-        token.type.startswith("html") or walked(token.children or ()) for token in tokens
-    )
-    return walked(reader().parse(text))

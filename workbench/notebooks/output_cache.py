@@ -15,8 +15,6 @@ import pydantic
 from core.errors import RankbookError
 from core.store.engine import Store
 from core.store.resolve_target import search_target
-from core.variant import Variant
-from evals.evaluation.context import EvalContext
 from evals.runs import cell_outputs
 from evals.runs.provenance import content_of, package_version, server_mark, variant_mark
 from workbench.notebooks.cells import CellSpec
@@ -25,7 +23,7 @@ from workbench.notebooks.output import Output
 
 CELL: Final = "the cell was changed"
 CODE: Final = "another version of Rankbook made it"
-MOVED: Final = {
+CHANGED: Final = {
     "collection": "the collection was changed",
     "queries": "queries or labels were changed",
     "server": "another server, or other models' packages, would make it now",
@@ -40,7 +38,7 @@ Contents = dict[str, str]  # of collections, by name
 
 @dataclass(frozen=True, slots=True)
 class CacheKey:
-    """What an output comes of. `queries` is empty where labels play no part; `meant` is what names stand for."""
+    """What an output depends on. `queries` is empty where labels play no part; `meant` is what names stand for."""
 
     cell: str
     collection: str
@@ -49,60 +47,49 @@ class CacheKey:
     server: str = ""
     meant: Mapping[str, str] = field(default_factory=dict)
 
-    def moved(self, since: CacheKey) -> tuple[str, ...]:
-        """What is otherwise than it was. Of what other code wrote down the rest cannot be told."""
-        if self.code != since.code:
+    def stale_reasons(self, before: CacheKey) -> tuple[str, ...]:
+        """What has changed since an output was made. If other code made it, nothing else can be told."""
+        if self.code != before.code:
             return (CODE,)
-        named = (CELL,) if self.cell != since.cell else tuple(_meant(self.meant, since.meant))
-        beside = (said for name, said in MOVED.items() if getattr(self, name) != getattr(since, name))
-        return (*named, *beside)
-
-
-def _meant(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """What other than before is meant by an unchanged cell, each said once."""
-    other = [name for name in {**now, **before} if now.get(name) != before.get(name)]
-    return list(dict.fromkeys(map(_said, other)))
-
-
-def _said(name: str) -> str:
-    kind, _, rest = name.partition(" ")
-    if kind in ("run", "file"):
-        return f"the {kind} {rest} is another"
-    return MEANT.get(name, "a variant that it names was changed")
+        reasons = []
+        if self.cell != before.cell:
+            reasons.append(CELL)
+        else:
+            for name in {**self.meant, **before.meant}:
+                if self.meant.get(name) != before.meant.get(name):
+                    kind, _, rest = name.partition(" ")
+                    named = f"the {kind} {rest} is another" if kind in ("run", "file") else None
+                    reasons.append(named or MEANT.get(name, "a variant that it names was changed"))
+        reasons += [reason for name, reason in CHANGED.items() if getattr(self, name) != getattr(before, name)]
+        return tuple(dict.fromkeys(reasons))
 
 
 async def cache_key(context: CellContext, spec: CellSpec, contents: Contents | None = None) -> CacheKey:
-    """As it stands now. `contents` remembers what collections hold, for the cells that are looked at in one go."""
-    ground = await context.ground(spec)
-    row = ground.view.row
-    held = {} if contents is None else contents
-    if row.name not in held:
-        held[row.name] = await content_of(context.store, ground.view)
+    """What the cell's output would depend on now. `contents` saves asking twice for what a collection holds."""
+    opened, store = await context.open(spec), context.store
+    row = opened.view.row
+    known = {} if contents is None else contents
+    if row.name not in known:
+        known[row.name] = await content_of(store, opened.view)
     options = spec.model_dump(mode="json", by_alias=True, exclude={"title"})
     resolved = await spec.resolved(context)
-    meant = {name: digest(value) for name, value in resolved.items() if name not in options or value != options[name]}
+    marks = {server_mark(store.capabilities)}
+    for each in await spec.searches(context):
+        with suppress(RankbookError):  # a chunk set that is not there: running the cell says so
+            model = each.model or search_target(store, opened.view, each.chunks).model
+            marks.add(variant_mark(store.capabilities, each, model))
     return CacheKey(
         digest([type(spec).__name__, options]),
-        digest([row.name, row.created_at.timestamp(), row.version, held[row.name]]),
-        digest([ground.query_set, ground.labelled.digest().hex()]) if spec.asks_labels else "",
+        digest([row.name, row.created_at.timestamp(), row.version, known[row.name]]),
+        digest([opened.query_set, opened.labelled.digest().hex()]) if spec.asks_labels else "",
         f"{package_version()}, {spec.version}",
-        digest(sorted({server_mark(context.store.capabilities), *_marks(ground, await spec.searches(context))})),
-        meant,
+        digest(sorted(filter(None, marks))),
+        {name: digest(value) for name, value in resolved.items() if name not in options or value != options[name]},
     )
 
 
-def _marks(ground: EvalContext, variants: list[Variant]) -> list[str]:
-    """What decides beside the server, of each variant that is searched with."""
-    found = []
-    for each in variants:
-        with suppress(RankbookError):  # a chunk set that is not there: running it says so
-            model = each.model or search_target(ground.store, ground.view, each.chunks).model
-            found.append(variant_mark(ground.store.capabilities, each, model))
-    return [mark for mark in found if mark]  # words alone have none
-
-
 def digest(content: object) -> str:
-    """Of anything that JSON can say."""
+    """Of anything that JSON can hold."""
     written = json.dumps(content, sort_keys=True, default=str)
     return hashlib.blake2b(written.encode(), digest_size=16).hexdigest()
 
@@ -134,7 +121,7 @@ async def find(store: Store, notebook: str, cell: str, basis: CacheKey) -> Kept 
     for row in await cell_outputs.find_outputs(store, notebook, _key(notebook, basis), cell, basis.cell):
         try:
             output = Output.model_validate(row.content["output"])
-            stale = basis.moved(CacheKey(**row.content["basis"]))
+            stale = basis.stale_reasons(CacheKey(**row.content["basis"]))
             return Kept(output, row.made_at, float(row.content["milliseconds"]), stale)
         except (KeyError, TypeError, ValueError, pydantic.ValidationError):
             continue

@@ -1,6 +1,6 @@
-"""Notebooks carried out, cell by cell: what is there already is taken, what fails says why, and the others go on.
+"""Runs a notebook's cells: takes what is kept and still holds, and says of each cell that fails why it does.
 
-Owns the order and what counts as a failure of one cell. How anything is searched or scored is the cells' and evals'.
+Owns the order, and what counts as a failure of one cell. How anything is searched or scored is the cells' and evals'.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 
 from core.context import Resources
@@ -18,45 +17,20 @@ from core.progress import Listener, nobody
 from core.store.db_errors import DRIVER_ERRORS, error_sentence
 from core.store.engine import Store
 from core.tasks import run_cancellable
-from evals.evaluation.context import EvalContext
 from workbench.notebooks import output_cache
-from workbench.notebooks.cells import CellSpec
-from workbench.notebooks.cells.base import CellContext
-from workbench.notebooks.cost_notice import announced, unallowed
+from workbench.notebooks.cell_state import CellState
+from workbench.notebooks.cells.base import CellContext, OpenCollections
+from workbench.notebooks.cost_notice import for_cell, not_allowed
 from workbench.notebooks.document import Cell, Notebook
 from workbench.notebooks.output import Output
 from workbench.notebooks.output_cache import Contents, cache_key
-from workbench.notebooks.parsing import ParsedCells, parse_cells
+from workbench.notebooks.parsing import parse_cells
 
-Grounds = dict[tuple[str, str], EvalContext]  # by collection and query set
-
-
-@dataclass(frozen=True, slots=True)
-class CellResult:
-    """What came of one cell: an output or a problem, or neither where it never ran. `kept` is an output from before.
-
-    `stale` says what moved on since the output was made. `asks` is what is to be allowed before it runs.
-    """
-
-    cell: Cell
-    number: int
-    spec: CellSpec | None = None
-    output: Output | None = None
-    problem: str = ""
-    kept: bool = False
-    stale: tuple[str, ...] = ()
-    made_at: datetime | None = None
-    milliseconds: float = 0.0
-    asks: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """What it is called: its own title, its name, or its kind."""
-        return (self.spec.title if self.spec else "") or self.cell.name or self.cell.kind
+FAILURES = (RankbookError, OSError, *DRIVER_ERRORS)  # of a cell; anything else is a mistake of ours
 
 
 class Runner:
-    """One notebook, to be run or looked up. `key` is under what its outputs are kept: its path, say."""
+    """One notebook, to be run or looked up. Its outputs are kept under `key`: its path, say."""
 
     def __init__(  # noqa: PLR0913 - each of its own, and all but two may be left out
         self,
@@ -69,16 +43,16 @@ class Runner:
         resources: Resources | None = None,
         cancellation: asyncio.Event | None = None,
         listener: Listener = nobody,
-        grounds: Grounds | None = None,
+        collections: OpenCollections | None = None,
     ) -> None:
-        """`grounds` are collections opened before, to be shared with whoever runs another cell of the same notebook."""
+        """`collections` were opened before, and are shared with whatever runs another cell of the same notebook."""
         self.notebook, self.listener = notebook, listener
         self.key = key if key is not None else str(path.resolve()) if path else ""
-        read = parse_cells(notebook, path)
-        shared = read.shared.model_copy(update={"collection": collection}) if collection else read.shared
-        self.parsed: ParsedCells = replace(read, shared=shared)
+        parsed = parse_cells(notebook, path)
+        shared = parsed.shared.model_copy(update={"collection": collection}) if collection else parsed.shared
+        self.parsed = replace(parsed, shared=shared)
         folder = path.parent if path else Path()
-        opened = {} if grounds is None else grounds
+        opened = {} if collections is None else collections
         self.context = CellContext(store, shared, folder, resources, cancellation, listener, opened)
 
     async def run(
@@ -87,97 +61,96 @@ class Runner:
         only: Collection[str] | None = None,
         again: bool = False,
         stop_on_error: bool = False,
-        done: Callable[[CellResult], None] = lambda _: None,
-    ) -> list[CellResult]:
-        """The cells of those identities, or all, in the notebook's order. `done` is told of each as it ends."""
-        results: list[CellResult] = []
-        for number, cell in enumerate(self.notebook.cells, start=1):
-            if only is not None and cell.id not in only:
-                continue
-            results.append(await self.cell(cell, number, again=again))
-            done(results[-1])
-            if results[-1].problem and stop_on_error:
+        done: Callable[[CellState], None] = lambda _: None,
+    ) -> list[CellState]:
+        """The cells of those identities, or all, in the notebook's order. `done` is called as each ends."""
+        states: list[CellState] = []
+        for number, cell in self._numbered(only):
+            states.append(await self.run_cell(cell, number, again=again))
+            done(states[-1])
+            if states[-1].problem and stop_on_error:
                 break
-        return results
+        return states
 
-    async def cell(
+    async def run_cell(
         self, cell: Cell, number: int, *, again: bool = False, allowed: Collection[str] | None = None
-    ) -> CellResult:
-        """One cell, from the cache where nothing moved on. Stopping is not a failure: it ends the whole run.
+    ) -> CellState:
+        """One cell, from the cache where nothing has changed. Being stopped is no failure: it ends the whole run.
 
-        Of what it would ask and send, `allowed` was allowed before; None allows all.
+        `allowed` are the sentences about cost that somebody has agreed to; None agrees to all.
         """
-        spec = self.parsed.specs.get(cell.id)
-        if spec is None:
-            return CellResult(cell, number, problem=str(self.parsed.problems[cell.id]))
-        empty, begun = CellResult(cell, number, spec), time.perf_counter()
+        state, begun, context = self._before(cell, number), time.perf_counter(), self.context
+        if state.spec is None:
+            return state
+        if context.cancellation and context.cancellation.is_set():
+            raise Cancelled("The notebook was stopped. What was done is kept: run it again, and it goes on.")
         try:
-            return await self._made(empty, spec, begun, again=again, allowed=allowed)
+            opened = await context.open(state.spec)
+            key = await run_cancellable(
+                cache_key(context, state.spec), opened.context.cancellation, opened.context.deadline
+            )
+            found = None if again else await output_cache.find(context.store, self.key, cell.id, key)
+            if found is not None and not found.stale:
+                return _with_kept(state, found)
+            notices = await for_cell(context, state.spec)  # where that fails, so does the cell: it sends nothing
+            if allowed is not None and (asks := not_allowed(notices, allowed)):
+                return replace(state, asks=asks)
+            output = await state.spec.run(context)
+            spent = (time.perf_counter() - begun) * 1000
+            await output_cache.keep(context.store, self.key, cell.id, key, output, spent)
         except Cancelled:
             raise
-        except (RankbookError, OSError, *DRIVER_ERRORS) as error:
+        except FAILURES as error:
             spent = (time.perf_counter() - begun) * 1000
-            return replace(empty, problem=error_sentence(error) or str(error), milliseconds=spent)
-
-    async def _made(
-        self, empty: CellResult, spec: CellSpec, begun: float, *, again: bool, allowed: Collection[str] | None
-    ) -> CellResult:
-        if self.context.cancellation and self.context.cancellation.is_set():
-            raise Cancelled("The notebook was stopped. What was done is kept: run it again, and it goes on.")
-        ground = await self.context.ground(spec)
-        basis = await run_cancellable(
-            cache_key(self.context, spec), ground.context.cancellation, ground.context.deadline
-        )
-        found = None if again else await output_cache.find(self.context.store, self.key, empty.cell.id, basis)
-        if found is not None and not found.stale:
-            return _from(found, empty)
-        told = await announced(self.context, spec)  # where that fails, so does the cell: unannounced it sends nothing
-        if allowed is not None and (asks := unallowed(told, allowed)):
-            return replace(empty, asks=asks)
-        output = await spec.run(self.context)
-        spent = (time.perf_counter() - begun) * 1000
-        await output_cache.keep(self.context.store, self.key, empty.cell.id, basis, output, spent)
-        shown = Output.model_validate(output.plain())  # as it will be read back, so that both are drawn alike
-        return replace(empty, output=shown, milliseconds=spent)
+            return replace(state, problem=error_sentence(error) or str(error), milliseconds=spent)
+        as_kept = Output.model_validate(output.plain())  # as it will be read back, so that both are drawn alike
+        return replace(state, output=as_kept, milliseconds=spent)
 
     async def cost_notices(self, only: Collection[str] | None = None, *, again: bool = False) -> list[str]:
-        """What those cells, or all, would ask and send elsewhere; what has an output of today asks nobody."""
-        said: list[str] = []
-        for result in await self.kept(only):
-            if result.spec is not None and (again or result.output is None or result.stale):
-                said += [f"{result.title}: {each}" for each in await self._told(result.spec)]
-        return said
+        """What those cells, or all, would ask and send elsewhere; none of a cell whose kept output still holds."""
+        sentences: list[str] = []
+        for state in await self.kept(only):
+            if state.spec is None or not (again or state.output is None or state.stale):
+                continue
+            try:
+                sentences += [f"{state.title}: {each.text}" for each in await for_cell(self.context, state.spec)]
+            except Cancelled:
+                raise
+            except RankbookError:
+                continue  # it fails of the same when it is run, having sent nothing
+        return sentences
 
-    async def _told(self, spec: CellSpec) -> list[str]:
-        try:
-            return [each.text for each in await announced(self.context, spec)]
-        except Cancelled:
-            raise
-        except RankbookError:
-            return []  # it fails of the same when it is its turn, having sent nothing
-
-    async def kept(self, only: Collection[str] | None = None) -> list[CellResult]:
-        """What those cells, or all, showed last, stale or not; nothing is run."""
-        cells = [each for each in enumerate(self.notebook.cells, start=1) if only is None or each[1].id in only]
+    async def kept(self, only: Collection[str] | None = None) -> list[CellState]:
+        """What those cells, or all, showed last, stale or not. Runs nothing."""
         contents: Contents = {}
-        return [await self._kept(cell, number, contents) for number, cell in cells]
+        states = []
+        for number, cell in self._numbered(only):
+            state = self._before(cell, number)
+            if state.spec is not None:
+                try:
+                    key = await cache_key(self.context, state.spec, contents)
+                    found = await output_cache.find(self.context.store, self.key, cell.id, key)
+                except FAILURES as error:
+                    state = replace(state, problem=error_sentence(error) or str(error))
+                else:
+                    state = state if found is None else _with_kept(state, found)
+            states.append(state)
+        return states
 
-    async def _kept(self, cell: Cell, number: int, contents: Contents) -> CellResult:
-        spec = self.parsed.specs.get(cell.id)
-        if spec is None:
-            return CellResult(cell, number, problem=str(self.parsed.problems[cell.id]))
-        try:
-            basis = await cache_key(self.context, spec, contents)
-            found = await output_cache.find(self.context.store, self.key, cell.id, basis)
-        except (RankbookError, OSError, *DRIVER_ERRORS) as error:
-            return CellResult(cell, number, spec, problem=error_sentence(error) or str(error))
-        empty = CellResult(cell, number, spec)
-        return empty if found is None else _from(found, empty)
+    def _numbered(self, only: Collection[str] | None) -> list[tuple[int, Cell]]:
+        cells = enumerate(self.notebook.cells, start=1)
+        return [(number, cell) for number, cell in cells if only is None or cell.id in only]
+
+    def _before(self, cell: Cell, number: int) -> CellState:
+        """The cell as it is before it was run or looked up."""
+        if cell.id in self.parsed.specs:
+            return CellState(cell, number, self.parsed.specs[cell.id])
+        return CellState(cell, number, problem=str(self.parsed.problems[cell.id]))
 
 
-def _from(found: output_cache.Kept, empty: CellResult) -> CellResult:
+def _with_kept(state: CellState, found: output_cache.Kept) -> CellState:
     return replace(
-        empty,
+        state,
         output=found.output,
         kept=True,
         stale=found.stale,

@@ -1,4 +1,4 @@
-"""What the cells of a notebook share, as its ```notebook cell says it: collection, queries, seed, variants by name."""
+"""The options that a notebook's cells share, which its ```notebook cell holds: collection, queries, seed, variants."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from core.errors import SpecError
 HEADER = "notebook"  # the kind of the cell that holds it
 
 
-class Shared(BaseModel):
-    """Shared by all cells, each of which may say otherwise."""
+class SharedOptions(BaseModel):
+    """SharedOptions by all cells, each of which may say otherwise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

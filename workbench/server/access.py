@@ -1,4 +1,4 @@
-"""Who may do what: the role of whoever has signed in, and the tables that a role may write."""
+"""Access control: the role of a user who has signed in, and the tables that a role may write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _lock: Final = threading.RLock()
 
 
 class AccessControl:
-    """The way in of this process."""
+    """Of one process: who has which role, and the store that each role works with.
+
+    A `user` is what the sign-in's provider says of one: the claims of their ID token.
+    """
 
     def __init__(self, provider: SignIn, file: Path, sign_ins: SignIns) -> None:
         self.provider, self.file, self.sign_ins = provider, file, sign_ins
@@ -47,7 +50,7 @@ class AccessControl:
 
     @property
     def access(self) -> RoleFile:
-        """As the file stands now, refused where it has a mistake; `watch` sees to it that open pages follow."""
+        """The file as it is now, refused where it has a mistake."""
         with _lock:
             stamp = self.stamp()
             if self._read is None or self._read[0] != stamp or not stamp:
@@ -56,51 +59,51 @@ class AccessControl:
             return self._read[1]
 
     def stamp(self) -> tuple[int, ...]:
-        """Another one where the file may say something else."""
+        """Another one whenever the file may have changed."""
         try:
-            told = self.file.stat()
+            found = self.file.stat()
         except OSError:
             return ()
-        return told.st_mtime_ns, told.st_size, told.st_ino, told.st_mode, told.st_uid
+        return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid
 
     def readable(self) -> RoleFile | None:
-        """The same; None where it has a mistake, which the log tells."""
+        """The same; None where it has a mistake, which is logged."""
         try:
             return self.access
         except RankbookError as error:
             self._warn("access_unreadable", says=str(error))
             return None
 
-    def role_of(self, told: Mapping[str, Any]) -> str | None:
-        """The role of whom the provider told this; None for whoever does not come in: all, while there is a mistake."""
+    def role_of(self, user: Mapping[str, Any]) -> str | None:
+        """None where they may not come in, as nobody may while the file has a mistake."""
         access = self.readable()
-        if access is None or not told.get("is_logged_in") or self.has_ended(told):
+        if access is None or not user.get("is_logged_in") or self.has_ended(user):
             return None
-        if access.discounts(told):
-            self._warn("address_not_counted", user=logs.who(told), says=UNVERIFIED)
-        return access.role_of(told)
+        if access.discounts(user):
+            self._warn("address_not_counted", user=logs.user_mark(user), says=UNVERIFIED)
+        return access.role_of(user)
 
-    def has_ended(self, told: Mapping[str, Any]) -> bool:
-        """Whether they signed in, and that does not count any more: its cookie may be there still, or a copy of it."""
-        return bool(told.get("is_logged_in")) and not self.sign_ins.counts(told)
+    def has_ended(self, user: Mapping[str, Any]) -> bool:
+        """Whether their sign-in counts no more. Its cookie, or a copy of it, may still exist."""
+        return bool(user.get("is_logged_in")) and not self.sign_ins.counts(user)
 
-    def lets_in(self, told: Mapping[str, Any]) -> bool:
-        return self.role_of(told) is not None
+    def lets_in(self, user: Mapping[str, Any]) -> bool:
+        return self.role_of(user) is not None
 
     def _warn(self, event: str, **fields: str) -> None:
         """Once as long as the file stays as it is: pages ask at every click."""
         with _lock:
-            said = (self.stamp(), event, *fields.values())
-            if said not in self._warned:
-                self._warned.add(said)
-                logs.warned(event, **fields)
+            warning = (self.stamp(), event, *fields.values())
+            if warning not in self._warned:
+                self._warned.add(warning)
+                logs.warning(event, **fields)
 
     def store(self, role: str) -> RoleStore:
-        """Opened at the first call as that role. What came from elsewhere since the last look is granted first."""
+        """The store as that role. New collections and tables are granted first."""
         with _lock:
             owner, first = session.store(), not self._set_up
             if first:
-                bridge.run(_brought_up_to_date(owner))
+                bridge.run(_migrate_collections(owner))
                 bridge.run(grants.set_up(owner, JUDGES))
                 self._set_up = True
             if role not in self._stores:
@@ -117,10 +120,10 @@ class AccessControl:
             self._set_up = False
 
 
-async def _brought_up_to_date(owner: Store) -> None:
-    """Collections of an older version: whoever only reads could not do it, nor open them until somebody else has."""
+async def _migrate_collections(owner: Store) -> None:
+    """Bring the tables of older versions up to date: readers may not, and could not open them before."""
     for row in await collections.listed(owner):
-        with suppress(RankbookError):  # whoever opens that one is told what is wrong with it
+        with suppress(RankbookError):  # which opening that one says again
             await collections.find(owner, row.name)
 
 
@@ -128,7 +131,7 @@ _gate: list[AccessControl | None] = []
 
 
 def current() -> AccessControl | None:
-    """The gate of this process, found at the first call; None where everybody who gets here is the owner."""
+    """The access control of this process; None without a sign-in, where everybody who reaches it is the owner."""
     with _lock:
         if not _gate:
             provider = sign_in.configured()
@@ -137,14 +140,8 @@ def current() -> AccessControl | None:
 
 
 def forget() -> None:
-    """Close what is open, and look anew at the next call."""
+    """Close what is open; the next call of `current` begins anew."""
     with _lock:
         while _gate:
             if (gate := _gate.pop()) is not None:
                 gate.close()
-
-
-def owner_or(role: str) -> Store:
-    """The store of that role; the owner's where nobody signs in."""
-    gate = current()
-    return session.store() if gate is None else gate.store(role)

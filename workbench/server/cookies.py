@@ -1,4 +1,4 @@
-"""Follows the cookies that Streamlit signs people in with: a sign-in is written down when it begins and when it ends.
+"""Guards the cookies that Streamlit signs users in with: each sign-in is recorded when it begins and when it ends.
 
 Owns what an ID token may be signed with, and who may read the server's figures. The flow itself is Streamlit's.
 """
@@ -32,7 +32,7 @@ Cookies = Mapping[str, str]
 
 
 class CookieGuard:
-    """Stands before Streamlit where people sign in."""
+    """A middleware before Streamlit where users sign in."""
 
     def __init__(self, app: ASGIApp, gate: AccessControl, secret: str) -> None:
         self._app, self._gate, self._secret = app, gate, secret
@@ -55,27 +55,27 @@ class CookieGuard:
         from starlette.requests import Request
 
         if Request(scope).headers.get("sec-fetch-site") in ELSEWHERE:
-            said = "You are not signed out: a page of another site led here. Rankbook has a button for it, top right."
-            await _answer(said, 403, scope, receive, send)
+            why = "You are not signed out: a page of another site led here. Rankbook has a button for it, top right."
+            await _answer(why, 403, scope, receive, send)
             return
         try:
             self._end(_sent(scope))
         except OSError as error:
-            logs.warned("sign_out_not_kept", error)
-            said = "You are not signed out: that could not be written to Rankbook's home. Ask whoever runs it."
-            await _answer(said, 503, scope, receive, send)
+            logs.warning("sign_out_not_kept", error)
+            why = "You are not signed out: that could not be written to Rankbook's home. Ask whoever runs it."
+            await _answer(why, 503, scope, receive, send)
             return
         await self._app(scope, receive, send)
 
     async def _sign_in(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What Streamlit answers, where it signs nobody in or what it made of the token is to be believed."""
+        """Pass Streamlit's answer on, unless it signs a user in by a token that must not count."""
         answer: list[Message] = []
 
-        async def held(message: Message) -> None:
+        async def hold(message: Message) -> None:
             answer.append(message)
 
-        await self._app(scope, receive, held)
-        cookies = _made(answer)
+        await self._app(scope, receive, hold)
+        cookies = _cookies_set(answer)
         if person := self._person(cookies):
             refusal = self._begin(person, cookies, _sent(scope))
             if refusal:
@@ -85,9 +85,9 @@ class CookieGuard:
             await send(message)
 
     def _begin(self, person: Mapping[str, Any], cookies: Cookies, before: Cookies) -> str:
-        """Why nobody is signed in by these cookies; empty where somebody is. Those they replace count no more."""
+        """Record the sign-in, and end the one that it replaces. Empty, or why these cookies sign nobody in."""
         if (algorithm := _algorithm(_json(self._value(cookies, TOKENS)).get("id_token"))) not in ALGORITHMS:
-            logs.warned("token_refused", algorithm=algorithm[:20])
+            logs.warning("token_refused", algorithm=algorithm[:20])
             return (
                 "You are not signed in: the provider's ID token is not signed with a key of its own. Whoever runs "
                 f"Rankbook can have it sign with RS256 (possible are {', '.join(sorted(ALGORITHMS))})."
@@ -96,7 +96,7 @@ class CookieGuard:
             self._end(before)
             self._gate.sign_ins.begin(person)
         except OSError as error:
-            logs.warned("sign_in_not_kept", error)
+            logs.warning("sign_in_not_kept", error)
             return "You are not signed in: that could not be written to Rankbook's home. Ask whoever runs it."
         return ""
 
@@ -105,7 +105,7 @@ class CookieGuard:
             self._gate.sign_ins.end(person)
 
     def _person(self, cookies: Cookies) -> Mapping[str, Any]:
-        """What the provider told of whom these cookies are; nothing where they are nobody's."""
+        """The claims of the user with these cookies; empty where there is none."""
         return _json(self._value(cookies, USER))
 
     def _value(self, cookies: Cookies, name: str) -> bytes:
@@ -121,14 +121,14 @@ class CookieGuard:
 
 def _json(content: bytes) -> dict[str, Any]:
     try:
-        made = json.loads(content)
+        value = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    return made if isinstance(made, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _algorithm(token: object) -> str:
-    """With what a token says that it is signed: what Authlib checked it with."""
+    """The algorithm in the token's head, by which Authlib has checked it."""
     head = str(token).partition(".")[0]
     try:
         return str(_json(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4))).get("alg"))
@@ -143,22 +143,22 @@ def _sent(scope: Scope) -> Cookies:
     return Request(scope).cookies
 
 
-def _made(answer: list[Message]) -> Cookies:
-    """The cookies that an answer sets; those that it deletes are empty."""
+def _cookies_set(answer: list[Message]) -> Cookies:
+    """The cookies that an answer sets, without those that it deletes."""
     headers = answer[0].get("headers", []) if answer else []
-    made: dict[str, str] = {}
+    cookies: dict[str, str] = {}
     for name, value in headers:
         if name.lower() == b"set-cookie":
-            read = SimpleCookie()
+            parsed = SimpleCookie()
             try:
-                read.load(value.decode("latin-1"))
+                parsed.load(value.decode("latin-1"))
             except CookieError:
                 continue
-            made |= {each: morsel.value for each, morsel in read.items() if morsel.value}
-    return made
+            cookies |= {each: morsel.value for each, morsel in parsed.items() if morsel.value}
+    return cookies
 
 
-async def _answer(said: str, status: int, scope: Scope, receive: Receive, send: Send) -> None:
+async def _answer(sentence: str, status: int, scope: Scope, receive: Receive, send: Send) -> None:
     from starlette.responses import PlainTextResponse
 
-    await PlainTextResponse(said, status, {"Cache-Control": "no-store"})(scope, receive, send)
+    await PlainTextResponse(sentence, status, {"Cache-Control": "no-store"})(scope, receive, send)

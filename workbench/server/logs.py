@@ -1,8 +1,7 @@
-"""What a server writes down: a JSON object a line, or lines for a terminal; never a secret, nor what people ask.
+"""What a server logs: a JSON object a line, or lines for a terminal; never a secret, and queries only if wanted.
 
-Owns the form, what is left out, and that other libraries' words go the same way. What a search was for is written only
-where somebody asked for that (`--log-queries`); of an exception, then too, no more than its type and where it was
-raised, because its sentence may quote a query.
+Owns the form, what is left out, and that other libraries log the same way. Queries are logged with `--log-queries`
+alone. Without it an exception is logged by its type and where it was raised, because its sentence may quote a query.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ Form = Literal["text", "json"]
 FORM: Final = "RANKBOOK_LOG"
 QUERIES: Final = "RANKBOOK_LOG_QUERIES"
 OTHERS: Final = ("streamlit", "uvicorn", "websockets", "tornado")  # who set up handlers of their own
-SILENT: Final = "uvicorn.access"  # each address that is asked for, and what is searched for with it
+SILENT: Final = "uvicorn.access"  # each address that is requested, with the query in it
 FRAMES: Final = 8  # of a traceback, the innermost
 SHORTEST: Final = 6  # characters of a secret that is looked for: shorter ones are ordinary words
-SHOWN: Final = "***"
+HIDDEN: Final = "***"
 _SECRET_NAME: Final = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|(^|_)KEY$|DSN$", re.IGNORECASE)
 _PATTERNS: Final = (
     # Headers, first: what they say has quotes of its own. It ends with its line or, in a mapping, with the string.
@@ -37,25 +36,25 @@ _PATTERNS: Final = (
             r"(?i)((?:authorization|cookie)\w*[\"']\s*:\s*)(?:\"(?:\\.|[^\"\\\r\n])*\"|'(?:\\.|[^'\\\r\n])*')"
             r"|((?:authorization|cookie)\w*\\*[\"']?\s*[=:]\s*)[^\r\n]+"
         ),
-        rf"\1\2{SHOWN}",
+        rf"\1\2{HIDDEN}",
     ),
-    (re.compile(r"(\w://[^\s:/@]*:)[^\s@]+(?=@)"), rf"\1{SHOWN}"),
+    (re.compile(r"(\w://[^\s:/@]*:)[^\s@]+(?=@)"), rf"\1{HIDDEN}"),
     (
         re.compile(r"(?i)((?:password|passwd|secret|token|api[_-]?key)\w*[\"']?\s*[=:]\s*)(?:\"[^\"]*\"|'[^']*')"),
-        rf"\1{SHOWN}",
+        rf"\1{HIDDEN}",
     ),
     (
         re.compile(
             r"(?i)((?:password|passwd|secret|token|api[_-]?key)\w*[\"']?\s*[=:]\s*[\"']?)"
             r"(?:bearer\s+|basic\s+)?[^\s,;\"'&)]+"
         ),
-        rf"\1{SHOWN}",
+        rf"\1{HIDDEN}",
     ),
-    (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]+"), rf"\1{SHOWN}"),
-    (re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]+)*"), SHOWN),
-    (re.compile(r"\bsk-[\w-]{8,}"), SHOWN),
+    (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]+"), rf"\1{HIDDEN}"),
+    (re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]+)*"), HIDDEN),
+    (re.compile(r"\bsk-[\w-]{8,}"), HIDDEN),
 )
-_ASKED: Final = re.compile(r"([?&](?:query|q)=)[^&\s\"]+")
+_QUERY: Final = re.compile(r"([?&](?:query|q)=)[^&\s\"]+")
 _STANDARD: Final = "rankbook"
 _log = logging.getLogger(_STANDARD)
 
@@ -72,7 +71,7 @@ class Redaction:
         self.queries = queries
 
     def __call__(self, said: Any) -> Any:
-        """The same, without them: texts, and texts in lists and mappings."""
+        """The same texts, also in lists and mappings, without them."""
         if isinstance(said, str):
             return self._text(said)
         if isinstance(said, Mapping):
@@ -81,28 +80,24 @@ class Redaction:
 
     def _text(self, said: str) -> str:
         if self._known is not None:
-            said = self._known.sub(SHOWN, said)
+            said = self._known.sub(HIDDEN, said)
         for pattern, instead in _PATTERNS:
             said = pattern.sub(instead, said)
-        return said if self.queries else _ASKED.sub(rf"\1{SHOWN}", said)
+        return said if self.queries else _QUERY.sub(rf"\1{HIDDEN}", said)
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """What the environment holds under names that say so, and the passwords of connection strings."""
+    """The values of variables whose names say that they are secret, and the passwords in connection strings."""
+    from urllib.parse import unquote
+
     found = []
     for name, value in environment.items():
         if _SECRET_NAME.search(name) and value.strip():
-            found.append(value.strip())
-            found += _passwords(value)
+            in_address = re.search(r"://[^\s:/@]*:([^\s@]+)@", value)
+            in_fields = re.search(r"\bpassword\s*=\s*'?([^\s']+)", value)
+            passwords = [match[1] for match in (in_address, in_fields) if match]
+            found += [value.strip(), *passwords, *map(unquote, passwords)]
     return found
-
-
-def _passwords(value: str) -> list[str]:
-    from urllib.parse import unquote
-
-    inside = re.search(r"://[^\s:/@]*:([^\s@]+)@", value)
-    among = re.search(r"\bpassword\s*=\s*'?([^\s']+)", value)
-    return [form for match in (inside, among) if match for form in (match[1], unquote(match[1]))]
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
@@ -116,78 +111,68 @@ class Lines(logging.Formatter):
         self._redaction = redaction
 
     def format(self, record: logging.LogRecord) -> str:
-        record.exc_text = None  # another handler's, with all that it says
+        record.exc_text = None  # as another handler wrote it, nothing left out
         return str(self._redaction(super().format(record)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        fields = self._redaction(getattr(record, "fields", {}))  # while it is plain what quotes are a text's own
-        told = [f"{name}={' '.join(str(value).split())}" for name, value in fields.items()]
-        record.message = " ".join([event_of(record, whole=self._redaction.queries), *told])
+        fields = self._redaction(getattr(record, "fields", {}))  # before texts are put into one line with their quotes
+        parts = [f"{name}={' '.join(str(value).split())}" for name, value in fields.items()]
+        record.message = " ".join([event_of(record, whole=self._redaction.queries), *parts])
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Where it was raised and what it is. Its sentence may quote a query."""
+        """Where it was raised, and its type. Its sentence may quote a query."""
         if self._redaction.queries:
             return super().formatException(ei)
         return "\n".join([*(f"  {each}" for each in raised_at(ei[1])), type(ei[1]).__name__])
 
 
 class Objects(logging.Formatter):
-    """A JSON object a line: time, level, event, who wrote it, and whatever belongs to the event."""
+    """A JSON object a line: time, level, event, logger, and the event's own fields."""
 
     def __init__(self, redaction: Redaction) -> None:
         super().__init__()
         self._redaction = redaction
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": event_of(record, whole=self._redaction.queries),
             "logger": record.name,
             **getattr(record, "fields", {}),
         }
-        if record.exc_info and record.exc_info[1] is not None:
-            told["exception"] = self._exception(record.exc_info[1])
-        return json.dumps(self._redaction(told), default=str, ensure_ascii=False)
-
-    def _exception(self, error: BaseException) -> dict[str, Any]:
-        told: dict[str, Any] = {"type": type(error).__name__, "at": raised_at(error)}
-        if state := getattr(getattr(error, "orig", error), "sqlstate", None):
-            told["sqlstate"] = state
-        if self._redaction.queries:
-            told["says"] = str(error)
-        return told
+        if record.exc_info and (error := record.exc_info[1]) is not None:
+            exception: dict[str, Any] = {"type": type(error).__name__, "at": raised_at(error)}
+            if state := getattr(getattr(error, "orig", error), "sqlstate", None):
+                exception["sqlstate"] = state
+            if self._redaction.queries:
+                exception["says"] = str(error)
+            entry["exception"] = exception
+        return json.dumps(self._redaction(entry), default=str, ensure_ascii=False)
 
 
 def event_of(record: logging.LogRecord, *, whole: bool) -> str:
-    """Its sentence; unless it is to be told `whole`, an exception in it by its type."""
+    """The record's sentence. Unless it is to be `whole`, exceptions in it are replaced by their types."""
     if whole:
         return record.getMessage()
-    said, error = _message(record), record.exc_info[1] if record.exc_info else None
-    if error is not None:  # asyncio says of a task that nobody waited for what it failed of
+
+    def without_sentence(part: object) -> object:
+        return type(part).__name__ if isinstance(part, BaseException) else part
+
+    message, parts = str(without_sentence(record.msg)), record.args
+    if isinstance(parts, tuple):
+        parts = tuple(map(without_sentence, parts))
+    message = message % parts if parts else message
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None:  # asyncio quotes the error of a task that nobody waited for
         for words in (repr(error), str(error)):
-            said = said.replace(words, type(error).__name__) if len(words) >= SHORTEST else said
-    return said
-
-
-def _message(record: logging.LogRecord) -> str:
-    message = _plain(record.msg)
-    if not isinstance(record.args, tuple):
-        return message % record.args if record.args else message
-    return message % tuple(map(_plain_part, record.args)) if record.args else message
-
-
-def _plain(said: object) -> str:
-    return type(said).__name__ if isinstance(said, BaseException) else str(said)
-
-
-def _plain_part(said: object) -> object:
-    return type(said).__name__ if isinstance(said, BaseException) else said
+            message = message.replace(words, type(error).__name__) if len(words) >= SHORTEST else message
+    return message
 
 
 def raised_at(error: BaseException) -> list[str]:
-    """The innermost places, outermost first."""
+    """The innermost frames, outermost first."""
     frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
     return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
 
@@ -205,30 +190,30 @@ class _Quiet(logging.Logger):
         super().__setattr__(name, value)
 
 
-def form_of(given: str | None) -> Form:
-    """As asked for, or as the environment says."""
+def form_of(option: str | None) -> Form:
+    """The form by the command line's option, or by the environment."""
     from core.errors import InputError
 
-    said = (given or os.environ.get(FORM, "") or "text").strip().lower()
-    if said == "json":
+    form = (option or os.environ.get(FORM, "") or "text").strip().lower()
+    if form == "json":
         return "json"
-    if said == "text":
+    if form == "text":
         return "text"
-    raise InputError(f"Logs come as text or json, not as {said!r:.40}. Say --log-format json, or {FORM}=json.")
+    raise InputError(f"Logs come as text or json, not as {form!r:.40}. Say --log-format json, or {FORM}=json.")
 
 
-def _serious(record: logging.LogRecord) -> bool:
+def _is_warning(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.WARNING
-
-
-def _ended_by(told: threading.ExceptHookArgs | sys.UnraisableHookArgs) -> None:
-    """A thread, or what is tidied up: Python itself would print what the exception says."""
-    if told.exc_value is not None and not isinstance(told.exc_value, SystemExit):
-        _log.error("unexpected error in the background", exc_info=told.exc_value)
 
 
 def _never(_: logging.LogRecord) -> bool:
     return False
+
+
+def _log_hook(hook: threading.ExceptHookArgs | sys.UnraisableHookArgs) -> None:
+    """What ended a thread, or could not be raised: Python itself would print the exception's sentence."""
+    if hook.exc_value is not None and not isinstance(hook.exc_value, SystemExit):
+        _log.error("unexpected error in the background", exc_info=hook.exc_value)
 
 
 def install(form: Form, *, queries: bool = False, secrets: Sequence[str] = ()) -> None:
@@ -240,9 +225,9 @@ def install(form: Form, *, queries: bool = False, secrets: Sequence[str] = ()) -
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.captureWarnings(True)
-    logging.raiseExceptions = False  # else a line that cannot be made is printed with all that was to stand in it
-    threading.excepthook = _ended_by
-    sys.unraisablehook = _ended_by
+    logging.raiseExceptions = False  # else a record that cannot be formatted is printed with all its parts
+    threading.excepthook = _log_hook
+    sys.unraisablehook = _log_hook
     _log.setLevel(logging.INFO if form == "json" else logging.WARNING)
     logging.setLoggerClass(_Quiet)
     for name in [name for name in root.manager.loggerDict if name.partition(".")[0] in OTHERS]:
@@ -251,37 +236,37 @@ def install(form: Form, *, queries: bool = False, secrets: Sequence[str] = ()) -
         logger.handlers[:] = []
         logger.propagate = name != SILENT
     for name in ("uvicorn", "uvicorn.error"):  # it sets its own level when it starts, and greets
-        logging.getLogger(name).addFilter(_serious)  # a filter that is there already is not added again
+        logging.getLogger(name).addFilter(_is_warning)  # a filter that is there already is not added again
     logging.getLogger(SILENT).addFilter(_never)
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-def told(event: str, **fields: Any) -> None:
-    """Write down that this happened. Texts that people typed have no place in it."""
+def info(event: str, **fields: Any) -> None:
+    """Log that this happened. Never pass a text that people typed."""
     _log.info(event, extra={"fields": fields})
 
 
-def warned(event: str, raised: BaseException | None = None, /, **fields: Any) -> None:
-    """The same of what somebody has to look after: as text it is written too."""
+def warning(event: str, raised: BaseException | None = None, /, **fields: Any) -> None:
+    """The same of what somebody has to look after. Lines for a terminal have these alone."""
     _log.warning(event, exc_info=raised, extra={"fields": fields})
 
 
-def asked(query: str) -> dict[str, str]:
-    """What was asked for, where it may be written down."""
+def query_field(query: str) -> dict[str, str]:
+    """The query as a field, if queries are logged."""
     return {"query": query} if query and os.environ.get(QUERIES) == "1" else {}
 
 
-def who(told_of: Mapping[str, Any]) -> str:
-    """A person, told apart from others and not by name."""
-    known = str(told_of.get("sub") or told_of.get("email") or "")
-    return hashlib.sha256(f"rankbook\0{known}".encode()).hexdigest()[:12] if known else ""
+def user_mark(user: Mapping[str, Any]) -> str:
+    """A mark that tells a person from others without naming them."""
+    identity = str(user.get("sub") or user.get("email") or "")
+    return hashlib.sha256(f"rankbook\0{identity}".encode()).hexdigest()[:12] if identity else ""
 
 
 @contextmanager
-def page(name: str, told_of: Mapping[str, Any], query: str = "") -> Iterator[None]:
-    """A page was drawn: by whom, how long it took, and what type of error ended it."""
+def page(name: str, user: Mapping[str, Any], query: str = "") -> Iterator[None]:
+    """Log that a page was drawn: for whom, how long it took, and what type of error ended it."""
     begun, failed = time.perf_counter(), ""
     try:
         yield
@@ -290,9 +275,9 @@ def page(name: str, told_of: Mapping[str, Any], query: str = "") -> Iterator[Non
         raise
     finally:
         spent = round(1000 * (time.perf_counter() - begun))
-        fields = {"page": name, "milliseconds": spent, **asked(query)}
-        if user := who(told_of):
-            fields["user"] = user
+        fields = {"page": name, "milliseconds": spent, **query_field(query)}
+        if mark := user_mark(user):
+            fields["user"] = mark
         if failed:
             fields["failed"] = failed
-        told("page", **fields)
+        info("page", **fields)

@@ -1,7 +1,7 @@
-"""Which requests are answered at all: under a name of this server, and from its own pages where a page sends them.
+"""Refuses requests to a name that is not this server's, and those that another site's page sends.
 
-Streamlit's own check lets pages of any port of localhost in, and answers everything but websockets under any name. So a
-page of another program, or a site that points its own name at this machine (DNS rebinding), could press buttons here.
+Streamlit itself lets pages of any port of localhost in, and answers everything but websockets under any name. So a page
+of another program, or a site that points its own name at this machine (DNS rebinding), could press buttons here.
 """
 
 from __future__ import annotations
@@ -36,28 +36,30 @@ class HostNames:
     addresses: bool = False
 
     def include(self, host: str) -> bool:
-        """Whether the header Host says one of them, with whatever port: proxies and tunnels have their own."""
+        """Whether a header Host names one of them. Any port will do: proxies and tunnels have their own."""
         if (name := _hostname(host)) is None:
             return False
         if (address := _address(name)) is not None and (self.addresses or address.is_loopback):
             return True
-        return name in self.names or any(_is_below(name, each) for each in self.names if each.startswith("*"))
+        if name in self.names or "*" in self.names:
+            return True
+        return any(name.endswith(each[1:]) for each in self.names if each.startswith("*."))
 
 
 def host_names(host: str, public: str = "") -> HostNames:
-    """Of a server that listens on `host`. `public` is the name that a sign-in comes back to.
+    """The names of a server that listens on `host`, and whose sign-in comes back to `public`.
 
-    The setting adds names: those by which a proxy is reached, with or without a port.
+    The setting adds those by which a proxy is reached, with or without a port.
     """
     everywhere = (address := _address(host)) is not None and address.is_unspecified
     own = (host,) if not everywhere else () if public else (name := socket.gethostname(), f"{name}.local")
-    said = os.environ.get(NAMES, "").split()
-    names = frozenset(_hostname(each) or each.lower() for each in (*LOOPBACK, *own, public, *said) if each)
+    added = os.environ.get(NAMES, "").split()
+    names = frozenset(_hostname(each) or each.lower() for each in (*LOOPBACK, *own, public, *added) if each)
     return HostNames(names, addresses=everywhere)
 
 
 class OriginGuard:
-    """Stands before Streamlit. A request without Origin comes from no page's script: Host alone is looked at."""
+    """A middleware before Streamlit. A request without Origin comes from no page's script: only its Host is checked."""
 
     def __init__(self, app: ASGIApp, hosts: HostNames) -> None:
         self._app, self._hosts = app, hosts
@@ -70,7 +72,7 @@ class OriginGuard:
             return
         if refusal not in self._warned and len(self._warned) < MOST_WARNINGS:
             self._warned.add(refusal)
-            logs.warned("request_refused", says=refusal)
+            logs.warning("request_refused", says=refusal)
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
@@ -81,7 +83,7 @@ class OriginGuard:
         await PlainTextResponse(refusal, 403, headers)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str:
-        """Why it is not answered; empty where it is."""
+        """Why it is not answered; empty if it is."""
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
         for host in hosts:
             if not self._hosts.include(host):
@@ -134,7 +136,3 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(name)
     except ValueError:
         return None
-
-
-def _is_below(name: str, pattern: str) -> bool:
-    return pattern == "*" or (pattern.startswith("*.") and name.endswith(pattern[1:]))

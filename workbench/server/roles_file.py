@@ -1,13 +1,13 @@
-"""Who has which role, as `access.toml` in the home says: by e-mail address, by a claim of the sign-in, or for all.
+"""Roles of users, as `access.toml` in the home says: by e-mail address, by a claim of the sign-in, or for all.
 
-Owns the file's form and what it means for one person. Looks at no database and no screen.
+Owns the file's format and which role it gives a user. Knows no database and no page.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from string import ascii_lowercase, ascii_uppercase
@@ -42,7 +42,7 @@ default = "viewer"               # whoever signs in; leave it out, and only thos
 
 
 class RoleFile(BaseModel):
-    """Who may do what. Of what fits a person, their own address goes before their domain, and that before claims."""
+    """Roles by address, domain and claim, in this order: the first that fits a user counts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,68 +60,57 @@ class RoleFile(BaseModel):
     @pydantic.field_validator("people")
     @classmethod
     def _are_addresses(cls, people: Mapping[str, Role]) -> Mapping[str, Role]:
-        made = {plain(address): role for address, role in people.items()}
-        for address in made:
+        roles = {plain(address): role for address, role in people.items()}
+        for address in roles:
             if address.count("@") != 1 or address.startswith("@") or address.endswith("@"):
                 raise ValueError(f"{address!r} is no e-mail address and no *@domain")
-        if len(made) < len(people):
+        if len(roles) < len(people):
             raise ValueError("an address stands there twice, once in other letters")
-        return made
+        return roles
 
-    def role_of(self, told: Mapping[str, Any]) -> str | None:
-        """The role of somebody of whom the sign-in told this; None where they do not come in."""
-        role = self._by_address(told) or self._by_claims(told) or self.default
+    def role_of(self, user: Mapping[str, Any]) -> str | None:
+        """The role of a user with these claims; None where they may not come in.
+
+        An address that does not count lets nobody in, but it may keep somebody out. Of the claims that fit, one that
+        says "none" decides, else the highest role.
+        """
+        role = self.named(user.get("email"))
+        if role != NONE and not self.counts(user):
+            role = None
+        if role is None:
+            found = []
+            for claim, roles in self.claims.items():
+                value = user.get(claim)  # a text, or a list of them
+                values = value if isinstance(value, list) else [value]
+                found += [roles[each] for each in values if isinstance(each, str) and each in roles]
+            role = NONE if NONE in found else max(found, key=ROLES.index, default=self.default)
         return None if role == NONE else role
 
     def named(self, address: object) -> str | None:
-        """What is said of that address or its domain."""
+        """The role of that address or its domain."""
         if not isinstance(address, str):
             return None
         address = plain(address)
         return self.people.get(address) or self.people.get(f"*@{address.rpartition('@')[2]}")
 
-    def counts(self, told: Mapping[str, Any]) -> bool:
+    def counts(self, user: Mapping[str, Any]) -> bool:
         """Whether their address is taken for theirs. One that the provider says it did not verify never is."""
-        return vouched_for(told) or (self.unverified_emails and told.get("email_verified") is None)
+        return is_verified(user) or (self.unverified_emails and user.get("email_verified") is None)
 
-    def discounts(self, told: Mapping[str, Any]) -> bool:
+    def discounts(self, user: Mapping[str, Any]) -> bool:
         """Whether their address would give them a role, if it counted."""
-        return self.named(told.get("email")) not in (None, NONE) and not self.counts(told)
-
-    def _by_address(self, told: Mapping[str, Any]) -> str | None:
-        """An address that does not count lets nobody in; it may still keep somebody out."""
-        role = self.named(told.get("email"))
-        return role if role == NONE or self.counts(told) else None
-
-    def _by_claims(self, told: Mapping[str, Any]) -> str | None:
-        """The highest of those that fit, but none where one says none."""
-        found = [
-            role
-            for claim, roles in self.claims.items()
-            for value in _values(told.get(claim))
-            if (role := roles.get(value)) is not None
-        ]
-        if NONE in found:
-            return NONE
-        return max(found, key=ROLES.index, default=None)
+        return self.named(user.get("email")) not in (None, NONE) and not self.counts(user)
 
 
-def vouched_for(told: Mapping[str, Any]) -> bool:
+def is_verified(user: Mapping[str, Any]) -> bool:
     """Whether the provider says that it verified their address. With some, people or other firms' admins choose it."""
-    said = told.get("email_verified")
+    said = user.get("email_verified")
     return said is True or said == "true"  # as a text, where the provider writes all claims so
 
 
 def plain(address: str) -> str:
-    """In small letters, those of ASCII alone: others may become another's letter, as the sign for Kelvin becomes k."""
+    """In small letters, those of ASCII alone: lower() would make a k of the sign for Kelvin, so another address."""
     return address.strip().translate(SMALL)
-
-
-def _values(claim: object) -> Sequence[str]:
-    """A claim is a text, or a list of them."""
-    if isinstance(claim, str):
-        return (claim,)
-    return tuple(each for each in claim if isinstance(each, str)) if isinstance(claim, list) else ()
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -132,7 +121,7 @@ def path() -> Path:
 
 
 def read(file: Path) -> RoleFile:
-    """What the file says; refused with the line and the field of the mistake."""
+    """The roles in the file; refused with the line and the field of the mistake."""
     try:
         found = file.stat()
         if is_anothers(found):
@@ -158,9 +147,7 @@ def read(file: Path) -> RoleFile:
         return RoleFile.model_validate(toml_edit.read(text))
     except pydantic.ValidationError as error:
         place = tuple(error.errors()[0]["loc"])
-        said = str(SpecError.from_pydantic("Who may do what", error))
-        raise InputError(
-            said, path=file, line=toml_edit.line_of(text, place), field=".".join(map(str, place))
-        ) from error
+        sentence, field = str(SpecError.from_pydantic("Who may do what", error)), ".".join(map(str, place))
+        raise InputError(sentence, path=file, line=toml_edit.line_of(text, place), field=field) from error
     except InputError as error:
         raise InputError(error.message, path=file, line=error.line) from error

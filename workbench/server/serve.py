@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from core.store.engine import Store
 from workbench import session
 from workbench.server import access, logs
 from workbench.server.access import AccessControl
-from workbench.server.follow_roles import watched
+from workbench.server.follow_roles import following_roles
 from workbench.server.origin import LOOPBACK, HostNames, OriginGuard, host_names
 from workbench.server.theme import OPTIONS
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 PATH: Final = "/health"
 HEALTH_PATIENCE: Final = 3.0  # seconds that the database has to answer
-FRESH: Final = 1.0  # seconds for which an answer stands
+FRESH: Final = 1.0  # seconds for which an answer holds
 
 
 class Health:
-    """One question at a time, whoever asks. `store` may block: it opens what is not open yet."""
+    """The answer to whether the store answers. One question to it at a time; `store` may block while it is opened."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
         self._asking: asyncio.Task[bool] | None = None
-        self._said: tuple[float, bool] = (-FRESH, False)
+        self._last: tuple[float, bool] = (-FRESH, False)  # when it was asked, and what it answered
 
     def route(self) -> Route:
         from starlette.routing import Route
@@ -52,25 +52,21 @@ class Health:
     async def answer(self, _: Request) -> Response:
         from starlette.responses import JSONResponse
 
-        well = await self._well()
-        told = {"status": "ok" if well else "unavailable", "store": "answers" if well else "does not answer"}
-        return JSONResponse(told, 200 if well else 503, headers={"Cache-Control": "no-store"})
+        at, well = self._last
+        if time.monotonic() - at >= FRESH:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(asyncio.to_thread(self._ask))
+            done, _pending = await asyncio.wait({self._asking}, timeout=HEALTH_PATIENCE)
+            well = bool(done) and self._asking.result()
+            self._last = time.monotonic(), well
+        status = {"status": "ok" if well else "unavailable", "store": "answers" if well else "does not answer"}
+        return JSONResponse(status, 200 if well else 503, headers={"Cache-Control": "no-store"})
 
-    async def _well(self) -> bool:
-        at, said = self._said
-        if time.monotonic() - at < FRESH:
-            return said
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(asyncio.to_thread(self._answers))
-        done, _ = await asyncio.wait({self._asking}, timeout=HEALTH_PATIENCE)
-        self._said = time.monotonic(), bool(done) and self._asking.result()
-        return self._said[1]
-
-    def _answers(self) -> bool:
+    def _ask(self) -> bool:
         try:
             bridge.run(self._store().ping())
         except Exception as error:
-            logs.told("store_unavailable", error=type(error).__name__)
+            logs.info("store_unavailable", error=type(error).__name__)
             return False
         return True
 
@@ -94,22 +90,42 @@ def serve(
     log_format: logs.Form | None = None,
     store: Callable[[], Store] = session.store,
 ) -> int:
-    """Serve until Ctrl-C or SIGTERM. Call it in the main thread: signals arrive there. Gives the exit code.
+    """Serve until Ctrl-C or SIGTERM, and give the exit code. For the main thread, which signals arrive in.
 
-    `app` is the entry file: what it does not draw cannot be reached from the browser. `page` is what is opened of it.
-    `store` is what the health endpoint asks. Only the workbench itself has a sign-in.
+    `app` is the entry file: what it does not draw cannot be reached from the browser. `page` is the one that is opened.
+    The health endpoint asks `store`. Only the workbench itself has a sign-in.
     """
+    from starlette.middleware import Middleware
+    from streamlit.starlette import App
+
+    from workbench.server.cookies import CookieGuard
+    from workbench.server.uploads import UploadGuard
+
     check_port(port)
     gate = access.current() if app == APP else None
     form = logs.form_of(log_format)
     check_reach(host, gate, open_to_all=open_to_all or app != APP)
-    chosen = _port(host, port)
+    port = _choose_port(host, port)
     logs.install(form, queries=os.environ.get(logs.QUERIES) == "1", secrets=gate.provider.secrets() if gate else ())
-    if gate:  # which Streamlit takes from the environment only
-        os.environ["STREAMLIT_SERVER_COOKIE_SECRET"] = gate.provider.cookies.get_secret_value()
-    threading.Thread(target=_announce, args=(host, chosen, open_browser, page, form), daemon=True).start()
+    names = own_names(host, gate)
+    guards = [Middleware(OriginGuard, names), Middleware(UploadGuard)]
+    if gate:
+        cookie_secret = gate.provider.cookies.get_secret_value()
+        os.environ["STREAMLIT_SERVER_COOKIE_SECRET"] = cookie_secret  # Streamlit takes it from there only
+        guards.append(Middleware(CookieGuard, gate, cookie_secret))
+    served = App(
+        app,
+        secrets={"auth": gate.provider.as_streamlit_has_it()} if gate else None,
+        routes=[Health(store).route()],
+        middleware=guards,
+    )
+    threading.Thread(target=_announce, args=(host, port, open_browser, page, form), daemon=True).start()
+    # The server ends in good order and then raises the signal anew, which would end this process before it tidies up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.argv[:] = [str(app)]  # else Streamlit looks for settings beside the program that was started
     try:
-        _run(app, settings(host, chosen, gate), own_names(host, gate), gate, store)
+        with following_roles(gate):
+            served.run(config=settings(host, port, gate))
     except KeyboardInterrupt:
         return 0
     finally:
@@ -118,41 +134,15 @@ def serve(
     return 0
 
 
-def _run(
-    app: Path, settings: Mapping[str, Any], names: HostNames, gate: AccessControl | None, store: Callable[[], Store]
-) -> None:
-    from starlette.middleware import Middleware
-    from streamlit.starlette import App
-
-    from workbench.server.cookies import CookieGuard
-    from workbench.server.uploads import UploadGuard
-
-    guards = [Middleware(OriginGuard, names), Middleware(UploadGuard)]
-    if gate:
-        guards.append(Middleware(CookieGuard, gate, gate.provider.cookies.get_secret_value()))
-
-    served = App(
-        app,
-        secrets={"auth": gate.provider.as_streamlit_has_it()} if gate else None,
-        routes=[Health(store).route()],
-        middleware=guards,
-    )
-    # The server ends in good order and then raises the signal anew, which would end this process before it tidies up.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.argv[:] = [str(app)]  # else Streamlit looks for settings beside the program that was started
-    with watched(gate):  # now that Streamlit is imported: a second thread in the midst of that would break it
-        served.run(config=settings)
-
-
 def own_names(host: str, gate: AccessControl | None) -> HostNames:
-    """By which names pages are asked for. Another site could else point its own name at this machine."""
+    """The names under which this server answers. Under any other, a site could point its own name at this machine."""
     return host_names(host, gate.provider.host if gate else "")
 
 
 def check_reach(host: str, gate: AccessControl | None, *, open_to_all: bool = False) -> None:
-    """Refuse to let others in who have not said who they are, unless somebody insists; and a sign-in without roles."""
+    """Refuse to serve others without a sign-in, unless it is insisted on, and a sign-in whose roles have a mistake."""
     if gate is not None:
-        _ = gate.access  # refused now, and not at somebody's first click
+        _ = gate.access  # a mistake is refused now, and not at somebody's first click
     elif host not in LOOPBACK and not open_to_all:
         raise InputError(
             f"On {host!r} everybody who reaches this machine could read, change and drop everything. Set up a sign-in "
@@ -160,16 +150,16 @@ def check_reach(host: str, gate: AccessControl | None, *, open_to_all: bool = Fa
         )
 
 
-def check_port(wanted: int | None) -> None:
+def check_port(port: int | None) -> None:
     """Refuse a number that no port has; 0 stands for any that is free."""
-    if wanted is not None and not 0 <= wanted <= LAST_PORT:
-        raise InputError(f"There is no port {wanted}: ports are numbered from 1 to {LAST_PORT}.")
+    if port is not None and not 0 <= port <= LAST_PORT:
+        raise InputError(f"There is no port {port}: ports are numbered from 1 to {LAST_PORT}.")
 
 
 def settings(host: str, port: int, gate: AccessControl | None = None) -> dict[str, Any]:
     """Streamlit's settings."""
     names = own_names(host, gate)
-    any_name = names.addresses and gate is None  # it cannot say: any address; what stands before it can
+    any_name = names.addresses and gate is None  # Streamlit cannot be told "any address"; OriginGuard checks
     return {
         "server.address": host,
         "server.port": port,
@@ -179,11 +169,11 @@ def settings(host: str, port: int, gate: AccessControl | None = None) -> dict[st
         "server.enableXsrfProtection": True,
         "server.enableCORS": True,
         "server.corsAllowedOrigins": [],
-        "server.trustedUserHeaders": {},  # who somebody is, the sign-in alone says
+        "server.trustedUserHeaders": {},  # the sign-in alone says who somebody is
         "server.enableAgentApi": False,
         "server.enableStaticServing": False,
         "server.maxUploadSize": LARGEST_FILE,
-        "secrets.files": [],  # what lies in the folder that one happens to be in is none of ours
+        "secrets.files": [],  # not those of the folder that one happens to be in
         "browser.gatherUsageStats": False,
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
@@ -198,50 +188,33 @@ def settings(host: str, port: int, gate: AccessControl | None = None) -> dict[st
     }
 
 
-def _port(host: str, wanted: int | None) -> int:
-    """The port asked for, or the first free one."""
-    if wanted is not None:
-        if wanted and not _free(host, wanted):
-            raise InputError(f"Port {wanted} of {host} cannot be used. Leave --port out, and a free one is found.")
-        return wanted or _any_port(host)
-    for port in range(FIRST_PORT, FIRST_PORT + PORTS_TRIED):
-        if _free(host, port):
-            return port
-    return _any_port(host)
+def _choose_port(host: str, wanted: int | None) -> int:
+    """The port that is wanted, or the first free one."""
+    if wanted and _bind(host, wanted) is None:
+        raise InputError(f"Port {wanted} of {host} cannot be used. Leave --port out, and a free one is found.")
+    ports = range(FIRST_PORT, FIRST_PORT + PORTS_TRIED) if wanted is None else (wanted,)
+    free = (port for candidate in (*ports, 0) if (port := _bind(host, candidate)) is not None)  # 0: any that is free
+    return next(free)
 
 
-def _free(host: str, port: int) -> bool:
+def _bind(host: str, port: int) -> int | None:
+    """The number of the port, bound for a moment; None where it cannot be."""
     try:
-        with _bound(host, port):
-            return True
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as bound:
+            # As the server itself does: a port that was just given up may be taken again.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(1)
+            return int(bound.getsockname()[1])
     except socket.gaierror:
         raise InputError(f"{host!r} is not an address of this machine. Try 127.0.0.1, or 0.0.0.0 for all.") from None
     except OSError:
-        return False
-
-
-def _any_port(host: str) -> int:
-    with _bound(host, 0) as bound:
-        number: int = bound.getsockname()[1]
-        return number
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    made = socket.socket(family, kind, protocol)
-    try:
-        # As the server itself does: a port that was just given up may be taken again.
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-        made.listen(1)
-    except BaseException:
-        made.close()
-        raise
-    return made
+        return None
 
 
 def _announce(host: str, port: int, open_browser: bool, page: str, form: logs.Form) -> None:
-    """Say where the pages are once they are there, and show them."""
+    """Say where the pages are once they answer, and open a browser."""
     url = address(host, port)
     pause = threading.Event()
     for _ in range(PATIENCE * 10):
@@ -253,7 +226,7 @@ def _announce(host: str, port: int, open_browser: bool, page: str, form: logs.Fo
     else:
         return
     if form == "json":
-        logs.told("open", address=f"{url}{page}")
+        logs.info("open", address=f"{url}{page}")
     else:
         print(f"Rankbook is open at {url}{page} (Ctrl-C stops it)", flush=True)
     if open_browser:

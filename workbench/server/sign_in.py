@@ -1,6 +1,6 @@
-"""How people sign in: the OpenID Connect provider that `secrets.toml` names, checked before anything is served.
+"""How users sign in: the OpenID Connect provider in `secrets.toml`, checked before anything is served.
 
-Owns the file's form, who may read it, and the secret that signs cookies. Streamlit does the signing in.
+Owns the file's format, who may read it, and the secret that signs cookies. Streamlit does the signing in.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHORTEST: Final = 32  # characters of a cookies' secret
 Text = Annotated[str, Field(min_length=1)]
 
 
-def _guarded(address: str) -> str:
+def _encrypted(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme != "https" and parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
         raise ValueError("must begin with https://: whoever sits in between could sign in as anybody")
@@ -55,12 +55,12 @@ class Auth(BaseModel):
         parts = urlsplit(given)
         if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.path.endswith(CALLBACK):
             raise ValueError(f"must be this workbench's address and {CALLBACK}, as in https://example.org{CALLBACK}")
-        return _guarded(given)
+        return _encrypted(given)
 
     @pydantic.field_validator("server_metadata_url")
     @classmethod
     def _is_safe(cls, given: str) -> str:
-        return _guarded(given)
+        return _encrypted(given)
 
     @pydantic.field_validator("cookie_secret")
     @classmethod
@@ -84,7 +84,7 @@ class SignIn:
 
     @property
     def provider(self) -> str:
-        """Whom people sign in with, as they may read it."""
+        """The provider's name, for users to read."""
         return urlsplit(self.auth.server_metadata_url).hostname or ""
 
     def as_streamlit_has_it(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class SignIn:
         return plain
 
     def secrets(self) -> tuple[str, ...]:
-        """What must never be written anywhere."""
+        """What must never be logged."""
         return self.auth.client_secret.get_secret_value(), self.cookies.get_secret_value()
 
 
@@ -106,69 +106,46 @@ def path() -> Path:
 
 def configured() -> SignIn | None:
     """The provider; None where there is no such file. A file that is there and wrong is refused, not passed over."""
+    from importlib.util import find_spec
+
     file = path()
     if not file.exists() and not os.environ.get(SETTING, "").strip():
         return None
-    text = _private(file)
-    auth = _auth(file, text)
-    _need_authlib()
-    return SignIn(auth, auth.cookie_secret or SecretStr(cookie_secret()))
-
-
-def _private(file: Path) -> str:
-    """The text of a file that nobody else can read."""
+    text = _private_text(file)
     try:
-        if others_may(file.stat(), OTHERS):
-            raise InputError(f"Others can read this file, which holds secrets. Run: chmod 600 {file}", path=file)
-        return file.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise InputError(f"The file with the sign-in's secrets cannot be read ({why}).", path=file) from error
-
-
-def _auth(file: Path, text: str) -> Auth:
-    try:
-        plain = toml_edit.read(text)
+        table = toml_edit.read(text).get("auth")
     except InputError as error:
         raise InputError(error.message, path=file, line=error.line) from None  # the cause would quote the file
-    table = plain.get("auth")
     if not isinstance(table, dict):
         raise InputError("There is no table [auth], which names the provider to sign in with.", path=file)
     try:
-        return Auth.model_validate(table)
+        auth = Auth.model_validate(table)
     except pydantic.ValidationError as error:
-        place = tuple(error.errors()[0]["loc"])
-        line = toml_edit.line_of(text, ("auth", *place))
-        raise InputError(
-            _without_values(error), path=file, line=line, field=".".join(map(str, ("auth", *place)))
-        ) from None
-
-
-def _without_values(error: pydantic.ValidationError) -> str:
-    """What is wrong, without what was given: it may be a secret."""
-    told = str(SpecError.from_pydantic("The sign-in", error))
-    for problem in error.errors():
-        told = told.replace(f" (given: {problem['input']!r:.80})", "")
-    return told
-
-
-def _need_authlib() -> None:
-    from importlib.util import find_spec
-
+        place = ("auth", *error.errors()[0]["loc"])
+        sentence = str(SpecError.from_pydantic("The sign-in", error))
+        for problem in error.errors():  # what was given may be a secret
+            sentence = sentence.replace(f" (given: {problem['input']!r:.80})", "")
+        line, field = toml_edit.line_of(text, place), ".".join(map(str, place))
+        raise InputError(sentence, path=file, line=line, field=field) from None
     if find_spec("authlib") is None:
         raise MissingCapability("Signing in needs the package Authlib. Run: pip install Authlib")
+    return SignIn(auth, auth.cookie_secret or SecretStr(cookie_secret()))
 
 
 def cookie_secret() -> str:
-    """Made once and kept beside, readable by nobody else: who knows it can sign in as anybody."""
+    """Made once and kept in the home, readable by nobody else: whoever knows it can sign in as anybody."""
     file = home() / COOKIES
     try:
         if not file.exists():
             make_private(home())
-            _make_once(file, secrets.token_urlsafe(48))
+            with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".cookie-") as made:  # private
+                made.write(secrets.token_urlsafe(48))
+                made.flush()
+                with suppress(FileExistsError):  # another process was first, and its secret stays
+                    os.link(made.name, file)
     except OSError as error:
         raise InputError(f"The secret that signs cookies cannot be kept ({error.strerror}).", path=file) from error
-    kept = _private(file).strip()
+    kept = _private_text(file).strip()
     if len(kept) < SHORTEST:
         raise InputError(
             "The secret that signs cookies is too short. Delete the file, and a new one is made.", path=file
@@ -176,10 +153,12 @@ def cookie_secret() -> str:
     return kept
 
 
-def _make_once(file: Path, text: str) -> None:
-    """Whole or not at all, and whoever comes second leaves the first one's."""
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".cookie-") as made:  # which others cannot read
-        made.write(text)
-        made.flush()
-        with suppress(FileExistsError):
-            os.link(made.name, file)
+def _private_text(file: Path) -> str:
+    """The text of a file; refused if others can read it."""
+    try:
+        if others_may(file.stat(), OTHERS):
+            raise InputError(f"Others can read this file, which holds secrets. Run: chmod 600 {file}", path=file)
+        return file.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise InputError(f"The file with the sign-in's secrets cannot be read ({why}).", path=file) from error

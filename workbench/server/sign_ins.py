@@ -1,7 +1,8 @@
-"""The sign-ins that count: begun here, not signed out, and not too old. Streamlit's cookie alone counts wherever it is
-copied to, also after "Sign out".
+"""The sign-ins that count: begun here, not signed out, and not too old.
 
-One small file each, in a folder of the home, so that they outlive a restart and hold for all processes of one home.
+Streamlit's cookie alone would count wherever it is copied to, also after "Sign out".
+
+One small file each, in a folder of the home: they outlive a restart, and count in all processes with this home.
 """
 
 from __future__ import annotations
@@ -24,52 +25,49 @@ NO_CLAIMS: Final = {"origin", "is_logged_in", "tokens"}  # of Streamlit's own, b
 
 
 class SignIns:
-    """Told apart by all that the provider said at one: its token holds a number that is used once (nonce)."""
+    """Each is identified by all of its claims: a token holds a number that is used once (nonce)."""
 
     def __init__(self, folder: Path, *, lasts: float = LASTS, now: Callable[[], float] = time.time) -> None:
         self._folder, self._lasts, self._now = folder, lasts, now
 
-    def begin(self, said: Mapping[str, Any]) -> None:
-        """OSError where it cannot be kept."""
+    def begin(self, user: Mapping[str, Any]) -> None:
+        """Record it, and delete those that are over and the oldest of too many. OSError where it cannot be written."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = self._file(said)
+        file = self._file(user)
         atomic_files.write_whole(file, f"{self._now() + self._lasts:.0f}", mode=0o600)
-        self._keep_few(file.name.partition("-")[0])
+        person = file.name.partition("-")[0]
+        kept = sorted(((self._until(each), each) for each in self._folder.iterdir() if not each.suffix), reverse=True)
+        gone = {each for until, each in kept if until <= self._now()}
+        gone |= {each for _, each in kept[MOST:]}
+        gone |= {each for _, each in [pair for pair in kept if pair[1].name.startswith(f"{person}-")][MOST_OF_ONE:]}
+        for each in gone:
+            with suppress(OSError):
+                each.unlink()
 
-    def end(self, said: Mapping[str, Any]) -> None:
-        """Now, wherever its cookie is. OSError where that cannot be written down."""
-        self._file(said).unlink(missing_ok=True)
+    def end(self, user: Mapping[str, Any]) -> None:
+        """From now on its cookie counts nowhere. OSError where that cannot be written."""
+        self._file(user).unlink(missing_ok=True)
 
-    def counts(self, said: Mapping[str, Any]) -> bool:
-        return self._until(self._file(said)) > self._now()
+    def counts(self, user: Mapping[str, Any]) -> bool:
+        return self._until(self._file(user)) > self._now()
 
     def stamp(self) -> int:
-        """Another one when a sign-in began or was ended."""
+        """Another one whenever a sign-in has begun or ended."""
         try:
             return self._folder.stat().st_mtime_ns
         except OSError:
             return 0
 
-    def _file(self, said: Mapping[str, Any]) -> Path:
-        person = hashlib.sha256(json.dumps([said.get("iss"), said.get("sub")]).encode()).hexdigest()[:16]
-        claims = {name: value for name, value in said.items() if name not in NO_CLAIMS}
+    def _file(self, user: Mapping[str, Any]) -> Path:
+        person = hashlib.sha256(json.dumps([user.get("iss"), user.get("sub")]).encode()).hexdigest()[:16]
+        claims = {name: value for name, value in user.items() if name not in NO_CLAIMS}
         whole = hashlib.sha256(json.dumps(claims, sort_keys=True).encode()).hexdigest()
         return self._folder / f"{person}-{whole}"
 
     @staticmethod
     def _until(file: Path) -> float:
-        """When it ends. One that is gone or not whole ended long ago."""
+        """When it ends. One that is gone or not whole has ended."""
         try:
             return float(file.read_text("ascii"))
         except (OSError, ValueError):
             return 0.0
-
-    def _keep_few(self, person: str) -> None:
-        """Those that are over go, and the oldest where there are too many."""
-        kept = sorted(((self._until(file), file) for file in self._folder.iterdir() if not file.suffix), reverse=True)
-        gone = {file for until, file in kept if until <= self._now()}
-        gone |= {file for _, file in kept[MOST:]}
-        gone |= {file for _, file in [each for each in kept if each[1].name.startswith(f"{person}-")][MOST_OF_ONE:]}
-        for file in gone:
-            with suppress(OSError):
-                file.unlink()

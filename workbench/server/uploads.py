@@ -1,7 +1,7 @@
-"""What may be sent to the server as files: by whom, and how much together. Streamlit alone counts each file by itself.
+"""Which files may be uploaded: by whom, and how much together. Streamlit itself only limits each file.
 
-A file is held in memory as soon as it has come, whatever a page makes of it: so it is refused before. Pages say, run by
-run, whether whoever looks at them may upload.
+A file is in memory as soon as it has come, whatever a page makes of it, so it is refused before. Each time that a page
+is drawn, it says whether its user may upload.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MOST_SESSIONS: Final = 10_000  # remembered; the oldest are forgotten, and have 
 
 
 @dataclass
-class Held:
-    """A window: whether it may upload, and how long the files are that it has sent, and those that are still coming."""
+class WindowUploads:
+    """A window: whether it may upload, and the sizes of the files that it has sent, and of those still coming."""
 
     allowed: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Uploads:
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.most = most
-        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._held: OrderedDict[str, WindowUploads] = OrderedDict()
         self._lock = threading.Lock()
 
     def allow(self, allowed: bool) -> None:
@@ -45,13 +45,13 @@ class Uploads:
 
     def allow_window(self, window: str, allowed: bool) -> None:
         with self._lock:
-            self._held.setdefault(window, Held()).allowed = allowed
+            self._held.setdefault(window, WindowUploads()).allowed = allowed
             self._held.move_to_end(window)
             while len(self._held) > MOST_SESSIONS:
                 self._held.popitem(last=False)
 
     def refusal(self, window: str, file: str, size: int | None) -> tuple[int, str] | None:
-        """Why that file may not come, with HTTP's number for it; None where it may, and is counted."""
+        """Why that file may not come, with HTTP's status; None if it may, and is counted."""
         with self._lock:
             held = self._held.get(window)
             if held is None or not held.allowed:
@@ -66,15 +66,15 @@ class Uploads:
             held.coming[file] = size
             return None
 
-    def settled(self, window: str, file: str, *, came: bool) -> None:
-        """The file came, in the place of an earlier one of that name; or it did not."""
+    def finish(self, window: str, file: str, *, came: bool) -> None:
+        """Count the file in the place of an earlier one of that name, or not at all if it did not come."""
         with self._lock:
             held = self._held.get(window)
             if held is not None and (size := held.coming.pop(file, None)) is not None and came:
                 held.sizes[file] = size
 
-    def gone(self, window: str, file: str) -> None:
-        """The file was taken away again."""
+    def remove(self, window: str, file: str) -> None:
+        """Count the file no more."""
         with self._lock:
             if (held := self._held.get(window)) is not None:
                 held.sizes.pop(file, None)
@@ -84,7 +84,7 @@ uploads: Final = Uploads()
 
 
 class UploadGuard:
-    """Stands before Streamlit, and lets through what `uploads` does."""
+    """A middleware before Streamlit that answers uploads that are refused."""
 
     def __init__(self, app: ASGIApp, uploads: Uploads = uploads) -> None:
         self._app, self._uploads = app, uploads
@@ -96,30 +96,28 @@ class UploadGuard:
             return
         window, _, file = path.partition(PATH)[2].partition("/")
         method = scope["method"]
-        if method not in {"DELETE", "OPTIONS"} and (no := self._uploads.refusal(window, file, _length(scope))):
+        sends = method not in {"DELETE", "OPTIONS"}
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"")
+        size = int(length) if length.isdigit() and b"transfer-encoding" not in headers else None
+        if sends and (refusal := self._uploads.refusal(window, file, size)):
             from starlette.responses import PlainTextResponse
 
-            await PlainTextResponse(no[1], no[0])(scope, receive, send)
+            status, sentence = refusal
+            await PlainTextResponse(sentence, status)(scope, receive, send)
             return
         done = False
 
-        async def noted(message: Message) -> None:
+        async def note_status(message: Message) -> None:
             nonlocal done
             if message["type"] == "http.response.start":
                 done = message["status"] < 300
             await send(message)
 
         try:
-            await self._app(scope, receive, noted)
+            await self._app(scope, receive, note_status)
         finally:
-            if method not in {"DELETE", "OPTIONS"}:
-                self._uploads.settled(window, file, came=done)
+            if sends:
+                self._uploads.finish(window, file, came=done)
             elif method == "DELETE" and done:
-                self._uploads.gone(window, file)
-
-
-def _length(scope: Scope) -> int | None:
-    """What was said, unless the file comes in pieces of which nobody said how many."""
-    headers = dict(scope["headers"])
-    said = headers.get(b"content-length", b"")
-    return int(said) if said.isdigit() and b"transfer-encoding" not in headers else None
+                self._uploads.remove(window, file)

@@ -25,13 +25,16 @@ from evals.statistics.verdicts import Rules
 from evals.types import ALL, QuerySplit
 from evals.variants import known_names, resolve_variant
 from workbench.notebooks.output import Output
-from workbench.notebooks.shared import Shared
+from workbench.notebooks.shared import SharedOptions
 
 Reference = str | dict[str, Any]
 
 
-class Meant(Protocol):
-    """What of a cell's options the notebook's stand in for."""
+OpenCollections = dict[tuple[str, str], EvalContext]  # by collection and query set
+
+
+class CollectionOptions(Protocol):
+    """The options for which the notebook's stand in where a cell leaves them out."""
 
     @property
     def collection(self) -> str | None: ...
@@ -45,18 +48,18 @@ class Meant(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CellContext:
-    """One run of a notebook. `grounds` are the collections it has opened so far."""
+    """What cells run with. `collections` are those that are open so far."""
 
     store: Store
-    shared: Shared
+    shared: SharedOptions
     folder: Path = Path()
     resources: Resources | None = None
     cancellation: asyncio.Event | None = None
     listener: Listener = nobody
-    grounds: dict[tuple[str, str], EvalContext] = field(default_factory=dict)
+    collections: OpenCollections = field(default_factory=dict)
 
-    async def ground(self, spec: Meant) -> EvalContext:
-        """The collection that the cell is about, with its queries."""
+    async def open(self, spec: CollectionOptions) -> EvalContext:
+        """The cell's collection, with its queries."""
         collection = spec.collection or self.shared.collection
         if collection is None:
             raise SpecError(
@@ -64,38 +67,38 @@ class CellContext:
                 "kind notebook at the top."
             )
         key = collection, spec.query_set or self.shared.query_set
-        if key not in self.grounds:
-            made = await open_eval(self.store, *key, resources=self.resources)
-            self.grounds[key] = replace(made, context=replace(made.context, cancellation=self.cancellation))
-        return self.grounds[key]
+        if key not in self.collections:
+            opened = await open_eval(self.store, *key, resources=self.resources)
+            self.collections[key] = replace(opened, context=replace(opened.context, cancellation=self.cancellation))
+        return self.collections[key]
 
-    def split(self, spec: Meant, ground: EvalContext) -> QuerySplit:
+    def split(self, spec: CollectionOptions, opened: EvalContext) -> QuerySplit:
         """The labelled queries that are reported."""
-        return ground.split(self.split_name(spec, ground))
+        return opened.split(self.split_name(spec, opened))
 
-    def split_name(self, spec: Meant, ground: EvalContext) -> str:
-        return spec.split or self.shared.split or default_split(ground.labelled)
+    def split_name(self, spec: CollectionOptions, opened: EvalContext) -> str:
+        return spec.split or self.shared.split or default_split(opened.labelled)
 
-    def seed(self, spec: Meant) -> int:
+    def seed(self, spec: CollectionOptions) -> int:
         return self.shared.seed if spec.seed is None else spec.seed
 
-    def rules(self, spec: Meant) -> Rules:
+    def rules(self, spec: CollectionOptions) -> Rules:
         return Rules(seed=self.seed(spec))
 
-    def variants(self, references: Iterable[Reference], ground: EvalContext) -> list[Variant]:
-        return [self.variant(each, ground) for each in references]
+    def variants(self, references: Iterable[Reference], opened: EvalContext) -> list[Variant]:
+        return [self.variant(each, opened) for each in references]
 
-    def variant(self, reference: Reference, ground: EvalContext) -> Variant:
-        """What a name or a table stands for here: a bare leg searches the first chunk set."""
-        return variant_meant(reference, self.shared, self.folder, ground.view.default_chunk_set)
+    def variant(self, reference: Reference, opened: EvalContext) -> Variant:
+        """The variant of a name or a table. A bare leg searches the collection's first chunk set."""
+        return resolve_reference(reference, self.shared, self.folder, opened.view.default_chunk_set)
 
     def file(self, reference: str) -> Path:
-        """A path as the notebook means it."""
+        """A path, which is relative to the notebook's folder."""
         return self.folder / Path(reference).expanduser()
 
 
-def variant_meant(reference: Reference, shared: Shared, folder: Path, chunks: str | None = None) -> Variant:
-    """A variant of the notebook's own by its name, or whatever `evals.variants` knows."""
+def resolve_reference(reference: Reference, shared: SharedOptions, folder: Path, chunks: str | None = None) -> Variant:
+    """A variant that the notebook itself defines, or one that `evals.variants` knows."""
     own: Mapping[str, dict[str, Any]] = {each["name"]: each for each in shared.variants}
     if isinstance(reference, str) and reference in own:
         return resolve_variant(own[reference], chunks=chunks, folder=folder)
@@ -115,8 +118,10 @@ class CellSpec(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    icon: ClassVar[str] = ":material/data_object:"  # by its Material name
+    place: ClassVar[int] = 100  # among the kinds that are offered, from 0; equal ones by name
     example: ClassVar[str] = ""  # a source to begin with
-    version: ClassVar[int] = 1  # to be raised where an equal cell over equal ground comes to show something else
+    version: ClassVar[int] = 1  # to be raised where an unchanged cell comes to show something else
 
     title: str = Field("", max_length=300, description="What stands above the output.")
     collection: str | None = Field(None, min_length=1, description="Another collection than the notebook's.")
@@ -126,11 +131,11 @@ class CellSpec(BaseModel, ABC):
 
     @abstractmethod
     async def run(self, context: CellContext) -> Output:
-        """Do it. Whatever goes wrong is an error of core's tree, in a sentence."""
+        """What the cell shows. Whatever goes wrong is an error of core's tree, in a sentence."""
 
     @abstractmethod
-    def python(self, told: PythonExport) -> str:
-        """The same in Python, with a `lab` of evals.lab at hand."""
+    def python(self, export: PythonExport) -> str:
+        """The cell as Python code, which finds a `lab` of evals.lab."""
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -138,41 +143,41 @@ class CellSpec(BaseModel, ABC):
         return ()
 
     async def searches(self, context: CellContext) -> list[Variant]:
-        """The variants that it may take a search with."""
-        return context.variants(self.references, await context.ground(self))
+        """The variants that it may search with."""
+        return context.variants(self.references, await context.open(self))
 
-    def queries(self, context: CellContext, ground: EvalContext) -> list[str]:
-        """What each of them is searched for, as often as it is. Refused where running the cell is, or will be."""
-        return searched(context.split(self, ground))
+    def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
+        """The queries that each of them is asked, as often as they are. Fails where running the cell would."""
+        return searched(context.split(self, opened))
 
     @property
     def asks_labels(self) -> bool:
-        """Whether a change of queries or labels changes what it shows."""
+        """Whether its output depends on queries and labels."""
         return True
 
-    def check(self, shared: Shared, folder: Path) -> None:
-        """Refuse what can be seen to be wrong without asking the database."""
+    def check(self, shared: SharedOptions, folder: Path) -> None:
+        """Refuse mistakes that show without asking the database."""
         for reference in self.references:
-            variant_meant(reference, shared, folder)
+            resolve_reference(reference, shared, folder)
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
-        """What it asks and what its names stand for: all that its output comes of, but for what cells share."""
-        ground = await context.ground(self)
+        """Everything that its output depends on: its options, and what the names in them stand for right now."""
+        opened = await context.open(self)
         options = self.model_dump(mode="json", by_alias=True, exclude={"title"})
-        ids = [f"{each.name} {each.id}" for each in context.variants(self.references, ground)]
-        split = context.split_name(self, ground) if self.asks_labels else ""
+        ids = [f"{each.name} {each.id}" for each in context.variants(self.references, opened)]
+        split = context.split_name(self, opened) if self.asks_labels else ""
         return {**options, "variants meant": ids, "split": split, "seed": context.seed(self)}
 
 
 class PythonExport:
-    """What an exported notebook needs of a cell: its references as Python, its split and seed as arguments."""
+    """How cells become Python code: references, splits and seeds as arguments, and the variants that are `used`."""
 
-    def __init__(self, shared: Shared, folder: Path) -> None:
+    def __init__(self, shared: SharedOptions, folder: Path) -> None:
         self.shared, self.folder = shared, folder
-        self.used: dict[str, Variant] = {}  # what has to be written out, by the name under which it is called
+        self.used: dict[str, Variant] = {}  # by the name under which the code calls them
 
     def reference(self, reference: Reference) -> str:
-        """A name stays a name; whatever this notebook or a file says is written out, and called by its name."""
+        """A name that means the same everywhere stays a name; any other variant is written out."""
         variant = self.variant(reference)
         own = {each["name"] for each in self.shared.variants}
         if isinstance(reference, str) and reference not in own and reference in known_names():
@@ -186,18 +191,18 @@ class PythonExport:
         return f"variants[{name!r}]"
 
     def variant(self, reference: Reference) -> Variant:
-        return variant_meant(reference, self.shared, self.folder)
+        return resolve_reference(reference, self.shared, self.folder)
 
     def several(self, references: Iterable[Reference]) -> str:
         return f"[{', '.join(map(self.reference, references))}]"
 
     def lab(self, spec: CellSpec) -> str:
-        """The lab that the cell is about; another than the notebook's is opened in place."""
+        """The lab of the cell's collection; one of another collection than the notebook's is opened in place."""
         collection, queries = spec.collection, spec.query_set
         if collection in (None, self.shared.collection) and queries in (None, self.shared.query_set):
             return "lab"
-        named = collection or self.shared.collection or "handbook"
-        return f"Lab({named!r}, query_set={(queries or self.shared.query_set)!r})"
+        name = collection or self.shared.collection or "handbook"
+        return f"Lab({name!r}, query_set={(queries or self.shared.query_set)!r})"
 
     def split(self, spec: CellSpec) -> str | None:
         return spec.split or self.shared.split
@@ -206,14 +211,13 @@ class PythonExport:
         return self.shared.seed if spec.seed is None else spec.seed
 
     def rules(self, spec: CellSpec) -> str | None:
-        """As an argument, where they are not the usual ones."""
+        """As an argument; None for the default rules."""
         return f"Rules(seed={self.seed(spec)})" if self.seed(spec) else None
 
 
-def call(function: str, *given: str, **options: str | None) -> str:
+def call(function: str, *arguments: str, **options: str | None) -> str:
     """A call as Python writes it, options that are None left out."""
-    named = [f"{key}={value}" for key, value in options.items() if value is not None]
-    parts = [*given, *named]
+    parts = [*arguments, *(f"{key}={value}" for key, value in options.items() if value is not None)]
     short = f"{function}({', '.join(parts)})"
     if len(short) <= 100 and "\n" not in short:
         return short
@@ -233,17 +237,20 @@ def known_metric(name: str) -> str:
 
 
 def known_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        known_metric(name)
-    return names
+    return tuple(map(known_metric, names))
 
 
 kinds: Registry[type[CellSpec]] = Registry("kind of cell")
 
 
+def ordered_kinds() -> list[str]:
+    """The kinds in the order in which they are offered."""
+    return sorted(kinds, key=lambda kind: (kinds[kind].place, kind))
+
+
 @dataclass(frozen=True, slots=True)
 class CellQuery:
-    """A query with what its labels say, which is nothing for one that was typed."""
+    """A query with its labels, if it has any."""
 
     text: str
     id: str | None = None
@@ -256,15 +263,15 @@ class CellQuery:
 
     @property
     def keywords(self) -> list[str]:
-        """The words to be marked in what was found."""
+        """The words that are marked in results."""
         return [word for word in words_in(self.text) if word not in FUNCTION_WORDS]
 
 
-def asked(ground: EvalContext, query: str | None, query_id: str | None) -> CellQuery:
-    """The one that is meant; typed text that is a labelled query's is that query."""
-    every = QuerySplit.of(ground.labelled, ALL)
+def find_query(opened: EvalContext, query: str | None, query_id: str | None) -> CellQuery:
+    """The query of that text or id. Typed text that is a labelled query's is that query."""
+    every = QuerySplit.of(opened.labelled, ALL)
     if query_id is not None:
-        known = {each.id: each for each in ground.labelled.queries}
+        known = {each.id: each for each in opened.labelled.queries}
         if query_id not in known:
             raise UnknownName("query", query_id, known)
         return CellQuery(known[query_id].text, query_id, every.grades.get(query_id, {}))
@@ -273,10 +280,9 @@ def asked(ground: EvalContext, query: str | None, query_id: str | None) -> CellQ
     return CellQuery(text) if same is None else CellQuery(text, same.id, every.grades.get(same.id, {}))
 
 
-def exactly_one(**given: object) -> None:
+def exactly_one(**options: object) -> None:
     """Refuse none and several."""
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
-        choices = ", ".join(given)
-        said = f"{' and '.join(named)} are there" if named else "none is there"
-        raise SpecError(f"Give one of {choices}: {said}.")
+    present = [name for name, value in options.items() if value is not None]
+    if len(present) != 1:
+        problem = f"{' and '.join(present)} are there" if present else "none is there"
+        raise SpecError(f"Give one of {', '.join(options)}: {problem}.")

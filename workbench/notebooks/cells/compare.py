@@ -23,10 +23,11 @@ from evals.reports.model import line
 from evals.runs.plan import EvalOptions
 from evals.runs.run_store import resolve_run
 from evals.runs.types import Run
-from evals.statistics.comparison import PairComparison, QueryDifference
+from evals.statistics.comparison import PairComparison
 from evals.types import QuerySplit
 from evals.variants import run_file
-from workbench.notebooks.cells import compare_charts, moving
+from workbench.notebooks import rank_changes
+from workbench.notebooks.cells import compare_charts
 from workbench.notebooks.cells.base import (
     CellContext,
     CellSpec,
@@ -37,15 +38,17 @@ from workbench.notebooks.cells.base import (
     known_metric,
     literal,
 )
-from workbench.notebooks.cells.evaluate import LONGEST_QUERY, outside
+from workbench.notebooks.cells.evaluate import LONGEST_QUERY, resolve_runs
 from workbench.notebooks.output import Block, Output, Said, Table
-from workbench.notebooks.shared import Shared
+from workbench.notebooks.shared import SharedOptions
 
 
 @kinds.register("compare")
 class CompareCell(CellSpec):
     """Whether one variant or run is better than another, by how much, and which queries decide it."""
 
+    icon = ":material/compare_arrows:"
+    place = 30
     example = 'one = "hybrid-retriever"\nother = "bm25"\n'
 
     one: Reference = Field(description="A variant; or a kept run, by name, pin or id; or a file of another engine's.")
@@ -55,129 +58,148 @@ class CompareCell(CellSpec):
 
     _metric = field_validator("metric")(known_metric)
 
-    def check(self, shared: Shared, folder: Path) -> None:
+    def check(self, shared: SharedOptions, folder: Path) -> None:
         """Names may be those of kept runs, which only the database knows."""
 
     async def run(self, context: CellContext) -> Output:
-        board, made = await self.compared(context)
+        board, comparison = await self.compared(context)
         metric = board.metrics[0]
-        found = await moving.rank_changes(await context.ground(self), board, made)
-        counts = f"{made.system} won {made.wins} queries, lost {made.losses}, and {made.ties} were equal."
-        stood = moving.table(made, found)
+        changes = await rank_changes.rank_changes(await context.open(self), board, comparison)
+        wins, losses, ties = comparison.wins, comparison.losses, comparison.ties
+        documents = rank_changes.relevant_table(comparison, changes)
         blocks: list[Block] = [
-            Said(text=f"{metric}: {made.finding.sentence}", tone="headline"),
-            Said(text=counts),
-            compare_charts.differences(board, made, metric),
-            compare_charts.scatter(board, made, metric),
-            *map(Table.of, Compared(board, made, metric).tables()[1:]),
-            *([stood] if stood else []),
+            Said(text=f"{metric}: {comparison.finding.sentence}", tone="headline"),
+            Said(text=f"{comparison.system} won {wins} queries, lost {losses}, and {ties} were equal."),
+            compare_charts.differences(board, comparison, metric),
+            compare_charts.scatter(board, comparison, metric),
+            *map(Table.of, Compared(board, comparison, metric).tables()[1:]),
+            *([documents] if documents else []),
+            *(Said(text=warning.message, tone="note") for warning in board.warnings),
         ]
-        blocks += [Said(text=warned.message, tone="note") for warned in board.warnings]
-        values = {**plain(board, made, found), "searchable": await self._searchable(context, board)}
+        values = {**plain(board, comparison, changes), "searchable": await self._searchable(context, board)}
         return Output(blocks=tuple(blocks), values=values)
 
     async def compared(self, context: CellContext) -> tuple[Board, PairComparison]:
-        """The numbers themselves, for whoever draws them another way."""
-        ground = await context.ground(self)
-        split = context.split(self, ground)
-        entries = [await self._entry(context, ground, split, each) for each in (self.other, self.one)]
-        wanted = EvalOptions((self.metric,), rules=context.rules(self))
-        board = (await evaluate(ground, entries, split, wanted, progress=context.listener)).board
+        """The scores themselves, for a page that draws them another way."""
+        opened = await context.open(self)
+        split = context.split(self, opened)
+        entries = [await self._entry(context, opened, split, each) for each in (self.other, self.one)]
+        options = EvalOptions((self.metric,), rules=context.rules(self))
+        board = (await evaluate(opened, entries, split, options, progress=context.listener)).board
         return board, await asyncio.to_thread(compared, board, board.metrics[0], self.by)
 
     async def _searchable(self, context: CellContext, board: Board) -> list[Reference]:
-        """What of the two can be searched with: a run of another engine cannot."""
-        ground, found = await context.ground(self), []
+        """Those of the two that can be searched with: a run of another engine cannot."""
+        opened, found = await context.open(self), []
         for name, reference in zip(board.names, (self.other, self.one), strict=True):
             variant = board.run(name).variant
-            if _meant(context, ground, reference) is not None:
+            if _variant(context, opened, reference) is not None:
                 found.append(reference)
             elif variant is not None:
                 found.append(tomllib.loads(variant.to_toml()))
         return found
 
     async def _entry(
-        self, context: CellContext, ground: EvalContext, split: QuerySplit, reference: Reference
+        self, context: CellContext, opened: EvalContext, split: QuerySplit, reference: Reference
     ) -> Variant | Run:
         """Names of variants come before files, and those before kept runs."""
         path = _run_file(reference, context.shared, context.folder)
         if path is not None:
-            return (await foreign_runs(ground, split, [path]))[0].run
+            return (await foreign_runs(opened, split, [path]))[0].run
         try:
-            return context.variant(reference, ground)
+            return context.variant(reference, opened)
         except UnknownName as error:
             if not isinstance(reference, str):
                 raise
-            try:
-                return await resolve_run(context.store, reference, collection=ground.view.name, split=split.name)
-            except UnknownName as unknown:
-                known = [*error.known, *unknown.known]
-                raise UnknownName("variant, preset, leg, kept run or file", reference, known) from None
+            known = error.known
+        try:
+            return await resolve_run(context.store, reference, collection=opened.view.name, split=split.name)
+        except UnknownName as error:
+            known = [*known, *error.known]
+            raise UnknownName("variant, preset, leg, kept run or file", reference, known) from None
 
     async def searches(self, context: CellContext) -> list[Variant]:
-        """None of what may be a kept run, which asks nobody."""
-        ground = await context.ground(self)
-        meant = (_meant(context, ground, each) for each in (self.one, self.other))
-        return [each for each in meant if each is not None]
+        """The variants. A kept run asks nobody."""
+        opened = await context.open(self)
+        variants = (_variant(context, opened, each) for each in (self.one, self.other))
+        return [each for each in variants if each is not None]
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
-        ground = await context.ground(self)
-        told: dict[str, Any] = {}
+        opened = await context.open(self)
+        found: dict[str, Any] = {}
         for name, reference in (("one", self.one), ("other", self.other)):
-            variant = _meant(context, ground, reference)
+            variant = _variant(context, opened, reference)
             if variant is not None:
-                told[f"{name} meant"] = variant.id
-            else:  # a kept run or a file, or nothing: running it tells
-                told |= await outside(context, [str(reference)], ground.view.name, context.split_name(self, ground))
-        return {**await super().resolved(context), **told}
+                found[f"{name} meant"] = variant.id
+            else:
+                split = context.split_name(self, opened)
+                found |= await resolve_runs(context, [str(reference)], opened.view.name, split)
+        return {**await super().resolved(context), **found}
 
-    def python(self, told: PythonExport) -> str:
-        one, other = (self._told(told, each) for each in (self.one, self.other))
-        return call(f"{told.lab(self)}.compare", one, other, repr(self.metric), split=literal(told.split(self)))
+    def python(self, export: PythonExport) -> str:
+        lab = export.lab(self)
 
-    def _told(self, told: PythonExport, reference: Reference) -> str:
-        lab, path = told.lab(self), _run_file(reference, told.shared, told.folder)
-        if path is not None:
-            return f"{lab}.add_run({str(reference)!r}, {str(path)!r})"
-        try:
-            return told.reference(reference)
-        except UnknownName:
-            return f"{lab}.run({str(reference)!r})"
+        def entry(reference: Reference) -> str:
+            path = _run_file(reference, export.shared, export.folder)
+            if path is not None:
+                return f"{lab}.add_run({str(reference)!r}, {str(path)!r})"
+            try:
+                return export.reference(reference)
+            except UnknownName:
+                return f"{lab}.run({str(reference)!r})"
+
+        split = literal(export.split(self))
+        return call(f"{lab}.compare", entry(self.one), entry(self.other), repr(self.metric), split=split)
 
 
-def _run_file(reference: Reference, shared: Shared, folder: Path) -> Path | None:
+def _run_file(reference: Reference, shared: SharedOptions, folder: Path) -> Path | None:
     return run_file(reference, known=[each["name"] for each in shared.variants], folder=folder)
 
 
-def _meant(context: CellContext, ground: EvalContext, reference: Reference) -> Variant | None:
-    """The variant, where it is one and no run."""
+def _variant(context: CellContext, opened: EvalContext, reference: Reference) -> Variant | None:
+    """None where the reference is to a run."""
     if _run_file(reference, context.shared, context.folder) is not None:
         return None
     try:
-        return context.variant(reference, ground)
+        return context.variant(reference, opened)
     except UnknownName:
         return None
 
 
-# -- for whoever draws or computes further -----------------------------------------------------------------------------
+# -- for what draws or computes further --------------------------------------------------------------------------------
 
 
-def plain(board: Board, made: PairComparison, found: Mapping[str, Sequence[moving.HistoryStep]]) -> dict[str, Any]:
-    """The verdict in numbers, both scores of every query by falling difference, and how documents moved."""
-    metric = board.metrics[0]
-    difference = made.finding.difference
+def plain(
+    board: Board, comparison: PairComparison, changes: Mapping[str, Sequence[rank_changes.RankChange]]
+) -> dict[str, Any]:
+    """The verdict in numbers, both scores of every query by falling difference, and how ranks of documents changed."""
+    metric, finding = board.metrics[0], comparison.finding
+    one, other = board.of(comparison.system, metric), board.of(comparison.baseline, metric)
+    queries = [(each, board.split.queries[each.query]) for each in comparison.queries]
     return {
-        "verdict": str(made.finding.verdict),
-        "difference": difference.mean,
-        "by query": {each.query: each.difference for each in made.queries},
+        "verdict": str(finding.verdict),
+        "difference": finding.difference.mean,
+        "by query": {each.query: each.difference for each in comparison.queries},
         "metric": metric,
         "formula": Metric.parse(metric).explanation,
-        "system": made.system,
-        "baseline": made.baseline,
-        "finding": asdict(difference),
-        "sentence": made.finding.sentence,
+        "system": comparison.system,
+        "baseline": comparison.baseline,
+        "finding": asdict(finding.difference),
+        "sentence": finding.sentence,
         "level": board.rules.level,
-        "queries": [_query(board, made, metric, each) for each in made.queries],
+        "queries": [
+            {
+                "id": each.query,
+                "text": line(query.text, LONGEST_QUERY),
+                "kind": query.kind,
+                "tags": list(query.tags),
+                "one": one[each.query],
+                "other": other[each.query],
+                "difference": each.difference,
+                "influence": each.influence,
+            }
+            for each, query in queries
+        ],
         "groups": [
             {
                 "by": each.by,
@@ -186,23 +208,9 @@ def plain(board: Board, made: PairComparison, found: Mapping[str, Sequence[movin
                 "sentence": each.finding.sentence,
                 "finding": asdict(each.finding.difference),
             }
-            for each in made.groups
+            for each in comparison.groups
         ],
-        "deciding": [each.query for each in made.deciding],
-        "moved": {query: [asdict(each) for each in rows] for query, rows in found.items()},
-        "notes": [warned.message for warned in board.warnings],
-    }
-
-
-def _query(board: Board, made: PairComparison, metric: str, each: QueryDifference) -> dict[str, Any]:
-    asked = board.split.queries[each.query]
-    return {
-        "id": each.query,
-        "text": line(asked.text, LONGEST_QUERY),
-        "kind": asked.kind,
-        "tags": list(asked.tags),
-        "one": board.of(made.system, metric)[each.query],
-        "other": board.of(made.baseline, metric)[each.query],
-        "difference": each.difference,
-        "influence": each.influence,
+        "deciding": [each.query for each in comparison.deciding],
+        "moved": {query: [asdict(each) for each in rows] for query, rows in changes.items()},
+        "notes": [warning.message for warning in board.warnings],
     }

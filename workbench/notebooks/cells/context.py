@@ -6,11 +6,11 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from core.packing import ContextPack, PackedChunk, Packing, PackTrace
+from core.packing import ContextPack, Packing, PackTrace
 from core.pipeline.retriever import search
 from core.tasks import side_by_side
 from core.variant import Variant
@@ -26,8 +26,8 @@ from workbench.notebooks.cells.base import (
     CellSpec,
     PythonExport,
     Reference,
-    asked,
     exactly_one,
+    find_query,
     kinds,
 )
 from workbench.notebooks.output import Block, Code, Figure, Output, Said, Table
@@ -42,6 +42,8 @@ ROLES = {"primary": "<c0>", "parent": "<c2>", "sibling": "<c4>", "neighbour": "<
 class ContextCell(CellSpec):
     """The context that a variant's results are packed into for an answer, within a budget of tokens."""
 
+    icon = ":material/article:"
+    place = 50
     example = 'query = "how do I reset a hub 3"\nvariant = "hybrid-retriever"\nbudget = 1500\n'
 
     query: str | None = Field(None, min_length=1, description="What is looked for.")
@@ -64,102 +66,115 @@ class ContextCell(CellSpec):
     def references(self) -> tuple[Reference, ...]:
         return (self.variant,)
 
-    def queries(self, context: CellContext, ground: EvalContext) -> list[str]:
-        """Its own, once more for the curve of a labelled one, and those that are drawn."""
-        what = asked(ground, self.query, self.query_id)
-        drawn = searched(self._drawn(context, ground)) if self.over else []
-        return [what.text, *([what.text] if what.labelled else []), *drawn]
+    def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
+        """Its own, once more for the curve of a labelled one, and the sample."""
+        query = find_query(opened, self.query, self.query_id)
+        sample = searched(self._sample(context, opened)) if self.over else []
+        return [query.text, *([query.text] if query.labelled else []), *sample]
 
     async def run(self, context: CellContext) -> Output:
-        ground = await context.ground(self)
-        variant = self.packed(context.variant(self.variant, ground))
-        what = asked(ground, self.query, self.query_id)
-        pack = await _pack(ground, what.text, variant)
-        blocks = self._shown(pack, what)
+        opened = await context.open(self)
+        variant = self.packed(context.variant(self.variant, opened))
+        query = find_query(opened, self.query, self.query_id)
+        pack = await _pack(opened, query.text, variant)
+        blocks = self._blocks(pack, query)
         curve: tuple[ContextPoint, ...] = ()
-        own = await self._own_curve(ground, what, variant)
+        own = await self._own_curve(opened, query, variant)
         if own:
             blocks.append(_curve_chart(own, "this query", self.budget))
         if self.over:
-            split = self._drawn(context, ground)
-            curve = await self._curve(ground, split, variant)
+            split = self._sample(context, opened)
+            curve = await self._mean_curve(opened, split, variant)
             blocks.append(_curve_chart(curve, f"{len(split.queries)} queries of {split.name}"))
-        return Output(
-            blocks=tuple(blocks),
-            values={
-                "tokens": pack.trace.tokens,
-                "budget": self.budget,
-                "curve": _points(curve),
-                "own curve": _points(own),
-                "passages": [_passage(chunk, what) for chunk in pack.chunks],
-                "dropped": [asdict(each) for each in pack.trace.dropped],
-            },
-        )
+        values = {
+            "tokens": pack.trace.tokens,
+            "budget": self.budget,
+            "curve": _points(curve),
+            "own curve": _points(own),
+            "passages": [
+                {
+                    "id": chunk.id,
+                    "item": chunk.item_id,
+                    "role": chunk.role,
+                    "tokens": chunk.tokens,
+                    "mark": chunk.mark,
+                    "beside": chunk.beside,  # the hit that brought it in
+                    "citation": str(chunk.citation),
+                    "text": chunk.text,
+                    "grade": query.grades.get(chunk.item_id),
+                }
+                for chunk in pack.chunks
+            ],
+            "dropped": [asdict(each) for each in pack.trace.dropped],
+        }
+        return Output(blocks=tuple(blocks), values=values)
 
     def packed(self, variant: Variant) -> Variant:
         """The variant with this cell's budget."""
         packing = self.packing or variant.pack or Packing()
         return variant.but(pack=packing.model_copy(update={"final_max_tokens": self.budget}))
 
-    def _shown(self, pack: ContextPack, what: CellQuery) -> list[Block]:
-        used = f"{pack.trace.tokens:,} of {self.budget:,} tokens"
+    def _blocks(self, pack: ContextPack, query: CellQuery) -> list[Block]:
+        tokens = f"{pack.trace.tokens:,} of {self.budget:,} tokens"
         items = len({chunk.item_id for chunk in pack.chunks})
-        said = f"{len(pack.chunks)} passages of {items} documents stand in the context: {used}."
-        blocks: list[Block] = [Said(text=said, tone="headline"), *self._gain(pack, what)]
+        headline = f"{len(pack.chunks)} passages of {items} documents stand in the context: {tokens}."
+        blocks: list[Block] = [Said(text=headline, tone="headline")]
+        if query.labelled:
+            share = packed_contexts.scored(pack, self.budget, query.grades).gain_share
+            blocks.append(Said(text=f"It brings {share:.0%} of the labelled gain of this query."))
         if pack.chunks:
-            blocks += [_bar(pack, self.budget), _passages(pack)]
+            rows = [
+                (at, chunk.role, f"{chunk.tokens:,}", str(chunk.citation))
+                for at, chunk in enumerate(pack.chunks, start=1)
+            ]
+            columns = ("", "role", "tokens", "citation")
+            blocks += [_bar(pack, self.budget), Table.made("What stands in it", columns, rows, ("", "tokens"))]
         if pack.trace.dropped:
-            rows = [(each.id, each.role, each.reason) for each in pack.trace.dropped]
-            blocks.append(Table.made("What was left out", ("passage", "role", "why"), rows))
+            dropped = [(each.id, each.role, each.reason) for each in pack.trace.dropped]
+            blocks.append(Table.made("What was left out", ("passage", "role", "why"), dropped))
         blocks += [Said(text=note, tone="note") for note in pack.trace.notes]
         return [*blocks, Code(title="The context as a model would read it", text=pack.context)]
 
-    def _gain(self, pack: ContextPack, what: CellQuery) -> list[Block]:
-        if not what.labelled:
-            return []
-        point = packed_contexts.scored(pack, self.budget, what.grades)
-        return [Said(text=f"It brings {point.gain_share:.0%} of the labelled gain of this query.")]
-
-    async def _own_curve(self, ground: EvalContext, what: CellQuery, variant: Variant) -> tuple[ContextPoint, ...]:
-        """What less and more room would bring of this query's labelled gain, from one pack with the most room."""
-        if not what.labelled or variant.pack is None:
+    async def _own_curve(self, opened: EvalContext, query: CellQuery, variant: Variant) -> tuple[ContextPoint, ...]:
+        """This query's gain for smaller and larger budgets, all from one pack of the largest."""
+        if not query.labelled or variant.pack is None:
             return ()
         most = self.budget * ROOMIER
         roomy = variant.but(pack=variant.pack.model_copy(update={"final_max_tokens": most}))
         budgets = [max(1, most * step // (STEPS * ROOMIER)) for step in range(1, STEPS * ROOMIER + 1)]
-        return packed_contexts.curve(await _pack(ground, what.text, roomy), budgets, what.grades)
+        return packed_contexts.curve(await _pack(opened, query.text, roomy), budgets, query.grades)
 
-    def _drawn(self, context: CellContext, ground: EvalContext) -> QuerySplit:
+    def _sample(self, context: CellContext, opened: EvalContext) -> QuerySplit:
         """A sample of the labelled queries, the same for the same seed."""
-        split = context.split(self, ground)
+        split = context.split(self, opened)
         known = sorted(split.grades.keys() & split.queries.keys())
         draw = random.Random(context.seed(self))  # noqa: S311 - a sample, and no secret
         return split.only(set(draw.sample(known, min(self.over, len(known)))))
 
-    async def _curve(self, ground: EvalContext, split: QuerySplit, variant: Variant) -> tuple[ContextPoint, ...]:
+    async def _mean_curve(self, opened: EvalContext, split: QuerySplit, variant: Variant) -> tuple[ContextPoint, ...]:
         budgets = sorted({max(1, self.budget * step // STEPS) for step in range(1, STEPS + 1)})
         gate = asyncio.Semaphore(TOGETHER)
 
         async def one(query: str) -> Sequence[ContextPoint]:
             async with gate:
-                pack = await _pack(ground, split.queries[query].text, variant)
+                pack = await _pack(opened, split.queries[query].text, variant)
             return packed_contexts.curve(pack, budgets, split.grades[query])
 
         curves = await side_by_side(*(one(query) for query in split.queries))
         weights = {query: each.weight for query, each in split.queries.items()}
         return packed_contexts.mean_curve(dict(zip(split.queries, curves, strict=True)), weights)
 
-    def python(self, told: PythonExport) -> str:
-        lab, pack = told.lab(self), self.packed(told.variant(self.variant)).pack
+    def python(self, export: PythonExport) -> str:
+        lab, pack = export.lab(self), self.packed(export.variant(self.variant)).pack
         text = repr(self.query)
         if self.query is None:
             text = f"{lab}.queries().set_index('query').loc[{self.query_id!r}, 'text']"
-        variant = f"{lab}.variant({told.reference(self.variant)}).but(pack={pack.model_dump() if pack else None!r})"
+        variant = f"{lab}.variant({export.reference(self.variant)}).but(pack={pack.model_dump() if pack else None!r})"
         return f"packed = {variant}\nfound = {lab}.search({text}, packed)\nprint(found.bundle.pack.context)"
 
 
-async def _pack(ground: EvalContext, query: str, variant: Variant) -> ContextPack:
-    bundle = await search(ground.context, query, variant)
+async def _pack(opened: EvalContext, query: str, variant: Variant) -> ContextPack:
+    bundle = await search(opened.context, query, variant)
     return bundle.pack or ContextPack(query, (), (), PackTrace(), "")
 
 
@@ -168,26 +183,6 @@ async def _pack(ground: EvalContext, query: str, variant: Variant) -> ContextPac
 
 def _points(curve: Sequence[ContextPoint]) -> list[dict[str, float]]:
     return [{"budget": each.budget, "tokens": each.tokens, "gain": each.gain_share} for each in curve]
-
-
-def _passage(chunk: PackedChunk, what: CellQuery) -> dict[str, Any]:
-    """A passage for whoever draws it; `beside` is the hit that brought it in."""
-    return {
-        "id": chunk.id,
-        "item": chunk.item_id,
-        "role": chunk.role,
-        "tokens": chunk.tokens,
-        "mark": chunk.mark,
-        "beside": chunk.beside,
-        "citation": str(chunk.citation),
-        "text": chunk.text,
-        "grade": what.grades.get(chunk.item_id),
-    }
-
-
-def _passages(pack: ContextPack) -> Table:
-    rows = [(at, chunk.role, f"{chunk.tokens:,}", str(chunk.citation)) for at, chunk in enumerate(pack.chunks, start=1)]
-    return Table.made("What stands in it", ("", "role", "tokens", "citation"), rows, ("", "tokens"))
 
 
 def _bar(pack: ContextPack, budget: int) -> Figure:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import hashlib
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -11,14 +12,13 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from core.errors import UnknownName
-from core.store.engine import Store
 from evals.evaluation.board import Board, board_table
 from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.evaluation.evaluate import evaluate
 from evals.measures import METRICS
 from evals.reports import Limits, charts, report
-from evals.reports.model import ReportLine, Section, Value, line
+from evals.reports.model import Section, Value, line
 from evals.runs import run_store
 from evals.runs.plan import EvalOptions
 from workbench.notebooks.cells.base import (
@@ -34,13 +34,15 @@ from workbench.notebooks.cells.base import (
 from workbench.notebooks.output import Block, Figure, Output, Said, Table
 
 LONGEST_QUERY = 300  # characters of a text in the values
-SMALL = Limits(hits=1, rankings=1, texts=0)  # of the report's section only its charts are wanted
+SMALL = Limits(hits=1, rankings=1, texts=0)  # of the report only its charts are used
 
 
 @kinds.register("evaluate")
 class EvaluateCell(CellSpec):
     """Variants scored over labelled queries: means with intervals, verdicts against a baseline, kinds of query."""
 
+    icon = ":material/leaderboard:"
+    place = 20
     example = 'variants = ["bm25", "vector", "hybrid-retriever"]\nmetrics = ["ndcg@10"]\n'
 
     variants: tuple[Reference, ...] = Field(
@@ -61,16 +63,16 @@ class EvaluateCell(CellSpec):
     def references(self) -> tuple[Reference, ...]:
         return self.variants
 
-    def queries(self, context: CellContext, ground: EvalContext) -> list[str]:
-        return searched(context.split(self, ground), self.time_live)
+    def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
+        return searched(context.split(self, opened), self.time_live)
 
     async def run(self, context: CellContext) -> Output:
-        return shown(await self.board(context), by_kind=self.by_kind)
+        return board_output(await self.board(context), by_kind=self.by_kind)
 
     async def board(self, context: CellContext) -> Board:
-        """The table itself, for whoever draws it another way."""
-        ground = await context.ground(self)
-        wanted = EvalOptions(
+        """The scores themselves, for a page that draws them another way."""
+        opened = await context.open(self)
+        options = EvalOptions(
             self.metrics,
             self.baseline,
             as_shipped=self.as_shipped,
@@ -78,93 +80,84 @@ class EvaluateCell(CellSpec):
             rules=context.rules(self),
         )
         result = await evaluate(
-            ground,
-            context.variants(self.variants, ground),
-            context.split(self, ground),
-            wanted,
+            opened,
+            context.variants(self.variants, opened),
+            context.split(self, opened),
+            options,
             files=[context.file(each) for each in self.runs],
             progress=context.listener,
         )
         return result.board
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
-        ground = await context.ground(self)
-        here = [each.name for each in context.variants(self.variants, ground)]
+        opened = await context.open(self)
+        here = [each.name for each in context.variants(self.variants, opened)]
         kept = [self.baseline] if self.baseline is not None and self.baseline not in here else []
-        told = await outside(context, [*self.runs, *kept], ground.view.name, context.split_name(self, ground))
-        return {**await super().resolved(context), **told}
+        split = context.split_name(self, opened)
+        found = await resolve_runs(context, [*self.runs, *kept], opened.view.name, split)
+        return {**await super().resolved(context), **found}
 
-    def python(self, told: PythonExport) -> str:
-        lab = told.lab(self)
-        made = [f"{lab}.add_run({each!r}, {str(told.folder / each)!r})" for each in self.runs]
-        entries = [*map(told.reference, self.variants), *made]
+    def python(self, export: PythonExport) -> str:
+        lab = export.lab(self)
+        runs = [f"{lab}.add_run({each!r}, {str(export.folder / each)!r})" for each in self.runs]
         return call(
             f"{lab}.evaluate",
-            f"[{', '.join(entries)}]",
+            f"[{', '.join([*map(export.reference, self.variants), *runs])}]",
             metrics=repr(list(self.metrics)),
-            split=literal(told.split(self)),
+            split=literal(export.split(self)),
             baseline=literal(self.baseline),
             as_shipped=None if self.as_shipped else "False",
             time_live=repr(self.time_live) if self.time_live else None,
-            rules=told.rules(self),
+            rules=export.rules(self),
         )
 
 
-async def outside(context: CellContext, names: list[str], collection: str, split: str) -> dict[str, Any]:
-    """What files and kept runs stand for right now: another file or pin of that name is another input."""
-    import asyncio
+async def resolve_runs(context: CellContext, names: list[str], collection: str, split: str) -> dict[str, str | None]:
+    """What files and kept runs stand for right now: a file's digest, a run's id, None where there is none.
 
-    found: dict[str, Any] = {}
+    Of several runs of a name it is the one over the same split. What is missing, running the cell says.
+    """
+
+    def digest(path: Path) -> str | None:
+        """Read piece by piece: a notebook may name a file that has no room in memory."""
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+    found: dict[str, str | None] = {}
     for name in names:
-        path = context.file(name)
-        if await asyncio.to_thread(path.is_file):
-            found[f"file {name}"] = await asyncio.to_thread(_digest, path)
+        if (content := await asyncio.to_thread(digest, context.file(name))) is not None:
+            found[f"file {name}"] = content
             continue
-        found[f"run {name}"] = await _kept(context.store, name, collection, split)
+        found[f"run {name}"] = None
+        for over in ({"collection": collection, "split": split}, {}):
+            with suppress(UnknownName):
+                found[f"run {name}"] = (await run_store.find(context.store, name, **over)).id
+                break
     return found
 
 
-def _digest(path: Path) -> str:
-    """Read piece by piece: whoever wrote the notebook may name a file that has no room in memory."""
-    import hashlib
-
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-async def _kept(store: Store, name: str, collection: str, split: str) -> str | None:
-    """The run's id, of several of that name the one over the same; None where there is none: running it tells."""
-    for over in ({"collection": collection, "split": split}, {}):
-        with suppress(UnknownName):
-            return (await run_store.find(store, name, **over)).id
-    return None
-
-
-def shown(board: Board, *, by_kind: bool = True) -> Output:
+def board_output(board: Board, *, by_kind: bool = True) -> Output:
     """A board as a cell shows it."""
     section = report([board], limits=SMALL).sections[0]
-    blocks: list[Block] = [
-        Said(text=section.headline, tone="headline"),
-        Table.of(board_table(board)),
-        *_charts(section, by_kind=by_kind),
-    ]
+    first = section.columns[0]
+    blocks: list[Block] = [Said(text=section.headline, tone="headline"), Table.of(board_table(board))]
+    if len(section.lines) > 1:
+        blocks.append(Figure.of(charts.intervals(section, first), f"{first.metric} with intervals"))
+    if by_kind and (groups := charts.groups(section, first)) is not None:
+        blocks.append(Figure.of(groups, f"{first.metric} by kind of query"))
     return Output(blocks=tuple(blocks), values=plain(board, section, by_kind=by_kind))
 
 
-def _charts(section: Section, *, by_kind: bool) -> Iterator[Figure]:
-    first = section.columns[0]
-    if len(section.lines) > 1:
-        yield Figure.of(charts.intervals(section, first), f"{first.metric} with intervals")
-    groups = charts.groups(section, first) if by_kind else None
-    if groups is not None:
-        yield Figure.of(groups, f"{first.metric} by kind of query")
-
-
-# -- for whoever draws or computes further -----------------------------------------------------------------------------
+# -- for what draws or computes further --------------------------------------------------------------------------------
 
 
 def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, Any]:
-    """Scores by metric, variant and query, what is concluded of them, and which are too close to the best to tell."""
+    """Scores by metric, variant and query, what is concluded of them, and which are too close to the best to tell.
+
+    `lines` are the variants, best first by the first metric; latencies are milliseconds a query.
+    """
     return {
         "names": list(board.names),
         "metrics": list(board.metrics),  # PostgreSQL does not keep the order of keys
@@ -172,7 +165,17 @@ def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, 
         "best": {metric: list(board.best(metric)) for metric in board.metrics},
         "scores": {metric: {name: board.of(name, metric) for name in board.names} for metric in board.metrics},
         "formulas": {column.metric: column.explanation for column in section.columns},
-        "lines": [_line(line, board.metrics) for line in section.lines],
+        "lines": [
+            {
+                "name": each.name,
+                "values": {metric: plain_value(each.values[metric]) for metric in board.metrics},
+                "p50": each.p50,
+                "p95": each.p95,
+                "megabytes": each.megabytes,
+                "failed": each.failed,
+            }
+            for each in section.lines
+        ],
         "queries": {
             query.id: {"text": line(query.text, LONGEST_QUERY), "kind": query.kind, "tags": list(query.tags)}
             for query in board.split.queries.values()
@@ -180,23 +183,11 @@ def plain(board: Board, section: Section, *, by_kind: bool = True) -> dict[str, 
         "groups": [asdict(group) for group in section.groups] if by_kind else [],
         "title": section.title,
         "rules": section.rules,
-        "notes": [warned.message for warned in section.warnings],
+        "notes": [warning.message for warning in section.warnings],
     }
 
 
-def _line(each: ReportLine, metrics: tuple[str, ...]) -> dict[str, Any]:
-    """A variant's row, best first by the first metric. Latencies are milliseconds a query."""
-    return {
-        "name": each.name,
-        "values": {metric: _value(each.values[metric]) for metric in metrics},
-        "p50": each.p50,
-        "p95": each.p95,
-        "megabytes": each.megabytes,
-        "failed": each.failed,
-    }
-
-
-def _value(value: Value) -> dict[str, Any]:
+def plain_value(value: Value) -> dict[str, Any]:
     finding = value.finding
     return {
         "mean": value.mean,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,7 +14,6 @@ from core.fusion.base import FUSIONS, spec_of
 from core.fusion.rank_based import RrfFusion
 from core.fusion.score_based import LinearFusion
 from core.variant import Variant
-from evals import display as lab_tables
 from evals.evaluation.board import board_table
 from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
@@ -51,6 +50,8 @@ from workbench.notebooks.output import Block, Code, Figure, Output, Said, Table
 class FusionCell(CellSpec):
     """Weights of two to four legs: the whole surface, the best in-sample, and what to expect of new queries."""
 
+    icon = ":material/tune:"
+    place = 40
     example = 'legs = ["bm25", "vector"]\nlooked_on = "train"\n'
 
     legs: tuple[Reference, ...] = Field(
@@ -89,153 +90,137 @@ class FusionCell(CellSpec):
     async def run(self, context: CellContext) -> Output:
         tuned = await self.look(context)
         found = LabSweep(tuned.request.base, tuned.result, tuned.notes)
-        blocks = _shown(found)
-        made, problem = _taken(found, even_so=self.even_so)
-        if made is not None:
-            blocks.append(Code(title=f"{made.name}, as a variant to keep", language="toml", text=made.to_toml()))
+        blocks = _blocks(found)
+        try:
+            variant = found.variant(even_so=self.even_so)
+        except SpecError as error:
+            blocks.append(Said(text=f"No variant was made of it. {error}", tone="note"))
         else:
-            blocks.append(Said(text=f"No variant was made of it. {problem}", tone="note"))
-        if self.confirm and made is not None:
-            blocks += await self._confirmed(context, tuned, made)
-        return Output(blocks=tuple(blocks), values=_plain(found))
+            blocks.append(Code(title=f"{variant.name}, as a variant to keep", language="toml", text=variant.to_toml()))
+            if self.confirm:
+                blocks += await self._confirm(context, tuned, variant)
+        plain = sweep_summary.plain(found.tuned)
+        listed = {name: [asdict(each) for each in plain[name]] for name in ("points", "kinds")}
+        legs = list(found.tuned.surfaces[0].legs)
+        return Output(blocks=tuple(blocks), values={**plain, **listed, "legs": legs, "base": found.base.to_data()})
 
     async def look(self, context: CellContext) -> TunedWeights:
-        """The surfaces and the tuning themselves, for whoever lets weights be dragged."""
-        ground = await context.ground(self)
-        reported = context.split_name(self, ground)
+        """The surfaces and the tuning themselves, for a page on which weights are dragged."""
+        opened = await context.open(self)
+        reported = context.split_name(self, opened)
         if self.confirm:
             if reported == self.looked_on:
                 raise SpecError(f"{reported!r} is where weights are looked for. Confirm on a split of other queries.")
-            context.split(self, ground)  # refused before anything is asked, not after it
+            context.split(self, opened)  # refused before anything is asked, not after it
         request = TuningRequest(
-            self.base(context, ground),
-            ground.split(self.looked_on),
+            self.base(context, opened),
+            opened.split(self.looked_on),
             self.metric,
             self.steps,
             self.fusions,
             self.per_kind,
             self.seeded(context),
-            reported_split(ground, reported, self.looked_on),
+            reported_split(opened, reported, self.looked_on),
         )
-        return await tune_weights(ground, request, context.listener)
+        return await tune_weights(opened, request, context.listener)
 
     def seeded(self, context: CellContext) -> TuningProcedure:
         """The procedure with the notebook's seed, where it has none of its own."""
         update = {} if "seed" in self.procedure.model_fields_set else {"seed": context.seed(self)}
         return self.procedure.model_copy(update=update)
 
-    def looked_split(self, context: CellContext, ground: EvalContext) -> QuerySplit:
-        """The queries by which weights are looked for: none that is reported, where the two are told apart."""
-        reported, part = context.split_name(self, ground), ground.split(self.looked_on)
-        if reported == self.looked_on or reported not in ground.labelled.splits:
+    def looked_split(self, context: CellContext, opened: EvalContext) -> QuerySplit:
+        """The queries that weights are tuned on, without those that are reported, unless the split is the same."""
+        reported, part = context.split_name(self, opened), opened.split(self.looked_on)
+        if reported == self.looked_on or reported not in opened.labelled.splits:
             return part
-        return exclude_reported(ground, part, ground.any_split(reported))[0]
+        return exclude_reported(opened, part, opened.any_split(reported))[0]
 
     async def searches(self, context: CellContext) -> list[Variant]:
-        return [self.base(context, await context.ground(self))]
+        return [self.base(context, await context.open(self))]
 
-    def queries(self, context: CellContext, ground: EvalContext) -> list[str]:
-        looked = searched(self.looked_split(context, ground))
-        return [*looked, *super().queries(context, ground)] if self.confirm else looked
+    def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
+        looked = searched(self.looked_split(context, opened))
+        return [*looked, *super().queries(context, opened)] if self.confirm else looked
 
-    def base(self, context: CellContext, ground: EvalContext) -> Variant:
+    def base(self, context: CellContext, opened: EvalContext) -> Variant:
         """The variant whose legs get weights."""
-        one = len(self.legs) == 1
-        made = context.variant(self.legs[0], ground) if one else hybrid_of(self.legs, ground.view.default_chunk_set)
-        return made if self.depth is None else made.at_depth(self.depth)
+        if len(self.legs) == 1:
+            variant = context.variant(self.legs[0], opened)
+        else:
+            variant = hybrid_of(self.legs, opened.view.default_chunk_set)
+        return variant if self.depth is None else variant.at_depth(self.depth)
 
-    async def _confirmed(self, context: CellContext, tuned: TunedWeights, made: Variant) -> list[Block]:
-        """The weights on queries that had no say in them, beside the best of equal weights that is on offer."""
-        ground = await context.ground(self)
-        split, rules = context.split(self, ground), context.rules(self)
+    async def _confirm(self, context: CellContext, tuned: TunedWeights, made: Variant) -> list[Block]:
+        """The weights on queries that they were not tuned on, beside equal weights and each leg by itself."""
+        opened = await context.open(self)
+        split, rules = context.split(self, opened), context.rules(self)
         board = await confirm(
-            ground, tuned, made, split, equal_name="all alike", rules=rules, progress=context.listener
+            opened, tuned, made, split, equal_name="all alike", rules=rules, progress=context.listener
         )
         finding = board.finding(board.metrics[0], made.name)
         said = [Said(text=f"On {split.name}: {finding.sentence}", tone="plain")] if finding else []
         return [*said, Table.of(board_table(board))]
 
-    def python(self, told: PythonExport) -> str:
-        legs = told.several(self.legs) if len(self.legs) > 1 else told.reference(self.legs[0])
-        seed = {} if not told.seed(self) or "seed" in self.procedure.model_fields_set else {"seed": told.seed(self)}
-        changed = {**self.procedure.model_dump(exclude_unset=True), **seed}
-        procedure = f"Procedure({', '.join(f'{key}={value!r}' for key, value in changed.items())})" if changed else None
-        lab = told.lab(self)
+    def python(self, export: PythonExport) -> str:
+        legs = export.several(self.legs) if len(self.legs) > 1 else export.reference(self.legs[0])
+        procedure = self.procedure.model_dump(exclude_unset=True)
+        if export.seed(self):
+            procedure.setdefault("seed", export.seed(self))
+        arguments = ", ".join(f"{key}={value!r}" for key, value in procedure.items())
+        lab = export.lab(self)
         sweep = call(
             f"{lab}.sweep",
             legs,
             split=repr(self.looked_on),
-            reported=literal(told.split(self)),
+            reported=literal(export.split(self)),
             metric=repr(self.metric),
             fusions=_fusions(self.fusions),
             steps=repr(self.steps),
             per_kind="True" if self.per_kind else None,
             depth=literal(self.depth),
-            procedure=procedure,
+            procedure=f"Procedure({arguments})" if arguments else None,
         )
         if not self.confirm:
             return f"swept = {sweep}\nswept"
-        taken = call("swept.variant", even_so="True" if self.even_so else None)
+        tuned = call("swept.variant", even_so="True" if self.even_so else None)
         board = call(
             f"{lab}.evaluate",
-            f"[swept.base, {taken}]",
+            f"[swept.base, {tuned}]",
             metrics=repr([self.metric]),
-            split=literal(told.split(self)),
-            rules=told.rules(self),
+            split=literal(export.split(self)),
+            rules=export.rules(self),
         )
         shown = board if self.even_so else f"display({board}) if not swept.tuned.too_few else None"
         return f"swept = {sweep}\ndisplay(swept)\n{shown}"
 
 
 def _fusions(fusions: Sequence[Fusion]) -> str | None:
-    """As an argument: only what is otherwise than usual."""
+    """As an argument: a method's name, or with the options that are not its defaults. None for the default fusions."""
     if fusions == FusionCell.model_fields["fusions"].default:
         return None
-    specs = [spec_of(each) for each in fusions]
-    usual = [spec_of(type(each)()) for each in fusions]
-    changed = [
-        {key: value for key, value in spec.items() if key == "method" or value != common[key]}
-        for spec, common in zip(specs, usual, strict=True)
-    ]
+    changed = []
+    for fusion in fusions:
+        spec, default = spec_of(fusion), spec_of(type(fusion)())
+        changed.append({key: value for key, value in spec.items() if key == "method" or value != default[key]})
     return repr([each["method"] if len(each) == 1 else each for each in changed])
 
 
-def _shown(found: LabSweep) -> list[Block]:
-    weights = weights_of(found.base.name, found.tuned)
-    return [
-        Said(text=found.tuned.verdict, tone="headline"),
+def _blocks(found: LabSweep) -> list[Block]:
+    tuned = found.tuned
+    weights = weights_of(found.base.name, tuned)
+    blocks: list[Block] = [
+        Said(text=tuned.verdict, tone="headline"),
         Figure.of(weight_charts.drawn(weights), f"{weights.metric} over the weights"),
-        *(Table.of(_without(table, found.tuned.verdict)) for table in found.tables()),
-        *_kinds(found),
     ]
-
-
-def _without(table: lab_tables.Table, said: str) -> lab_tables.Table:
-    """The table without the note that stands above it already."""
-    return replace(table, notes=tuple(note for note in table.notes if note != said))
-
-
-def _kinds(found: LabSweep) -> list[Block]:
-    kinds_found = sweep_summary.summarised(found.tuned).kinds
-    if len(kinds_found) < 2:
-        return []
-    legs = found.tuned.surfaces[0].legs
-    rows = [
-        (each.kind or "(none)", each.queries, *(f"{each.weights[leg]:.2f}" for leg in legs)) for each in kinds_found
-    ]
-    return [Table.made("Weights by kind of query", ("kind", "queries", *legs), rows, ("queries", *legs))]
-
-
-def _taken(found: LabSweep, *, even_so: bool) -> tuple[Variant | None, str]:
-    """The variant with the weights found, or why there is none."""
-    try:
-        return found.variant(even_so=even_so), ""
-    except SpecError as error:
-        return None, str(error)
-
-
-def _plain(found: LabSweep) -> dict[str, Any]:
-    """Every point of every surface, as plain values."""
-    plain = sweep_summary.plain(found.tuned)
-    listed = {name: [asdict(each) for each in plain[name]] for name in ("points", "kinds")}
-    return {**plain, **listed, "legs": list(found.tuned.surfaces[0].legs), "base": found.base.to_data()}
+    for table in found.tables():
+        notes = tuple(note for note in table.notes if note != tuned.verdict)  # which stands above already
+        blocks += [Table.of(replace(table, notes=notes))]
+    by_kind = sweep_summary.summarised(tuned).kinds
+    if len(by_kind) > 1:
+        legs = tuned.surfaces[0].legs
+        rows = [
+            (each.kind or "(none)", each.queries, *(f"{each.weights[leg]:.2f}" for leg in legs)) for each in by_kind
+        ]
+        blocks.append(Table.made("Weights by kind of query", ("kind", "queries", *legs), rows, ("queries", *legs)))
+    return blocks

@@ -1,11 +1,10 @@
 """The judge cell: of a pool what is judged, what is next, how judges agree, as `rankbook judge queue` has the pool.
 
-Headless it tells how judging stands; the judging itself is done on a page, to which its view leads.
+It shows how far judging is; the judging itself is done on a page, to which its view leads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from core.errors import SpecError
 from evals.evaluation.context import EvalContext
 from evals.evaluation.cost_notice import searched
 from evals.judging.judgements import change_mark
-from evals.judging.queue import Queue, QueueSpec, build_queue
+from evals.judging.queue import QueueSpec, build_queue
 from evals.measures import DEFAULT_METRIC
 from evals.runs.types import Run
 from evals.types import QuerySplit
@@ -32,17 +31,16 @@ from workbench.notebooks.cells.base import (
 )
 from workbench.notebooks.output import Block, Output, Said
 from workbench.services import judging as judging_shown
-from workbench.services.judging import JudgingStatus
 from workbench.services.pool_request import JudgeState, join_entries, seed_of
 
 NEXT = 5  # pairs that are shown
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """What is judged: runs over a split, and the queue of them."""
+class RunPool:
+    """Runs over a split whose results are judged, and in which order."""
 
-    ground: EvalContext
+    opened: EvalContext
     split: QuerySplit
     runs: tuple[Run, ...]
     spec: QueueSpec
@@ -52,6 +50,8 @@ class Pool:
 class JudgeCell(CellSpec):
     """What is judged of a pool, what to judge next, and how judges agree. The page it opens is where one judges."""
 
+    icon = ":material/gavel:"
+    place = 60
     example = 'variants = ["bm25", "hybrid-retriever"]\ndepth = 10\n'
 
     variants: tuple[Reference, ...] = Field(
@@ -81,48 +81,56 @@ class JudgeCell(CellSpec):
     async def run(self, context: CellContext) -> Output:
         pool = await self.pool(context)
         found = await judging_shown.pool_status(
-            pool.ground, pool.runs, pool.split, pool.spec, rules=context.rules(self)
+            pool.opened, pool.runs, pool.split, pool.spec, rules=context.rules(self)
         )
-        left = await build_queue(context.store, pool.ground.view, pool.runs, pool.spec, self.judge or "")
+        left = await build_queue(context.store, pool.opened.view, pool.runs, pool.spec, self.judge or "")
         values = {
             **judging_shown.status_values(found),
-            "sitting": self.sitting(pool).parameters(),
+            "sitting": self.page(pool).parameters(),
             "left": len(left.tasks),
         }
-        return Output(blocks=tuple(_blocks(found, left)), values=values)
+        blocks: list[Block] = [
+            Said(text=found.figures.headline, tone="headline"),
+            judging_shown.scores_table(found.figures),
+            *([judging_shown.next_table(left.tasks[:NEXT])] if left.tasks else []),
+            *judging_shown.agreement_blocks(found.agreed),
+        ]
+        if left.gone:
+            sentence = f"{left.gone} documents of the pool are no longer in the collection."
+            blocks.append(Said(text=sentence, tone="note"))
+        return Output(blocks=tuple(blocks), values=values)
 
-    async def pool(self, context: CellContext) -> Pool:
+    async def pool(self, context: CellContext) -> RunPool:
         """The runs, made or taken from before, and what of them is to be judged."""
-        ground = await context.ground(self)
-        split = self._split(context, ground)
-        entries = context.variants(self.references, ground)
-        runs = await judging_shown.runs_of(ground, entries, split, context.listener)
+        opened = await context.open(self)
+        split = self._split(context, opened)
+        entries = context.variants(self.references, opened)
+        runs = await judging_shown.runs_of(opened, entries, split, context.listener)
         order = "settle" if self.between else "depth"
-        given = {"order": order, "metric": self.metric, "depth": self.depth, "again": self.again}
-        return Pool(
-            ground, split, tuple(runs), QueueSpec.model_validate({**given, "seed": self._order(context.seed(self))})
-        )
+        options = {"order": order, "metric": self.metric, "depth": self.depth, "again": self.again}
+        spec = QueueSpec.model_validate({**options, "seed": self._order(context.seed(self))})
+        return RunPool(opened, split, tuple(runs), spec)
 
-    def _split(self, context: CellContext, ground: EvalContext) -> QuerySplit:
+    def _split(self, context: CellContext, opened: EvalContext) -> QuerySplit:
         """Labelled or not: labels are what judging is to bring."""
-        return ground.any_split(context.split_name(self, ground))
+        return opened.any_split(context.split_name(self, opened))
 
-    def queries(self, context: CellContext, ground: EvalContext) -> list[str]:
-        return searched(self._split(context, ground))
+    def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
+        return searched(self._split(context, opened))
 
     def _order(self, seed: int) -> int:
-        """A judge who is named finds the documents on the page in the order of the cell."""
+        """The seed of the order: a judge who is named finds the same order on the page."""
         return seed_of(self.judge) if self.judge else seed
 
-    def sitting(self, pool: Pool) -> JudgeState:
-        """The judging page on exactly these runs."""
+    def page(self, pool: RunPool) -> JudgeState:
+        """The address of the judging page for exactly these runs."""
         return JudgeState(
-            collection=pool.ground.view.name,
-            query_set=pool.ground.query_set,
+            collection=pool.opened.view.name,
+            query_set=pool.opened.query_set,
             split=pool.split.name,
             judge=self.judge or "",
             what="settle" if self.between else "",
-            variants=join_entries(_addressed(run, pool.ground) for run in pool.runs),
+            variants=join_entries(_run_in_address(run, pool.opened) for run in pool.runs),
             depth=str(self.depth),
             metric=self.metric,
             again="1" if self.again else "",
@@ -130,37 +138,26 @@ class JudgeCell(CellSpec):
         )
 
     async def resolved(self, context: CellContext) -> dict[str, Any]:
-        """Every judgement makes another output."""
-        ground = await context.ground(self)
-        given = await change_mark(context.store, ground.view.name)
-        return {**await super().resolved(context), "judgements": given}
+        opened = await context.open(self)
+        mark = await change_mark(context.store, opened.view.name)  # another one after every judgement
+        return {**await super().resolved(context), "judgements": mark}
 
-    def python(self, told: PythonExport) -> str:
-        lab = told.lab(self)
-        board = call(f"{lab}.evaluate", told.several(self.references), split=literal(told.split(self)))
+    def python(self, export: PythonExport) -> str:
+        lab = export.lab(self)
+        board = call(f"{lab}.evaluate", export.several(self.references), split=literal(export.split(self)))
         options: dict[str, str | None] = {
             "judge": literal(self.judge),
             "order": repr("settle" if self.between else "depth"),
             "metric": repr(self.metric) if self.between else None,
             "depth": repr(self.depth),
             "again": "True" if self.again else None,
-            "seed": repr(order) if (order := self._order(told.seed(self))) else None,
+            "seed": repr(order) if (order := self._order(export.seed(self))) else None,
         }
         return call(f"{lab}.pool", board, **options)
 
 
-def _addressed(run: Run, ground: EvalContext) -> str:
-    """By its id; where whoever is here keeps no runs, by the name that its variant is known by."""
-    if ground.store.keeps or run.variant is None or run.name not in every_name():
+def _run_in_address(run: Run, opened: EvalContext) -> str:
+    """The run's id; for a reader, whose runs are not kept, the name of its variant where it has a known one."""
+    if opened.store.keeps or run.variant is None or run.name not in every_name():
         return run.id
-    return run.name if resolve_variant(run.name, chunks=ground.view.default_chunk_set).id == run.variant.id else run.id
-
-
-def _blocks(found: JudgingStatus, left: Queue) -> Iterator[Block]:
-    yield Said(text=found.figures.headline, tone="headline")
-    yield judging_shown.scores_table(found.figures)
-    if left.tasks:
-        yield judging_shown.next_table(left.tasks[:NEXT])
-    yield from judging_shown.agreement_blocks(found.agreed)
-    if left.gone:
-        yield Said(text=f"{left.gone} documents of the pool are no longer in the collection.", tone="note")
+    return run.name if resolve_variant(run.name, chunks=opened.view.default_chunk_set).id == run.variant.id else run.id

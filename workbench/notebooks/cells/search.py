@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -16,7 +16,7 @@ from core.pipeline.retriever import RetrievalResult, search
 from core.snippets import snippet
 from core.sql_export import export_sql
 from core.store.resolve_target import search_target
-from core.types import Hit, Stage
+from core.types import Hit
 from core.variant import Variant
 from evals.evaluation import evaluate
 from evals.evaluation.context import EvalContext
@@ -28,9 +28,9 @@ from workbench.notebooks.cells.base import (
     CellSpec,
     PythonExport,
     Reference,
-    asked,
     call,
     exactly_one,
+    find_query,
     kinds,
     known_metric,
     literal,
@@ -45,6 +45,8 @@ SNIPPET = 240  # characters
 class SearchCell(CellSpec):
     """One query, typed or labelled, asked of several variants side by side."""
 
+    icon = ":material/search:"
+    place = 10
     example = 'query = "how do I reset a hub 3"\nvariants = ["bm25", "vector"]\ntop_k = 5\n'
 
     query: str | None = Field(None, min_length=1, description="What is looked for.")
@@ -75,63 +77,61 @@ class SearchCell(CellSpec):
         return self.variants
 
     async def run(self, context: CellContext) -> Output:
-        ground = await context.ground(self)
-        what, chosen = await self._asked(context, ground, context.variants(self.variants, ground))
-        short = self.columns(context, ground)
-        await _warmed(ground, short)
-        bundles = [await search(ground.context, what.text, each) for each in short]
-        blocks: list[Block] = [*chosen, Said(text=_shared(bundles)), _hits(what, bundles)]
+        opened = await context.open(self)
+        query, reason = await self._query(context, opened)
+        columns = self.columns(context, opened)
+        await _preload_models(opened, columns)
+        bundles = [await search(opened.context, query.text, each) for each in columns]
+        blocks: list[Block] = [*reason, Said(text=_in_common(bundles)), _hits(query, bundles)]
         for document in self.why:
-            blocks += [await _why(ground, what, each, document) for each in short]
-        if self.sql:
-            blocks += [await _sql(ground, each) for each in short]
-        return Output(blocks=tuple(blocks), values={"columns": [_way(bundle) for bundle in bundles]})
+            for each in columns:
+                account = await explain(opened.context, query.text, each, document)
+                blocks.append(Said(text=f"{each.name}: {' '.join(account.sentences())}"))
+        for each in columns if self.sql else ():
+            statement = await export_sql(opened.store, opened.view, each)
+            blocks.append(Code(title=f"{each.name} as SQL", language="sql", text=statement.script))
+        return Output(blocks=tuple(blocks), values={"columns": [_stages(bundle) for bundle in bundles]})
 
-    def queries(self, context: CellContext, ground: EvalContext) -> list[str]:
-        """Of many the one that is picked is not known yet. It is searched for again for each account of a document."""
-        among = super().queries(context, ground) if self.pick else []
-        shown = among[0] if self.pick else asked(ground, self.query, self.query_id).text
-        return [*among, shown, *[shown] * len(self.why)]
+    def queries(self, context: CellContext, opened: EvalContext) -> list[str]:
+        """One that is picked is not known yet: any of the labelled ones. It is asked again for each account."""
+        labelled = super().queries(context, opened) if self.pick else []
+        query = labelled[0] if self.pick else find_query(opened, self.query, self.query_id).text
+        return [*labelled, query, *[query] * len(self.why)]
 
-    def columns(self, context: CellContext, ground: EvalContext) -> list[Variant]:
+    def columns(self, context: CellContext, opened: EvalContext) -> list[Variant]:
         """The variants as this cell asks them."""
-        return [each.but(top_k=self.top_k) for each in context.variants(self.variants, ground)]
+        return [each.but(top_k=self.top_k) for each in context.variants(self.variants, opened)]
 
-    async def _asked(
-        self, context: CellContext, ground: EvalContext, variants: Sequence[Variant]
-    ) -> tuple[CellQuery, list[Said]]:
-        """The query, and for a picked one how it came to be picked."""
+    async def _query(self, context: CellContext, opened: EvalContext) -> tuple[CellQuery, list[Said]]:
+        """The query, and of a picked one why it was picked."""
         if self.pick is None:
-            return asked(ground, self.query, self.query_id), []
-        split, wanted = context.split(self, ground), EvalOptions((self.metric,), rules=context.rules(self))
-        runs = await evaluate.run_variants(ground, variants, split, wanted, context.listener)
-        board = await evaluate.score_runs(ground, split, runs, wanted, None)
+            return find_query(opened, self.query, self.query_id), []
+        split, options = context.split(self, opened), EvalOptions((self.metric,), rules=context.rules(self))
+        variants = context.variants(self.variants, opened)
+        runs = await evaluate.run_variants(opened, variants, split, options, context.listener)
+        board = await evaluate.score_runs(opened, split, runs, options, None)
         metric = board.metrics[0]
         values = board.values(metric)
-        low, high = (values[0], values[0]) if self.pick == "worst" else (values.min(axis=0), values.max(axis=0))
-        keys = low if self.pick == "worst" else low - high
+        keys = values[0] if self.pick == "worst" else values.min(axis=0) - values.max(axis=0)
         query = min(zip(keys.tolist(), board.queries(metric), strict=True))[1]
         scores = ", ".join(f"{name} {board.of(name, metric)[query]:.3f}" for name in board.names)
-        words = "does worst on" if self.pick == "worst" else "is most divided over"
-        who = board.names[0] if self.pick == "worst" else "the table"
-        said = (
-            f"Of {len(board.queries(metric))} labelled queries this is the one that {who} {words}: {metric} {scores}."
-        )
-        return asked(ground, None, query), [Said(text=said)]
+        reason = f"{board.names[0]} does worst on" if self.pick == "worst" else "the table is most divided over"
+        sentence = f"Of {len(board.queries(metric))} labelled queries this is the one that {reason}: {metric} {scores}."
+        return find_query(opened, None, query), [Said(text=sentence)]
 
-    def python(self, told: PythonExport) -> str:
-        options = {"top_k": repr(self.top_k)}
-        made = []
-        if self.query is None and self.query_id is None:
+    def python(self, export: PythonExport) -> str:
+        lab = export.lab(self)
+        lines = []
+        if self.pick is not None:
             board = call(
-                f"{told.lab(self)}.evaluate",
-                told.several(self.variants),
+                f"{lab}.evaluate",
+                export.several(self.variants),
                 metrics=repr(self.metric),
-                split=literal(told.split(self)),
-                rules=told.rules(self),
+                split=literal(export.split(self)),
+                rules=export.rules(self),
             )
             picked = "values[0]" if self.pick == "worst" else "values.min(axis=0) - values.max(axis=0)"
-            made += [
+            lines += [
                 f"board = {board}",
                 "metric = board.metrics[0]",
                 "values = board.values(metric)",
@@ -139,61 +139,53 @@ class SearchCell(CellSpec):
                 "query = board.split.queries[query_id].text",
             ]
         elif self.query_id is not None:
-            queries = f"{told.lab(self)}.queries()"
-            made.append(f"query = {queries}.set_index('query').loc[{self.query_id!r}, 'text']")
+            lines.append(f"query = {lab}.queries().set_index('query').loc[{self.query_id!r}, 'text']")
         else:
-            made.append(f"query = {self.query!r}")
-        made.append(call(f"{told.lab(self)}.search", "query", told.several(self.variants), **options))
-        shown = [made.pop()]
+            lines.append(f"query = {self.query!r}")
+        shown = [call(f"{lab}.search", "query", export.several(self.variants), top_k=repr(self.top_k))]
         for document in self.why:
-            shown += [
-                call(f"{told.lab(self)}.why", "query", told.reference(each), repr(document)) for each in self.variants
-            ]
+            shown += [call(f"{lab}.why", "query", export.reference(each), repr(document)) for each in self.variants]
         if self.sql:
-            shown += [call(f"{told.lab(self)}.sql", told.reference(each)) for each in self.variants]
-        shown = shown if len(shown) == 1 else [f"display({each})" for each in shown]
-        return "\n".join([*made, *shown])
+            shown += [call(f"{lab}.sql", export.reference(each)) for each in self.variants]
+        return "\n".join([*lines, *(shown if len(shown) == 1 else [f"display({each})" for each in shown])])
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
-def _hits(what: CellQuery, bundles: Sequence[RetrievalResult]) -> Hits:
-    first = _documents(bundles[0].hits)
+def _hits(query: CellQuery, bundles: Sequence[RetrievalResult]) -> Hits:
+    """The columns. Each hit has its document's rank in the first column, and says if its document stands above it."""
+    ranks = [{hit.item_id: hit.rank for hit in reversed(bundle.hits)} for bundle in bundles]  # of the best passage
+
+    def found(hit: Hit, column: int) -> FoundHit:
+        place = " > ".join(hit.heading_path)
+        return FoundHit(
+            rank=hit.rank,
+            id=hit.id,
+            item=hit.item_id,
+            title=hit.title,
+            where=f"{place} (p. {hit.page_first})".strip() if hit.page_first else place,
+            score=hit.score,
+            snippet=tuple(pieces(passage_of(hit), query.keywords)),
+            legs=tuple(
+                LegShare(leg=each.leg, rank=each.rank, raw=each.raw, contribution=each.contribution)
+                for each in hit.legs
+            ),
+            grade=query.grades.get(hit.item_id),
+            before=ranks[0].get(hit.item_id) if column else None,
+            again=ranks[column][hit.item_id] < hit.rank,
+        )
+
     columns = tuple(
         HitColumn(
             variant=bundle.variant.name,
             milliseconds=bundle.trace.milliseconds,
-            hits=tuple(_hit(hit, what, bundle.hits, first if at else {}) for hit in bundle.hits),
+            hits=tuple(found(hit, column) for hit in bundle.hits),
             notes=bundle.trace.notes,
         )
-        for at, bundle in enumerate(bundles)
+        for column, bundle in enumerate(bundles)
     )
-    return Hits(query=what.text, query_id=what.id, columns=columns)
-
-
-def _documents(hits: Sequence[Hit]) -> dict[str, int]:
-    """Each document's rank, by its best passage."""
-    return {hit.item_id: hit.rank for hit in reversed(hits)}
-
-
-def _hit(hit: Hit, what: CellQuery, beside: Sequence[Hit], first: Mapping[str, int]) -> FoundHit:
-    place = " > ".join(hit.heading_path)
-    return FoundHit(
-        rank=hit.rank,
-        id=hit.id,
-        item=hit.item_id,
-        title=hit.title,
-        where=f"{place} (p. {hit.page_first})".strip() if hit.page_first else place,
-        score=hit.score,
-        snippet=tuple(pieces(passage_of(hit), what.keywords)),
-        legs=tuple(
-            LegShare(leg=each.leg, rank=each.rank, raw=each.raw, contribution=each.contribution) for each in hit.legs
-        ),
-        grade=what.grades.get(hit.item_id),
-        before=first.get(hit.item_id),
-        again=_documents(beside)[hit.item_id] < hit.rank,
-    )
+    return Hits(query=query.text, query_id=query.id, columns=columns)
 
 
 def pieces(text: str, keywords: Sequence[str], most: int = SNIPPET) -> Iterator[tuple[str, bool]]:
@@ -206,8 +198,8 @@ def pieces(text: str, keywords: Sequence[str], most: int = SNIPPET) -> Iterator[
     yield made.text[at:], False
 
 
-def _way(bundle: RetrievalResult) -> dict[str, Any]:
-    """How the column came about: its legs, what each stage handed on and left out, and each hit's way through them."""
+def _stages(bundle: RetrievalResult) -> dict[str, Any]:
+    """How a column came about: its legs, what each stage kept and dropped, and the ranks of each hit on its way."""
     stages = {stage.name: stage for stage in bundle.trace.stages}  # of a stage that was done again, the last
     variant = bundle.variant
     ways: dict[str, list[list[Any]]] = {hit.id: [] for hit in bundle.hits}
@@ -221,25 +213,25 @@ def _way(bundle: RetrievalResult) -> dict[str, Any]:
             {"name": name, "kind": legs.name_of(type(leg)), "weight": leg.weight}
             for name, leg in zip(variant.leg_names, variant.legs, strict=True)
         ],
-        "stages": [_stage(stage) for stage in stages.values()],
+        "stages": [
+            {
+                "name": stage.name,
+                "milliseconds": stage.milliseconds,
+                "kept": len(stage.ranking),
+                "dropped": [
+                    {"reason": reason, "code": code, "limit": limit, "count": count}
+                    for (reason, code, limit), count in Counter(
+                        (each.reason, each.code, each.limit) for each in stage.dropped
+                    ).items()
+                ],
+            }
+            for stage in stages.values()
+        ],
         "ways": ways,
     }
 
 
-def _stage(stage: Stage) -> dict[str, Any]:
-    reasons = Counter((each.reason, each.code, each.limit) for each in stage.dropped)
-    return {
-        "name": stage.name,
-        "milliseconds": stage.milliseconds,
-        "kept": len(stage.ranking),
-        "dropped": [
-            {"reason": reason, "code": code, "limit": limit, "count": count}
-            for (reason, code, limit), count in reasons.items()
-        ],
-    }
-
-
-def _shared(bundles: Sequence[RetrievalResult]) -> str:
+def _in_common(bundles: Sequence[RetrievalResult]) -> str:
     found = [{hit.item_id for hit in bundle.hits} for bundle in bundles]
     every = set().union(*found)
     if len(found) == 1 or not every:
@@ -249,24 +241,14 @@ def _shared(bundles: Sequence[RetrievalResult]) -> str:
     return f"{who} have {len(shared)} of the {len(every)} documents in common."
 
 
-async def _warmed(ground: EvalContext, variants: Sequence[Variant]) -> None:
+async def _preload_models(opened: EvalContext, variants: Sequence[Variant]) -> None:
     """Have models in memory before anything is timed: loading one takes longer than thousands of searches.
 
-    What is served is loaded elsewhere, and asking costs somebody money.
+    A model behind an endpoint is loaded there, and a query to it costs money.
     """
-    context = ground.context
-    asking = [each for each in variants if any(leg.uses_model for leg in each.legs)]
-    models = [search_target(context.store, context.view, each.chunks, each.model).model for each in asking]
+    context = opened.context
+    embedding = [each for each in variants if any(leg.uses_model for leg in each.legs)]
+    models = [search_target(context.store, context.view, each.chunks, each.model).model for each in embedding]
     for model in dict.fromkeys(filter(None, models)):
         if not is_served(model):
             await context.embedder(model).embed(["warm"], "query")
-
-
-async def _why(ground: EvalContext, what: CellQuery, variant: Variant, document: str) -> Said:
-    account = await explain(ground.context, what.text, variant, document)
-    return Said(text=f"{variant.name}: {' '.join(account.sentences())}")
-
-
-async def _sql(ground: EvalContext, variant: Variant) -> Code:
-    made = await export_sql(ground.store, ground.view, variant)
-    return Code(title=f"{variant.name} as SQL", language="sql", text=made.script)

@@ -91,7 +91,7 @@ def close() -> None:
 
 
 def draft(session: NotebookSession, part: Part) -> CellDraft:
-    said = history.said(part)
+    said = history.editable_text(part)
     return drafts().get((session.name, part.id)) or CellDraft(said, said)
 
 
@@ -137,7 +137,7 @@ def writable_copy(desk: NotebookSession) -> NotebookSession:
     """The notebook itself, or a new copy of one that ships, to which the address moves."""
     if not desk.shipped:
         return desk
-    own = session.copied(desk, own_folder(), own_folder().free(f"my-{desk.name}"))
+    own = session.copy_session(desk, own_folder(), own_folder().free(f"my-{desk.name}"))
     name = own.name
     for key in [each for each in drafts() if each[0] == desk.name]:
         drafts()[name, key[1]] = drafts().pop(key)
@@ -154,12 +154,12 @@ def save(session: NotebookSession, identity: str, *, run: bool = False, over: bo
     if part is None:
         return
     said = draft(session, part)
-    began = history.said(part) if over else said.began
+    began = history.editable_text(part) if over else said.began
 
     def do(own: NotebookSession) -> None:
         try:
-            own.change(f"edit of {label(part)}", history.rewritten(identity, said.text, began))
-        except history.HistoryStep:
+            own.change(f"edit of {label(part)}", history.replace_text(identity, said.text, began))
+        except history.EditConflict:
             return  # the open editor says so, and shows both
         forget(own, identity)
         if identity in own.parsed.problems:
@@ -183,8 +183,8 @@ def change(session: NotebookSession, cell: Cell, options: dict[str, Any]) -> Non
 
     def do(own: NotebookSession) -> None:
         now = own.notebook[cell.id]
-        source = toml_edit.put(history.said(now), {(name,): value for name, value in options.items()})
-        own.change(f"change of {label(cell)}", history.rewritten(cell.id, source, history.said(now)))
+        source = toml_edit.put(history.editable_text(now), {(name,): value for name, value in options.items()})
+        own.change(f"change of {label(cell)}", history.replace_text(cell.id, source, history.editable_text(now)))
         own.run([cell.id])
 
     apply(session, do)
@@ -196,7 +196,7 @@ def add(
     """A new part, to which one goes: behind another, before another, or at the end. It runs, or is opened to edit."""
 
     def do(own: NotebookSession) -> None:
-        made = history.behind(kind, source, after) if after else history.inserted(kind, source, before)
+        made = history.insert_after(kind, source, after) if after else history.insert_before(kind, source, before)
         part = own.change(f"new {'text' if kind == NOTE else kind}", made)
         if run:
             go(own, part)
@@ -208,7 +208,7 @@ def add(
 
 
 def remove(session: NotebookSession, part: Part) -> None:
-    apply(session, lambda own: own.change(f"deletion of {label(part)}", history.deleted(part.id)))
+    apply(session, lambda own: own.change(f"deletion of {label(part)}", history.delete(part.id)))
     forget(session, part.id)
 
 
@@ -221,7 +221,7 @@ def start(session: NotebookSession, cells: Sequence[str], *, again: bool = False
 
 
 def undo(session: NotebookSession) -> None:
-    if (last := session.paper.last) is not None:
+    if (last := session.history.last) is not None:
         take_back(session, last.number)
 
 

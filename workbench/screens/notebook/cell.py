@@ -14,22 +14,23 @@ import streamlit as st
 from core.errors import UnknownName
 from workbench.components import blocks, feedback, job_progress
 from workbench.notebooks import history, markdown
+from workbench.notebooks.cell_state import CellState
 from workbench.notebooks.cells import kinds
 from workbench.notebooks.document import Cell, Part, Prose
 from workbench.notebooks.history import Edit
 from workbench.notebooks.output import Output
-from workbench.notebooks.runner import CellResult
-from workbench.notebooks.session import NotebookSession, Standing
+from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
-from workbench.screens.notebook import actions, editor, state
+from workbench.screens.notebook import actions, editor
+from workbench.screens.notebook import state as notebook_state
 from workbench.screens.notebook.cell_views import VIEWS, CellView
 from workbench.services.form_fields import summary
 
 Menu = dict[str, Callable[[], object]]
 
 
-def run_button(session: NotebookSession, cell: Cell, standing: Standing) -> None:
-    under_way = standing.state in ("running", "waiting")
+def run_button(session: NotebookSession, cell: Cell, state: CellState) -> None:
+    under_way = state.state in ("running", "waiting")
     if under_way:
         st.button("Stop", key=f"stop-{cell.id}", icon=":material/stop_circle:", on_click=session.stop)
         return
@@ -37,8 +38,8 @@ def run_button(session: NotebookSession, cell: Cell, standing: Standing) -> None
         "Run",
         key=f"run-{cell.id}",
         icon=":material/play_arrow:",
-        type="secondary" if standing.state == "fresh" else "primary",
-        help="Run it anew." if standing.state == "fresh" else "Run this cell.",
+        type="secondary" if state.state == "fresh" else "primary",
+        help="Run it anew." if state.state == "fresh" else "Run this cell.",
         on_click=run,
         args=(session, cell.id),
     )
@@ -51,7 +52,7 @@ def run(session: NotebookSession, identity: str) -> None:
     if actions.unsaved(session, identity):
         actions.save(session, identity, run=True)
     elif isinstance(cell, Cell) and cell.kind != HEADER:
-        actions.start(session, [identity], again=session.standing(cell).state == "fresh")
+        actions.start(session, [identity], again=session.state(cell).state == "fresh")
 
 
 def edit_button(session: NotebookSession, part: Part) -> None:
@@ -78,9 +79,9 @@ def menu(session: NotebookSession, part: Part, more: Menu | None = None) -> None
 
     options: Menu = {
         **(more or {}),
-        "Move up": change(f"move of {named}", history.moved(part.id, -1)),
-        "Move down": change(f"move of {named}", history.moved(part.id, 1)),
-        "Duplicate": change(f"copy of {named}", history.duplicated(part.id)),
+        "Move up": change(f"move of {named}", history.move(part.id, -1)),
+        "Move down": change(f"move of {named}", history.move(part.id, 1)),
+        "Duplicate": change(f"copy of {named}", history.duplicate(part.id)),
         "Delete": lambda: actions.remove(session, part),
     }
     if isinstance(part, Cell) and part.kind == HEADER:
@@ -115,25 +116,16 @@ def more_of(session: NotebookSession, cell: Cell, *, hidden: bool) -> Menu:
 
 
 def _link(session: NotebookSession, cell: Cell) -> None:
-    state.go(state.NotebookState(session.name, cell.id))
+    notebook_state.go(notebook_state.NotebookState(session.name, cell.id))
     actions.notice("The address of this page now leads to that cell. Copy it from the browser's address bar.")
 
 
 BEAT = 0.5  # seconds between two looks at a cell under way
-ICONS = {
-    "search": ":material/search:",
-    "evaluate": ":material/leaderboard:",
-    "fusion": ":material/tune:",
-    "compare": ":material/compare_arrows:",
-    "context": ":material/article:",
-    "judge": ":material/gavel:",
-    "note": ":material/notes:",
-}
 
 
 def draw(session: NotebookSession, part: Part) -> None:
     """The part, which looks again by itself while it runs."""
-    running = isinstance(part, Cell) and part.kind != HEADER and session.standing(part).state == "running"
+    running = isinstance(part, Cell) and part.kind != HEADER and session.state(part).state == "running"
     st.fragment(_part, run_every=BEAT if running else None)(session, part.id)
 
 
@@ -163,11 +155,11 @@ def _part(session: NotebookSession, identity: str) -> None:
             elif part.id in session.parsed.problems:
                 feedback.draw_error(session.parsed.problems[part.id])
         else:
-            standing = session.standing(part)
+            state = session.state(part)
             hidden = (session.name, part.id) in actions.folded()
             with st.container(horizontal=True, vertical_alignment="center", key=f"head-{part.id}", gap="xsmall"):
-                st.html(_title(standing), width="stretch")
-                run_button(session, part, standing)
+                st.html(_title(state), width="stretch")
+                run_button(session, part, state)
                 edit_button(session, part)
                 menu(session, part, more_of(session, part, hidden=hidden))
             if is_open(session, part):
@@ -177,11 +169,11 @@ def _part(session: NotebookSession, identity: str) -> None:
                     editor.cell(session, part)
             elif actions.unsaved(session, part.id):
                 st.html('<p class="rb-draft">Something typed into this cell is not saved yet. Edit shows it.</p>')
-            _progress(session, standing)
+            _progress(session, state)
             if hidden:
                 st.html('<p class="rb-draft">The output is folded away. The menu brings it back.</p>')
             else:
-                _came_to(session, part, standing)
+                _came_to(session, part, state)
 
 
 # -- prose, and what all cells share -----------------------------------------------------------------------------------
@@ -205,30 +197,28 @@ def _tools(session: NotebookSession, part: Part) -> None:
 # -- cells -------------------------------------------------------------------------------------------------------------
 
 
-def _title(standing: Standing) -> str:
-    result = standing.result
-    kind, title = result.cell.kind, result.title
-    name = f"<code>{escape(result.cell.name)}</code>" if result.cell.name and result.cell.name != title else ""
+def _title(state: CellState) -> str:
+    cell, title = state.cell, state.title
+    kind, name = cell.kind, f"<code>{escape(cell.name)}</code>" if cell.name and cell.name != title else ""
     shown = escape(title) if title != kind else ""
     return (
         f'<div class="rb-title"><span class="rb-kind">{escape(kind)}</span><h3>{shown}</h3>{name}'
-        f'<span class="rb-state rb-{standing.state}">{escape(state_of(standing))}</span></div>'
+        f'<span class="rb-state rb-{state.state}">{escape(state_of(state))}</span></div>'
     )
 
 
-def state_of(standing: Standing) -> str:
-    """How the cell stands, in a few words."""
-    result = standing.result
-    match standing.state:
+def state_of(state: CellState) -> str:
+    """The state of a cell, in a few words."""
+    match state.state:
         case "never":
-            return "stopped" if standing.stopped else "not run yet"
+            return "stopped" if state.stopped else "not run yet"
         case "fresh":
-            return f"{_when(result.made_at)}, {_duration(result.milliseconds)}"
+            return f"{_when(state.made_at)}, {_duration(state.milliseconds)}"
         case "stale":
-            return f"{'stopped, ' if standing.stopped else ''}stale: {' and '.join(result.stale)}"
+            return f"{'stopped, ' if state.stopped else ''}stale: {' and '.join(state.stale)}"
         case "asks":
             return "waits for your word"
-    return standing.state
+    return state.state
 
 
 def _when(moment: datetime | None) -> str:
@@ -243,37 +233,36 @@ def _duration(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
-def _progress(session: NotebookSession, standing: Standing) -> None:
+def _progress(session: NotebookSession, state: CellState) -> None:
     job = session.job
-    if standing.state != "running" or job is None:
+    if state.state != "running" or job is None:
         return
     share, words = job.progress if job.step or job.stopping else (0.0, "Beginning. The first time, models are loaded.")
     st.html(f'<p class="rb-draft" role="status">{escape(words)}</p>')
     st.progress(share)
 
 
-def _came_to(session: NotebookSession, cell: Cell, standing: Standing) -> None:
+def _came_to(session: NotebookSession, cell: Cell, state: CellState) -> None:
     """The output, or why there is none."""
-    result = standing.result
-    if standing.state == "failed":
+    if state.state == "failed":
         st.html(
             '<div class="rb-box rb-complaint" role="alert"><strong>This cell failed</strong>'
-            f"<p>{feedback.as_html(result.problem)}</p></div>"
+            f"<p>{feedback.as_html(state.problem)}</p></div>"
         )
-    if standing.state == "asks":
-        _asks(session, cell, standing)
-    if result.output is not None:
-        old = standing.state in ("stale", "failed")
+    if state.state == "asks":
+        _asks(session, cell, state)
+    if state.output is not None:
+        old = state.state in ("stale", "failed")
         with st.container(key=f"{'old' if old else 'output'}-{cell.id}"), feedback.draw_errors():
-            _output(session, cell, result, result.output)
-    elif standing.state in ("never", "waiting", "running"):
+            _output(session, cell, state, state.output)
+    elif state.state in ("never", "waiting", "running"):
         shows = summary(kinds[cell.kind])
         st.html(f'<div class="rb-nothing"><b>Run</b> it to see: {escape(shows[:1].lower() + shows[1:])}</div>')
 
 
-def _output(session: NotebookSession, cell: Cell, result: CellResult, output: Output) -> None:
+def _output(session: NotebookSession, cell: Cell, state: CellState, output: Output) -> None:
     view = VIEWS.get(cell.kind)
-    if result.spec is None:
+    if state.spec is None:
         st.html('<p class="rb-draft">What it showed is put aside until the cell is valid again.</p>')
         return
     if view is None:
@@ -282,19 +271,19 @@ def _output(session: NotebookSession, cell: Cell, result: CellResult, output: Ou
     view(
         CellView(
             cell,
-            result.spec,
+            state.spec,
             output,
             session.context,
-            result.stale,
+            state.stale,
             change=partial(actions.change, session, cell),
             add=lambda kind, source: actions.add(session, kind, source, after=cell.id, run=True),
         )
     )
 
 
-def _asks(session: NotebookSession, cell: Cell, standing: Standing) -> None:
+def _asks(session: NotebookSession, cell: Cell, state: CellState) -> None:
     """What it would spend, before it spends anything."""
-    job_progress.consent_note("This cell", standing.asks)
+    job_progress.consent_note("This cell", state.asks)
     st.button(
         "Send and run",
         key=f"allow-{cell.id}",

@@ -16,7 +16,7 @@ from workbench.notebooks import history
 from workbench.notebooks.cells import CellSpec, kinds
 from workbench.notebooks.document import Cell, Part, Prose
 from workbench.notebooks.session import NotebookSession
-from workbench.notebooks.shared import HEADER, Shared
+from workbench.notebooks.shared import HEADER, SharedOptions
 from workbench.screens.notebook import actions
 from workbench.screens.notebook.actions import CellDraft
 
@@ -43,11 +43,11 @@ def cell(session: NotebookSession, part: Cell) -> None:
             "How to edit it", [FORM, SOURCE], default=SOURCE, key=f"view-{part.id}", label_visibility="collapsed"
         )
         if view == FORM:
-            model = Shared if header else kinds[part.kind]
+            model = SharedOptions if header else kinds[part.kind]
             # Known values of what names something. Others can be typed.
             variants = [*(each["name"] for each in session.parsed.shared.variants), *every_name()]
             named = dict.fromkeys(("variants", "legs", "variant", "one", "other", "baseline"), variants)
-            ground = session.ground
+            ground = session.collection
             splits = [*ground.labelled.splits, "all"] if ground is not None else []
             options = form.FormOptions(offered={**named, "split": splits, "looked_on": splits}, only=_own_first(model))
             changed = form.draw(model, draft.text, f"form-{session.name}-{part.id}", options)
@@ -79,7 +79,7 @@ def name(session: NotebookSession, part: Cell) -> None:
 
 def _rename(session: NotebookSession, part: Cell, wanted: str) -> None:
     def do(own: NotebookSession) -> None:
-        made = own.change(f"name of {actions.label(part)}", history.renamed(part.id, wanted))
+        made = own.change(f"name of {actions.label(part)}", history.rename(part.id, wanted))
         actions.close()
         actions.go(own, made)
 
@@ -91,7 +91,11 @@ def _own_first(model: type[BaseModel]) -> list[str]:
     names = [option.alias or name for name, option in model.model_fields.items()]
     shared = [name for name in names if name in CellSpec.model_fields]
     own = [name for name in names if name not in shared]
-    return [name for name in (shared[:1] + own + shared[1:] if own else names) if (model, name) != (Shared, "variant")]
+    return [
+        name
+        for name in (shared[:1] + own + shared[1:] if own else names)
+        if (model, name) != (SharedOptions, "variant")
+    ]
 
 
 def _area(session: NotebookSession, part: Part, draft: CellDraft, label: str) -> None:
@@ -117,14 +121,14 @@ def _area(session: NotebookSession, part: Part, draft: CellDraft, label: str) ->
 
 def _conflict(session: NotebookSession, part: Part, draft: CellDraft) -> None:
     """Somebody else was faster: both texts are there, and the person decides."""
-    if draft.began == history.said(part):
+    if draft.began == history.editable_text(part):
         return
     st.html(
         '<div class="rb-box rb-complaint" role="alert"><strong>Changed in another window</strong><p>This was changed '
         "since you began to edit it. Your text is above, and is not saved. Save it over the other one, or take that "
         "one:</p></div>"
     )
-    st.code(history.said(part), language="toml" if isinstance(part, Cell) else "markdown")
+    st.code(history.editable_text(part), language="toml" if isinstance(part, Cell) else "markdown")
     with st.container(horizontal=True):
         _button("Save mine over it", part, _save_over, session, part.id)
         _button("Take the other one", part, _take, session, part.id)

@@ -9,24 +9,25 @@ from functools import partial
 import streamlit as st
 
 from workbench.components.theme import asset
-from workbench.notebooks.cells import kinds
+from workbench.notebooks.cells import kinds, ordered_kinds
 from workbench.notebooks.document import NOTE, Cell
 from workbench.notebooks.files import example
 from workbench.notebooks.session import NotebookSession
 from workbench.notebooks.shared import HEADER
 from workbench.screens.notebook import actions, state
 from workbench.screens.notebook import cell as notebook_cell
-from workbench.screens.notebook.cell import ICONS
 from workbench.services.form_fields import summary
 
 WORDS = {NOTE: "Text, as Markdown."}
-ORDER = ("search", "evaluate", "compare", "fusion", "context")
+NOTE_ICON = ":material/notes:"
 
 
 def offered() -> list[str]:
-    """The kinds in the order in which one wants them, any further ones behind."""
-    known = [kind for kind in ORDER if kind in kinds]
-    return [*known, *(kind for kind in kinds if kind not in known), NOTE]
+    return [*ordered_kinds(), NOTE]
+
+
+def icon(kind: str) -> str:
+    return NOTE_ICON if kind == NOTE else kinds[kind].icon
 
 
 def between(session: NotebookSession, before: str | None) -> None:
@@ -51,12 +52,12 @@ def between(session: NotebookSession, before: str | None) -> None:
 
 def named(kind: str) -> str:
     """With its icon, as a menu shows it."""
-    return f"{ICONS.get(kind, ':material/add:')} {'text' if kind == NOTE else kind}"
+    return f"{icon(kind)} {'text' if kind == NOTE else kind}"
 
 
 def new(session: NotebookSession, kind: str, *, before: str | None = None, after: str | None = None) -> None:
     """A new part, whose source is opened: an example that runs on this collection."""
-    actions.add(session, kind, example(kind, session.ground), before=before, after=after, run=False)
+    actions.add(session, kind, example(kind, session.collection), before=before, after=after, run=False)
 
 
 def choices(session: NotebookSession, after: str | None) -> None:
@@ -67,7 +68,7 @@ def choices(session: NotebookSession, after: str | None) -> None:
             st.button(
                 kind if kind != NOTE else "text",
                 key=f"choose-{kind}",
-                icon=ICONS.get(kind),
+                icon=icon(kind),
                 width=130,
                 on_click=partial(_chosen, session, kind, after),
             )

@@ -31,7 +31,7 @@ def render(store: Store) -> None:
     name = cell.css_name(state.current().cell or "-")
     st.html(f"<style>.st-key-part-{name} {{ --rb-at: light-dark(#33475f, #a9bdd6); }}</style>")
     toolbar.draw(session, said)
-    theme.in_view(named.styles(result.output for result in session.results()))
+    theme.in_view(named.styles(state.output for state in session.states()))
     with st.container(key="book"):
         _where(session)
         for part in session.notebook.shown:
@@ -57,7 +57,7 @@ def _desk(store: Store) -> NotebookSession | None:
     """The notebook that the address names."""
     wanted = state.current().notebook or FIRST
     try:
-        return session.at(store, own_folder().find(wanted))
+        return session.session_for(store, own_folder().find(wanted))
     except RankbookError as error:
         feedback.draw_error(error)
         names = [*own_folder().own(), *files.shipped_names()]

@@ -68,7 +68,7 @@ def _do(choice: Callable[..., None], *arguments: bytes | None) -> None:
 def _save_as(desk: NotebookSession) -> None:
     try:
         name = own_folder().free(f"{desk.name}-{datetime.now().astimezone():%Y-%m-%d}")
-        made = session.copied(desk, own_folder(), name, desk.paper.unsaved).name
+        made = session.copy_session(desk, own_folder(), name, desk.history.unsaved).name
         session.forget(desk)
     except RankbookError as error:
         actions.notice(str(error), bad=True)
@@ -118,7 +118,7 @@ def _begin(desk: NotebookSession, name: str, like: str) -> None:
     try:
         roles.refuse_reader(desk.store, "make notebooks")
         if like == desk.name:
-            made = session.copied(desk, own_folder(), name).name
+            made = session.copy_session(desk, own_folder(), name).name
         else:
             notebook = files.read_notebook(files.STARTER).notebook if like != EMPTY else _bare(desk, name)
             made = own_folder().create(name, notebook).path.stem
@@ -144,7 +144,7 @@ def _shared(session: NotebookSession) -> None:
     """The collection and the split of the header cell."""
     said = session.parsed.shared
     names = [row.name for row in bridge.run(collections.listed(session.store))]
-    ground = session.ground
+    ground = session.collection
     splits = [*ground.labelled.splits, "all"] if ground is not None else []
     usual = f"{default_split(ground.labelled)} (default)" if ground is not None else ""
     _choice(session, "Collection", "collection", names, said.collection, also={"split": None, "query_set": None})
@@ -251,7 +251,7 @@ def _watch(session: NotebookSession) -> None:
 
 
 def _undo(session: NotebookSession) -> None:
-    last = session.paper.last
+    last = session.history.last
     _button(
         "undo",
         "Undo",
@@ -303,7 +303,7 @@ def _hand_on(session: NotebookSession) -> None:
         st.caption("With what each cell shows now; what is stale is marked.")
         st.download_button(
             "Page (HTML)",
-            lambda: export_html.render(session.notebook, session.results()).encode(),
+            lambda: export_html.render(session.notebook, session.states()).encode(),
             f"{session.name}.html",
             "text/html",
             key="book.html",
@@ -313,7 +313,7 @@ def _hand_on(session: NotebookSession) -> None:
         st.download_button(
             "Jupyter notebook (.ipynb)",
             lambda: export_jupyter.render(
-                session.notebook, session.parsed, session.path.resolve().parent, session.results()
+                session.notebook, session.parsed, session.path.resolve().parent, session.states()
             ).encode(),
             f"{session.name}.ipynb",
             "application/x-ipynb+json",

@@ -110,7 +110,7 @@ def _made(ctx: EvalContext, split: str, names: list[str]) -> None:
         if sends := await cost_notice.for_runs(here, made, part, allowed=allowed):
             return sends
         result = await evaluate.evaluate(here, made, part, EvalOptions(METRICS), progress=listener)
-        return cells_evaluate.shown(result.board)
+        return cells_evaluate.board_output(result.board)
 
     found: Output | None = job_progress.result_with_consent("runs.evaluated", key, "Evaluating", work)
     if found is not None:

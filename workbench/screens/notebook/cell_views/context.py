@@ -16,7 +16,7 @@ from workbench.components import blocks, document, feedback
 from workbench.components.cards import badge_of
 from workbench.components.theme import asset
 from workbench.components.url_state import put
-from workbench.notebooks.cells.base import asked
+from workbench.notebooks.cells.base import find_query
 from workbench.notebooks.cells.context import ContextCell
 from workbench.notebooks.output import Block, Code, Figure, Said
 from workbench.screens.notebook.cell_views.base import CellView, context_of
@@ -126,7 +126,7 @@ def _passages(view: CellView, spec: ContextCell, values: Mapping[str, Any], ctx:
             if (value := st.session_state[key].get("open")) is not None:
                 view.select(document=str(value))
 
-        judged = QueryLabels() if ctx is None else QueryLabels("", asked(ctx, spec.query, spec.query_id).grades)
+        judged = QueryLabels() if ctx is None else QueryLabels("", find_query(ctx, spec.query, spec.query_id).grades)
         passages = [{**each, "badge": badge_of(judged, each["item"])} for each in values["passages"]]
         told = {name: values[name] for name in ("budget", "tokens", "dropped")}
         _component(key=key, data={**told, "passages": passages}, on_open_change=opened)

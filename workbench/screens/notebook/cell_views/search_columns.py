@@ -16,7 +16,7 @@ from workbench.components import theme
 from workbench.components.cards import badge_of, title_of
 from workbench.components.theme import asset
 from workbench.notebooks.cells.base import CellQuery
-from workbench.notebooks.cells.base import asked as query_of
+from workbench.notebooks.cells.base import find_query as query_of
 from workbench.notebooks.cells.search import pieces
 from workbench.notebooks.output import FoundHit, HitColumn, Hits
 from workbench.screens.notebook.cell_views.base import CellView

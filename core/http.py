@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import httpx
 
-from core.context import Resources
 from core.errors import SpecError
 
 
@@ -65,7 +64,10 @@ class RetryPolicy:
 
 
 class EndpointFailure(Exception):
-    """One attempt failed. `problem` completes "the endpoint did not answer: ..."; it never quotes what was sent."""
+    """One attempt failed. `problem` completes "the endpoint did not answer: ..."; it never quotes what was sent.
+
+    `refusal` is the endpoint's own text, for deciding what to try next. It is never shown, as it may repeat the key.
+    """
 
     def __init__(
         self,
@@ -81,26 +83,23 @@ class EndpointFailure(Exception):
         self.retry_after, self.refusal = retry_after, refusal
 
 
-async def with_retries(resources: Resources, patience: RetryPolicy, attempt: Callable[[], Awaitable[T]]) -> T:
-    """The first attempt that succeeds. What does not pass by itself is raised at once."""
-    for number in range(1, patience.attempts):
+async def with_retries(
+    policy: RetryPolicy, attempt: Callable[[], Awaitable[T]], pause: Callable[[float], Awaitable[Any]] = asyncio.sleep
+) -> T:
+    """The result of the first attempt that succeeds. A failure that waiting cannot mend is raised at once."""
+    for number in range(1, policy.attempts):
         try:
             return await attempt()
         except EndpointFailure as failed:
-            if not failed.passes or (failed.retry_after or 0) > patience.longest_wait:
+            if not failed.passes or (failed.retry_after or 0) > policy.longest_wait:
                 raise
-            await resources.pause(_wait(number, failed.retry_after, patience.longest_wait))
+            # Doubling with jitter, so that many clients do not come back together.
+            growing = min(policy.longest_wait, 0.5 * 2.0**number) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+            await pause(growing if failed.retry_after is None else failed.retry_after)
     return await attempt()
 
 
-def _wait(number: int, asked: float | None, longest: float) -> float:
-    """What the endpoint asked for, else doubling with jitter, so that many clients do not come back together."""
-    if asked is not None:
-        return asked
-    return min(longest, 0.5 * 2.0**number) * random.uniform(0.5, 1)  # noqa: S311 - jitter, no secret
-
-
-def client(resources: Resources, key: str, key_name: str) -> httpx.AsyncClient:
+def client(key: str, key_name: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
     """A client that sends the key, if there is one, and asks for nothing compressed: a small bomb unpacks to much."""
     if not (key.isascii() and (key.isprintable() or not key)):
         raise SpecError(f"The key in {key_name} holds what no header can. Copy it anew.")
@@ -108,21 +107,32 @@ def client(resources: Resources, key: str, key_name: str) -> httpx.AsyncClient:
     if key:
         headers["Authorization"] = f"Bearer {key}"
     timeout = httpx.Timeout(None, connect=CONNECT_WITHIN)  # the rest is bounded by the attempt as a whole
-    return httpx.AsyncClient(headers=headers, timeout=timeout, transport=resources.transport)
+    return httpx.AsyncClient(headers=headers, timeout=timeout, transport=transport)
 
 
-async def post(sender: httpx.AsyncClient, url: str, body: Any, patience: RetryPolicy) -> bytes:
+async def post(sender: httpx.AsyncClient, url: str, body: Any, policy: RetryPolicy) -> bytes:
     """One attempt: the bytes of a successful answer."""
     try:
         async with (
-            asyncio.timeout(patience.timeout),
+            asyncio.timeout(policy.timeout),
             sender.stream("POST", url, content=json.dumps(body).encode()) as response,
         ):
-            if not response.is_success:
-                raise _refused(response, await _refusal(response))
-            return await _limited(response, patience.largest_answer)
+            if response.is_success:
+                return await _read_bounded(response, policy.largest_answer)
+            try:
+                refusal = (await _read_bounded(response, LARGEST_REFUSAL)).decode(errors="replace")
+            except EndpointFailure:
+                refusal = ""  # a refusal too long to read is a refusal all the same
+            status = response.status_code
+            raise EndpointFailure(
+                f"status {status}",
+                passes=status in WORTH_RETRYING,
+                status=status,
+                retry_after=_seconds_to_wait(response.headers),
+                refusal=refusal,
+            )
     except TimeoutError as error:
-        raise EndpointFailure(f"nothing complete within {patience.timeout:g} s", passes=True) from error
+        raise EndpointFailure(f"nothing complete within {policy.timeout:g} s", passes=True) from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise EndpointFailure(f"the address is none ({type(error).__name__})") from error
     except httpx.TransportError as error:
@@ -131,7 +141,7 @@ async def post(sender: httpx.AsyncClient, url: str, body: Any, patience: RetryPo
         raise EndpointFailure(f"the exchange failed ({type(error).__name__})") from error
 
 
-async def _limited(response: httpx.Response, largest: int) -> bytes:
+async def _read_bounded(response: httpx.Response, largest: int) -> bytes:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise EndpointFailure("the answer is compressed, which was not asked for")
     parts = bytearray()
@@ -142,36 +152,18 @@ async def _limited(response: httpx.Response, largest: int) -> bytes:
     return bytes(parts)
 
 
-async def _refusal(response: httpx.Response) -> str:
-    """What a refusal says, for deciding what to try next; never shown, as some endpoints repeat the key in it."""
+def _seconds_to_wait(headers: httpx.Headers) -> float | None:
+    """Retry-After comes as seconds, or as a date by the endpoint's clock, which need not be ours (RFC 9110, 10.2.3)."""
+    retry_after = headers.get("Retry-After", "").strip()
+    if retry_after.isdecimal():
+        return float(retry_after[:9])
+    then, now = _http_date(retry_after), _http_date(headers.get("Date", ""))
+    return None if then is None else max(0.0, (then - (now or datetime.now(UTC))).total_seconds())
+
+
+def _http_date(header: str) -> datetime | None:
     try:
-        return (await _limited(response, LARGEST_REFUSAL)).decode(errors="replace")
-    except EndpointFailure:
-        return ""  # a refusal too long to read is a refusal all the same
-
-
-def _refused(response: httpx.Response, refusal: str) -> EndpointFailure:
-    status = response.status_code
-    return EndpointFailure(
-        f"status {status}",
-        passes=status in WORTH_RETRYING,
-        status=status,
-        retry_after=_seconds(response.headers.get("Retry-After", ""), _moment(response.headers.get("Date", ""))),
-        refusal=refusal,
-    )
-
-
-def _seconds(header: str, now: datetime | None) -> float | None:
-    """Retry-After comes as seconds or as a date (RFC 9110, 10.2.3): by the endpoint's clock, which need not be ours."""
-    if header.strip().isdecimal():
-        return float(header.strip()[:9])
-    when = _moment(header)
-    return None if when is None else max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
-
-
-def _moment(header: str) -> datetime | None:
-    try:
-        when = parsedate_to_datetime(header)
+        date = parsedate_to_datetime(header)
     except ValueError:
         return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -6,12 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from core.errors import Cancelled, DeadlineExceeded
-
-if TYPE_CHECKING:
-    from core.context import RequestContext
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,49 +75,42 @@ async def in_order(
         await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
 
 
-async def run_cancellable(context: RequestContext, work: Coroutine[Any, Any, T]) -> T:
-    """The work's result, unless its token is set or its deadline passes first: then it is cancelled, and awaited."""
-    if context.cancellation and context.cancellation.is_set():
+async def run_cancellable(
+    work: Coroutine[Any, Any, T],
+    cancellation: asyncio.Event | None = None,
+    deadline: float | None = None,
+    *,
+    name: str = "The search",
+) -> T:
+    """The work's result, unless the event is set or so many seconds pass first: then it is cancelled, and awaited.
+
+    Work that ends while it is being cancelled gives its result. `name` begins the sentence of an error.
+    """
+    if cancellation and cancellation.is_set():
         work.close()
-        raise Cancelled("The search was cancelled before it began.")
-    if context.cancellation is None and context.deadline is None:
+        raise Cancelled(f"{name} was cancelled before it began.")
+    if cancellation is None and deadline is None:
         return await work
     task = asyncio.ensure_future(work)
-    token = asyncio.ensure_future(context.cancellation.wait()) if context.cancellation else None
+    stop = asyncio.ensure_future(cancellation.wait()) if cancellation else None
     try:
-        waiting = {task, token} if token else {task}
-        done, _ = await asyncio.wait(waiting, timeout=context.deadline, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            {task, stop} if stop else {task}, timeout=deadline, return_when=asyncio.FIRST_COMPLETED
+        )
         if task in done:
             return task.result()
-        if token in done:
-            raise Cancelled("The search was cancelled.")
-        raise DeadlineExceeded(f"The search did not end within {context.deadline:g} s.")
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled() and task.exception() is None:
+            return task.result()
+        if done:
+            raise Cancelled(f"{name} was cancelled.")
+        raise DeadlineExceeded(f"{name} did not end within {deadline:g} s.")
     finally:
-        if token:
-            token.cancel()
-        if not task.done():
+        if stop:
+            stop.cancel()
+        if not task.done():  # whoever waits here was cancelled
             task.cancel()
             await asyncio.wait({task})
         if not task.cancelled():
-            task.exception()  # looked at, so that nobody logs a failure as forgotten that came with the stop
-
-
-async def until(token: asyncio.Event | None, work: Coroutine[Any, Any, T]) -> T:
-    """The result, or `Cancelled` once the token is set and the work has undone what it began."""
-    if token is None:
-        return await work
-    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(token.wait())
-    try:
-        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            try:
-                return await task  # which may have come to its end just now
-            except (asyncio.CancelledError, Exception) as error:
-                raise Cancelled("Somebody stopped the work.") from error
-        return task.result()
-    finally:
-        stop.cancel()
-        if not task.done():  # this very task was cancelled
-            task.cancel()
-            await asyncio.wait((task,))
+            task.exception()  # retrieved, so that a failure during the cancellation is not logged as forgotten

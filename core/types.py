@@ -93,7 +93,7 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class LegScore:
-    """What one leg says of a hit. `normalised` is what its raw score became before it was weighted, where it was."""
+    """What one leg says of a hit. `normalised` is the raw score normalised, where that was done before weighting."""
 
     leg: str
     rank: int
@@ -132,7 +132,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceChunk:
-    """A passage of an item that was found, for an answer to stand on. `anchors` are pages, rows or items it covers."""
+    """A passage of a retrieved item, on which an answer can be based. `anchors` are pages, rows or items it covers."""
 
     item_id: str
     chunk_id: str
@@ -156,27 +156,60 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class RelevanceRating:
+    """What a language model says of one candidate, in the rubric's own scale."""
+
+    chunk_id: str
+    relevance_score: float
+    answerable: bool | None = None
+    key_evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
-    """A document that a stage left out, and why."""
+    """A document that a stage left out, and why: as a sentence, and as a code with the limit that it mentions."""
 
     id: str
     reason: str
+    code: str = ""
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What a stage makes of the hits it is given. `notes` are what a reader of the result should know of it."""
+
+    hits: tuple[Hit, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+    ratings: tuple[RelevanceRating, ...] = ()
+    evidence: tuple[EvidenceChunk, ...] = ()
+
+    @classmethod
+    def unchanged(cls, hits: Sequence[Hit], *notes: str) -> StageResult:
+        """Results passed through, and why."""
+        return cls(tuple(hits), notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step. `ranking` is what it handed on: ids with their scores, best first."""
+    """One step of a search, as its trace keeps it.
+
+    `ranking` is what the step handed on: ids with their scores, best first. `unavailable` says why a leg could not be
+    asked.
+    """
 
     name: str
     milliseconds: float
     ranking: tuple[tuple[str, float], ...] = ()
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
+    unavailable: str = ""
 
 
 @dataclass(slots=True)
 class StageRecord:
-    """A stage as it is being written down."""
+    """A stage that is under way."""
 
     ranking: tuple[tuple[str, float], ...] = ()
     dropped: list[Dropped] = field(default_factory=list)
@@ -185,11 +218,21 @@ class StageRecord:
     def hand_on(self, hits: Sequence[Hit]) -> None:
         self.ranking = tuple((hit.id, hit.score) for hit in hits)
 
-    def drop(self, ids: Iterable[str], reason: str) -> None:
-        self.dropped += [Dropped(each, reason) for each in ids]
+    def drop(self, ids: Iterable[str], reason: str, code: str = "", limit: str = "") -> None:
+        self.dropped += [Dropped(each, reason, code, limit) for each in ids]
 
     def note(self, *sentences: str) -> None:
         self.notes += [sentence for sentence in sentences if sentence not in self.notes]
+
+    def write(self, result: StageResult) -> StageResult:
+        """Note what a stage did, and hand it on."""
+        self.dropped += result.dropped
+        self.note(*result.notes)
+        if result.evidence:
+            self.ranking = tuple((chunk.chunk_id, chunk.score) for chunk in result.evidence)
+        else:
+            self.hand_on(result.hits)
+        return result
 
 
 @dataclass(slots=True)
@@ -211,12 +254,6 @@ class Trace:
         yield record
         spent = (time.perf_counter() - begun) * 1000
         self.stages.append(Stage(name, spent, record.ranking, tuple(record.dropped), tuple(record.notes)))
-
-    def add(
-        self, name: str, milliseconds: float, ranking: tuple[tuple[str, float], ...], notes: tuple[str, ...] = ()
-    ) -> None:
-        """A stage that was timed elsewhere: legs run side by side."""
-        self.stages.append(Stage(name, milliseconds, ranking, notes=notes))
 
     def __getitem__(self, name: str) -> Stage:
         """The stage of that name; where it was done again, deeper, the last time is what counted."""

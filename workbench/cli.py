@@ -63,7 +63,6 @@ app.command()(backup.backup)
 app.command()(backup.restore)
 
 DEMO = "handbook"
-LEGS = "bm25, fulltext, fuzzy, trigram, vector"  # named here, because the registry takes its time to load
 
 
 def version(*, wanted: bool) -> None:
@@ -135,7 +134,10 @@ def search(
     variant: Annotated[
         list[str] | None, typer.Option("--variant", "-v", help="A preset or a TOML file; several side by side.")
     ] = None,
-    leg: Annotated[list[str] | None, typer.Option(help=f"A leg by itself, or several: {LEGS}.")] = None,
+    leg: Annotated[
+        list[str] | None,
+        typer.Option(help="A leg by itself, such as bm25 or vector, or several; an unknown name lists all."),
+    ] = None,
     chunks: Annotated[
         str | None, typer.Option(help="For --leg: a chunk set, or 'items'; by default the first chunk set.")
     ] = None,

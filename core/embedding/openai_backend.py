@@ -7,8 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,18 +15,16 @@ import numpy as np
 
 from core.embedding.base import Purpose, Vectors, backends
 from core.errors import DimensionUnknown, EmbeddingError, SpecError
-
-if TYPE_CHECKING:  # what asks endpoints knows of resources, and these of embedders
-    from core.context import Resources
+from core.http import EndpointFailure, RetryPolicy, client, post, with_retries
 
 TEXTS_A_REQUEST = 64
 ATTEMPTS = 5
 LONGEST_WAIT = 30.0
-TIMEOUT = 120.0  # seconds for a request, answer included: such a server may have no graphics card
+TIMEOUT = 120.0  # seconds for a request, with its answer: such a server may have no graphics card
 CHECK = "Check that RANKBOOK_EMBEDDING_URL is an embeddings API; what was embedded so far is kept."
 LARGEST_ANSWER = 64 * 2**20  # bytes; 64 vectors of 4,096 numbers in JSON take some 6 MB
 OPENAI = "api.openai.com"
-SERVED = "openai:"  # what the ids of models begin with that run elsewhere
+SERVED = "openai:"  # how the id of a model begins that another server runs
 
 
 @backends.register("openai")
@@ -58,12 +55,6 @@ class OpenAIEmbedder:
         self._transport, self._pause, self._timeout = transport, pause, timeout
         self._dimension = 0
 
-    @cached_property
-    def _resources(self) -> Resources:
-        from core.context import Resources
-
-        return Resources(transport=self._transport, pause=self._pause)
-
     @property
     def model(self) -> str:
         return f"{SERVED}{self.name}" + (f"[{self.host}]" if self.host not in {"", OPENAI} else "")
@@ -82,32 +73,52 @@ class OpenAIEmbedder:
         parts = [texts[at : at + TEXTS_A_REQUEST] for at in range(0, len(texts), TEXTS_A_REQUEST)]
         if not parts:
             return np.empty((0, self._dimension), dtype=np.float32)
-        async with self._client() as client:
-            return np.concatenate([await self._embed_part(client, part) for part in parts])
-
-    def _client(self) -> httpx.AsyncClient:
         if self.host != _host(self.base_url):
+            address = f"Set it to the address at {self.host}, as http://{self.host}/v1"
             raise EmbeddingError(
                 f"The model {self.model!r} is served by {self.host}, and RANKBOOK_EMBEDDING_URL points at "
-                f"{_host(self.base_url) or 'no server'}. {self._way_back()}, or embed once more with what is there: "
-                f"rankbook data embed COLLECTION openai:{self.name}"
+                f"{_host(self.base_url) or 'no server'}. {'Unset it' if self.host == OPENAI else address}, or embed "
+                f"once more with what is there: rankbook data embed COLLECTION openai:{self.name}"
             )
-        from core import http
-
         own = os.environ.get("OPENAI_API_KEY", "") if self.host == OPENAI else ""  # it is for them alone
+        key = os.environ.get("RANKBOOK_EMBEDDING_KEY") or own
         try:
-            return http.client(
-                self._resources, os.environ.get("RANKBOOK_EMBEDDING_KEY") or own, "RANKBOOK_EMBEDDING_KEY"
-            )
+            sender = client(key, "RANKBOOK_EMBEDDING_KEY", self._transport)
         except SpecError as error:
             raise EmbeddingError(str(error)) from None
+        async with sender:
+            return np.concatenate([await self._embed_part(sender, part) for part in parts])
 
-    def _way_back(self) -> str:
-        return "Unset it" if self.host == OPENAI else f"Set it to the address at {self.host}, as http://{self.host}/v1"
+    async def _embed_part(self, sender: httpx.AsyncClient, texts: Sequence[str]) -> Vectors:
+        """The vectors of one request. Whatever is amiss is refused: a shifted vector would poison the index."""
+        policy = RetryPolicy(self._timeout, ATTEMPTS, LONGEST_WAIT, LARGEST_ANSWER)
+        body = {"model": self.name, "input": [text or " " for text in texts]}
 
-    async def _embed_part(self, client: httpx.AsyncClient, texts: Sequence[str]) -> Vectors:
-        answer = await self._post(client, {"model": self.name, "input": [text or " " for text in texts]})
-        vectors = self._vectors(answer, len(texts))
+        async def attempt() -> bytes:
+            return await post(sender, f"{self.base_url}/embeddings", body, policy)
+
+        try:
+            answer = json.loads(await with_retries(policy, attempt, self._pause))
+        except EndpointFailure as failed:
+            raise EmbeddingError(
+                f"{self.where}/embeddings did not embed with {self.name!r}: {failed.problem}. Check "
+                "RANKBOOK_EMBEDDING_URL, the model's name and RANKBOOK_EMBEDDING_KEY; what was embedded so far is kept."
+            ) from failed
+        except (ValueError, RecursionError) as error:
+            raise EmbeddingError(f"{self.where}/embeddings answered, and not with JSON. {CHECK}") from error
+        try:
+            by_index = {int(row["index"]): row["embedding"] for row in answer["data"]}
+            with np.errstate(over="ignore"):  # an infinite part is refused below
+                vectors = np.array([by_index[index] for index in range(len(texts))], dtype=np.float32)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise EmbeddingError(
+                f"{self.where}/embeddings answered without one vector for each of the {len(texts)} texts. {CHECK}"
+            ) from error
+        if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
+            raise EmbeddingError(
+                f"{self.where}/embeddings gave vectors that are empty, of unequal length or with infinite parts. "
+                f"{CHECK}"
+            )
         if self._dimension and vectors.shape[1] != self._dimension:
             raise EmbeddingError(
                 f"{self.where} gave vectors of {vectors.shape[1]} dimensions after ones of {self._dimension}."
@@ -115,55 +126,19 @@ class OpenAIEmbedder:
         self._dimension = vectors.shape[1]
         return vectors
 
-    async def _post(self, client: httpx.AsyncClient, body: dict[str, Any]) -> Any:
-        """The answer's JSON. Bounded in time and size, as that of any endpoint."""
-        from core import http
-
-        patience = http.RetryPolicy(self._timeout, ATTEMPTS, LONGEST_WAIT, LARGEST_ANSWER)
-
-        async def attempt() -> bytes:
-            return await http.post(client, f"{self.base_url}/embeddings", body, patience)
-
-        try:
-            return json.loads(await http.with_retries(self._resources, patience, attempt))
-        except http.EndpointFailure as failed:
-            raise EmbeddingError(
-                f"{self.where}/embeddings did not embed with {self.name!r}: {failed.problem}. Check "
-                "RANKBOOK_EMBEDDING_URL, the model's name and RANKBOOK_EMBEDDING_KEY; what was embedded so far is kept."
-            ) from failed
-        except (ValueError, RecursionError) as error:
-            raise EmbeddingError(f"{self.where}/embeddings answered, and not with JSON. {CHECK}") from error
-
-    def _vectors(self, answer: Any, expected: int) -> Vectors:
-        """The answer's vectors by their index, or a refusal: a shifted vector would poison the index in silence."""
-        try:
-            by_index = {int(row["index"]): row["embedding"] for row in answer["data"]}
-            with np.errstate(over="ignore"):  # an infinite part is refused below
-                vectors = np.array([by_index[index] for index in range(expected)], dtype=np.float32)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise EmbeddingError(
-                f"{self.where}/embeddings answered without one vector for each of the {expected} texts. {CHECK}"
-            ) from error
-        if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
-            raise EmbeddingError(
-                f"{self.where}/embeddings gave vectors that are empty, of unequal length or with infinite parts. "
-                f"{CHECK}"
-            )
-        return vectors
-
 
 def is_served(model: str | None) -> bool:
-    """Whether the model runs elsewhere, by its id."""
+    """Whether another server runs the model, which its id says."""
     return model is not None and model.startswith(SERVED)
 
 
 def endpoint_of(model: str) -> OpenAIEmbedder | None:
-    """Who embeds with it, where that is a server."""
+    """The embedder of a model that another server runs; None for one that runs here."""
     return OpenAIEmbedder(model.removeprefix(SERVED)) if is_served(model) else None
 
 
 def stored_as(model: str) -> str:
-    """The id of vectors that are stored, with its server: where it says none they are OpenAI's, whatever is set now."""
+    """The id of stored vectors with its server: one that names no server means OpenAI, whatever is configured now."""
     return f"{model}[{OPENAI}]" if is_served(model) and not _split(model) else model
 
 

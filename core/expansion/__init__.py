@@ -1,9 +1,8 @@
-"""What to ask beside a query. Importing this registers every expansion; a new one is a file here and a line below."""
+"""Query expansions. Importing this registers them; a new one is a file here and a line below."""
 
 from core.expansion.base import (
     ExpandedQuery,
     Expansion,
-    ExpansionContext,
     Proposal,
     expansion_from,
     expansions,
@@ -17,7 +16,6 @@ from core.expansion.synonyms import SynonymExpansion
 __all__ = [
     "ExpandedQuery",
     "Expansion",
-    "ExpansionContext",
     "FeedbackExpansion",
     "LanguageModelExpansion",
     "PatternExpansion",

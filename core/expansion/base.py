@@ -7,14 +7,14 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from core.context import Resources
+from core.context import RequestContext
 from core.legs.base import LONGEST_QUERY
 from core.registry import Registry, Tagged
-from core.store.collections import CollectionView
-from core.store.engine import Store
 from core.store.sanitize import cleaned
 from core.store.search_target import SearchTarget
 
@@ -68,11 +68,11 @@ _OPERATOR = re.compile(r"(?:^|(?<=\s))-+|[\"“”]")  # what websearch_to_tsque
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery:
-    """A query, and what is asked in its place.
+    """A query, and what takes its place.
 
-    Keyword legs ask with `words`, where a repeated word weighs as often as it is repeated; `meaning` is embedded.
-    `added` is what `words` says that the query does not. Legs that want every word of a query (full text in the modes
-    web, plain, phrase and strict) find less with more words: they had better ask with `original`.
+    Keyword legs search with `words`, where a repeated word weighs as often as it is repeated; `meaning` is embedded.
+    `added` is what `words` has and the query has not. Legs that want every word of a query (full text in the modes web,
+    plain, phrase and strict) would find less with more words: they search with `original`.
     """
 
     original: str
@@ -96,34 +96,26 @@ class Proposal:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ExpansionContext:
-    """What an expansion may look at: the collection, the level that will be searched, and models and the network."""
-
-    store: Store
-    view: CollectionView
-    level: SearchTarget
-    resources: Resources
-
-
 class Expansion(BaseModel, ABC):
     """One way to expand queries."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    calls_endpoint: ClassVar[bool] = False  # whether it sends the query to a server
+    reads_files: ClassVar[bool] = False  # whether it reads files of this machine
 
-    async def expand(self, context: ExpansionContext, query: str) -> ExpandedQuery:
-        """The query with what the method proposes behind it. A query without words, or a page long, stays as it is."""
+    async def expand(self, context: RequestContext, target: SearchTarget, query: str) -> ExpandedQuery:
+        """The query with what the method proposes after it. A query without words, or a page long, stays as it is."""
         if len(query) > LONGEST_EXPANDED:
             return ExpandedQuery.unchanged(
                 query, f"The query has more than {LONGEST_EXPANDED:,} characters: it was not expanded."
             )
         if not words_in(query):
             return ExpandedQuery.unchanged(query)
-        return merge_proposal(query, await self.propose(context, cleaned(query)))
+        return merge_proposal(query, await self.propose(context, target, cleaned(query)))
 
     @abstractmethod
-    async def propose(self, context: ExpansionContext, query: str) -> Proposal:
-        """What to ask beside the query, which has words in it and is text that the server takes."""
+    async def propose(self, context: RequestContext, target: SearchTarget, query: str) -> Proposal:
+        """What to add to the query, which has words in it and is text that the server takes."""
 
 
 expansions: Registry[type[Expansion]] = Registry("expansion")
@@ -131,8 +123,10 @@ expansions: Registry[type[Expansion]] = Registry("expansion")
 
 def merge_proposal(query: str, proposal: Proposal) -> ExpandedQuery:
     """Query and proposal as one. Words beyond what a leg reads are left out, and a note says so."""
-    proposed = [text for word in proposal.words if (text := _askable(word))]
-    fitting = list(_fitting(proposed, LONGEST_QUERY - len(query)))
+    # Without what full-text search would read as an operator: proposed words are words and nothing else.
+    proposed = [text for word in proposal.words if (text := " ".join(_OPERATOR.sub(" ", cleaned(word)).split()))]
+    lengths = accumulate((len(word) + 1 for word in proposed), initial=len(query))
+    fitting = [word for word, length in zip(proposed, list(lengths)[1:], strict=True) if length <= LONGEST_QUERY]
     notes = list(proposal.notes)
     if len(fitting) < len(proposed):
         notes.append(f"{len(proposed) - len(fitting)} of the words to add were left out: the query grew too long.")
@@ -140,26 +134,9 @@ def merge_proposal(query: str, proposal: Proposal) -> ExpandedQuery:
     if len(meaning) > LONGEST_QUERY:
         meaning = query
         notes.append("The text to embed grew too long: the query itself is embedded.")
-    return ExpandedQuery(query, " ".join([query, *fitting]), meaning, _added(query, fitting), tuple(notes))
-
-
-def _askable(words: str) -> str:
-    """Without what full-text search would read as an operator: proposed words are words and nothing else."""
-    return " ".join(_OPERATOR.sub(" ", cleaned(words)).split())
-
-
-def _fitting(words: Iterable[str], room: int) -> Iterable[str]:
-    for word in words:
-        room -= len(word) + 1
-        if room < 0:
-            return
-        yield word
-
-
-def _added(query: str, words: Iterable[str]) -> tuple[str, ...]:
-    """Each once, without those whose words all stand in the query."""
     known = set(words_in(query))
-    return tuple(dict.fromkeys(word for word in words if not set(words_in(word)) <= known))
+    added = dict.fromkeys(word for word in fitting if not set(words_in(word)) <= known)
+    return ExpandedQuery(query, " ".join([query, *fitting]), meaning, tuple(added), tuple(notes))
 
 
 EXPANSIONS = Tagged(expansions, "method")

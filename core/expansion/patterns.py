@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from core.expansion.base import Expansion, ExpansionContext, Proposal, content_words, expansions, new_words
+from core.context import RequestContext
+from core.expansion.base import Expansion, Proposal, content_words, expansions, new_words
+from core.store.search_target import SearchTarget
 
 MOST_BLANKS = 4  # the ways to share a question's words among blanks grow with the power of their number
 MOST_WORDS = 60
@@ -38,7 +39,7 @@ def filled(question: str, answer: str, text: str) -> str | None:
 
 def problem_of(question: str, answer: str) -> str | None:
     """What is wrong with a pair of templates, as the end of a sentence."""
-    names = _blanks(question)
+    names = [found[1] for found in _BLANK.finditer(question)]
     if not question.strip() or not answer.strip():
         return "its question or its answer is empty"
     if set("{}") & set(_BLANK.sub("", question + answer)):
@@ -47,37 +48,29 @@ def problem_of(question: str, answer: str) -> str | None:
         return "its question has two blanks of one name"
     if len(names) > MOST_BLANKS:
         return f"its question has {len(names)} blanks, and at most {MOST_BLANKS} are read"
-    if unknown := sorted(set(_blanks(answer)) - set(names)):
+    if unknown := sorted({found[1] for found in _BLANK.finditer(answer)} - set(names)):
         return f"its answer has a blank {unknown[0]!r}, which its question has not"
     return None
 
 
-def _blanks(template: str) -> list[str]:
-    return [found[1] for found in _BLANK.finditer(template)]
-
-
 @lru_cache(maxsize=1_000)
 def _compiled(question: str) -> re.Pattern[str]:
-    written = ""
+    pattern = ""
     for part in question.split():
-        blank = _BLANK.fullmatch(part)
-        space = " " if written else ""
-        if blank and blank[2] and written:
-            written += f"(?: (?P<{blank[1]}>{_SOME_WORDS}))?"
+        space, blank = " " if pattern else "", _BLANK.fullmatch(part)
+        if blank is None:
+            pattern += space + re.escape(part)
+            continue
+        name, optional, choices = blank[1], blank[2], blank[3]
+        if choices == "done":
+            words = _PARTICIPLE
+        elif choices:
+            words = "|".join(re.escape(each) for each in choices.split("|"))
         else:
-            written += space + (_slot(blank) if blank else re.escape(part))
-    return re.compile(written, re.IGNORECASE)
-
-
-def _slot(blank: re.Match[str]) -> str:
-    choices = blank[3]
-    if choices is None:
-        words = _SOME_WORDS
-    elif choices == "done":
-        words = _PARTICIPLE
-    else:
-        words = "|".join(re.escape(each) for each in choices.split("|"))
-    return f"(?P<{blank[1]}>{words})"
+            words = _SOME_WORDS
+        slot = f"(?P<{name}>{words})"
+        pattern += f"(?:{space}{slot})?" if optional and pattern else space + slot
+    return re.compile(pattern, re.IGNORECASE)
 
 
 _BE = "{be:is|are|was|were}"
@@ -160,13 +153,13 @@ class PatternExpansion(Expansion):
     )
     words: bool = Field(True, description="Whether keyword legs also ask with the rewrite's words that are new.")
 
-    async def propose(self, context: ExpansionContext, query: str) -> Proposal:  # noqa: ARG002
+    async def propose(self, context: RequestContext, target: SearchTarget, query: str) -> Proposal:  # noqa: ARG002
         rewrite = self.rewrite(query)
         if rewrite is None:
             return Proposal()
         note = f"Said as an answer begins: {rewrite}"
-        meant = {"beside": f"{query}\n{rewrite}", "instead": rewrite, "original": query}[self.meaning]
-        return Proposal(tuple(new_words(query, [rewrite])) if self.words else (), meant, (note,))
+        meaning = {"beside": f"{query}\n{rewrite}", "instead": rewrite, "original": query}[self.meaning]
+        return Proposal(tuple(new_words(query, [rewrite])) if self.words else (), meaning, (note,))
 
     def rewrite(self, query: str) -> str | None:
         """The answer's beginning by the first rule that fits; None where none does, or it would say nothing."""
@@ -176,10 +169,6 @@ class PatternExpansion(Expansion):
             return None
         further = _FURTHER.search(question)
         first, rest = (question[: further.start()], question[further.end() :]) if further else (question, "")
-        said = next((text for rule in self._table() if (text := filled(*rule, first)) is not None), None)
-        return f"{said}; {rest}" if said and rest else said
-
-    def _table(self) -> Iterator[tuple[str, str]]:
-        yield from ((rule.question, rule.answer) for rule in self.rules)
-        if self.english:
-            yield from ENGLISH
+        rules = [*((rule.question, rule.answer) for rule in self.rules), *(ENGLISH if self.english else ())]
+        begun = next((text for rule in rules if (text := filled(*rule, first)) is not None), None)
+        return f"{begun}; {rest}" if begun and rest else begun

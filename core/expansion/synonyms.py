@@ -11,8 +11,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from core.context import RequestContext
 from core.errors import InputError
-from core.expansion.base import Expansion, ExpansionContext, Proposal, contains, expansions, folded, words_in
+from core.expansion.base import Expansion, Proposal, contains, expansions, folded, words_in
+from core.store.search_target import SearchTarget
 from core.toml_io import read_toml
 
 LARGEST_FILE = 5_000_000  # bytes
@@ -36,9 +38,9 @@ class Thesaurus:
             for size in range(min(LONGEST_PHRASE, len(words) - at), 0, -1):
                 yield from self.entries.get(tuple(words[at : at + size]), ())
 
-    def add(self, given: Iterable[str], called_for: Iterable[str]) -> None:
+    def add(self, phrases: Iterable[str], called_for: Iterable[str]) -> None:
         called_for = list(called_for)
-        for phrase in given:
+        for phrase in phrases:
             entry = self.entries.setdefault(tuple(words_in(phrase)), [])
             entry += [each for each in called_for if each != phrase and each not in entry]
 
@@ -60,37 +62,28 @@ class _Tables(BaseModel):
 def from_path(path: str) -> Thesaurus:
     """The file's synonyms. It is read again only after it changed."""
     try:
-        return _read(path, *_state(path))
+        file = Path(path).expanduser()
+        if not file.is_file():  # nor a device, which never ends
+            raise InputError("there is no such file; name a file of synonyms", path=path)
+        facts = file.stat()
+        if facts.st_size > LARGEST_FILE:
+            size = f"{facts.st_size:,}"
+            raise InputError(f"the file has {size} bytes, and at most {LARGEST_FILE:,} are read", path=path)
+        return _read(path, facts.st_mtime_ns, facts.st_size)
     except (OSError, ValueError) as error:  # a ValueError is what a path with a NUL gives
         raise InputError("the file cannot be read; check its name and that you may read it", path=path) from error
 
 
-def _state(path: str) -> tuple[int, int]:
-    file = Path(path).expanduser()
-    if not file.is_file():  # nor a device, which never ends
-        raise InputError("there is no such file; name a file of synonyms", path=path)
-    found = file.stat()
-    if found.st_size > LARGEST_FILE:
-        raise InputError(f"the file has {found.st_size:,} bytes, and at most {LARGEST_FILE:,} are read", path=path)
-    return found.st_mtime_ns, found.st_size
-
-
 @lru_cache(maxsize=16)
-def _read(path: str, changed: int, size: int) -> Thesaurus:  # noqa: ARG001 - they say which state of the file it is
+def _read(path: str, changed: int, size: int) -> Thesaurus:  # noqa: ARG001 - they tell one state of the file from another
     with Path(path).expanduser().open("rb") as opened:
-        content = opened.read(LARGEST_FILE + 1)
-    text = _decoded(content[:LARGEST_FILE], path)
-    if path.lower().endswith(".toml"):
-        return _from_toml(text, path)
-    return from_lines(tuple(text.splitlines()), path)
-
-
-def _decoded(content: bytes, path: str) -> str:
+        content = opened.read(LARGEST_FILE + 1)[:LARGEST_FILE]
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError("this is not UTF-8; save the file as UTF-8", path=path, line=line) from error
+    return _from_toml(text, path) if path.lower().endswith(".toml") else from_lines(tuple(text.splitlines()), path)
 
 
 @lru_cache(maxsize=64)
@@ -102,19 +95,20 @@ def from_lines(lines: tuple[str, ...], called: str) -> Thesaurus:
         if not rule:
             continue
         try:
-            _add_rule(thesaurus, rule)
+            thesaurus.add(*_sides(rule))
         except ValueError as error:
             raise InputError(str(error), path=called, line=number) from None
     return thesaurus
 
 
-def _add_rule(thesaurus: Thesaurus, rule: str) -> None:
+def _sides(rule: str) -> tuple[list[str], list[str]]:
+    """The phrases before and after the arrow; without one, the same on both sides."""
     sides = [_phrases(_COMMA.split(side)) for side in rule.split("=>")]
     if len(sides) > 2:
         raise ValueError("there is more than one => in it; write a, b => c, d")
     if len(sides) == 1 and len(sides[0]) < 2:
         raise ValueError("a word alone has no synonym; write a, b or a => b")
-    thesaurus.add(sides[0], sides[-1])
+    return sides[0], sides[-1]
 
 
 def _phrases(parts: Iterable[str]) -> list[str]:
@@ -164,6 +158,8 @@ class SynonymExpansion(Expansion):
     and one_way = [{ from = ["wifi"], to = ["wireless network"] }].
     """
 
+    reads_files = True
+
     path: str | None = Field(None, min_length=1, description="The file: such lines, or TOML where it ends in .toml.")
     lines: tuple[str, ...] = Field((), max_length=1_000, description="Such lines in the spec itself, beside the file.")
     most: int = Field(20, ge=1, le=200, description="At most how many synonyms are added to one query.")
@@ -175,20 +171,16 @@ class SynonymExpansion(Expansion):
             raise ValueError("name a file of synonyms in `path`, or give `lines` such as 'wifi, wireless network'")
         return self
 
-    async def propose(self, context: ExpansionContext, query: str) -> Proposal:  # noqa: ARG002
+    async def propose(self, context: RequestContext, target: SearchTarget, query: str) -> Proposal:  # noqa: ARG002
         thesauri = [from_lines(self.lines, "the option lines")]
         if self.path is not None:
             thesauri.append(await asyncio.to_thread(from_path, self.path))
-        found = list(_called_for(query, thesauri))
-        notes = (f"{len(found) - self.most} more synonyms were left out.",) if len(found) > self.most else ()
-        added = tuple(found[: self.most])
+        words = words_in(query)
+        called_for = [synonym for thesaurus in thesauri for synonym in thesaurus.called_for(words)]
+        # Each once, in the order of the query's words, as the first file writes it; without those in the query already.
+        once = {folded(synonym): synonym for synonym in reversed(called_for)}
+        in_order = [once[key] for key in dict.fromkeys(map(folded, called_for))]
+        synonyms = [synonym for synonym in in_order if not contains(words, words_in(synonym))]
+        notes = (f"{len(synonyms) - self.most} more synonyms were left out.",) if len(synonyms) > self.most else ()
+        added = tuple(synonyms[: self.most])
         return Proposal(added, " ".join([query, *added]) if self.embed and added else None, notes)
-
-
-def _called_for(query: str, thesauri: Iterable[Thesaurus]) -> Iterable[str]:
-    """Each once, in the order of the query's words; without phrases that stand in the query already."""
-    words = words_in(query)
-    found = [synonym for thesaurus in thesauri for synonym in thesaurus.called_for(words)]
-    once = {folded(synonym): synonym for synonym in reversed(found)}
-    kept = {key: once[key] for key in map(folded, found)}
-    return [synonym for synonym in kept.values() if not contains(words, words_in(synonym))]

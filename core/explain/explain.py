@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from core.context import RequestContext
 from core.errors import Cancelled, DeadlineExceeded, RankbookError
-from core.explain.document_path import ExplainedDocument, TracePath, failed_conditions, target_of, trace_path
+from core.explain.document_path import ExplainedDocument, TracePath, failed_conditions, find_document, trace_path
 from core.explain.explanation import Explanation, OptionChange, Remedy
 from core.explain.leg_diagnosis import diagnose_legs
-from core.explain.variant_changes import CandidateChange, Diagnosis, options
+from core.explain.variant_changes import CandidateChange, Diagnosis, propose_changes
 from core.pipeline.cost_estimate import sends_documents
 from core.pipeline.postprocess import never_reached
 from core.pipeline.retriever import RetrievalResult, search
@@ -22,129 +22,7 @@ from core.variant import Variant
 MOST_RUNS: Final = 120
 MOST_CHANGES: Final = 4  # together, where none suffices by itself
 
-Study = Callable[[Variant], Awaitable[Diagnosis]]
 Progress = tuple[bool, bool, int, bool]
-
-
-@dataclass
-class TrialRunner:
-    """Runs variants for one document, and counts the runs."""
-
-    context: RequestContext
-    query: str
-    target: ExplainedDocument
-    runs: int = 0
-    ways: dict[str, TracePath | None] = field(default_factory=dict)
-
-    @property
-    def spent(self) -> bool:
-        return self.runs >= MOST_RUNS
-
-    def asked(self, variant: Variant) -> Variant:
-        """Without what comes after the ranking and cannot change it."""
-        update: dict[str, object] = {"pack": None}
-        if self.target.kind != "late chunk":
-            update["late"] = None
-        return variant.model_copy(update=update)
-
-    async def run(self, variant: Variant) -> RetrievalResult:
-        self.runs += 1
-        return await search(self.context, self.query, self.asked(variant))
-
-    async def way(self, variant: Variant) -> TracePath | None:
-        """The document's way; None where the variant cannot be run here."""
-        if variant.id not in self.ways:
-            self.ways[variant.id] = await self._way(variant)
-        return self.ways[variant.id]
-
-    async def _way(self, variant: Variant) -> TracePath | None:
-        if self.spent:
-            return None
-        try:
-            return trace_path(await self.run(variant), self.target)
-        except (Cancelled, DeadlineExceeded):
-            raise
-        except RankbookError:
-            return None  # a change with which the variant cannot run is no remedy, and needs no word
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """An option at a value. `way` is what came of it."""
-
-    option: CandidateChange
-    value: Any
-    variant: Variant
-    way: TracePath
-
-    @property
-    def progress(self) -> Progress:
-        return _progress(self.variant, self.way)
-
-    @property
-    def change(self) -> OptionChange:
-        return OptionChange(self.option.name, self.option.was, self.value)
-
-    def remedy(self, *before: OptionChange) -> Remedy | None:
-        end = self.way.end
-        return Remedy((*before, self.change), end.rank, end.score, self.variant) if end else None
-
-
-async def remedies(bench: TrialRunner, known: Diagnosis, study: Study) -> tuple[Remedy, ...]:
-    """Single changes, smallest first; where none suffices, one way by several."""
-    before: list[OptionChange] = []
-    for _ in range(MOST_CHANGES):
-        now = _progress(known.variant, known.way)
-        tried = [each for option in options(known) for each in [await _tried(bench, option, now)] if each]
-        tried.sort(key=lambda each: each.option.size(each.value))
-        found = [remedy for each in tried if (remedy := each.remedy(*before))]
-        further = [each for each in tried if each.option.first_step or each.progress > now]
-        if found or not further or bench.spent:
-            return tuple(found)
-        best = max(further, key=lambda each: each.progress)  # of equals the first, which is the smallest change
-        before.append(best.change)
-        known = await study(best.variant)
-    return ()
-
-
-def _progress(variant: Variant, way: TracePath) -> Progress:
-    """Whether it came in; whether a leg brought it up; how many stages it came through; whether its score suffices."""
-    brought_up = way.loss is None or way.loss.stage != "recall"
-    good_enough = way.waiting is not None and way.waiting.score >= variant.min_score
-    return way.end is not None, brought_up, len(way.places), good_enough
-
-
-async def _tried(bench: TrialRunner, option: CandidateChange, now: Progress) -> Tried | None:
-    """The first value that brings the document in, else the one that brings it furthest; the least that does so."""
-    best, too_little, failed = None, option.least, option.least
-    for value in option.values:
-        made = await _run(bench, option, value)
-        if made is not None and (best is None or made.progress > best.progress):
-            best, too_little = made, failed
-        if best is not None and best.way.end:
-            break
-        failed = value if option.least is not None else None
-    if best is None or best.progress <= now:
-        return best
-    return await _least(bench, best, too_little)
-
-
-async def _run(bench: TrialRunner, option: CandidateChange, value: Any) -> Tried | None:
-    variant = option.applied(value)
-    way = await bench.way(variant) if variant is not None else None
-    return Tried(option, value, variant, way) if variant is not None and way is not None else None
-
-
-async def _least(bench: TrialRunner, found: Tried, failed: int | None) -> Tried:
-    """Between a number that is too small and one that does as well; the one stated was run."""
-    while failed is not None and found.value - failed > 1:
-        middle = (failed + found.value) // 2
-        tried = await _run(bench, found.option, middle)
-        if tried is not None and tried.progress >= found.progress:
-            found = tried
-        else:
-            failed = middle
-    return found
 
 
 async def explain(
@@ -154,55 +32,160 @@ async def explain(
 
     Where a stage asks a paid endpoint, remedies are tried only with `costly`: each try asks it again.
     """
-    inner = replace(context, cancellation=None, deadline=None)  # the guard around all of it stops every part
-    return await run_cancellable(context, _explained(inner, query, variant, document, costly=costly))
+    # Cancelling all of it stops every part, so no part has a deadline of its own.
+    inner = replace(context, cancellation=None, deadline=None)
+    work = _explain(inner, query, variant, document, costly=costly)
+    return await run_cancellable(work, context.cancellation, context.deadline)
 
 
-async def _explained(
-    context: RequestContext, query: str, variant: Variant, document: str, *, costly: bool
+async def _explain(
+    context: RequestContext, query: str, variant: Variant, document_id: str, *, costly: bool
 ) -> Explanation:
-    target = await target_of(context, variant, document)
-    bundle = await search(context, query, variant)
-    known = await _known(context, variant, bundle, target)
-    account = _account(known, bundle)
-    if known.way.end:
-        return account
-    bench = TrialRunner(context, query, target)
-    if not costly and sends_documents(context, bench.asked(variant)):
-        why = "Remedies were not tried: each try would ask the endpoint that this variant pays for. Allow it to try."
-        return replace(account, notes=(*account.notes, why))
+    document = await find_document(context, variant, document_id)
+    trials = TrialRunner(context, query, document)
 
-    async def study(changed: Variant) -> Diagnosis:
-        return await _known(context, changed, await bench.run(changed), target)
+    async def diagnose(variant: Variant, result: RetrievalResult) -> Diagnosis:
+        verdict = await failed_conditions(context, variant.filter, document)
+        everything = search_target(context.store, context.view, variant.chunks, variant.model)
+        target = everything if verdict.failed else everything.filtered(variant.filter)
+        legs = await diagnose_legs(context, target, result, document)
+        return Diagnosis(variant, document, trace_path(result, document), legs, verdict)
 
-    return replace(account, remedies=await remedies(bench, known, study))
-
-
-async def _known(
-    context: RequestContext, variant: Variant, bundle: RetrievalResult, target: ExplainedDocument
-) -> Diagnosis:
-    verdict = await failed_conditions(context, variant.filter, target)
-    everything = search_target(context.store, context.view, variant.chunks, variant.model)
-    where = everything if verdict.failed else everything.filtered(variant.filter)
-    stands = await diagnose_legs(context, where, bundle, target)
-    return Diagnosis(variant, target, trace_path(bundle, target), stands, verdict)
-
-
-def _account(known: Diagnosis, bundle: RetrievalResult) -> Explanation:
-    way, late = known.way, known.target.kind == "late chunk"
-    return Explanation(
-        document=known.target.id,
-        query=bundle.query,
-        variant=bundle.variant,
-        kind=known.target.kind,
-        results=len(bundle.evidence if late else bundle.hits),
-        rank=way.end.rank if way.end else None,
-        score=way.end.score if way.end else None,
-        shown_as=way.shown_as,
-        standings=known.standings,
+    result = await search(context, query, variant)
+    known = await diagnose(variant, result)
+    end = known.path.end
+    explanation = Explanation(
+        document=document.id,
+        query=result.query,
+        variant=variant,
+        kind=document.kind,
+        results=len(result.evidence if document.kind == "late chunk" else result.hits),
+        rank=end.rank if end else None,
+        score=end.score if end else None,
+        shown_as=known.path.shown_as,
+        standings=known.legs,
         filtered=known.verdict.failed,
-        places=way.places,
-        loss=way.loss,
-        notes=(*bundle.trace.notes, *never_reached(bundle.variant)),
-        title=" ".join(known.target.title.split()),
+        places=known.path.places,
+        loss=known.path.loss,
+        notes=(*result.trace.notes, *never_reached(variant)),
+        title=" ".join(document.title.split()),
     )
+    if end:
+        return explanation
+    if not costly and sends_documents(context, trials.shortened(variant)):
+        why = "Remedies were not tried: each try would ask the endpoint that this variant pays for. Allow it to try."
+        return replace(explanation, notes=(*explanation.notes, why))
+
+    async def diagnose_anew(changed: Variant) -> Diagnosis:
+        return await diagnose(changed, await trials.search(changed))
+
+    return replace(explanation, remedies=await find_remedies(trials, known, diagnose_anew))
+
+
+@dataclass
+class TrialRunner:
+    """Runs variants for one document, and counts the runs."""
+
+    context: RequestContext
+    query: str
+    document: ExplainedDocument
+    runs: int = 0
+    paths: dict[str, TracePath | None] = field(default_factory=dict)  # by the variant's id
+
+    def shortened(self, variant: Variant) -> Variant:
+        """Without what comes after the ranking and cannot change it."""
+        update: dict[str, object] = {"pack": None}
+        if self.document.kind != "late chunk":
+            update["late"] = None
+        return variant.model_copy(update=update)
+
+    async def search(self, variant: Variant) -> RetrievalResult:
+        self.runs += 1
+        return await search(self.context, self.query, self.shortened(variant))
+
+    async def run(self, change: CandidateChange, value: Any) -> Trial | None:
+        """The variant so changed; None where it is not valid, cannot run here, or enough was run."""
+        variant = change.applied(value)
+        if variant is None:
+            return None
+        if variant.id not in self.paths:
+            self.paths[variant.id] = None
+            if self.runs < MOST_RUNS:
+                try:
+                    self.paths[variant.id] = trace_path(await self.search(variant), self.document)
+                except (Cancelled, DeadlineExceeded):
+                    raise
+                except RankbookError:
+                    pass  # a change with which the variant cannot run is no remedy
+        path = self.paths[variant.id]
+        return Trial(change, value, variant, path) if path is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A change with a value, and the way of the document with it."""
+
+    change: CandidateChange
+    value: Any
+    variant: Variant
+    path: TracePath
+
+    @property
+    def progress(self) -> Progress:
+        return _progress(self.variant, self.path)
+
+    @property
+    def option_change(self) -> OptionChange:
+        return OptionChange(self.change.name, self.change.was, self.value)
+
+
+def _progress(variant: Variant, path: TracePath) -> Progress:
+    """Whether it is a result; whether a leg has it; how many stages it passed; whether its score suffices."""
+    retrieved = path.loss is None or path.loss.stage != "recall"
+    good_enough = path.before_loss is not None and path.before_loss.score >= variant.min_score
+    return path.end is not None, retrieved, len(path.places), good_enough
+
+
+async def find_remedies(
+    trials: TrialRunner, known: Diagnosis, diagnose: Callable[[Variant], Awaitable[Diagnosis]]
+) -> tuple[Remedy, ...]:
+    """Single changes, smallest first; where none suffices, one way by several."""
+    before: list[OptionChange] = []
+    for _ in range(MOST_CHANGES):
+        now = _progress(known.variant, known.path)
+        tried = [trial for change in propose_changes(known) if (trial := await _best_value(trials, change, now))]
+        tried.sort(key=lambda trial: trial.change.size(trial.value))
+        remedies = tuple(
+            Remedy((*before, trial.option_change), end.rank, end.score, trial.variant)
+            for trial in tried
+            if (end := trial.path.end)
+        )
+        further = [trial for trial in tried if trial.change.first_step or trial.progress > now]
+        if remedies or not further or trials.runs >= MOST_RUNS:
+            return remedies
+        best = max(further, key=lambda trial: trial.progress)  # of equals the first, which is the smallest change
+        before.append(best.option_change)
+        known = await diagnose(best.variant)
+    return ()
+
+
+async def _best_value(trials: TrialRunner, change: CandidateChange, now: Progress) -> Trial | None:
+    """The first value that brings the document in, else the one that brings it furthest; of numbers the least."""
+    best, too_little, failed = None, change.least, change.least
+    for value in change.values:
+        trial = await trials.run(change, value)
+        if trial is not None and (best is None or trial.progress > best.progress):
+            best, too_little = trial, failed
+        if best is not None and best.path.end:
+            break
+        failed = value if change.least is not None else None
+    if best is None or best.progress <= now:
+        return best
+    while too_little is not None and best.value - too_little > 1:
+        middle = (too_little + best.value) // 2
+        trial = await trials.run(change, middle)
+        if trial is not None and trial.progress >= best.progress:
+            best = trial
+        else:
+            too_little = middle
+    return best

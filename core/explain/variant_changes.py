@@ -1,4 +1,4 @@
-"""Which options of a variant might bring a document in, by what is known of it. Proposes; `trying` finds out."""
+"""Which options of a variant might bring a document in, by what is known of it. Proposes; `explain` tries."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import pydantic
 from pydantic import BaseModel
 
 from core.errors import SpecError
-from core.explain.document_path import ExplainedDocument, FilterVerdict, TracePath, said
+from core.explain.document_path import ExplainedDocument, FilterVerdict, TracePath, filter_words
 from core.explain.explanation import LegDiagnosis
-from core.explain.leg_diagnosis import opening
-from core.legs import Leg, legs
+from core.legs import Leg
+from core.rerank import Reranker
 from core.variant import Variant
 
 DOUBLINGS: Final = (2, 4, 8, 16, 64)
-SPELLINGS: Final = (0.4, 0.35, 0.3, 0.25, 0.2)  # thresholds at which words far off still share trigrams
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class CandidateChange:
     """An option and the values worth trying, nearest first. `least` is a number known not to be enough.
 
     `whole` are options that turn something on or off: a bigger change than any number. A `first_step` may be needed
-    before anything else helps, so it is worth going on from even where by itself it brings nothing.
+    before anything else helps, so it is worth going on from even where it brings nothing by itself.
     """
 
     name: str
@@ -53,185 +52,143 @@ class CandidateChange:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All that proposals go by."""
+    """All that is known of a document in a variant's search."""
 
     variant: Variant
-    target: ExplainedDocument
-    way: TracePath
-    standings: tuple[LegDiagnosis, ...]
+    document: ExplainedDocument
+    path: TracePath
+    legs: tuple[LegDiagnosis, ...]
     verdict: FilterVerdict
 
     def lost_at(self, stage: str) -> bool:
-        return self.way.loss is not None and self.way.loss.stage == stage
+        return self.path.loss is not None and self.path.loss.stage == stage
 
 
-def options(known: Diagnosis) -> Iterator[CandidateChange]:
+def propose_changes(known: Diagnosis) -> Iterator[CandidateChange]:
     """Everything worth trying, for the stage at which the document was lost."""
-    if known.verdict.failed:
-        yield _without_conditions(known)
-        return
-    yield from _cuts(known)
-    yield from _stages(known)
-    yield from _late(known)
-    for name, leg, standing in zip(known.variant.leg_names, known.variant.legs, known.standings, strict=True):
-        yield from _of_leg(known.variant, name, leg, standing)
-    yield from _breadth(known)
-
-
-def _without_conditions(known: Diagnosis) -> CandidateChange:
-    """Nothing else helps while the filter leaves it out."""
-    variant, rest = known.variant, known.verdict.rest
-    was = said(variant.filter) if variant.filter else None
-    value = said(rest) if rest else None
-    return CandidateChange(
-        "filter", was, (value,), lambda _: changed(variant, filter=rest), whole=True, first_step=True
-    )
-
-
-# -- legs --------------------------------------------------------------------------------------------------------------
-
-
-def _of_leg(variant: Variant, name: str, leg: Leg, standing: LegDiagnosis) -> Iterator[CandidateChange]:
-    """What has a leg bring it up that did not."""
-    if standing.fetched is not None:
-        return
-    known, rank, score = opening(leg), standing.rank, standing.score
-    if rank is not None and rank > standing.depth:
-        put = _leg_setter(variant, name, "depth")
-        yield CandidateChange(f"{name}.depth", variant.depth_of(leg), (rank, 2 * rank, 4 * rank), put, rank - 1)
-    limit = getattr(leg, known.threshold) if known.threshold else None
-    if known.threshold and limit is not None and score is not None and score < limit:
-        yield _leg_option(variant, name, leg, known.threshold, *_just_below(score))
-    if rank is not None and rank <= standing.depth:
-        for key, value in known.shortcuts.items():
-            if getattr(leg, key) != value:
-                yield _leg_option(variant, name, leg, key, value)
-    if not standing.matches:
-        yield from _wider(variant, name, leg)
-
-
-def _wider(variant: Variant, name: str, leg: Leg) -> Iterator[CandidateChange]:
-    """What lets a leg match that does not."""
-    kind = legs.name_of(type(leg))
-    if kind == "fulltext" and getattr(leg, "mode", "any") != "any":
-        yield _leg_option(variant, name, leg, "mode", "any")
-    if kind == "fuzzy":
-        own = getattr(leg, "threshold", 0.0)
-        yield _leg_option(variant, name, leg, "threshold", *(each for each in SPELLINGS if each < own))
-
-
-def _leg_option(variant: Variant, name: str, leg: Leg, key: str, *values: Any) -> CandidateChange:
-    put = _leg_setter(variant, name, key)
-    return CandidateChange(f"{name}.{key}", getattr(leg, key), values, put, first_step=True)
-
-
-def _leg_setter(variant: Variant, name: str, key: str) -> Callable[[Any], Variant]:
-    return lambda value: _with_leg(variant, name, **{key: value})
-
-
-# -- after the legs ----------------------------------------------------------------------------------------------------
-
-
-def _cuts(known: Diagnosis) -> Iterator[CandidateChange]:
-    variant, waiting = known.variant, known.way.waiting
-    if known.lost_at("fuse") and variant.fused_depth:
-        yield _number(variant, "fused_depth", *(variant.fused_depth * times for times in DOUBLINGS))
-    if known.lost_at("per-item cap") and variant.per_item_cap:
-        yield _number(variant, "per_item_cap", *(variant.per_item_cap * times for times in DOUBLINGS))
-    if known.lost_at("cut") and waiting and waiting.score < variant.min_score:
+    variant = known.variant
+    if known.verdict.failed:  # nothing else helps while the filter leaves it out
+        was, rest = variant.filter, known.verdict.rest
         yield CandidateChange(
-            "min_score", variant.min_score, _just_below(waiting.score), lambda value: changed(variant, min_score=value)
+            "filter",
+            filter_words(was) if was else None,
+            (filter_words(rest) if rest else None,),
+            lambda _: changed(variant, filter=rest),
+            whole=True,
+            first_step=True,
         )
-
-
-def _breadth(known: Diagnosis) -> Iterator[CandidateChange]:
-    """More results altogether, which also has the legs ask deeper."""
-    variant, way = known.variant, known.way
+        return
+    yield from _of_stages(known)
+    for name, leg, diagnosis in zip(variant.leg_names, variant.legs, known.legs, strict=True):
+        if diagnosis.fetched is None:
+            yield from _of_leg(variant, name, leg, diagnosis)
+    # More results altogether, which also has the legs ask deeper.
     wanted = [
         ceil(each.rank / variant.overfetch)
-        for each, leg in zip(known.standings, variant.legs, strict=True)
+        for each, leg in zip(known.legs, variant.legs, strict=True)
         if each.rank and each.rank > each.depth and leg.depth is None
     ]
-    if known.lost_at("cut") and way.waiting and way.waiting.rank > variant.top_k:
-        wanted.append(way.waiting.rank)
+    before = known.path.before_loss
+    if known.lost_at("cut") and before and before.rank > variant.top_k:
+        wanted.append(before.rank)
     if wanted:
         first = max(min(wanted), variant.top_k + 1)
-        yield _number(variant, "top_k", first, 2 * first, 4 * first)
+        yield _of_variant(variant, "top_k", first, 2 * first, 4 * first, least=variant.top_k)
 
 
-def _stages(known: Diagnosis) -> Iterator[CandidateChange]:
-    variant, waiting = known.variant, known.way.waiting
+def _of_leg(variant: Variant, name: str, leg: Leg, diagnosis: LegDiagnosis) -> Iterator[CandidateChange]:
+    """What has a leg retrieve the document that did not."""
+
+    def change(key: str, was: Any, *values: Any, least: int | None = None) -> CandidateChange:
+        def set_to(value: Any) -> Variant:
+            named = zip(variant.leg_names, variant.legs, strict=True)
+            made: Variant = changed(
+                variant, legs=tuple(changed(each, **{key: value}) if own == name else each for own, each in named)
+            )
+            return made
+
+        return CandidateChange(f"{name}.{key}", was, values, set_to, least, first_step=least is None)
+
+    opening, rank, score = leg.about.opening, diagnosis.rank, diagnosis.score
+    if rank is not None and rank > diagnosis.depth:
+        yield change("depth", variant.depth_of(leg), rank, 2 * rank, 4 * rank, least=rank - 1)
+    limit = getattr(leg, opening.threshold) if opening.threshold else None
+    if opening.threshold and limit is not None and score is not None and score < limit:
+        yield change(opening.threshold, limit, *_just_below(score))
+    if rank is not None and rank <= diagnosis.depth:
+        for key, value in opening.shortcuts.items():
+            if (own := getattr(leg, key)) != value:
+                yield change(key, own, value)
+    if not diagnosis.matches:
+        for key, values in opening.wider_than(leg).items():
+            yield change(key, getattr(leg, key), *values)
+
+
+def _of_stages(known: Diagnosis) -> Iterator[CandidateChange]:
+    """What has a stage after the legs keep the document."""
+    variant, before, late = known.variant, known.path.before_loss, known.variant.late
+    if known.lost_at("fuse") and (depth := variant.fused_depth):
+        yield _of_variant(variant, "fused_depth", *(depth * times for times in DOUBLINGS), least=depth)
+    if known.lost_at("per-item cap") and (cap := variant.per_item_cap):
+        yield _of_variant(variant, "per_item_cap", *(cap * times for times in DOUBLINGS), least=cap)
+    if known.lost_at("cut") and before and before.score < variant.min_score:
+        yield _of_variant(variant, "min_score", *_just_below(before.score))
     if known.lost_at("fuse") and variant.fusion.absent == "drop":
-        yield _set(
-            variant,
+        yield CandidateChange(
             "fusion.absent",
             "drop",
-            "zero",
+            ("zero",),
             lambda value: changed(variant, fusion=changed(variant.fusion, absent=value)),
+            whole=True,
         )
     if known.lost_at("roll up"):
-        yield _set(variant, "rollup", "on", None, lambda value: changed(variant, rollup=value))
+        yield _of_variant(variant, "rollup", None, was="on", whole=True)
     if known.lost_at("parents"):
-        values = ("replace",) if known.target.kind == "parent" else ("annotate",)
-        yield _set(variant, "parents", variant.parents, *values, lambda value: changed(variant, parents=value))
-    if variant.rerank is not None and waiting and (known.lost_at("rerank") or known.lost_at("cut")):
-        yield from _reranking(variant, variant.rerank, waiting.score)
-        yield _set(variant, "rerank", "on", None, lambda value: changed(variant, rerank=value))
+        how = "replace" if known.document.kind == "parent" else "annotate"
+        yield _of_variant(variant, "parents", how, whole=True)
+    if variant.rerank is not None and before and (known.lost_at("rerank") or known.lost_at("cut")):
+        yield from _of_reranker(variant, variant.rerank, before.score)
+    if late is not None and known.lost_at("late chunks"):
+        for key in ("per_item_cap", "top_k_chunks"):
+            own = getattr(late, key)
+            yield _of_part(variant, "late", key, *(own * times for times in DOUBLINGS), least=own)
 
 
-def _reranking(variant: Variant, reranker: BaseModel, score: float) -> Iterator[CandidateChange]:
-    def put(key: str, *values: Any, least: int | None = None) -> CandidateChange:
-        return CandidateChange(
-            f"rerank.{key}",
-            getattr(reranker, key),
-            values,
-            lambda value: changed(variant, rerank=changed(reranker, **{key: value})),
-            least,
-        )
-
-    if most := getattr(reranker, "top_k", None):
-        yield put("top_k", *(most * times for times in DOUBLINGS), least=most)
-    if getattr(reranker, "min_score", 0.0) > score:
-        yield put("min_score", *_just_below(score))
-    depth = getattr(reranker, "depth", 0)
-    yield put("depth", *(depth * times for times in DOUBLINGS), least=depth)
+def _of_reranker(variant: Variant, rerank: Reranker, score: float) -> Iterator[CandidateChange]:
+    if most := rerank.top_k:
+        yield _of_part(variant, "rerank", "top_k", *(most * times for times in DOUBLINGS), least=most)
+    if getattr(rerank, "min_score", 0.0) > score:
+        yield _of_part(variant, "rerank", "min_score", *_just_below(score))
+    depth = rerank.depth
+    yield _of_part(variant, "rerank", "depth", *(depth * times for times in DOUBLINGS), least=depth)
+    yield _of_variant(variant, "rerank", None, was="on", whole=True)
 
 
-def _late(known: Diagnosis) -> Iterator[CandidateChange]:
-    variant, late = known.variant, known.variant.late
-    if late is None or not known.lost_at("late chunks"):
-        return
-    for key in ("per_item_cap", "top_k_chunks"):
-        was = getattr(late, key)
-        values = tuple(was * times for times in DOUBLINGS)
-        yield CandidateChange(f"late.{key}", was, values, _late_setter(variant, key), was)
+_OWN: Final = object()
 
 
-def _late_setter(variant: Variant, key: str) -> Callable[[Any], Variant]:
-    return lambda value: changed(variant, late=changed(variant.late, **{key: value}))
+def _of_variant(
+    variant: Variant, name: str, *values: Any, was: Any = _OWN, least: int | None = None, whole: bool = False
+) -> CandidateChange:
+    own = getattr(variant, name) if was is _OWN else was
+    return CandidateChange(name, own, values, lambda value: changed(variant, **{name: value}), least, whole)
 
 
-# -- setting -----------------------------------------------------------------------------------------------------------
-
-
-def _number(variant: Variant, name: str, *values: int) -> CandidateChange:
-    was = getattr(variant, name)
-    return CandidateChange(name, was, values, lambda value: changed(variant, **{name: value}), was)
-
-
-def _set(variant: Variant, name: str, was: Any, value: Any, put: Callable[[Any], Variant]) -> CandidateChange:  # noqa: ARG001
-    return CandidateChange(name, was, (value,), put, whole=True)
+def _of_part(variant: Variant, part: str, key: str, *values: Any, least: int | None = None) -> CandidateChange:
+    """An option of the reranker or of the late chunking."""
+    spec: BaseModel = getattr(variant, part)
+    return CandidateChange(
+        f"{part}.{key}",
+        getattr(spec, key),
+        values,
+        lambda value: changed(variant, **{part: changed(spec, **{key: value})}),
+        least,
+    )
 
 
 def changed(spec: Any, **update: Any) -> Any:
     """The spec with other values, validated like any other."""
     return type(spec)(**{**{name: getattr(spec, name) for name in type(spec).model_fields}, **update})
-
-
-def _with_leg(variant: Variant, name: str, **update: Any) -> Variant:
-    named = zip(variant.leg_names, variant.legs, strict=True)
-    made: Variant = changed(variant, legs=tuple(changed(leg, **update) if own == name else leg for own, leg in named))
-    return made
 
 
 def _just_below(score: float) -> tuple[float, ...]:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs
+from core.legs.base import Candidates, Leg, LegDescription, LegSql, PreparedQuery, QueryParameters, legs
 from core.legs.bm25_sql import (
     UNIT,
     Saturation,
@@ -60,24 +60,32 @@ ENGINES = (
 )
 
 
-def engine_at(level: SearchTarget) -> Engine:
-    """Which engine ranks on this level's server."""
-    return next(each for each in ENGINES if each.driven and (not each.extension or each.extension in level.extensions))
-
-
-def passed_over(level: SearchTarget) -> tuple[str, ...]:
-    """A sentence for each engine that the server has and that is not used."""
-    used = engine_at(level)
+def engine_notes(target: SearchTarget) -> tuple[str, ...]:
+    """A sentence for each engine that the server has and that does not rank."""
+    installed = [each for each in ENGINES if each.extension is None or each.extension in target.extensions]
+    used = next(each for each in installed if each.driven)
     return tuple(
         f"The server has {each.name}, which Rankbook does not drive; BM25 is ranked by {used.name}."
-        for each in ENGINES
-        if each is not used and each.extension in level.extensions
+        for each in installed
+        if each is not used and each is not PLAIN_SQL
     )
 
 
 @legs.register("bm25")
 class Bm25Leg(Leg):
     """Units that hold the query's words: rare words count more, repeats ever less, and long units are not favoured."""
+
+    about = LegDescription(
+        label="BM25",
+        slot=3,
+        finds="Passages that hold the query's rare words.",
+        strength="Good with exact terms, the rare ones above all. Blind to synonyms and typing errors.",
+        nothing="No passage holds them.",
+        phrase="by its rare words",
+        unmatched="it shares no word with the query",
+        visitor_word="words",
+        visitor_reason="holds",
+    )
 
     uses_model: ClassVar[bool] = False
     reads_words: ClassVar[bool] = True
@@ -90,37 +98,34 @@ class Bm25Leg(Leg):
         """Its IDF is never negative, and it adds up without end."""
         return (0.0, math.inf)
 
-    def explain(self, level: SearchTarget) -> str:
-        return f"BM25 (k1 {self.k1:g}, b {self.b:g}) by {engine_at(level).name}."
-
     @property
     def saturation(self) -> Saturation:
         return Saturation(self.k1, self.b)
 
     async def recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int
     ) -> Candidates:
-        terms, known = await self.terms(connection, level, query.text)
-        found = await ranked(connection, level.postings, terms, self.saturation, known, depth)
-        return Candidates(found.candidates, (*passed_over(level), *found.notes))
+        terms, known = await self.terms(connection, target, query.text)
+        found = await ranked(connection, target.postings, terms, self.saturation, known, depth)
+        return Candidates(found.candidates, (*engine_notes(target), *found.notes))
 
-    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
-        counted = counted_in(level.postings)
-        wanted = self._wanted(level, counted, asked.text)
-        statement = ranking(level.postings, wanted, self.saturation, average_length(counted), depth)
-        return LegSql(statement, indexes=("_term_key",), notes=passed_over(level))
+    async def as_sql(self, target: SearchTarget, parameters: QueryParameters, depth: int) -> LegSql:
+        counted = counted_in(target.postings)
+        wanted = self._wanted(target, counted, parameters.text)
+        statement = ranking(target.postings, wanted, self.saturation, average_length(counted), depth)
+        return LegSql(statement, indexes=("_term_key",), notes=engine_notes(target))
 
-    def best_for(self, level: SearchTarget, text: ColumnElement[str], depth: int, language: str | None = None) -> CTE:
+    def best_for(self, target: SearchTarget, text: ColumnElement[str], depth: int, language: str | None = None) -> CTE:
         """The units ranked highest by a text that is not there yet."""
-        counted = counted_in(level.postings)
-        wanted = self._wanted(level, counted, text, language)
-        return best_keys(level.postings, wanted, self.saturation, average_length(counted), depth)
+        counted = counted_in(target.postings)
+        wanted = self._wanted(target, counted, text, language)
+        return best_keys(target.postings, wanted, self.saturation, average_length(counted), depth)
 
     def _wanted(
-        self, level: SearchTarget, counted: CTE, text: ColumnElement[str], language: str | None = None
+        self, target: SearchTarget, counted: CTE, text: ColumnElement[str], language: str | None = None
     ) -> FromClause:
         """What `terms` finds, in SQL: `word`, `term` and `weight`."""
-        entry, terms = lexemes_of(language or level.language, text), level.postings.terms
+        entry, terms = lexemes_of(language or target.language, text), target.postings.terms
         repeats = cast(func.cardinality(entry.c.positions), Double)
         weight = repeats * inverse_frequency(counted, terms.c.documents) * literal(UNIT, Double)
         return (
@@ -132,19 +137,22 @@ class Bm25Leg(Leg):
         )
 
     async def terms(
-        self, connection: AsyncConnection, level: SearchTarget, text: str, language: str | None = None
+        self, connection: AsyncConnection, target: SearchTarget, text: str, language: str | None = None
     ) -> tuple[list[TermWeight], Statistics]:
         """The query's words that the collection has, a repeated one weighing as often as it is repeated."""
-        postings, spoken = level.postings, language or level.language
-        statement = postings.made.once(("terms", spoken), lambda: _known_terms(postings, spoken))
+        postings, configuration = target.postings, language or target.language
+        statement = postings.made.once(("terms", configuration), lambda: _known_terms(postings, configuration))
         rows = (await connection.execute(statement, {"text": text})).all()
         known = Statistics(*rows[0][:3])
-        met = [(key, documents, repeats) for *_, key, documents, repeats in rows if key is not None]
-        return [TermWeight(key, key, repeats * known.idf(documents)) for key, documents, repeats in met], known
+        return [
+            TermWeight(key, key, repeats * known.idf(documents))
+            for *_, key, documents, repeats in rows
+            if key is not None
+        ], known
 
 
 def _known_terms(postings: Postings, language: str) -> Select[Any]:
-    """Statistics, beside each of the words of `text` that the collection has, or once where it has none."""
+    """A row of statistics with each word of `text` that the collection has, or one row where it has none of them."""
     entry, terms = lexemes_of(language, bindparam("text", type_=Text)), postings.terms
     repeats = func.cardinality(entry.c.positions).label("repeats")
     met = (

@@ -92,12 +92,8 @@ Terms = Sequence[TermWeight] | FromClause  # a table of `word`, `term` and `weig
 Average = float | ColumnElement[float]
 
 
-async def statistics(connection: AsyncConnection, postings: Postings) -> Statistics:
-    return Statistics(*(await connection.execute(counts(postings))).one())
-
-
 def counts(postings: Postings) -> Select[int, int, int]:
-    """The statement for them."""
+    """The statement for a chunk set's `Statistics`."""
     behind = (ChunkSet.last_key - ChunkSet.posted_to).label("behind")
     return select(ChunkSet.units, ChunkSet.length, behind).where(ChunkSet.key == postings.chunk_set)
 
@@ -140,6 +136,12 @@ async def ranked(
     if not terms:
         return Candidates(notes=known.notes)
     single = len({each.word for each in terms}) == len(terms)
+    wanted = table_of(
+        "wanted",
+        word=bindparam("words", type_=ARRAY(Integer)),
+        term=bindparam("terms", type_=ARRAY(Integer)),
+        weight=bindparam("weights", type_=ARRAY(Double)),
+    )
     values = {
         "words": [each.word for each in terms],
         "terms": [each.term for each in terms],
@@ -150,7 +152,7 @@ async def ranked(
     async def rows(fetched: int, *, ties: bool) -> Sequence[Row[Any]]:
         statement = postings.made.once(
             ("ranked", single, saturation, fetched, ties),
-            lambda: ranking(postings, _parameters(), saturation, AVERAGE, fetched, single=single, ties=ties),
+            lambda: ranking(postings, wanted, saturation, AVERAGE, fetched, single=single, ties=ties),
         )
         found: Sequence[Row[Any]] = (await connection.execute(statement, values)).all()
         return found
@@ -205,25 +207,36 @@ def best_keys(
     if not ties:
         best = best_first.limit(depth)
     elif postings.distributed:
-        best = _reaching(totals, best_first.limit(depth))
+        # All whose total is at least the lowest of the best: Citus sends its workers a LIMIT without its ties.
+        first = best_first.limit(depth).subquery("first")
+        lowest = select(func.min(first.c.total).label("total")).cte("lowest").prefix_with("MATERIALIZED")
+        total = cast_to("ColumnElement[float]", totals.selected_columns["total"]).element
+        best = totals.having(total >= select(lowest.c.total).scalar_subquery())
     else:
         best = best_first.fetch(depth, with_ties=True)
     return best.cte("best").prefix_with("MATERIALIZED")
 
 
-def _reaching(totals: Select[Any], best: Select[Any]) -> Select[Any]:
-    """All units whose total is at least the lowest of the best: Citus sends its workers a LIMIT without its ties."""
-    lowest = select(func.min(best.subquery("first").c.total).label("total")).cte("lowest").prefix_with("MATERIALIZED")
-    total = cast_to("ColumnElement[float]", totals.selected_columns["total"]).element
-    return totals.having(total >= select(lowest.c.total).scalar_subquery())
-
-
 def _totals(postings: Postings, terms: Terms, saturation: Saturation, average: Average, single: bool) -> Select[Any]:
     posting = postings.postings
-    wanted = terms if isinstance(terms, FromClause) else _wanted(terms)
-    if not isinstance(terms, FromClause):
+    if isinstance(terms, FromClause):
+        wanted: Any = terms
+    else:  # as arrays, whose length the planner sees: a statement has room for few single values
         single = len({each.word for each in terms}) == len(terms)
-    gained = _contribution(posting, wanted.c.weight, saturation, average)
+        wanted = table_of(
+            "wanted",
+            word=literal([each.word for each in terms], ARRAY(Integer)),
+            term=literal([each.term for each in terms], ARRAY(Integer)),
+            weight=literal([each.weight * UNIT for each in terms], ARRAY(Double)),
+        )
+    k1, b = saturation.k1, saturation.b
+    if isinstance(average, ColumnElement):
+        share: Any = literal(k1 * b, Double) / average
+    else:
+        share = literal(k1 * b / average, Double)
+    length = literal(k1 * (1 - b), Double) + share * posting.c.length
+    gained: Any = wanted.c.weight * posting.c.frequency / (posting.c.frequency + length)
+    gained = func.round(gained, type_=Double)
     matching = posting.join(wanted, posting.c.term_key == wanted.c.term)
     unit = (posting.c.item_key, posting.c.key)
     if single:
@@ -240,22 +253,6 @@ def _totals(postings: Postings, terms: Terms, saturation: Saturation, average: A
     return select(by_word.c.item_key, by_word.c.key, total).group_by(by_word.c.item_key, by_word.c.key)
 
 
-def _wanted(terms: Sequence[TermWeight]) -> Any:
-    """The terms as a table: of arrays, whose length the planner sees, as a statement has room for few single values."""
-    return table_of(
-        "wanted",
-        word=literal([each.word for each in terms], ARRAY(Integer)),
-        term=literal([each.term for each in terms], ARRAY(Integer)),
-        weight=literal([each.weight * UNIT for each in terms], ARRAY(Double)),
-    )
-
-
-def _parameters() -> Any:
-    """The same, of terms that are given when the statement is run."""
-    words, terms = bindparam("words", type_=ARRAY(Integer)), bindparam("terms", type_=ARRAY(Integer))
-    return table_of("wanted", word=words, term=terms, weight=bindparam("weights", type_=ARRAY(Double)))
-
-
 def table_of(name: str, **arrays: BindParameter[Any]) -> Any:
     """Arrays of one length, side by side as the columns of a table, and `place`.
 
@@ -264,14 +261,6 @@ def table_of(name: str, **arrays: BindParameter[Any]) -> Any:
     columns = [column(each, cast_to("ARRAY[Any]", array.type).item_type) for each, array in arrays.items()]
     found = func.unnest(*arrays.values()).table_valued(*columns, name=name, with_ordinality="place")
     return found.render_derived()
-
-
-def _contribution(posting: Any, weight: Any, saturation: Saturation, average: Average) -> Any:
-    k1, b = saturation.k1, saturation.b
-    known = not isinstance(average, ColumnElement)
-    share = literal(k1 * b / average, Double) if known else literal(k1 * b, Double) / average
-    length = literal(k1 * (1 - b), Double) + share * posting.c.length
-    return func.round(weight * posting.c.frequency / (posting.c.frequency + length), type_=Double)
 
 
 BY_LOGARITHM, BY_LENGTH, TOLD_BY_POSTINGS = 1, 2, 1 | 2 | 4 | 32  # flags of normalisation; 4 and 32 change no order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -36,7 +36,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import Grouping
 
 from core.errors import InputError, MissingCapability, RankbookError, SpecError
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.legs.base import (
+    Candidates,
+    Leg,
+    LegDescription,
+    LegOpening,
+    LegSql,
+    PreparedQuery,
+    QueryParameters,
+    legs,
+    recalled,
+)
 from core.legs.bm25 import Bm25Leg
 from core.legs.bm25_sql import BY_LENGTH, BY_LOGARITHM, TOLD_BY_POSTINGS, best_keys, table_of
 from core.legs.query_terms import any_word, lexemes_of
@@ -55,46 +65,44 @@ ROUNDING = 1 - 1e-4  # ts_rank adds in single precision
 
 @dataclass(frozen=True, slots=True)
 class FulltextBound:
-    """Which words are looked for, and what a unit with a title's word among them may score above its postings."""
+    """The words to look for, and how much more than its postings tell a unit scores with one of them in its title."""
 
     terms: Sequence[int]
     normalization: int
-    titles_count: float  # times as much as the text
+    titles_count: float  # how many times as much as the text
     depth: int
 
 
-def contenders(postings: Postings, contest: FulltextBound, titled: CTE) -> CTE:
+def contenders(postings: Postings, bound: FulltextBound, titled: CTE) -> CTE:
     """item_key and key of all units that can be among the first by ts_rank, and of few others.
 
     Postings do not say whether a word stands in the title, which counts more. Taken for the text's, they tell what a
     unit scores at least; that of the `depth`-th best is the bar. A unit below it comes in where a title's word, one of
     `titled`, could lift it over the bar.
     """
-    shares = _shares(postings, contest).cte("shares").prefix_with("MATERIALIZED")
-    last = select(shares.c.share).order_by(shares.c.share.desc()).offset(contest.depth - 1).limit(1)
-    bar = func.coalesce(last.scalar_subquery(), literal(0.0, Double), type_=Double) * ROUNDING
-    lifted = (shares.c.share * contest.titles_count >= bar) & shares.c.key.in_(select(titled.c.key))
-    found = select(shares.c.item_key, shares.c.key).where((shares.c.share >= bar) | lifted)
-    return found.cte("contenders").prefix_with("MATERIALIZED")
-
-
-def _shares(postings: Postings, contest: FulltextBound) -> Select[Any]:
-    """What ts_rank would be, but for a factor that all units share, if every word were the text's."""
+    # What ts_rank would be, but for a factor that all units share, if every word were the text's.
     posting = postings.postings
     repeats: Any = Grouping(literal(list(REPEATS), ARRAY(Double)))  # PostgreSQL takes no subscript after a cast
     gained = repeats[func.least(posting.c.frequency, len(REPEATS), type_=Integer)]
-    if contest.normalization & BY_LOGARITHM:
+    if bound.normalization & BY_LOGARITHM:
         gained = gained / func.ln(cast(posting.c.length + 1, Double), type_=Double)
-    if contest.normalization & BY_LENGTH:
+    if bound.normalization & BY_LENGTH:
         gained = gained / posting.c.length
-    wanted = table_of("wanted", term=literal(list(contest.terms), ARRAY(Integer)))
+    wanted = table_of("wanted", term=literal(list(bound.terms), ARRAY(Integer)))
     unit = (posting.c.item_key, posting.c.key)
-    return (
+    shares = (
         select(*unit, func.sum(gained, type_=Double).label("share"))
         .select_from(posting.join(wanted, posting.c.term_key == wanted.c.term))
         .where(postings.where)
         .group_by(*unit)
+        .cte("shares")
+        .prefix_with("MATERIALIZED")
     )
+    last = select(shares.c.share).order_by(shares.c.share.desc()).offset(bound.depth - 1).limit(1)
+    bar = func.coalesce(last.scalar_subquery(), literal(0.0, Double), type_=Double) * ROUNDING
+    lifted = (shares.c.share * bound.titles_count >= bar) & shares.c.key.in_(select(titled.c.key))
+    able = select(shares.c.item_key, shares.c.key).where((shares.c.share >= bar) | lifted)
+    return able.cte("contenders").prefix_with("MATERIALIZED")
 
 
 LAST_PART: Final = "[^ \t\n\r]+\\Z"  # of a word that is cut; for Python and for PostgreSQL alike
@@ -123,6 +131,24 @@ MANY = 3_000  # postings of the query's words; fewer units are ranked sooner tha
 @legs.register("fulltext")
 class FulltextLeg(Leg):
     """Units that hold the query's words: `any` one of them, the other modes all, which few texts do of a question."""
+
+    about = LegDescription(
+        label="Full text",
+        slot=1,
+        finds="Passages that hold the query's words, in any inflection.",
+        strength="Good with exact terms. Blind to synonyms and typing errors, and a common word counts as much as a "
+        "rare one.",
+        nothing="No passage holds any of the query's words.",
+        phrase="by its words",
+        unmatched="it does not hold the words of the query that are asked for",
+        changes={
+            "mode": "any one of the query's words enough",
+            "min_rank": "less asked of what is found {how}",
+        },
+        visitor_word="words",
+        visitor_reason="holds",
+        opening=LegOpening("min_rank", None, {"pool": None}, {"mode": ("any",)}),
+    )
 
     uses_model: ClassVar[bool] = False
     reads_words: ClassVar[bool] = True
@@ -166,61 +192,63 @@ class FulltextLeg(Leg):
         return self.pool is None or self.mode != "any"
 
     async def recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int
     ) -> Candidates:
-        if self.unaccent and "unaccent" in level.missing:
-            raise MissingCapability(level.missing["unaccent"])
-        lexemes = level.column("lexemes")
-        asked = query.text if self.mode == "any" else query.original
-        text = self._cut(asked)
+        if self.unaccent and "unaccent" in target.missing:
+            raise MissingCapability(target.missing["unaccent"])
+        lexemes = target.column("lexemes")
+        whole = query.text if self.mode == "any" else query.original
+        text = re.sub(LAST_PART, "", f"{whole} "[: READ + 1]) if self._is_slow and len(whole) > READ else whole
+        notes = [CUT] if text != whole else []
+        found = Candidates()
         try:
-            pool = await self._pool(connection, level, text, depth)
-            pooled = pool is not None
-            wanted = await self._wanted(connection, level, text)
-            if wanted is None:
-                return self._judged(Candidates(), *self._notes(pooled=pooled, cut=text != asked))
-            if not pooled:
-                pool = await self._contenders(connection, level, text, wanted, depth)
-            statement = self._statement(level, lexemes, wanted, depth, pool)
-            found = recalled(await connection.execute(statement))
+            pool: FromClause | None = None
+            if self.pool is not None and self.mode == "any":
+                # The best by BM25, which is cheaper: it reads a few numbers a match, and no tsvector.
+                bm25 = Bm25Leg()
+                terms, known = await bm25.terms(connection, target, text, self.config)
+                average, most = known.average, max(self.pool, depth)
+                pool = best_keys(target.postings, terms, bm25.saturation, average, most)
+                notes.append(f"Only the {self.pool:,} units best by BM25 were ranked.")
+            wanted = await self._wanted(connection, target, text)
+            if wanted is not None:
+                if pool is None:
+                    pool = await self._contenders(connection, target, text, wanted, depth)
+                found = recalled(await connection.execute(self._statement(target, lexemes, wanted, depth, pool)))
         except DBAPIError as error:
             raise self._refused(text, error) from error
-        return self._judged(found, *self._notes(pooled=pooled, cut=text != asked))
+        kept = found.candidates
+        if self.min_rank is not None:
+            kept = tuple(each for each in kept if each.score >= self.min_rank)
+            if dropped := len(found) - len(kept):
+                notes.append(f"{dropped} ranked lower than {self.min_rank:g} and were dropped.")
+        return Candidates(kept, (*found.notes, *notes))
 
-    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
-        if self.unaccent and "unaccent" in level.missing:
-            raise MissingCapability(level.missing["unaccent"])
-        text = self._cut_in_sql(asked.text)
+    async def as_sql(self, target: SearchTarget, parameters: QueryParameters, depth: int) -> LegSql:
+        if self.unaccent and "unaccent" in target.missing:
+            raise MissingCapability(target.missing["unaccent"])
+        text: ColumnElement[str] = parameters.text
+        if self._is_slow:  # the same cut; a blank at the end changes nothing of what is read
+            beginning = func.left(text.op("||", return_type=Text())(" "), READ + 1, type_=Text)
+            text = func.regexp_replace(beginning, LAST_PART, "", type_=Text)
         pool = None
         if self.pool is not None and self.mode == "any":
-            pool = Bm25Leg().best_for(level, text, max(self.pool, depth), self.config)
-        lexemes = level.column("lexemes")
-        wanted = self._tsquery(self.config or level.language, text)
-        statement = self._statement(level, lexemes, wanted, depth, pool)
+            pool = Bm25Leg().best_for(target, text, max(self.pool, depth), self.config)
+        lexemes = target.column("lexemes")
+        wanted = self._tsquery(self.config or target.language, text)
+        statement = self._statement(target, lexemes, wanted, depth, pool)
         indexes = ("_tsv_gin",) if pool is None else ("_term_key", f"{_name(lexemes)}_item_key_key")
         notes = (CUT.replace("were read", "are read"),) if self._is_slow else ()
         return LegSql(statement, least=self.min_rank, single=True, indexes=indexes, notes=notes)
 
     @property
     def _is_slow(self) -> bool:
-        """Cover density looks at all of a query for each place in a text. What is strict cannot be cut and be read."""
+        """Cover density looks at all of a query for each place in a text. A strict query cannot be cut."""
         return self.rank == "ts_rank_cd" and self.mode != "strict"
-
-    def _cut(self, text: str) -> str:
-        """The whole words among the first characters."""
-        return re.sub(LAST_PART, "", f"{text} "[: READ + 1]) if self._is_slow and len(text) > READ else text
-
-    def _cut_in_sql(self, text: ColumnElement[str]) -> ColumnElement[str]:
-        """The same. A blank at the end changes nothing of what is read."""
-        if not self._is_slow:
-            return text
-        beginning = func.left(text.op("||", return_type=Text())(" "), READ + 1, type_=Text)
-        cut: ColumnElement[str] = func.regexp_replace(beginning, LAST_PART, "", type_=Text)
-        return cut
 
     def _statement(
         self,
-        level: SearchTarget,
+        target: SearchTarget,
         lexemes: SearchColumn,
         wanted: ColumnElement[Any],
         depth: int,
@@ -230,11 +258,12 @@ class FulltextLeg(Leg):
         source: FromClause = lexemes.relation
         if not _is_bound(wanted):
             query = select(wanted.label("wanted"))
-            if "citus" in level.extensions:  # its workers cannot read an empty tsquery that it sends them as a row
+            if "citus" in target.extensions:  # its workers cannot read an empty tsquery that it sends them as a row
                 query = query.where(func.numnode(wanted) > 0)
             made = query.cte("query").prefix_with("MATERIALIZED")
             source, wanted = source.join(made, true()), made.c.wanted
-        score = self._rank(lexemes.value, wanted).label("score")
+        weights = literal(list(self.weights), ARRAY(REAL))
+        score = getattr(func, self.rank)(weights, lexemes.value, wanted, self.normalization).label("score")
         matches: ColumnElement[bool] = lexemes.value.op("@@")(wanted)
         if pool is not None:
             unit = lexemes.relation.c
@@ -243,101 +272,65 @@ class FulltextLeg(Leg):
         matching = select(lexemes.id.label("id"), score).select_from(source).where(matches, lexemes.where)
         return matching.order_by(score.desc(), lexemes.id).limit(depth)
 
-    def _rank(self, value: ColumnElement[Any], wanted: ColumnElement[Any]) -> ColumnElement[float]:
-        weights = literal(list(self.weights), ARRAY(REAL))
-        ranked: ColumnElement[float] = getattr(func, self.rank)(weights, value, wanted, self.normalization)
-        return ranked
-
     def _tsquery(self, language: str, text: ColumnElement[str]) -> ColumnElement[Any]:
         configuration = cast(literal(language), REGCONFIG)
-        as_typed = self._read(configuration, text)
+
+        def parsed(text: ColumnElement[str]) -> ColumnElement[Any]:
+            if self.mode == "any":
+                return any_word(configuration, text)
+            tsquery: ColumnElement[Any] = PARSERS[self.mode](configuration, text, type_=TSQUERY)
+            return tsquery
+
+        as_typed = parsed(text)
         if not self.unaccent:
             return as_typed
-        bare = self._read(configuration, func.unaccent(text))
+        bare = parsed(func.unaccent(text))
         # An empty half, of stop words alone, is NULL in the mode any; the other half still counts.
         return func.coalesce(as_typed.op("||", return_type=TSQUERY())(bare), as_typed, bare)
 
-    def _read(self, configuration: ColumnElement[Any], text: ColumnElement[str]) -> ColumnElement[Any]:
-        if self.mode == "any":
-            return any_word(configuration, text)
-        read: ColumnElement[Any] = PARSERS[self.mode](configuration, text, type_=TSQUERY)
-        return read
-
-    async def _pool(self, connection: AsyncConnection, level: SearchTarget, text: str, depth: int) -> FromClause | None:
-        """The units that BM25 ranks highest. Cheaper evidence: it reads a few numbers a match, and no tsvector."""
-        if self.pool is None or self.mode != "any":
-            return None
-        bm25 = Bm25Leg()
-        terms, known = await bm25.terms(connection, level, text, self.config)
-        return best_keys(level.postings, terms, bm25.saturation, known.average, max(self.pool, depth))
-
-    async def _wanted(self, connection: AsyncConnection, level: SearchTarget, text: str) -> ColumnElement[Any] | None:
+    async def _wanted(self, connection: AsyncConnection, target: SearchTarget, text: str) -> ColumnElement[Any] | None:
         """The tsquery, or None of a query without words.
 
         What a statement makes for itself, Citus sends to all workers before it asks them. So there it is made first,
         and bound.
         """
-        made = self._tsquery(self.config or level.language, literal(text))
-        if "citus" not in level.extensions:
+        made = self._tsquery(self.config or target.language, literal(text))
+        if "citus" not in target.extensions:
             return made
         written = await connection.scalar(select(cast(made, Text)))
         return cast(literal(written, Text), TSQUERY) if written else None
 
     async def _contenders(
-        self, connection: AsyncConnection, level: SearchTarget, text: str, wanted: ColumnElement[Any], depth: int
+        self, connection: AsyncConnection, target: SearchTarget, text: str, wanted: ColumnElement[Any], depth: int
     ) -> FromClause | None:
-        """The units that can be among the first, where many match: to rank these alone changes nothing but the time."""
-        if not self._told_by_postings or level.lexicon is None:
-            return None
-        found = (await connection.execute(self._known(level, text))).one()
-        if found.behind or not found.indexed or (found.documents or 0) < MANY:
-            return None
-        text_counts, _, _, title_counts = self.weights
-        contest = FulltextBound(found.terms, self.normalization, title_counts / text_counts, depth)
-        lexemes = level.column("lexemes")
-        asked = wanted if _is_bound(wanted) else select(wanted).scalar_subquery()
-        with_title = select(lexemes.relation.c.key).where(titled(lexemes.value).op("@@")(asked))
-        return contenders(level.lexicon, contest, with_title.cte("titled").prefix_with("MATERIALIZED"))
+        """The units that can be among the first, where many match: to rank these alone changes nothing but the time.
 
-    @property
-    def _told_by_postings(self) -> bool:
-        """Whether a word's places and a unit's length say what it can score at most."""
+        None where a word's places and a unit's length do not say what it can score at most, where postings are not
+        complete, and where few match.
+        """
         text_counts, _, _, title_counts = self.weights
-        return (
-            self.mode == "any"
-            and self.pool is None
-            and self.rank == "ts_rank"
-            and not self.unaccent
-            and not self.normalization & ~TOLD_BY_POSTINGS
-            and 0 < text_counts <= title_counts
-        )
-
-    def _known(self, level: SearchTarget, text: str) -> Select[Any]:
-        """The query's words that the collection has, and in how many units; whether postings and titles can tell."""
-        postings = level.postings
-        entry, terms = lexemes_of(self.config or level.language, text), postings.terms
+        bounded = self.mode == "any" and self.rank == "ts_rank" and not self.unaccent
+        bounded = bounded and not self.normalization & ~TOLD_BY_POSTINGS and 0 < text_counts <= title_counts
+        postings = target.lexicon
+        if not bounded or postings is None:
+            return None
+        lexemes = target.column("lexemes")
+        entry, terms = lexemes_of(self.config or target.language, text), postings.terms
         lagging = select(ChunkSet.last_key - ChunkSet.posted_to).where(ChunkSet.key == postings.chunk_set)
-        index = quoted(level.namespace or "", f"{_name(level.column('lexemes'))}_{TITLES}")
-        return select(
+        index = quoted(target.namespace or "", f"{_name(lexemes)}_{TITLES}")
+        statement = select(
             func.array_agg(terms.c.key).label("terms"),
             func.sum(terms.c.documents).label("documents"),
             lagging.scalar_subquery().label("behind"),
             func.to_regclass(literal(index)).is_not(None).label("indexed"),
         ).join_from(entry, terms, terms.c.lexeme == entry.c.lexeme)
-
-    def _notes(self, *, pooled: bool, cut: bool) -> Iterator[str]:
-        if cut:
-            yield CUT
-        if pooled:
-            yield f"Only the {self.pool:,} units best by BM25 were ranked."
-
-    def _judged(self, found: Candidates, *told: str) -> Candidates:
-        kept, notes = found.candidates, [*found.notes, *told]
-        if self.min_rank is not None:
-            kept = tuple(each for each in kept if each.score >= self.min_rank)
-            if dropped := len(found) - len(kept):
-                notes.append(f"{dropped} ranked lower than {self.min_rank:g} and were dropped.")
-        return Candidates(kept, tuple(notes))
+        known = (await connection.execute(statement)).one()
+        if known.behind or not known.indexed or (known.documents or 0) < MANY:
+            return None
+        bound = FulltextBound(known.terms, self.normalization, title_counts / text_counts, depth)
+        tsquery = wanted if _is_bound(wanted) else select(wanted).scalar_subquery()
+        with_title = select(lexemes.relation.c.key).where(titled(lexemes.value).op("@@")(tsquery))
+        return contenders(postings, bound, with_title.cte("titled").prefix_with("MATERIALIZED"))
 
     def _refused(self, text: str, error: DBAPIError) -> RankbookError | DBAPIError:
         if self.mode == "strict" and isinstance(error.orig, psycopg.errors.SyntaxError):

@@ -5,7 +5,7 @@ unlike that it knows rare words from common ones:
 
     score(d) = sum over words w of max over lexemes t like w of similarity(w, t) * idf(t) * saturation(t, d)
 
-with the IDF and saturation of `postings`. A lexeme that the language's dictionary makes of a word counts as the word
+with the IDF and saturation of `bm25_sql`. A lexeme that the language's dictionary makes of a word counts as the word
 itself: similarity 1. A unit with two spellings of one word gains by the better one only.
 """
 
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import Field
-from sqlalchemy import CTE, ColumnElement, Double, FromClause, Integer, Text, cast, func, literal, select, true
+from sqlalchemy import Double, Integer, Text, cast, func, literal, select, true
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs
+from core.legs.base import Candidates, Leg, LegDescription, LegOpening, LegSql, PreparedQuery, QueryParameters, legs
 from core.legs.bm25_sql import (
     UNIT,
     Saturation,
@@ -29,13 +29,13 @@ from core.legs.bm25_sql import (
     TermWeight,
     average_length,
     counted_in,
+    counts,
     inverse_frequency,
     ranked,
     ranking,
-    statistics,
     table_of,
 )
-from core.legs.query_terms import Word, words_asked, words_of
+from core.legs.query_terms import words_of, words_statement
 from core.store.engine import settle
 from core.store.search_target import Postings, SearchTarget
 
@@ -54,6 +54,21 @@ class SpellingMatch:
 class FuzzyLeg(Leg):
     """Units with words spelled like the query's; misspellings on either side are forgiven."""
 
+    about = LegDescription(
+        label="Fuzzy",
+        slot=4,
+        finds="Words of the collection spelled alike.",
+        strength="Good with misspelled words, and knows rare ones from common ones. Knows nothing of meaning.",
+        nothing="No word is spelled alike.",
+        phrase="by words spelled alike",
+        unmatched="it has no word that is one of the query's, or spelled like one",
+        changes={"threshold": "less likeness asked of what is found {how}"},
+        visitor_word="spelling",
+        visitor_reason="spelled",
+        # Lower thresholds, at which words far off still share trigrams.
+        opening=LegOpening(wider={"threshold": (0.4, 0.35, 0.3, 0.25, 0.2)}),
+    )
+
     uses_model: ClassVar[bool] = False
     reads_words: ClassVar[bool] = True
 
@@ -69,108 +84,89 @@ class FuzzyLeg(Leg):
         return (0.0, math.inf)
 
     async def recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int
     ) -> Candidates:
-        postings = level.postings
-        level.column("text")  # says why, where the server has no trigrams
-        words = await words_of(connection, level.language, query.text)
-        known = await statistics(connection, postings)
-        meant = await self._meant(connection, postings, words) if words else []
-        terms = _weighted(words, meant, known)
+        postings = target.postings
+        target.column("text")  # says why, where the server has no trigrams
+        words = await words_of(connection, target.language, query.text)
+        known = Statistics(*(await connection.execute(counts(postings))).one())
+        matches: list[SpellingMatch] = []
+        if words:
+            await settle(connection, **self._settings())
+            lexemes = [(at, lexeme) for at, each in enumerate(words) for lexeme in each.lexemes]
+            matches += [SpellingMatch(*row) for row in await connection.execute(_exact(postings, _table(lexemes)))]
+            if typed := [(at, each.text) for at, each in enumerate(words) if len(each.text) >= self.shortest]:
+                alike = _spelled_alike(postings, _table(typed), self.expansions)
+                matches += [SpellingMatch(*row) for row in await connection.execute(alike)]
+        # One weight a word and term: the better, where a term is both the word's lexeme and spelled like it.
+        weights: dict[tuple[int, int], float] = {}
+        for each in matches:
+            weight = each.similarity * known.idf(each.documents) * words[each.word].repeats
+            weights[each.word, each.term] = max(weight, weights.get((each.word, each.term), 0.0))
+        terms = [TermWeight(word, term, weight) for (word, term), weight in sorted(weights.items())]
         return await ranked(connection, postings, terms, Saturation(self.k1, self.b), known, depth)
 
-    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
-        postings = level.postings
-        level.column("text")  # says why, where the server has no trigrams
+    async def as_sql(self, target: SearchTarget, parameters: QueryParameters, depth: int) -> LegSql:
+        """The same lookup and the same weights in SQL: the table `wanted` of `word`, `term` and `weight`."""
+        postings = target.postings
+        target.column("text")  # says why, where the server has no trigrams
         counted = counted_in(postings)
-        wanted = self._wanted(level, counted, asked.text)
-        statement = ranking(postings, wanted, Saturation(self.k1, self.b), average_length(counted), depth)
-        return LegSql(statement, settings=self._settings(), indexes=("_term_key", "_lexeme_gin"))
-
-    def _settings(self) -> dict[str, object]:
-        return {"pg_trgm__similarity_threshold": self.threshold}
-
-    def _wanted(self, level: SearchTarget, counted: CTE, text: ColumnElement[str]) -> FromClause:
-        """What `_meant` and `_weighted` find, in SQL: `word`, `term` and `weight`."""
-        words = _numbered(level.language, text)
+        typed = words_statement(target.language, parameters.text).subquery("typed")
+        number = func.row_number().over(order_by=(typed.c.word, typed.c.lexemes))
+        numbered = select(number.label("word"), typed.c.word.label("text"), typed.c.lexemes, typed.c.repeats)
+        words = numbered.cte("words").prefix_with("MATERIALIZED")
         entry = func.unnest(words.c.lexemes).table_valued("lexeme", name="entry").render_derived()
         lexemes = select(words.c.word, entry.c.lexeme.label("text")).join_from(words, entry, true()).subquery("asked")
-        typed = select(words.c.word, words.c.text).where(func.char_length(words.c.text) >= self.shortest)
-        spelled = _spelled_alike(level.postings, typed.subquery("asked"), self.expansions, self.threshold).subquery()
+        long = select(words.c.word, words.c.text).where(func.char_length(words.c.text) >= self.shortest)
+        spelled = _spelled_alike(postings, long.subquery("asked"), self.expansions, self.threshold).subquery()
         word, term, documents, similarity = spelled.c
         # A similarity has single precision, and is read as its shortest decimal.
         alike = select(word, term, documents, cast(cast(similarity, Text), Double).label("similarity"))
-        meant = _as_they_are(level.postings, lexemes).union_all(alike).subquery("meant")
+        meant = _exact(postings, lexemes).union_all(alike).subquery("meant")
         rarity = inverse_frequency(counted, meant.c.documents)
         own = meant.c.similarity * rarity * cast(words.c.repeats, Double) * literal(UNIT, Double)
-        return (
+        wanted = (
             select(meant.c.word, meant.c.term, func.max(own, type_=Double).label("weight"))
             .join_from(meant, words, words.c.word == meant.c.word)
             .group_by(meant.c.word, meant.c.term)
             .cte("wanted")
             .prefix_with("MATERIALIZED")
         )
+        statement = ranking(postings, wanted, Saturation(self.k1, self.b), average_length(counted), depth)
+        return LegSql(statement, settings=self._settings(), indexes=("_term_key", "_lexeme_gin"))
 
-    async def _meant(
-        self, connection: AsyncConnection, postings: Postings, words: Sequence[Word]
-    ) -> list[SpellingMatch]:
-        await settle(connection, **self._settings())
-        lexemes = [(at, lexeme) for at, each in enumerate(words) for lexeme in each.lexemes]
-        exact = await connection.execute(_as_they_are(postings, _asked(lexemes)))
-        meant = [SpellingMatch(*row) for row in exact]
-        if asked := self._misspellable(words):
-            alike = await connection.execute(_spelled_alike(postings, _asked(asked), self.expansions))
-            meant += [SpellingMatch(*row) for row in alike]
-        return meant
-
-    def _misspellable(self, words: Sequence[Word]) -> list[tuple[int, str]]:
-        return [(at, each.text) for at, each in enumerate(words) if len(each.text) >= self.shortest]
+    def _settings(self) -> dict[str, object]:
+        return {"pg_trgm__similarity_threshold": self.threshold}
 
 
-def _weighted(words: Sequence[Word], meant: Sequence[SpellingMatch], known: Statistics) -> list[TermWeight]:
-    """One weight a word and term: the better, where a term is both the word's lexeme and spelled like it."""
-    best: dict[tuple[int, int], float] = {}
-    for each in meant:
-        weight = each.similarity * known.idf(each.documents) * words[each.word].repeats
-        best[each.word, each.term] = max(weight, best.get((each.word, each.term), 0.0))
-    return [TermWeight(word, term, weight) for (word, term), weight in sorted(best.items())]
-
-
-def _numbered(language: str, text: ColumnElement[str]) -> FromClause:
-    """The words of a text that is not there yet, with a number each."""
-    words = words_asked(language, text).subquery("typed")
-    number = func.row_number().over(order_by=(words.c.word, words.c.lexemes))
-    numbered = select(number.label("word"), words.c.word.label("text"), words.c.lexemes, words.c.repeats)
-    return numbered.cte("words").prefix_with("MATERIALIZED")
-
-
-def _as_they_are(postings: Postings, asked: Any) -> Any:
+def _exact(postings: Postings, words: Any) -> Any:
+    """The collection's lexemes that are these words."""
     terms = postings.terms
     return (
-        select(asked.c.word, terms.c.key.label("term"), terms.c.documents, literal(1.0, Double).label("similarity"))
-        .join_from(asked, terms, terms.c.lexeme == asked.c.text)
+        select(words.c.word, terms.c.key.label("term"), terms.c.documents, literal(1.0, Double).label("similarity"))
+        .join_from(words, terms, terms.c.lexeme == words.c.text)
         .where(terms.c.documents > 0)
     )
 
 
-def _spelled_alike(postings: Postings, asked: Any, most: int, least: float | None = None) -> Any:
+def _spelled_alike(postings: Postings, words: Any, most: int, least: float | None = None) -> Any:
     """For each word the lexemes most like it. The operator, not the function, is what the index answers to.
 
     `least` says the threshold once more, where the setting may be lower for another leg's sake.
     """
     terms = postings.terms
-    similarity = func.similarity(terms.c.lexeme, asked.c.text)
+    similarity = func.similarity(terms.c.lexeme, words.c.text)
     enough = true() if least is None else similarity >= literal(least)
     alike = (
         select(terms.c.key, terms.c.documents, similarity.label("similarity"))
-        .where(terms.c.lexeme.op("%", is_comparison=True)(asked.c.text), terms.c.documents > 0, enough)
+        .where(terms.c.lexeme.op("%", is_comparison=True)(words.c.text), terms.c.documents > 0, enough)
         .order_by(similarity.desc(), terms.c.lexeme)
         .limit(most)
         .lateral("alike")
     )
-    return select(asked.c.word, alike.c.key, alike.c.documents, alike.c.similarity).join_from(asked, alike, true())
+    return select(words.c.word, alike.c.key, alike.c.documents, alike.c.similarity).join_from(words, alike, true())
 
 
-def _asked(words: Sequence[tuple[int, str]]) -> Any:
+def _table(words: Sequence[tuple[int, str]]) -> Any:
     numbers = literal([number for number, _ in words], ARRAY(Integer))
     return table_of("asked", word=numbers, text=literal([text for _, text in words], ARRAY(Text)))

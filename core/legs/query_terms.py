@@ -21,16 +21,16 @@ class Word:
 
 async def words_of(connection: AsyncConnection, language: str, text: str) -> list[Word]:
     """Each word once, in alphabetical order."""
-    rows = await connection.execute(words_asked(language, text))
+    rows = await connection.execute(words_statement(language, text))
     return [Word(text, tuple(dict.fromkeys(lexemes)), repeats) for text, lexemes, repeats in rows]
 
 
-def words_asked(language: str, text: str | ColumnElement[str]) -> Any:
+def words_statement(language: str, text: str | ColumnElement[str]) -> Any:
     """The statement for them: `word`, `lexemes` and `repeats`."""
     parsed = _parsed(language, text)
     word = func.lower(parsed.c.token).collate("C").label("word")
-    asked = select(word, parsed.c.lexemes, func.count().label("repeats")).where(_meaningful(parsed))
-    return asked.group_by(word, parsed.c.lexemes).order_by(word, parsed.c.lexemes)
+    words = select(word, parsed.c.lexemes, func.count().label("repeats")).where(_meaningful(parsed))
+    return words.group_by(word, parsed.c.lexemes).order_by(word, parsed.c.lexemes)
 
 
 def keywords_of(language: str, text: str | ColumnElement[str]) -> Any:

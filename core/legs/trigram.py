@@ -8,7 +8,17 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Select, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.legs.base import (
+    Candidates,
+    Leg,
+    LegDescription,
+    LegOpening,
+    LegSql,
+    PreparedQuery,
+    QueryParameters,
+    legs,
+    recalled,
+)
 from core.legs.query_terms import keywords_of
 from core.store.engine import settle
 from core.store.search_target import SearchColumn, SearchTarget
@@ -23,6 +33,21 @@ CUT: Final = f"Of the query's keywords the first {READ:,} characters were compar
 class TrigramLeg(Leg):
     """Units in which some stretch of words resembles the query's keywords; stop words of the language are left out."""
 
+    about = LegDescription(
+        label="Trigram",
+        slot=2,
+        finds="Passages spelled alike: typing errors, part numbers, codes.",
+        strength="Good with misspelled words and half-remembered codes. Knows nothing of meaning, and likes long "
+        "passages.",
+        nothing="Nothing is spelled like the query's words.",
+        phrase="by its spelling",
+        unmatched="nothing in it is spelled like the query's keywords",
+        changes={"threshold": "less likeness asked of what is found {how}"},
+        visitor_word="spelling",
+        visitor_reason="spelled",
+        opening=LegOpening("threshold", 1e-6),  # whatever shares anything at all
+    )
+
     uses_model: ClassVar[bool] = False
 
     function: Literal["word_similarity", "strict_word_similarity", "similarity"] = Field(
@@ -36,20 +61,20 @@ class TrigramLeg(Leg):
         return (0.0, 1.0)
 
     async def recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int
     ) -> Candidates:
-        texts = level.column("text")
-        keywords = await connection.scalar(keywords_of(level.language, query.text))
+        texts = target.column("text")
+        keywords = await connection.scalar(keywords_of(target.language, query.text))
         if not keywords:
             return Candidates(notes=("The query has no words but stop words.",))
         await settle(connection, **self._settings())
         notes = (CUT,) if len(keywords) > READ else ()
         return recalled(await connection.execute(self._statement(texts, literal(keywords[:READ]), depth)), *notes)
 
-    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
+    async def as_sql(self, target: SearchTarget, parameters: QueryParameters, depth: int) -> LegSql:
         """The threshold is said beside the setting: another leg of the statement may have need of a lower one."""
-        words = keywords_of(level.language, asked.text).cte("keywords").prefix_with("MATERIALIZED")
-        texts, keywords = level.column("text"), select(func.left(words.c.keywords, READ)).scalar_subquery()
+        words = keywords_of(target.language, parameters.text).cte("keywords").prefix_with("MATERIALIZED")
+        texts, keywords = target.column("text"), select(func.left(words.c.keywords, READ)).scalar_subquery()
         alike = getattr(func, self.function)(keywords, texts.value) >= literal(self.threshold)
         statement = self._statement(texts, keywords, depth).where(alike)
         return LegSql(statement, settings=self._settings(), single=True, indexes=("_text_gin",))

@@ -30,7 +30,17 @@ from sqlalchemy.types import Float
 
 from core.embedding import Vectors
 from core.errors import MissingCapability
-from core.legs.base import Candidates, Leg, LegSql, PreparedQuery, QueryParameters, legs, recalled
+from core.legs.base import (
+    Candidates,
+    Leg,
+    LegDescription,
+    LegOpening,
+    LegSql,
+    PreparedQuery,
+    QueryParameters,
+    legs,
+    recalled,
+)
 from core.store.engine import settle
 from core.store.indexes import ordered_by_index
 from core.store.search_target import SearchColumn, SearchTarget
@@ -44,6 +54,21 @@ FEW = 20_000  # rows; comparing that many takes some 30 ms
 @legs.register("vector")
 class VectorLeg(Leg):
     """Units whose embedding is nearest to the query's. `exact` reads every vector instead of the HNSW index."""
+
+    about = LegDescription(
+        label="Vector",
+        slot=0,
+        finds="Passages that mean something alike, whatever the words.",
+        strength="Good with questions and paraphrases. Weak with codes and names that its model has never met.",
+        nothing="There are no embedded passages to compare with.",
+        phrase="by its meaning",
+        unmatched="it has no vector of the model to compare with",
+        unmatched_plainly="nothing of it has been prepared for that",
+        changes={"min_score": "less likeness asked of what is found {how}"},
+        visitor_word="meaning",
+        visitor_reason="means",
+        opening=LegOpening("min_score", None, {"exact": True}),
+    )
 
     distance: Literal["cosine", "l2", "ip"] = Field(
         "cosine", description="What orders the neighbours: cosine, Euclidean distance (l2), or inner product (ip)."
@@ -63,60 +88,65 @@ class VectorLeg(Leg):
 
     @property
     def deepens(self) -> bool:
-        """An HNSW scan that keeps more in sight may find nearer ones; so may whoever compares with all, for want."""
+        """Not by the index: a deeper scan may find nearer ones, and where it finds too few, all are compared."""
         return self.exact
 
-    async def prepare(self, level: SearchTarget, query: PreparedQuery) -> None:
-        if level.model is not None and "vectors" in level.columns:
-            await query.vector(level.model)
+    async def prepare(self, target: SearchTarget, query: PreparedQuery) -> None:
+        if target.model is not None and "vectors" in target.columns:
+            await query.vector(target.model)
 
     async def recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int
     ) -> Candidates:
-        vectors = level.column("vectors")
-        if level.model is None:
+        vectors = target.column("vectors")
+        if target.model is None:
             raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
-        embedded = await query.vector(level.model)
-        await settle(connection, **self._settings(level, depth))
+        embedded = await query.vector(target.model)
+        await settle(connection, **self._settings(target, depth))
         if self.exact:
             found = await self._compared(connection, vectors, embedded, depth)
-        elif level.filter is not None and await _are_few(connection, vectors):
+        elif target.filter is not None and await _are_few(connection, vectors):
             why = "The filter leaves few units, so the query was compared with every one of them."
             found = await self._compared(connection, vectors, embedded, depth, why)
         else:
-            found = await self._by_index(connection, level, embedded, depth)
-        return self._cut(found)
+            found = await self._by_index(connection, target, embedded, depth)
+        if self.min_score is None:
+            return found
+        kept = tuple(each for each in found if each.score >= self.min_score)
+        dropped = len(found) - len(kept)
+        notes = (f"{dropped} scored less than {self.min_score:g} and were dropped.",) if dropped else ()
+        return Candidates(kept, (*found.notes, *notes))
 
-    async def as_sql(self, level: SearchTarget, asked: QueryParameters, depth: int) -> LegSql:
-        """By the index, or by every vector where that is asked for or a filter leaves few, as it is today."""
-        vectors = level.column("vectors")
-        if level.model is None:
+    async def as_sql(self, target: SearchTarget, parameters: QueryParameters, depth: int) -> LegSql:
+        """By the index; or by every vector where `exact` says so or a filter leaves few, as it is today."""
+        vectors = target.column("vectors")
+        if target.model is None:
             raise MissingCapability("Nothing says which model made these vectors, so the query cannot be embedded.")
-        few = await _are_few(asked.connection, vectors)
-        on_one_server = "citus" not in level.extensions  # a cluster takes no LIMIT that the statement looks up
-        every = self._nearest(vectors, self._distance(vectors.value, asked.vector) + 0.0, depth)
-        if self.exact or (few and level.filter is not None):
+        few = await _are_few(parameters.connection, vectors)
+        on_one_server = "citus" not in target.extensions  # a cluster takes no LIMIT that the statement looks up
+        every = self._nearest(vectors, self._distance(vectors.value, parameters.vector) + 0.0, depth)
+        if self.exact or (few and target.filter is not None):
             why = "." if self.exact else ": the filter leaves few."
             note = f"It compares with every vector{why}"
             return LegSql(every, order="distance", least=self.min_score, notes=(note,))
-        by_index, note = self._statement(level, vectors, asked.vector, depth + 1), "It asks the index alone."
+        by_index, note = self._statement(target, vectors, parameters.vector, depth + 1), "It asks the index alone."
         if few and on_one_server:
             note = "Where units tie at the cut, or the index brings up too few, it compares with every vector."
         return LegSql(
             _or_every(by_index, every, depth) if few and on_one_server else by_index.limit(depth),
             order="distance",
-            settings=self._settings(level, depth),
+            settings=self._settings(target, depth),
             least=self.min_score,
             indexes=("_hnsw",),
             notes=(note,),
         )
 
     async def measured_recall(
-        self, connection: AsyncConnection, level: SearchTarget, query: PreparedQuery, depth: int = 10
+        self, connection: AsyncConnection, target: SearchTarget, query: PreparedQuery, depth: int = 10
     ) -> float:
-        """The share of the true nearest that this leg brings up."""
-        truth = await self.model_copy(update={"exact": True}).recall(connection, level, query, depth)
-        found = {each.id for each in await self.recall(connection, level, query, depth)}
+        """The share of the true nearest that this leg retrieves."""
+        truth = await self.model_copy(update={"exact": True}).recall(connection, target, query, depth)
+        found = {each.id for each in await self.recall(connection, target, query, depth)}
         return sum(each.id in found for each in truth) / len(truth) if truth else 1.0
 
     async def _compared(
@@ -128,45 +158,48 @@ class VectorLeg(Leg):
         return _with_shortfall(found, depth, "there are no more")
 
     async def _by_index(
-        self, connection: AsyncConnection, level: SearchTarget, embedded: Vectors, depth: int
+        self, connection: AsyncConnection, target: SearchTarget, embedded: Vectors, depth: int
     ) -> Candidates:
         """What the index brings up. Where that is too little, or cuts ties short: all there is."""
-        vectors = level.column("vectors")
+        vectors = target.column("vectors")
         if self.distance != "cosine" and not await ordered_by_index(
-            connection, self._statement(level, vectors, embedded, depth + 1)
+            connection, self._statement(target, vectors, embedded, depth + 1)
         ):
             why = f"No index is ordered by {self.distance}, so the query was compared with every vector."
             return await self._compared(connection, vectors, embedded, depth, why)
-        asked: BindParameter[Any] = bindparam("asked", type_=self._type(vectors, level.index))
-        statement = level.made.once(
+        # The vector is bound as what the index compares.
+        by_index = vectors.indexed if self.distance == "cosine" and target.index != "bit" else None
+        kind = (vectors.value if by_index is None else by_index).type
+        parameter: BindParameter[Any] = bindparam("asked", type_=kind)
+        statement = target.made.once(
             ("nearest", self.distance, self.oversample, depth),
-            lambda: self._statement(level, vectors, asked, depth + 1),
+            lambda: self._statement(target, vectors, parameter, depth + 1),
         )
         found = recalled((await connection.execute(statement, {"asked": embedded})).all()).candidates
         tied = len(found) > depth and found[depth].score == found[depth - 1].score
         if (tied or len(found) < depth) and await _are_few(connection, vectors):
             why = "Units tie at the cut" if tied else "The index brought up too few"
             every = await self._compared(connection, vectors, embedded, depth)
-            told = (f"{why}: compared with every vector.",) if tied or len(every) > len(found) else ()
-            return Candidates(every.candidates, (*told, *every.notes))
+            notes = (f"{why}: compared with every vector.",) if tied or len(every) > len(found) else ()
+            return Candidates(every.candidates, (*notes, *every.notes))
         notes = ("Units tie at the cut; the index may not have met the first of them by id.",) if tied else ()
         return _with_shortfall(Candidates(found[:depth], notes), depth, "the index brought up no more")
 
     def _statement(
-        self, level: SearchTarget, vectors: SearchColumn, embedded: Vectors | BindParameter[Any], depth: int
+        self, target: SearchTarget, vectors: SearchColumn, embedded: Vectors | BindParameter[Any], depth: int
     ) -> Select[Any]:
-        if self.distance == "cosine" and level.index == "bit" and vectors.indexed is not None:
-            return self._among_alike_bits(level, vectors, embedded, depth)
+        if self.distance == "cosine" and target.index == "bit" and vectors.indexed is not None:
+            return self._by_signs(target, vectors, embedded, depth)
         as_indexed = self.distance == "cosine" and vectors.indexed is not None
-        value = vectors.indexed if as_indexed else vectors.value
         # By the operator itself: an expression over it would lose the index.
-        distance = self._distance(value, embedded)
-        return self._nearest(vectors, distance, depth) if level.sorts_on else self._met(vectors, distance, depth)
-
-    def _type(self, vectors: SearchColumn, index: str) -> Any:
-        """What the query's vector is made, to be compared with the index."""
-        by_index = vectors.indexed if self.distance == "cosine" and index != "bit" else None
-        return (vectors.value if by_index is None else by_index).type
+        distance = self._distance(vectors.indexed if as_indexed else vectors.value, embedded)
+        if target.sorts_on:
+            return self._nearest(vectors, distance, depth)
+        # Where sorting by id as well would lose the index: sorted when the nearest are there.
+        nearest = select(vectors.id.label("id"), distance.label("distance")).where(vectors.where).order_by(distance)
+        met = nearest.limit(depth).subquery("met")
+        found = select(met.c.id, self._score(met.c.distance).label("score"), met.c.distance)
+        return found.order_by(met.c.distance, met.c.id).limit(depth)
 
     def _nearest(self, vectors: SearchColumn, distance: Any, depth: int) -> Select[Any]:
         return (
@@ -176,21 +209,14 @@ class VectorLeg(Leg):
             .limit(depth)
         )
 
-    def _met(self, vectors: SearchColumn, distance: Any, depth: int) -> Select[Any]:
-        """The same, where sorting by id as well would lose the index: sorted when the nearest are there."""
-        nearest = select(vectors.id.label("id"), distance.label("distance")).where(vectors.where).order_by(distance)
-        met = nearest.limit(depth).subquery("met")
-        found = select(met.c.id, self._score(met.c.distance).label("score"), met.c.distance)
-        return found.order_by(met.c.distance, met.c.id).limit(depth)
-
-    def _among_alike_bits(
-        self, level: SearchTarget, vectors: SearchColumn, embedded: Vectors | BindParameter[Any], depth: int
+    def _by_signs(
+        self, target: SearchTarget, vectors: SearchColumn, embedded: Vectors | BindParameter[Any], depth: int
     ) -> Select[Any]:
         """The nearest by the signs of their numbers, ordered by the numbers themselves."""
         indexed: Any = vectors.indexed
         signs = sql_cast(func.binary_quantize(sql_cast(embedded, vectors.value.type)), BIT(indexed.type.length))
         differing: tuple[Any, ...] = (type_coerce(indexed.op(HAMMING)(signs), Float),)
-        if "citus" in level.extensions and level.sorts_on:
+        if "citus" in target.extensions and target.sorts_on:
             differing += (vectors.id,)  # else, of units that tie, a cluster takes those whose node answers first
         alike = (
             select(vectors.id.label("id"), vectors.value.label("value"))
@@ -205,6 +231,7 @@ class VectorLeg(Leg):
         return found.order_by(distance, alike.c.id).limit(depth)
 
     def _pool(self, depth: int) -> int:
+        """How many are compared by full vector, with an index of bits."""
         return max(SMALLEST_EF_SEARCH, depth * self.oversample)
 
     def _distance(self, value: Any, embedded: Vectors | BindParameter[Any]) -> Any:
@@ -214,30 +241,22 @@ class VectorLeg(Leg):
         """Higher is better: cosine similarity, inner product (pgvector negates it), or the negated distance."""
         return 1 - distance if self.distance == "cosine" else -distance
 
-    def _settings(self, level: SearchTarget, depth: int) -> dict[str, object]:
+    def _settings(self, target: SearchTarget, depth: int) -> dict[str, object]:
         """An HNSW scan finds ef_search rows at a time, and goes on where ties, the depth or a filter want more."""
-        wanted = self._pool(depth) if level.index == "bit" else depth * (8 if level.filter is not None else 2)
+        wanted = self._pool(depth) if target.index == "bit" else depth * (8 if target.filter is not None else 2)
         ef_search = self.ef_search or min(LARGEST_EF_SEARCH, max(SMALLEST_EF_SEARCH, wanted))
         return {"hnsw__ef_search": ef_search, "hnsw__iterative_scan": "strict_order"}
 
-    def _cut(self, found: Candidates) -> Candidates:
-        if self.min_score is None:
-            return found
-        kept = tuple(each for each in found if each.score >= self.min_score)
-        dropped = len(found) - len(kept)
-        notes = (f"{dropped} scored less than {self.min_score:g} and were dropped.",) if dropped else ()
-        return Candidates(kept, (*found.notes, *notes))
-
 
 def _or_every(by_index: Select[Any], every: Select[Any], depth: int) -> Select[Any]:
-    """What `_by_index` does, as one statement: all there is, where the index brought too little or cut ties short."""
+    """As `_by_index` does, in one statement: all there is, where the index brings up too little or cuts ties short."""
     met = by_index.cte("by_index").prefix_with("MATERIALIZED")
     scores = select(met.c.score).order_by(met.c.distance, met.c.id).limit(1)
     last, beyond = scores.offset(depth - 1).scalar_subquery(), scores.offset(depth).scalar_subquery()
     short = select(func.count()).select_from(met).scalar_subquery() < depth
     again = func.coalesce(or_(short, last == beyond), false(), type_=Boolean)
-    asked = select(again.label("again")).cte("asked").prefix_with("MATERIALIZED")
-    anew = select(asked.c.again).scalar_subquery()
+    decided = select(again.label("again")).cte("asked").prefix_with("MATERIALIZED")
+    anew = select(decided.c.again).scalar_subquery()
     compared = every.limit(case((anew, depth), else_=0)).cte("compared").prefix_with("MATERIALIZED")
     found = (
         select(met.c.id, met.c.score, met.c.distance).where(not_(anew)).union_all(select(compared)).subquery("found")

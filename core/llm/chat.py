@@ -2,21 +2,113 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
-
-import httpx
 
 from core.context import Resources
 from core.errors import LanguageModelError
 from core.http import EndpointFailure, RetryPolicy, client, post, with_retries
 from core.llm.endpoint import KEY, MODEL, URL, Endpoint
-from core.llm.session import CostEstimate, Dialect, Prices, Session, estimate, session
+from core.llm.session import CostEstimate, Dialect, Prices, estimate, session
 
 PLACES_TRIED = 20  # opening braces at which an object is looked for in free text
 MOST_TOKENS = 10**8  # more than any call can take: above it a count is not believed
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Instructions and data kept apart, the shape of the answer, and how long it may be.
+
+    `strict` wants JSON alone and asks the endpoint to enforce the schema; otherwise JSON is looked for in the text.
+    """
+
+    name: str
+    instructions: str
+    material: str
+    schema: Mapping[str, Any]
+    answer_tokens: int
+    strict: bool = True
+
+    def estimate(self, endpoint: Endpoint) -> CostEstimate:
+        """What one attempt may take. The schema is counted too, as some endpoints put it into the prompt."""
+        texts = [self.instructions, self.material, str(self.schema)]
+        return estimate(texts, self.answer_tokens, endpoint.prices)
+
+
+async def ask_model(
+    resources: Resources,
+    endpoint: Endpoint,
+    prompt: Prompt,
+    read: Callable[[Any], T],
+    policy: RetryPolicy | None = None,
+) -> T:
+    """What `read` makes of the answer's JSON. `read` raises `EndpointFailure(..., passes=True)` to have it asked again.
+
+    A refused form of asking is followed by a simpler one at once.
+    """
+    policy, now = policy or RetryPolicy(), session()
+    messages = [{"role": "system", "content": prompt.instructions}, {"role": "user", "content": prompt.material}]
+    reserved = prompt.estimate(endpoint)
+
+    async def attempt() -> T:
+        key = (endpoint.url, endpoint.model)
+        dialect = now.dialects.get(key, Dialect()) if prompt.strict else Dialect("plain")
+        while True:
+            parameters = dialect.parameters(prompt.name, dict(prompt.schema), prompt.answer_tokens)
+            body = {"model": endpoint.model, "messages": messages, **parameters}
+            now.spending.reserve(reserved, endpoint.cap)
+            try:
+                answer = await post(sender, f"{endpoint.url}/chat/completions", body, policy)
+            except EndpointFailure as failed:
+                if failed.status is not None:  # refused, hence not billed; after a time-out nobody here can know
+                    now.spending.settle(reserved, CostEstimate(0, 0))
+                if (simpler := dialect.after(failed)) is None:
+                    raise
+                dialect = simpler
+                continue
+            text, usage = content_of(answer)
+            now.spending.settle(reserved, used(usage, reserved, endpoint.prices))
+            if not prompt.strict:
+                return read(found_json(text))
+            now.dialects[key] = dialect
+            return read(strict_json(text))
+
+    try:
+        async with client(endpoint.key, KEY, resources.transport) as sender:
+            return await with_retries(policy, attempt, resources.pause)
+    except EndpointFailure as failed:
+        raise LanguageModelError(
+            f"The language model {endpoint.model!r} at {endpoint.url} did not answer as asked: {failed.problem}. "
+            f"Check {URL}, {MODEL} and {KEY}, or try again later."
+        ) from failed
+
+
+async def ask_cached(
+    resources: Resources,
+    endpoint: Endpoint,
+    prompt: Prompt,
+    read: Callable[[Any], T],
+    policy: RetryPolicy | None = None,
+    *,
+    use_cache: bool = True,
+) -> T:
+    """Like `ask_model`, but the same prompt is sent once only. A cached answer is read, and so checked, like any."""
+    if not use_cache:
+        return await ask_model(resources, endpoint, prompt, read, policy)
+    parts = [endpoint.url, endpoint.model, prompt.name, prompt.instructions, prompt.material]
+    key = hashlib.sha256(json.dumps([*parts, prompt.answer_tokens, prompt.strict]).encode()).hexdigest()
+    cache = session().cache
+    if (cached := cache.get(key)) is not None:
+        with suppress(EndpointFailure):  # what does not pass the checks is asked for anew
+            return read(json.loads(cached))
+    answer, value = await ask_model(resources, endpoint, prompt, lambda answer: (answer, read(answer)), policy)
+    cache.put(key, json.dumps(answer))
+    return value
 
 
 def content_of(answer: bytes) -> tuple[str, Any]:
@@ -28,9 +120,8 @@ def content_of(answer: bytes) -> tuple[str, Any]:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise EndpointFailure("the answer is not a chat completion", passes=True) from error
     if ending == "length":
-        raise EndpointFailure(
-            "the answer was cut at its token limit; allow it more"
-        )  # asked again, it would be as long
+        # Asked again, it would be as long.
+        raise EndpointFailure("the answer was cut at its token limit; allow it more")
     if not isinstance(text, str) or not text.strip():
         raise EndpointFailure("the answer is empty", passes=True)
     return text, envelope.get("usage")
@@ -70,91 +161,3 @@ def found_json(text: str) -> Any:
         except (ValueError, RecursionError):
             continue
     raise EndpointFailure("no JSON object is in the model's text", passes=True)
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What is asked: instructions and data kept apart, the shape of the answer, and how long it may be.
-
-    `strict` wants JSON alone and asks the endpoint to enforce the schema; otherwise JSON is looked for in the text.
-    """
-
-    name: str
-    instructions: str
-    material: str
-    schema: Mapping[str, Any]
-    answer_tokens: int
-    strict: bool = True
-
-    def messages(self) -> list[dict[str, str]]:
-        return [{"role": "system", "content": self.instructions}, {"role": "user", "content": self.material}]
-
-    def estimate(self, endpoint: Endpoint) -> CostEstimate:
-        """What one attempt may take. The schema is counted too, as some endpoints put it into the prompt."""
-        texts = [self.instructions, self.material, str(self.schema)]
-        return estimate(texts, self.answer_tokens, endpoint.prices)
-
-
-async def ask_model(
-    resources: Resources,
-    endpoint: Endpoint,
-    question: Prompt,
-    read: Callable[[Any], T],
-    patience: RetryPolicy | None = None,
-) -> T:
-    """What `read` makes of the answer's JSON. `read` raises `NoAnswer(..., passes=True)` to have it asked again."""
-    patience = patience or RetryPolicy()
-    try:
-        async with client(resources, endpoint.key, KEY) as sender:
-            call = _Call(sender, endpoint, question, patience, session())
-            return await with_retries(resources, patience, lambda: call.attempt(read))
-    except EndpointFailure as failed:
-        raise LanguageModelError(
-            f"The language model {endpoint.model!r} at {endpoint.url} did not answer as asked: {failed.problem}. "
-            f"Check {URL}, {MODEL} and {KEY}, or try again later."
-        ) from failed
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    sender: httpx.AsyncClient
-    endpoint: Endpoint
-    question: Prompt
-    patience: RetryPolicy
-    session: Session
-
-    async def attempt(self, read: Callable[[Any], T]) -> T:
-        """One answer, read. A refused form of asking is followed by a simpler one at once."""
-        key = (self.endpoint.url, self.endpoint.model)
-        dialect = self.session.dialects.get(key, Dialect()) if self.question.strict else Dialect("plain")
-        while True:
-            try:
-                text = await self._text(dialect)
-            except EndpointFailure as refused:
-                simpler = dialect.after(refused)
-                if simpler is None:
-                    raise
-                dialect = simpler
-            else:
-                if self.question.strict:
-                    self.session.dialects[key] = dialect
-                return read(strict_json(text) if self.question.strict else found_json(text))
-
-    async def _text(self, dialect: Dialect) -> str:
-        asked = dialect.parameters(self.question.name, dict(self.question.schema), self.question.answer_tokens)
-        body = {"model": self.endpoint.model, "messages": self.question.messages(), **asked}
-        reserved = self.question.estimate(self.endpoint)
-        spending = self.session.spending
-        spending.reserve(reserved, self.endpoint.cap)
-        try:
-            answer = await post(self.sender, f"{self.endpoint.url}/chat/completions", body, self.patience)
-        except EndpointFailure as failed:
-            if failed.status is not None:  # refused, hence not billed; after a time-out nobody here can know
-                spending.settle(reserved, CostEstimate(0, 0))
-            raise
-        text, usage = content_of(answer)
-        spending.settle(reserved, used(usage, reserved, self.endpoint.prices))
-        return text

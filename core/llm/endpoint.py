@@ -21,7 +21,7 @@ DEFAULT_MAX_TOKENS = 1_000_000  # about 60 calls with 50 candidates of 1,200 cha
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An OpenAI-compatible chat endpoint; `url` ends before `/chat/completions`. The key shows in no repr."""
+    """An OpenAI-compatible chat endpoint; `url` ends before `/chat/completions`. No repr shows the key."""
 
     url: str
     model: str
@@ -73,7 +73,7 @@ def _number(environment: Mapping[str, str], name: str) -> float | None:
 
 
 class LanguageModelOptions(BaseModel):
-    """Fields for a spec to inherit. Knows nothing of what is asked."""
+    """Fields that every spec inherits which asks a language model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,7 +88,7 @@ class LanguageModelOptions(BaseModel):
     attempts: int = Field(4, ge=1, le=10, description="How often it is asked where asking again can help.")
 
     @property
-    def patience(self) -> RetryPolicy:
+    def policy(self) -> RetryPolicy:
         return RetryPolicy(timeout=self.timeout, attempts=self.attempts)
 
     def endpoint(self, resources: Resources) -> Endpoint:

@@ -1,4 +1,4 @@
-"""What a process remembers of language models: what was spent, recent answers, and the dialect of each endpoint."""
+"""What a process remembers of language models: spending, recent answers, and how each endpoint wants to be asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from core.errors import BudgetError
 from core.http import EndpointFailure
@@ -63,7 +63,7 @@ class Spending:
         self.tokens, self.cost, self.calls = 0, 0.0, 0
 
     def reserve(self, wanted: CostEstimate, cap: Cap) -> None:
-        """Counts the estimate, or raises: two calls at once cannot both take what is left."""
+        """Count the estimate, or raise: two calls at once cannot both take what is left."""
         with self._lock:
             if self.tokens + wanted.tokens > cap.tokens:
                 raise BudgetError(
@@ -75,14 +75,12 @@ class Spending:
                     f"This call may cost {wanted.cost or 0:.4f}; {self.cost:.4f} of {cap.cost:.4f} is spent. "
                     "It was not sent. Raise RANKBOOK_LLM_MAX_COST, or send less."
                 )
-            self.tokens, self.cost, self.calls = (
-                self.tokens + wanted.tokens,
-                self.cost + (wanted.cost or 0),
-                self.calls + 1,
-            )
+            self.tokens += wanted.tokens
+            self.cost += wanted.cost or 0
+            self.calls += 1
 
     def settle(self, reserved: CostEstimate, used: CostEstimate) -> None:
-        """Puts what was used in the place of what was reserved for it."""
+        """Replace what was reserved by what was used."""
         with self._lock:
             self.tokens += used.tokens - reserved.tokens
             self.cost += (used.cost or 0) - (reserved.cost or 0)
@@ -95,22 +93,24 @@ REFUSALS = {400, 422}  # OpenAI's own status, and that of servers which validate
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Which answer form is asked for, and which of the disputed parameters."""
+    """The answer form and the parameters that an endpoint accepts: some refuse the newer ones, some the older."""
 
     form: Form = "json_schema"
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: bool = True
 
     def parameters(self, name: str, schema: dict[str, Any], answer_tokens: int) -> dict[str, Any]:
-        asked: dict[str, Any] = {self.limit: answer_tokens}
+        parameters: dict[str, Any] = {self.limit: answer_tokens}
         if self.temperature:
-            asked["temperature"] = 0
+            parameters["temperature"] = 0
         if self.form == "json_object":
-            asked["response_format"] = {"type": "json_object"}
+            parameters["response_format"] = {"type": "json_object"}
         if self.form == "json_schema":
-            wanted = {"name": name, "strict": True, "schema": schema}
-            asked["response_format"] = {"type": "json_schema", "json_schema": wanted}
-        return asked
+            parameters["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "strict": True, "schema": schema},
+            }
+        return parameters
 
     def after(self, refused: EndpointFailure) -> Dialect | None:
         """What to try next, or None where nothing simpler is left or the refusal is about something else."""
@@ -123,14 +123,6 @@ class Dialect:
         return replace(self, form=SIMPLER[self.form]) if self.form in SIMPLER else None
 
 
-class AnswerCache(Protocol):
-    """Keeps answers by key. Asynchronous, so that a database may stand behind it."""
-
-    async def get(self, key: str) -> str | None: ...
-
-    async def put(self, key: str, value: str) -> None: ...
-
-
 class RecentAnswers:
     """The most recently used answers, in memory."""
 
@@ -138,13 +130,13 @@ class RecentAnswers:
         self._most, self._lock = most, threading.Lock()
         self._answers: OrderedDict[str, str] = OrderedDict()
 
-    async def get(self, key: str) -> str | None:
+    def get(self, key: str) -> str | None:
         with self._lock:
             if key in self._answers:
                 self._answers.move_to_end(key)
             return self._answers.get(key)
 
-    async def put(self, key: str, value: str) -> None:
+    def put(self, key: str, value: str) -> None:
         with self._lock:
             self._answers[key] = value
             self._answers.move_to_end(key)
@@ -156,7 +148,7 @@ class RecentAnswers:
 class Session:
     """One total and one cache. `dialects` is by address and model."""
 
-    cache: AnswerCache = field(default_factory=RecentAnswers)
+    cache: RecentAnswers = field(default_factory=RecentAnswers)
     spending: Spending = field(default_factory=Spending)
     dialects: dict[tuple[str, str], Dialect] = field(default_factory=dict)
 
@@ -166,7 +158,7 @@ _session: ContextVar[Session] = ContextVar("rankbook_llm_session", default=_PROC
 
 
 def session() -> Session:
-    """The session in use: the process's, unless `using` set another."""
+    """The process's session, unless `using` set another."""
     return _session.get()
 
 

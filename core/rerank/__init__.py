@@ -1,8 +1,7 @@
 """The rerankers, each one file. Importing this registers them; a new one is a file here and a line below."""
 
-from core.llm.rating import RelevanceRating
 from core.rerank.api import ApiReranker
-from core.rerank.base import OverlapReranker, Reranked, Reranker, ScoreReranker, reranker_from, rerankers, spec_of
+from core.rerank.base import OverlapReranker, Reranker, ScoreReranker, reranker_from, rerankers, spec_of
 from core.rerank.llm import LanguageModelReranker
 from core.rerank.local_models import CrossEncoderReranker, LateInteractionReranker, TokenEmbedder
 
@@ -12,8 +11,6 @@ __all__ = [
     "LanguageModelReranker",
     "LateInteractionReranker",
     "OverlapReranker",
-    "RelevanceRating",
-    "Reranked",
     "Reranker",
     "ScoreReranker",
     "TokenEmbedder",

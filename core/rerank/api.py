@@ -6,15 +6,15 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from core.context import Resources
 from core.errors import RerankError, SpecError
 from core.http import EndpointFailure, RetryPolicy, checked_url, client, key_for, post, with_retries
-from core.rerank.base import Reranked, Reranker, rerankers
-from core.types import Dropped, Hit
+from core.rerank.base import Reranker, rerankers
+from core.types import Dropped, Hit, StageResult
 
 URL, MODEL, KEY = "RANKBOOK_RERANK_URL", "RANKBOOK_RERANK_MODEL", "RANKBOOK_RERANK_KEY"
 Scores = dict[int, float]
@@ -23,6 +23,8 @@ Scores = dict[int, float]
 @rerankers.register("api")
 class ApiReranker(Reranker):
     """Orders by the scores of a rerank endpoint, which become the hits' scores. It sees the query and the texts."""
+
+    calls_endpoint = True
 
     base_url: str | None = Field(None, description=f"The address before `/rerank`; by default {URL}.")
     model: str | None = Field(None, description=f"The endpoint's name for the model; by default {MODEL}.")
@@ -37,41 +39,39 @@ class ApiReranker(Reranker):
     timeout: float = Field(30.0, gt=0, le=600, description="Seconds that one attempt may take.")
     attempts: int = Field(3, ge=1, le=10, description="How often it is asked where asking again can help.")
 
-    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
-        looked_at = hits[: self.depth]
-        if not looked_at:
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> StageResult:
+        candidates = hits[: self.depth]
+        if not candidates:
             return self.cut(hits)
         try:
-            scores = await self._ask(resources, query, looked_at)
+            scores = await self._ask(resources, query, candidates)
         except RerankError as error:
             if self.on_failure == "raise":
                 raise
-            return Reranked.unchanged(hits, f"The rerank endpoint did not rank: results passed through. {error}")
-        return self._by_scores(hits, scores)
-
-    def _by_scores(self, hits: Sequence[Hit], scores: Scores) -> Reranked:
-        """An endpoint asked for its best few returns no more: what it left out is cut."""
-        marked = [replace(hits[index], rerank_score=score, score=score) for index, score in scores.items()]
-        marked.sort(key=lambda hit: (-hit.score, hit.rank, hit.id))
+            return StageResult.unchanged(hits, f"The rerank endpoint did not rank: results passed through. {error}")
+        scored = [replace(hits[index], rerank_score=score, score=score) for index, score in scores.items()]
+        scored.sort(key=lambda hit: (-hit.score, hit.rank, hit.id))
+        # An endpoint asked for its best few returns no more: what it left out is cut.
+        best = str(len(scores))
         left_out = [
-            Dropped(hit.id, f"not among the endpoint's best {len(scores)}")
-            for index, hit in enumerate(hits[: self.depth])
+            Dropped(hit.id, f"not among the endpoint's best {best}", "rerank endpoint", best)
+            for index, hit in enumerate(candidates)
             if index not in scores
         ]
-        return self.cut([*marked, *hits[self.depth :]], dropped=left_out)
+        return self.cut([*scored, *hits[self.depth :]], dropped=left_out)
 
     async def _ask(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Scores:
         url, model, key = self._endpoint(resources)
         top_n = min(len(hits), self.top_k or len(hits))
         body = {"model": model, "query": query, "documents": [hit.text for hit in hits], "top_n": top_n}
-        patience = RetryPolicy(timeout=self.timeout, attempts=self.attempts)
+        policy = RetryPolicy(timeout=self.timeout, attempts=self.attempts)
+
+        async def attempt() -> Scores:
+            return _scores(await post(sender, f"{url}/rerank", body, policy), len(hits), top_n)
+
         try:
-            async with client(resources, key, self.key_name) as sender:
-
-                async def attempt() -> Scores:
-                    return _scores(await post(sender, f"{url}/rerank", body, patience), len(hits), top_n)
-
-                return await with_retries(resources, patience, attempt)
+            async with client(key, self.key_name, resources.transport) as sender:
+                return await with_retries(policy, attempt, resources.pause)
         except EndpointFailure as failed:
             raise RerankError(
                 f"{url}/rerank did not rank with {model!r}: {failed.problem}. Check {URL}, the model's name and "
@@ -104,7 +104,7 @@ def _scores(answer: bytes, count: int, top_n: int) -> Scores:
             "the answer is not a list of results with index and relevance_score", passes=True
         ) from error
     for index, score in rows:
-        if not (_whole(index) and 0 <= index < count):
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
             raise EndpointFailure("the answer ranks a document that was not sent", passes=True)
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
             raise EndpointFailure("the answer holds a score that is no number", passes=True)
@@ -114,7 +114,3 @@ def _scores(answer: bytes, count: int, top_n: int) -> Scores:
     if len(scores) < top_n:
         raise EndpointFailure(f"the answer ranks {len(scores)} documents of {top_n}", passes=True)
     return scores
-
-
-def _whole(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)

@@ -5,34 +5,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.context import Resources
-from core.llm.rating import RelevanceRating
 from core.registry import Registry, Tagged
-from core.types import Dropped, Hit
-
-
-@dataclass(frozen=True, slots=True)
-class Reranked:
-    """Hits in their new order. Those beyond the depth stand last, with the scores they had.
-
-    `notes` are for the trace and the screen: whatever kept the method from doing all that it was asked to.
-    """
-
-    hits: tuple[Hit, ...]
-    dropped: tuple[Dropped, ...] = ()
-    notes: tuple[str, ...] = ()
-    marks: tuple[RelevanceRating, ...] = ()
-
-    @classmethod
-    def unchanged(cls, hits: Sequence[Hit], *notes: str) -> Reranked:
-        """Results passed through, and why."""
-        return cls(tuple(hits), notes=notes)
+from core.types import Dropped, Hit, RelevanceRating, StageResult
 
 
 class Reranker(BaseModel, ABC):
@@ -40,6 +21,8 @@ class Reranker(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     published_names: ClassVar[Mapping[str, str]] = {}  # other names under which options are published
+    calls_endpoint: ClassVar[bool] = False  # whether it sends the texts to a server
+    runs_model: ClassVar[bool] = False  # whether it runs a model here, whose version may change its results
 
     depth: int = Field(20, ge=1, le=10_000, description="How many hits it looks at; the others keep their order.")
     top_k: int | None = Field(None, ge=1, description="How many hits it returns; all, where it is left out.")
@@ -58,8 +41,8 @@ class Reranker(BaseModel, ABC):
         """Load what runs here, so that no query's time has it in it."""
 
     @abstractmethod
-    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
-        """The hits, best first, in a total order."""
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> StageResult:
+        """The hits, best first, in a total order. Those beyond the depth stand last, with the scores they had."""
 
     def reordered(
         self,
@@ -68,15 +51,15 @@ class Reranker(BaseModel, ABC):
         *,
         becomes_score: bool = True,
         notes: Sequence[str] = (),
-        marks: Sequence[RelevanceRating] = (),
-    ) -> Reranked:
+        ratings: Sequence[RelevanceRating] = (),
+    ) -> StageResult:
         """Hits by the scores of the first `depth` of them, the others behind, cut to `top_k`."""
         marked = [
             replace(hit, rerank_score=score, score=score if becomes_score else hit.score)
             for hit, score in zip(hits[: self.depth], scores, strict=True)
         ]
         marked.sort(key=lambda hit: (-(hit.rerank_score or 0.0), hit.rank, hit.id))
-        return self.cut([*marked, *hits[self.depth :]], notes=notes, marks=marks)
+        return self.cut([*marked, *hits[self.depth :]], notes=notes, ratings=ratings)
 
     def cut(
         self,
@@ -84,17 +67,16 @@ class Reranker(BaseModel, ABC):
         *,
         dropped: Sequence[Dropped] = (),
         notes: Sequence[str] = (),
-        marks: Sequence[RelevanceRating] = (),
-    ) -> Reranked:
+        ratings: Sequence[RelevanceRating] = (),
+    ) -> StageResult:
         """Hits in this order, numbered from 1, at most `top_k` of them."""
-        stop = len(hits) if self.top_k is None else self.top_k
-        beyond = [Dropped(hit.id, f"place {place} is beyond top_k {stop}") for place, hit in _places(hits)[stop:]]
-        kept = tuple(replace(hit, rank=place) for place, hit in _places(hits)[:stop])
-        return Reranked(kept, (*dropped, *beyond), tuple(notes), tuple(marks))
-
-
-def _places(hits: Sequence[Hit]) -> list[tuple[int, Hit]]:
-    return list(enumerate(hits, start=1))
+        numbered = [replace(hit, rank=place) for place, hit in enumerate(hits, start=1)]
+        stop = len(numbered) if self.top_k is None else self.top_k
+        beyond = [
+            Dropped(hit.id, f"place {hit.rank} is beyond top_k {stop}", "rerank top_k", str(stop))
+            for hit in numbered[stop:]
+        ]
+        return StageResult(tuple(numbered[:stop]), (*dropped, *beyond), tuple(notes), tuple(ratings))
 
 
 rerankers: Registry[type[Reranker]] = Registry("reranker")
@@ -112,16 +94,16 @@ class OverlapReranker(Reranker):
 
     whole_words: bool = Field(True, description="Whether a word must stand by itself: `cat` is not found in `concat`.")
 
-    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:  # noqa: ARG002
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> StageResult:  # noqa: ARG002
         wanted = list(dict.fromkeys(WORD.findall(query.lower())))
         if hits and not wanted:
             return self.cut(hits, notes=["The query holds no word, so nothing was reordered."])
-        scores = [self._share(wanted, hit.text.lower()) for hit in hits[: self.depth]]
+        scores = []
+        for hit in hits[: self.depth]:
+            text = hit.text.lower()
+            held = set(WORD.findall(text)) if self.whole_words else text
+            scores.append(sum(word in held for word in wanted) / len(wanted))
         return self.reordered(hits, scores, becomes_score=False)
-
-    def _share(self, wanted: Sequence[str], text: str) -> float:
-        held = set(WORD.findall(text)) if self.whole_words else text
-        return sum(word in held for word in wanted) / len(wanted)
 
 
 @rerankers.register("score")
@@ -133,22 +115,21 @@ class ScoreReranker(Reranker):
         0.0, allow_inf_nan=False, description="The least normalised score that stays; 1 is the most a fusion gives."
     )
 
-    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:  # noqa: ARG002
-        looked_at = hits[: self.depth]
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> StageResult:  # noqa: ARG002
+        candidates, least = hits[: self.depth], f"{self.min_score:g}"
         kept = sorted(
-            (hit for hit in looked_at if hit.score >= self.min_score), key=lambda hit: (-hit.score, hit.rank, hit.id)
+            (hit for hit in candidates if hit.score >= self.min_score), key=lambda hit: (-hit.score, hit.rank, hit.id)
         )
         dropped = [
-            Dropped(hit.id, f"score {hit.score:.4g} is below the minimum {self.min_score:g}")
-            for hit in looked_at
+            Dropped(hit.id, f"score {hit.score:.4g} is below the minimum {least}", "rerank min_score", least)
+            for hit in candidates
             if not hit.score >= self.min_score  # so that a score that is no number goes too
         ]
-        notes = self._unreachable(looked_at) if looked_at and not kept else ()
+        notes: tuple[str, ...] = ()
+        if candidates and not kept:
+            # By the scores that are there, and not by the option: those of legs alone may be above 1.
+            best = max(hit.score for hit in candidates)
+            notes = (f"No hit reaches the minimum {least}: the best score is {best:.4g}.",)
+            if self.min_score > 1:
+                notes = (f"No normalised score can reach the minimum {least}: scores end at 1.",)
         return self.cut([*kept, *hits[self.depth :]], dropped=dropped, notes=notes)
-
-    def _unreachable(self, hits: Sequence[Hit]) -> tuple[str]:
-        """Why nothing is left. Legs alone may score above 1, so this is said of what is there, not of the option."""
-        if self.min_score > 1:
-            return (f"No normalised score can reach the minimum {self.min_score:g}: scores end at 1.",)
-        best = max(hit.score for hit in hits)
-        return (f"No hit reaches the minimum {self.min_score:g}: the best score is {best:.4g}.",)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field
@@ -16,8 +16,8 @@ from pydantic import Field
 from core.context import Resources
 from core.embedding import DEFAULT_MODEL, Vectors, warm_up
 from core.errors import EmbeddingError, RerankError
-from core.rerank.base import Reranked, Reranker, rerankers
-from core.types import Hit
+from core.rerank.base import Reranker, rerankers
+from core.types import Hit, StageResult
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -30,30 +30,27 @@ _one_at_a_time = threading.Lock()  # loading as well as running: two at once onl
 class CrossEncoderReranker(Reranker):
     """Scores each pair of query and text with a sentence-transformers cross-encoder, from 0 to 1."""
 
+    runs_model = True
+
     model: str = Field(min_length=1, description="A folder, or the name of a model in the local Hugging Face cache.")
     max_length: int | None = Field(None, ge=8, description="Tokens read of a pair; by default what the model can.")
 
     async def warm_up(self, resources: Resources) -> None:  # noqa: ARG002
         await asyncio.to_thread(_load, self.model, self.max_length)
 
-    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:  # noqa: ARG002
-        looked_at = hits[: self.depth]
-        if not looked_at:
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> StageResult:  # noqa: ARG002
+        candidates = hits[: self.depth]
+        if not candidates:
             return self.cut(hits)
-        distinct = sorted({hit.text for hit in looked_at})  # so that neither order nor repetition changes a single bit
-        made = await asyncio.to_thread(_scores, self.model, self.max_length, query, distinct)
-        scores = dict(zip(distinct, made, strict=True))
-        cut = sum(scores[hit.text].cut for hit in looked_at)
-        notes = [f"Cut to what the model reads: {cut} of {len(looked_at)} texts."] if cut else []
-        return self.reordered(hits, [scores[hit.text].score for hit in looked_at], notes=notes)
+        distinct = sorted({hit.text for hit in candidates})  # so that neither order nor repetition changes a single bit
+        scores = await asyncio.to_thread(_scores, self.model, self.max_length, query, distinct)
+        by_text = dict(zip(distinct, scores, strict=True))
+        cut = sum(by_text[hit.text][1] for hit in candidates)
+        notes = [f"Cut to what the model reads: {cut} of {len(candidates)} texts."] if cut else []
+        return self.reordered(hits, [by_text[hit.text][0] for hit in candidates], notes=notes)
 
 
-class _Score(NamedTuple):
-    score: float
-    cut: bool
-
-
-def _scores(name: str, max_length: int | None, query: str, texts: Sequence[str]) -> list[_Score]:
+def _scores(name: str, max_length: int | None, query: str, texts: Sequence[str]) -> list[tuple[float, bool]]:
     """The sigmoid of each pair's logit, and whether the pair was too long. Batches depend on the texts alone."""
     from torch.nn import Sigmoid
 
@@ -61,16 +58,16 @@ def _scores(name: str, max_length: int | None, query: str, texts: Sequence[str])
     with _one_at_a_time:
         model = _model(name, max_length)
         try:
-            made = model.predict(
+            scores = model.predict(
                 pairs, batch_size=PAIRS_A_BATCH, show_progress_bar=False, activation_fn=Sigmoid(), convert_to_numpy=True
             )
             tokens = model.tokenizer(pairs, truncation=False, verbose=False)["input_ids"]
         except Exception as error:  # whatever a foreign model's code raises
             raise RerankError(f"The cross-encoder {name!r} failed: {_first_line(error)} Choose another.") from error
-    if not all(math.isfinite(score) for score in made):
+    if not all(math.isfinite(score) for score in scores):
         raise RerankError(f"The cross-encoder {name!r} gave scores that are no numbers. Choose another.")
     room = model.max_seq_length or math.inf
-    return [_Score(float(score), len(pair) > room) for score, pair in zip(made, tokens, strict=True)]
+    return [(float(score), len(pair) > room) for score, pair in zip(scores, tokens, strict=True)]
 
 
 def _load(name: str, max_length: int | None) -> None:
@@ -113,38 +110,34 @@ class TokenEmbedder(Protocol):
 class LateInteractionReranker(Reranker):
     """MaxSim over the token vectors of an embedding model, divided by the query's tokens: at most 1."""
 
+    runs_model = True
+
     model: str = Field(DEFAULT_MODEL, description="The embedding model whose token vectors are compared.")
     max_chars: int = Field(20_000, ge=1, description="How much of each text is read, in characters.")
 
     async def warm_up(self, resources: Resources) -> None:
         await warm_up(resources.embedder(self.model))
 
-    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> Reranked:
-        looked_at = hits[: self.depth]
-        if not looked_at:
+    async def rerank(self, resources: Resources, query: str, hits: Sequence[Hit]) -> StageResult:
+        candidates = hits[: self.depth]
+        if not candidates:
             return self.cut(hits)
-        embedder = self._embedder(resources)
-        (asked,) = await embedder.embed_tokens([query])
-        if not len(asked):
-            return self.cut(hits, notes=["The query holds no token, so nothing was reordered."])
-        read = [hit.text[: self.max_chars] for hit in looked_at]
-        distinct = sorted(set(read))  # so that neither the hits' order nor a repeated text changes a single bit
-        rows = dict(zip(distinct, await embedder.embed_tokens(distinct), strict=True))
-        return self.reordered(hits, [max_sim(asked, rows[text]) for text in read], notes=self._cut_texts(looked_at))
-
-    def _embedder(self, resources: Resources) -> TokenEmbedder:
         embedder = resources.embedder(self.model)
         if not isinstance(embedder, TokenEmbedder):
             raise EmbeddingError(
                 f"The model {self.model!r} gives one vector a text and none for its tokens. For late interaction "
                 f"choose a sentence-transformers model, such as {DEFAULT_MODEL}."
             )
-        return embedder
-
-    def _cut_texts(self, hits: Sequence[Hit]) -> list[str]:
-        cut = sum(len(hit.text) > self.max_chars for hit in hits)
-        said = f"{cut} of {len(hits)} texts: only the first {self.max_chars:,} characters were read."
-        return [said] if cut else []
+        (query_rows,) = await embedder.embed_tokens([query])
+        if not len(query_rows):
+            return self.cut(hits, notes=["The query holds no token, so nothing was reordered."])
+        texts = [hit.text[: self.max_chars] for hit in candidates]
+        distinct = sorted(set(texts))  # so that neither the hits' order nor a repeated text changes a single bit
+        rows = dict(zip(distinct, await embedder.embed_tokens(distinct), strict=True))
+        cut = sum(len(hit.text) > self.max_chars for hit in candidates)
+        note = f"{cut} of {len(candidates)} texts: only the first {self.max_chars:,} characters were read."
+        scores = [max_sim(query_rows, rows[text]) for text in texts]
+        return self.reordered(hits, scores, notes=[note] if cut else [])
 
 
 def max_sim(query: Vectors, text: Vectors) -> float:

@@ -18,7 +18,6 @@ from core.embedding import Embedder, Purpose, Vectors
 from core.errors import SpecError
 from core.filters import filter_of_fields
 from core.legs.base import checked_text
-from core.llm.rating import RelevanceRating
 from core.packing import Packing
 from core.packing.types import PREFIX, PackedChunk, PackTrace
 from core.pipeline.retriever import RetrievalResult, search
@@ -27,6 +26,7 @@ from core.registry import Options, in_a_sentence
 from core.rerank import LanguageModelReranker
 from core.store.resolve_target import search_target
 from core.tasks import side_by_side
+from core.types import RelevanceRating
 from core.variant import Variant
 
 
@@ -199,5 +199,5 @@ def _told(bundle: RetrievalResult) -> ContextPack:
     told = {field.name: getattr(bundle.pack.trace, field.name) for field in fields(PackTrace)}
     told["dense_candidates"] = bundle.trace[f"leg {bundle.variant.leg_names[0]}"].ranking
     told["notes"] = bundle.trace.notes
-    pack, trace = bundle.pack, Trace(**told, marks=bundle.marks)
+    pack, trace = bundle.pack, Trace(**told, marks=bundle.ratings)
     return ContextPack(pack.query, pack.chunks, tuple(map(str, pack.citations)), trace, pack.context)

@@ -92,7 +92,7 @@ class HybridRetriever:
             return await search(ctx, query, self.variant(top_k))
         variant, result = self.variant(top_k).but(min_score=0.0), partial(_result, collection=ctx.view.name)
         found = found_and_reranked(self.reranker, ctx, query, variant, result, top_k, self.config.min_score)
-        return await run_cancellable(ctx, found)
+        return await run_cancellable(found, ctx.cancellation, ctx.deadline)
 
     def variant(self, top_k: int) -> Variant:
         config, base = self.config, self.base

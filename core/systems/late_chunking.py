@@ -236,7 +236,7 @@ class Retriever:
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         """Deterministic, without events; stopped by `ctx.cancellation`, by its deadline, or as a task."""
-        return await run_cancellable(ctx, self._search(ctx, prefs))
+        return await run_cancellable(self._search(ctx, prefs), ctx.cancellation, ctx.deadline)
 
     async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         found = await search(replace(ctx, cancellation=None, deadline=None), prefs.query_text, prefs.variant(self.base))

@@ -142,7 +142,7 @@ class RagModule:
         if self.reranker is None or (config.rerank is not None and not config.rerank.enabled):
             return await search(context, query, variant)
         found = found_and_reranked(self.reranker, context, query, variant, _result, config.top_k)
-        return await run_cancellable(context, found)
+        return await run_cancellable(found, context.cancellation, context.deadline)
 
     def _resources(self, rerank: Rerank | None) -> Resources:
         """With the key that was given in code, which goes to the configured endpoint alone."""

@@ -23,7 +23,7 @@ from core.store.engine import PATIENT, Store, settle
 from core.store.migrations import catalog
 from core.store.migrations import collection as collection_chain
 from core.store.schema import ChunkSet, EmbeddingSet, ItemRow
-from core.tasks import until
+from core.tasks import run_cancellable
 from evals.backup import archive_reader, file_format
 from evals.backup.archive_reader import Archive, RowReader, counted
 from evals.backup.file_format import (
@@ -303,7 +303,8 @@ async def restore_backup(
     `tables` are somebody's that are to be attached, by the names that their collections have in the backup. Of others
     the labels come back, and no table is attached.
     """
-    return await until(cancellation, _restore(store, path, collection, name, tables or {}, folders or {}, listener))
+    work = _restore(store, path, collection, name, tables or {}, folders or {}, listener)
+    return await run_cancellable(work, cancellation, name="The restoring")
 
 
 async def _restore(
@@ -394,7 +395,8 @@ async def restore_labels(
     cancellation: asyncio.Event | None = None,
 ) -> list[RestoredLabels]:
     """Merge queries, labels and judgements into the collections that are here; also from what is left of a backup."""
-    return await until(cancellation, _restore_labels(store, path, collection, name, listener))
+    work = _restore_labels(store, path, collection, name, listener)
+    return await run_cancellable(work, cancellation, name="The restoring")
 
 
 async def _restore_labels(

@@ -28,7 +28,7 @@ from core.store.migrations import catalog
 from core.store.migrations import collection as collection_chain
 from core.store.names import TRASH_MARK, composed
 from core.store.schema import HERE, ChunkSet, Collection, EmbeddingSet
-from core.tasks import until
+from core.tasks import run_cancellable
 from evals.backup import archive_reader, file_format
 from evals.backup.archive_writer import ArchivePieces, Writer, written_beside
 from evals.backup.file_format import (
@@ -82,7 +82,7 @@ async def save_backup(
 ) -> Saved:
     """Write a backup of everything, or of one collection, and read it back. It is there when it is whole."""
     work = _save(store, path, collection, folders or {}, listener, outputs=outputs, overwrite=overwrite)
-    return await until(cancellation, work)
+    return await run_cancellable(work, cancellation, name="The backup")
 
 
 async def _save(

@@ -268,7 +268,7 @@ class _Packer:
     async def curve(self, query: str) -> tuple[ContextPoint, ...]:
         """A point a budget. The search is made once; each budget is packed for, as cutting one pack is not the same."""
         try:
-            packs = await run_cancellable(self.context, self._packs(query))
+            packs = await run_cancellable(self._packs(query), self.context.cancellation, self.context.deadline)
             places = await self._places(query, packs)
         except Exception as error:
             self.failures[query] = reason_of(error)

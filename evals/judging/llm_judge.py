@@ -6,8 +6,6 @@ core.llm.rating's, and whether its grades count for anything is decided in `eval
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,12 +15,10 @@ from pydantic import Field
 
 from core.context import Resources
 from core.errors import LanguageModelError
-from core.http import EndpointFailure
-from core.llm import CostEstimate, Endpoint, LanguageModelOptions, Prompt, ask_model, session
+from core.llm import CostEstimate, Endpoint, LanguageModelOptions, Prompt, ask_cached
 from core.llm.rating import (
     EVERY_MARK,
     CandidateHandles,
-    RelevanceRating,
     Rubric,
     TenMark,
     candidates_json,
@@ -32,6 +28,7 @@ from core.llm.rating import (
 )
 from core.progress import Listener, Step, nobody
 from core.store.engine import Store
+from core.types import RelevanceRating
 from evals.judging.judgements import MODEL_PREFIX, Judgement, Task, save_judgements
 
 ANSWER_FRAME = 100  # tokens around the marks
@@ -128,30 +125,13 @@ class ModelJudge(LanguageModelOptions):
         )
 
     async def _marks(self, resources: Resources, endpoint: Endpoint, batch: Sequence[Task]) -> list[RelevanceRating]:
-        question, candidates = self._question(batch), self._candidates(batch)
-        key = self._key(endpoint, question)
-        kept = await session().cache.get(key) if self.use_cache else None
-        if kept is not None and (known := self._kept(kept, candidates)) is not None:
-            return known
+        candidates = self._candidates(batch)
 
-        def read(answer: Any) -> tuple[Any, list[RelevanceRating]]:
-            return answer, parse_ratings(answer, RUBRIC, candidates, strict=self.strict_json_output)
+        def read(answer: Any) -> list[RelevanceRating]:
+            return parse_ratings(answer, RUBRIC, candidates, strict=self.strict_json_output)
 
-        answer, marks = await ask_model(resources, endpoint, question, read, self.patience)
-        if self.use_cache:
-            await session().cache.put(key, json.dumps(answer))
-        return marks
-
-    def _kept(self, answer: str, candidates: CandidateHandles) -> list[RelevanceRating] | None:
-        """What was kept goes through the same checks; what does not pass them is asked for anew."""
-        try:
-            return parse_ratings(json.loads(answer), RUBRIC, candidates, strict=self.strict_json_output)
-        except (ValueError, EndpointFailure):
-            return None
-
-    def _key(self, endpoint: Endpoint, question: Prompt) -> str:
-        whole = [endpoint.url, endpoint.model, question.instructions, question.strict, question.material]
-        return "judge:" + hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+        prompt = self._question(batch)
+        return await ask_cached(resources, endpoint, prompt, read, self.policy, use_cache=self.use_cache)
 
 
 def _judgement(task: Task, mark: RelevanceRating, endpoint: Endpoint) -> Judgement:

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.chunking.text_scan import sentences
 from core.errors import InputError, SpecError
-from core.legs.query_terms import words_asked
+from core.legs.query_terms import words_statement
 from core.progress import Listener, Step, nobody
 from core.store import names
 from core.store.collections import CollectionView
@@ -224,7 +224,7 @@ async def _sentence(connection: AsyncConnection, language: str, item: ItemText, 
     chance.shuffle(spans)
     for start, end in spans:
         sentence = item.text[start:end].lower()
-        said = {row.word for row in await connection.execute(words_asked(language, sentence))}
+        said = {row.word for row in await connection.execute(words_statement(language, sentence))}
         # The parser tells a compound with each of its parts; the sentence says it once.
         kept = [word for word in _WORD.findall(sentence) if word in said]
         if len(kept) >= KnownItems.fewest_words:
@@ -239,7 +239,7 @@ async def _rarest(connection: AsyncConnection, items: SearchTarget, text: str, m
     are left out; of several forms of a word the alphabetically first stands for all.
     """
     terms = items.postings.terms
-    asked = words_asked(items.language, text).subquery()
+    asked = words_statement(items.language, text).subquery()
     word = func.min(asked.c.word.collate("C")).label("word")
     lexeme = type_coerce(asked.c.lexemes, ARRAY(Text))[1]
     counted = (

@@ -1,4 +1,4 @@
-"""The report's colours, in light and dark. The first ones are those that the workbench gives to legs.
+"""The report's colours, in light and dark. The first ones are the legs', by the slot that each one's description names.
 
 They are Okabe and Ito's (2008, Color Universal Design), darker on light ground, with three more. Colours that some eyes
 take for each other (nearer than 10 in CIELAB as Machado et al. 2009 simulate colour blindness) have marks of different
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from core.legs import leg_descriptions
+
 STYLES = (
     ("#0072B2", "#56B4E9"),
     ("#B4500A", "#F0A45C"),
@@ -20,7 +22,6 @@ STYLES = (
     ("#5B3FA8", "#B7A3FF"),
     ("#8C2D19", "#FF9C8A"),
 )
-LEGS = ("vector", "fulltext", "trigram", "bm25", "fuzzy")  # whose colours are the first ones, wherever they stand
 SHAPES = ("circle", "square", "diamond")
 FIRST = (0, 0, 1, 0, 2, 1, 2, 2)  # each colour's first shape
 PAGE = {
@@ -55,21 +56,22 @@ def styles(names: Iterable[str]) -> dict[str, int]:
     A leg has its own. Any other has the one that its name draws, or the next that nobody in view has: first among the
     colours that no leg has, then among all of them with other marks. So give all the names that are in view together.
     """
-    given = set(names)
-    found = {name: LEGS.index(name) for name in given & set(LEGS)}
-    for name in sorted(given - set(LEGS)):
-        found[name] = _free(name, set(found.values()))
+    given, slots = set(names), {kind: about.slot or 0 for kind, about in leg_descriptions().items()}
+    found = {name: slots[name] for name in given & slots.keys()}
+    for name in sorted(given - slots.keys()):
+        found[name] = _free(name, set(found.values()), max(slots.values()) + 1)
     return found
 
 
-def _free(name: str, taken: set[int]) -> int:
+def _free(name: str, taken: set[int], first: int) -> int:
+    """The style that a name draws, or the next that is not taken; `first` is the first that no leg has."""
     drawn = int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big")
     colours = {style % len(STYLES) for style in taken}
-    turn = range(len(LEGS), len(STYLES))
+    turn = range(min(first, len(STYLES) - 1), len(STYLES))
     while not (free := [style for style in turn if style not in taken]):
         turn = range(turn.stop, turn.stop + len(STYLES))
-    first = turn[drawn % len(turn)]
-    return min(free, key=lambda style: (style % len(STYLES) in colours, (style - first) % len(turn)))
+    own = turn[drawn % len(turn)]
+    return min(free, key=lambda style: (style % len(STYLES) in colours, (style - own) % len(turn)))
 
 
 def colour(style: int) -> str:

@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -19,9 +19,7 @@ from core import bridge, spread
 from core.context import RequestContext
 from core.embedding import Vectors, embedder, is_served
 from core.errors import ClusterFailed, ConnectionFailed, EmbeddingError
-from core.expansion import expansions
 from core.legs.base import checked_text
-from core.rerank import rerankers
 from core.spread import Cluster
 from core.spread.cluster import returns_errors
 from core.store import collections
@@ -31,9 +29,10 @@ from core.tasks import bounded, run_cancellable
 from core.types import Query
 from core.variant import Variant
 from evals.runs.checkpoints import moved_on
+from evals.runs.code_digest import ranking_code
 from evals.runs.leg_runs import CONNECTIONS, LegQuerier, LegQueryResults, ReadyOrMade, reason_of
 from evals.runs.plan import LegTask
-from evals.runs.provenance import models_mark, ranking_code
+from evals.runs.provenance import models_mark
 from evals.runs.query_runs import A_BATCH, searched_side_by_side
 from evals.runs.rankings import decode_rankings, encode_rankings
 from evals.runs.types import QueryResults
@@ -168,11 +167,11 @@ class SpreadLegs:
         take: Callable[[LegQueryResults, int], Awaitable[None]],
     ) -> None:
         """`take` is handed what each slice brings, as it comes. A token that is set stops the rest."""
-        unhurried = replace(self.context, deadline=None)  # it holds for a query by itself, and goes along
 
         async def one(some: Sequence[str]) -> None:
             slice_ = await self._slice(task, some, vectors)
-            answer = await run_cancellable(unhurried, self.cluster.ask(slice_answered, slice_))
+            # Without the deadline, which holds for each query by itself, on the worker.
+            answer = await run_cancellable(self.cluster.ask(slice_answered, slice_), self.context.cancellation)
             await take(_unpack_legs(answer), len(some))
 
         slices = [queries[at : at + A_SLICE] for at in range(0, len(queries), A_SLICE)]
@@ -242,10 +241,6 @@ def _unpack_legs(answer: bytes) -> LegQueryResults:
     return LegQueryResults(read.rankings, read.more["milliseconds"], read.more["failures"], read.more["missing"])
 
 
-OUTSIDE = ("api", "llm")  # rerankers and expansions that ask an endpoint
-FILES = ("synonyms",)  # and those that read files of this machine
-
-
 @dataclass(frozen=True, slots=True)
 class Searches:
     """Some queries for a variant."""
@@ -272,22 +267,22 @@ class SpreadQueries:
         if resources.embedder is not embedder or resources.transport is not None:
             return False  # stand-ins of this process
         at = search_target(self.context.store, self.context.view, variant.chunks, variant.model)
-        expands = variant.expand is not None and expansions.name_of(type(variant.expand)) in OUTSIDE + FILES
-        reranks = variant.rerank is not None and rerankers.name_of(type(variant.rerank)) in OUTSIDE
+        expands = variant.expand is not None and (variant.expand.calls_endpoint or variant.expand.reads_files)
+        reranks = variant.rerank is not None and variant.rerank.calls_endpoint
         return not (expands or reranks or is_served(at.model))
 
     async def search(
         self, variant: Variant, queries: Sequence[str], take: Callable[[QueryResults, int], Awaitable[None]]
     ) -> None:
         """`take` is handed what each slice brings, as it comes. A token that is set stops the rest."""
-        unhurried = replace(self.context, deadline=None)  # it holds for a query by itself, and goes along
         ground = WorkerGround.of(self.context)
 
         async def one(some: Sequence[str]) -> None:
             texts = {query: self.split.queries[query].text for query in some}
             excluded = {query: self.split.excluded[query] for query in some if query in self.split.excluded}
             asked = Searches(ground, variant, texts, excluded, self.connections)
-            answer = await run_cancellable(unhurried, self.cluster.ask(slice_searched, asked))
+            # Without the deadline, which holds for each query by itself, on the worker.
+            answer = await run_cancellable(self.cluster.ask(slice_searched, asked), self.context.cancellation)
             await take(_unpack_searches(answer), len(some))
 
         slices = [queries[at : at + A_BATCH] for at in range(0, len(queries), A_BATCH)]

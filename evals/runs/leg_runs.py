@@ -246,13 +246,15 @@ class LegQuerier:
 
     async def _ask(self, task: LegTask, line: recall.LegConnection, query: str, answered: LegQueryResults) -> None:
         try:
-            run = await run_cancellable(self.context, self._recalled(task, line, query))
+            run = await run_cancellable(
+                self._recalled(task, line, query), self.context.cancellation, self.context.deadline
+            )
         except Exception as error:
             answered.failures[query] = reason_of(error)
             self._prepared.pop(query, None)  # an embedding that was broken off is no use to the next leg
         else:
-            if run.problem is not None:
-                answered.missing[query] = str(run.problem)
+            if run.unavailable is not None:
+                answered.missing[query] = str(run.unavailable)
                 return
             found = run.found.candidates
             answered.rankings[query] = Ranking([sys.intern(x.id) for x in found], [x.score for x in found])
@@ -260,9 +262,9 @@ class LegQuerier:
 
     async def _recalled(self, task: LegTask, line: recall.LegConnection, query: str) -> LegResult:
         """As a search asks it. The time includes the embedding, whichever leg it was made for."""
-        ready = self._vectors.milliseconds.get((line.level.model or "", query), 0.0) if task.leg.uses_model else 0.0
+        ready = self._vectors.milliseconds.get((line.target.model or "", query), 0.0) if task.leg.uses_model else 0.0
         shut = self.split.excluded.get(query, frozenset())
-        run = await line.ask(self._query(query), kind_of(task.leg), task.leg, task.depth, shut)
+        run = await line.recall(self._query(query), kind_of(task.leg), task.leg, task.depth, shut)
         return replace(run, milliseconds=run.milliseconds + ready)
 
     def _query(self, query: str) -> PreparedQuery:
@@ -286,18 +288,12 @@ def resumed(title: str, wanted: int, lacking: int) -> str:
     return title if lacking == wanted else f"{title}, {wanted - lacking:,} of {wanted:,} kept"
 
 
-SAYS = " is not available: "  # what a search's trace says of such a leg
 Without = Mapping[str, Mapping[str, str]]  # by leg and query, why it could not be asked
 
 
 def lacking(bundle: RetrievalResult) -> dict[str, str]:
     """The legs that a search went on without, and why."""
-    return {
-        stage.name.removeprefix("leg "): note.partition(SAYS)[2]
-        for stage in bundle.trace.stages
-        for note in stage.notes
-        if stage.name.startswith("leg ") and SAYS in note
-    }
+    return {stage.name.removeprefix("leg "): stage.unavailable for stage in bundle.trace.stages if stage.unavailable}
 
 
 def reasons(without: Without) -> dict[str, str]:

@@ -30,7 +30,6 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.embedding import is_served
-from core.rerank import rerankers
 from core.store import attached
 from core.store.attached.columns import AttachedColumns
 from core.store.collections import CollectionView
@@ -39,6 +38,7 @@ from core.store.names import ITEMS
 from core.store.resolve_target import search_target
 from core.store.schema import Collection, ItemRow
 from core.variant import Variant
+from evals.runs.code_digest import CHECKOUT
 
 Counted = tuple[str, ...]  # the rows, and a sum over them that any change of one moves
 _counted: WeakKeyDictionary[Store, dict[str, tuple[str, Counted]]] = WeakKeyDictionary()
@@ -108,7 +108,6 @@ def _marks(store: Store, view: CollectionView) -> tuple[FromClause, ColumnElemen
 
 MODELS_RUN_ON = ("sentence-transformers", "torch", "transformers")
 PACKAGES = ("sqlalchemy", "psycopg", "pgvector", "numpy", "ranx", *MODELS_RUN_ON)
-RUN_MODELS = ("cross_encoder", "late_interaction")  # rerankers that run a model here
 SETTINGS = (
     "shared_buffers",
     "work_mem",
@@ -117,8 +116,6 @@ SETTINGS = (
     "random_page_cost",
     "jit",
 )
-CHECKOUT = Path(__file__).parents[2]
-RANKING = ("core", "evals/runs")  # the code that decides what is found
 INDEXES = text("""
 SELECT index.relname, pg_relation_size(index.oid)
 FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid
@@ -150,17 +147,6 @@ def package_version(name: str = "rankbook") -> str:
         return "unknown"
 
 
-@cache
-def ranking_code() -> str:
-    """A digest of the code that rankings come of: what other code found is not taken for what this would find."""
-    places = [CHECKOUT / each for each in RANKING]
-    files = sorted(file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]))
-    told = hashlib.blake2b(digest_size=16)
-    for file in files:
-        told.update(hashlib.blake2b(file.read_bytes()).digest())
-    return told.hexdigest()
-
-
 def server_mark(server: Capabilities) -> str:
     """What of the server decides what any leg finds."""
     return f"PostgreSQL {server.version // 10_000}"
@@ -179,7 +165,7 @@ def models_mark(version: Callable[[str], str] = package_version) -> str:
 def variant_mark(server: Capabilities, variant: Variant, model: str | None) -> str:
     """What of these decides the results of a variant that searches with that model; empty of words alone."""
     marks = [vector_mark(server, model)] if any(leg.uses_model for leg in variant.legs) else []
-    runs = variant.rerank is not None and rerankers.name_of(type(variant.rerank)) in RUN_MODELS
+    runs = variant.rerank is not None and variant.rerank.runs_model
     return "; ".join([*marks, *([models_mark()] if runs or variant.late is not None else [])])
 
 

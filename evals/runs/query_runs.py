@@ -18,7 +18,7 @@ from core.tasks import bounded
 from core.types import Hit
 from core.variant import Variant
 from evals.runs.checkpoints import Batches
-from evals.runs.leg_runs import CONNECTIONS, SAYS, lacking, reason_of, resumed
+from evals.runs.leg_runs import CONNECTIONS, lacking, reason_of, resumed
 from evals.runs.rankings import Ranking
 from evals.runs.types import QueryResults
 from evals.types import QuerySplit
@@ -183,7 +183,7 @@ def remarks_of(bundle: RetrievalResult) -> list[str]:
             f"{stage.name}: {note}"
             for stage in bundle.trace.stages
             for note in stage.notes
-            if stage.name in PASSING_OVER or (stage.name.startswith("leg ") and SAYS in note)
+            if stage.name in PASSING_OVER or stage.unavailable
         )
     )
 

@@ -28,11 +28,12 @@ from core.store.resolve_target import search_target
 from core.variant import Variant
 from evals.runs import run_store
 from evals.runs.checkpoints import Batches
+from evals.runs.code_digest import ranking_code
 from evals.runs.dask_runs import SpreadLegs, SpreadQueries, cluster_for
 from evals.runs.fused_runs import FusedRunner
 from evals.runs.leg_runs import CONNECTIONS, LegRunner, MissingLegProbe, reasons
 from evals.runs.plan import Ground, LegPlan, asked_of, deepened, describe, plan, queries_digest
-from evals.runs.provenance import content_of, environment, ranking_code, server_mark, variant_mark, vector_mark
+from evals.runs.provenance import content_of, environment, server_mark, variant_mark, vector_mark
 from evals.runs.query_runs import QueryRuns, told
 from evals.runs.rankings import cut_off, share_units
 from evals.runs.types import QueryResults, Run, RunSubject

@@ -13,12 +13,12 @@ from hypothesis import given, strategies
 from streamlit.testing.v1 import AppTest
 
 from core import bridge
+from core.legs import leg_descriptions
 from core.store.engine import Store
 from evals.reports import palette
 from tests.app.corpus import MARKUP, SCRIPT
 from tests.app.test_search_page import handed, visit, written
 from workbench import session
-from workbench.behind.legs import LEGS
 from workbench.notebooks.cells.search import SearchCell
 from workbench.notebooks.document import Notebook
 from workbench.notebooks.output import Block, Code, Figure, FoundHit, HitColumn, Hits, Output, Said, Table, TableCell
@@ -425,9 +425,8 @@ def test_names_of_colours_become_the_light_or_the_dark_one():
 
 
 def test_a_leg_has_the_colour_that_it_has_everywhere():
-    known = [(LEGS[leg].light, LEGS[leg].dark) for leg in palette.LEGS]
-    assert known == list(palette.STYLES[: len(known)])
-    assert palette.styles(["mine", *palette.LEGS]) == {**{leg: at for at, leg in enumerate(palette.LEGS)}, "mine": 6}
+    legs = list(leg_descriptions())
+    assert palette.styles(["mine", *legs]) == {**{leg: at for at, leg in enumerate(legs)}, "mine": 6}
 
 
 def draw_colours() -> None:

@@ -15,7 +15,6 @@ from core.errors import InputError
 from core.types import Hit, Query
 from evals.types import Label, LabelledQueries
 from workbench.behind.headings import passage_of
-from workbench.behind.legs import LEGS
 from workbench.behind.search import labelling, marking
 from workbench.behind.search.finding import Column, Found
 from workbench.server import serve
@@ -120,10 +119,6 @@ def test_nothing_beside_the_entry_file_hides_an_installed_package():
         "__pycache__",
     }
     assert not ours & set(metadata.packages_distributions())
-
-
-def test_every_leg_of_the_page_has_a_look_and_colours_of_its_own():
-    assert len({look.light for look in LEGS.values()}) == len({look.dark for look in LEGS.values()}) == len(LEGS)
 
 
 def test_the_server_listens_where_it_is_told_and_tells_nobody():

@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from core import bridge
-from core.context import Resources
+from core.context import RequestContext, Resources
 from core.errors import SpecError, UnknownName
-from core.expansion import Expansion, ExpansionContext, expansion_from, expansions, spec_of
+from core.expansion import Expansion, expansion_from, expansions, spec_of
 from core.legs import PreparedQuery
 from core.llm import Session, using
 from core.store.resolve_target import search_target
@@ -46,12 +46,12 @@ def context(store):
     view = fresh(store, name)
     environment = {"RANKBOOK_LLM_URL": "http://model.test/v1", "RANKBOOK_LLM_MODEL": "small"}
     resources = Resources(transport=httpx.MockTransport(echo), pause=Pauses(), environment=environment)
-    return ExpansionContext(store, view, search_target(store, view, "items"), resources)
+    return RequestContext(store, view, resources)
 
 
 def expanded(context, expansion, query):
     with using(Session()):
-        return bridge.run(expansion.expand(context, query))
+        return bridge.run(expansion.expand(context, search_target(context.store, context.view, "items"), query))
 
 
 @every_expansion

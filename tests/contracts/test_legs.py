@@ -10,18 +10,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from sqlalchemy import text
 
 from core import bridge
 from core.errors import InputError, MissingCapability, RankbookError, UnknownName
-from core.legs import Leg, PreparedQuery, legs
+from core.explain import LegDiagnosis, OptionChange, explanation
+from core.explain.explanation import described_legs
+from core.legs import Leg, PreparedQuery, describe, leg_descriptions, legs
 from core.legs.base import LONGEST_QUERY
 from core.store.resolve_target import search_target
 from core.tasks import side_by_side
 from core.types import Item
+from core.variant import Variant
+from evals.reports import palette
 from tests.fakes import HashingEmbedder
 from tests.store.making import FAMILY, documents, fresh, ingest, make, query, some_name
+from workbench.behind.variants import stages
+from workbench.ui.theme import stylesheet
 
 KINDS = sorted(legs)
 LEVELS = ["items", "family"]
@@ -66,6 +72,70 @@ def test_a_leg_is_frozen_data_whose_every_field_is_described(kind):
         with pytest.raises(ValidationError):
             leg(**bad)
     assert leg(**leg().model_dump()) == leg()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_leg_describes_itself(kind):
+    """What a page, an explanation, a chart and a visitor are told of it."""
+    own, about = legs[kind].about, describe(kind)
+    assert own.finds
+    assert own.strength
+    assert own.nothing
+    assert own.phrase.startswith("by ")
+    assert own.unmatched.startswith(("it ", "nothing "))
+    assert own.visitor_word
+    assert own.visitor_reason
+    assert about.label
+    options = {*legs[kind].model_fields}
+    opening = own.opening
+    assert {
+        *own.changes,
+        *opening.shortcuts,
+        *opening.wider,
+        *([opening.threshold] if opening.threshold else []),
+    } <= options
+
+
+def test_no_two_legs_are_described_alike():
+    every = leg_descriptions().values()
+    for field in ("label", "slot", "finds", "phrase", "unmatched"):
+        assert len({getattr(about, field) for about in every}) == len(every), field
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """A leg of which nothing is said but its docstring, registered for the time of one test."""
+    monkeypatch.setattr(legs, "_entries", dict(legs._entries))
+
+    @legs.register("sound_alike")
+    class SoundAlikeLeg(Leg):
+        """Units with a word that sounds like the query's. Good with names that were heard and never read."""
+
+        tones: int = Field(3, description="How many tones.")
+
+        async def recall(self, connection, target, query, depth):
+            raise NotImplementedError
+
+    return SoundAlikeLeg
+
+
+def test_a_leg_of_which_nothing_is_said_is_offered_coloured_and_explained(made_up):
+    """By its docstring, its name, and the next colour that no leg has."""
+    about = leg_descriptions()["sound_alike"]
+    assert about.label == "Sound alike"
+    assert about.finds == "Units with a word that sounds like the query's."
+    assert about.strength == "Good with names that were heard and never read."
+    assert about.slot == len(KINDS)
+    assert palette.styles(["sound_alike", *KINDS])["sound_alike"] == about.slot
+    light, dark = palette.STYLES[about.slot]
+    assert f"--leg-sound_alike: light-dark({light}, {dark});" in stylesheet()
+    variant = Variant.of_leg(made_up())
+    assert stages.steps(variant)[0][0].says.startswith(about.finds)
+    assert explanation.step("leg sound_alike") == "found by sound_alike"
+    diagnosis = LegDiagnosis("sound_alike", 10, reason=about.unmatched)
+    assert diagnosis.plainly(described_legs(variant)["sound_alike"]) == "Not found by sound_alike: it does not match."
+    more = OptionChange("sound_alike.depth", 10, 20)
+    assert more.plainly(described_legs(variant)) == "the first 20 found by sound_alike"
 
 
 def test_a_leg_that_is_misspelt_is_refused_with_the_nearest():

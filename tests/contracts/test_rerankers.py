@@ -17,8 +17,8 @@ from core import bridge
 from core.context import Resources
 from core.embedding import Vectors
 from core.llm import Session, using
-from core.rerank import Reranked, Reranker, reranker_from, rerankers, spec_of
-from core.types import Hit
+from core.rerank import Reranker, reranker_from, rerankers, spec_of
+from core.types import Hit, StageResult
 from tests.effort import examples
 from tests.fakes import HashingEmbedder
 from tests.unit.tiny_models import tiny_cross_encoder
@@ -98,7 +98,7 @@ def made(method: str, needed: Callable[[str], dict[str, Any]], **options: Any) -
     return reranker_from({"method": method} | needed(method) | options)
 
 
-def run(reranker: Reranker, query: str, found: Sequence[Hit], network: Network | None = None) -> Reranked:
+def run(reranker: Reranker, query: str, found: Sequence[Hit], network: Network | None = None) -> StageResult:
     resources = Resources(
         embedder=lambda _: TokenHashing(),
         transport=httpx.MockTransport(network or Network()),
@@ -147,7 +147,7 @@ def test_equal_texts_keep_the_order_they_came_in(needed, method):
 @every_reranker
 def test_no_hits_give_no_hits_and_no_call(needed, method):
     network = Network()
-    assert run(made(method, needed), "cat", [], network) == Reranked(())
+    assert run(made(method, needed), "cat", [], network) == StageResult(())
     assert network.calls == 0
 
 

@@ -60,7 +60,7 @@ def grades(batches):
 def test_a_judge_has_the_options_of_every_stage_with_a_language_model():
     judge = ModelJudge(url="http://127.0.0.1:9/v1", model="other", timeout=3, attempts=2)
     assert isinstance(judge, LanguageModelOptions)
-    assert (judge.patience.timeout, judge.patience.attempts) == (3, 2)
+    assert (judge.policy.timeout, judge.policy.attempts) == (3, 2)
     assert judge.signature(Resources(environment={})) == "llm:other"
 
 

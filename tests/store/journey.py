@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from core import bridge
 from core.context import RequestContext, Resources
 from core.errors import ConnectionFailed
-from core.expansion import ExpansionContext, FeedbackExpansion
+from core.expansion import FeedbackExpansion
 from core.filters import filter_from
 from core.pipeline.retriever import search
 from core.sql_export import export
@@ -125,8 +125,9 @@ async def _asked(store: Store, view: CollectionView) -> dict[str, Any]:
     for strategy in ("late", "mixed"):
         late = {"strategy": strategy, "chunker": FIXED, "stored": "late"}
         told[f"evidence {strategy}"] = await _evidence(store, view, _variant(chunks="items", late=late))
-    context = ExpansionContext(store, view, search_target(store, view, "small").filtered(filter_from(ODD)), RESOURCES)
-    told["feedback"] = sorted((await FeedbackExpansion().expand(context, "word3 common")).added)
+    target = search_target(store, view, "small").filtered(filter_from(ODD))
+    expanded = await FeedbackExpansion().expand(RequestContext(store, view, RESOURCES), target, "word3 common")
+    told["feedback"] = sorted(expanded.added)
     return told
 
 

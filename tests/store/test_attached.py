@@ -589,7 +589,7 @@ def test_a_leg_that_would_write_to_the_table_is_refused_by_the_server(store, ser
 
     async def ask() -> None:
         async with LegConnection(store, where) as line:
-            await line.ask(PreparedQuery("lazy dog"), "writing", Writing(), 10)
+            await line.recall(PreparedQuery("lazy dog"), "writing", Writing(), 10)
 
     with pytest.raises(DBAPIError, match="read-only transaction"):
         bridge.run(ask())

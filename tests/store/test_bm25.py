@@ -165,11 +165,6 @@ def test_the_term_index_is_used(store, collection):
     assert "Seq Scan on items" not in plan
 
 
-def test_it_says_which_engine_ranks(store, collection):
-    where = search_target(store, collection, "items")
-    assert Bm25Leg(b=0.5).explain(where) == "BM25 (k1 1.2, b 0.5) by plain SQL over Rankbook's own postings."
-
-
 def test_an_engine_of_the_server_that_is_not_driven_is_told_of(store, collection):
     found = asked(
         store,

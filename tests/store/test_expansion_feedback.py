@@ -9,10 +9,10 @@ import uuid
 import pytest
 
 from core import bridge
-from core.context import Resources
+from core.context import RequestContext
 from core.errors import MissingCapability
-from core.expansion import ExpansionContext, FeedbackExpansion
-from core.expansion.feedback import Fed, feedback_units, relevance_model, surface_forms
+from core.expansion import FeedbackExpansion
+from core.expansion.feedback import FeedbackUnit, feedback_units, relevance_model, surface_forms
 from core.filters import filter_from
 from core.legs.base import PreparedQuery
 from core.legs.bm25 import Bm25Leg
@@ -42,12 +42,9 @@ def collection(store):
     return fresh(store, name)
 
 
-def context(store, view, chunks="items", narrowed=None):
-    return ExpansionContext(store, view, search_target(store, view, chunks).filtered(narrowed), Resources())
-
-
 def expanded(store, view, text="freezer", chunks="items", narrowed=None, **options):
-    return bridge.run(FeedbackExpansion(**options).expand(context(store, view, chunks, narrowed), text))
+    target = search_target(store, view, chunks).filtered(narrowed)
+    return bridge.run(FeedbackExpansion(**options).expand(RequestContext(store, view), target, text))
 
 
 def test_words_that_the_best_units_share_are_added(store, collection):
@@ -153,7 +150,7 @@ def test_the_weights_are_those_of_the_published_formula(store, collection):
     expected: dict[str, float] = {}
     for unit, lexeme, times in counts:
         expected[lexeme] = expected.get(lexeme, 0.0) + shares[unit] * times / lengths[unit]
-    fed = [Fed(unit, item_key, key, shares[unit]) for unit, item_key, key, _ in rows]
+    fed = [FeedbackUnit(unit, item_key, key, shares[unit]) for unit, item_key, key, _ in rows]
 
     async def work():
         where = search_target(store, collection, "items")
@@ -164,9 +161,9 @@ def test_the_weights_are_those_of_the_published_formula(store, collection):
 
 
 def test_the_mixture_is_rm3s():
-    terms = FeedbackExpansion(original_weight=0.6).mixed({"a": 1, "b": 1}, {"a": 0.3, "c": 0.1})
-    assert terms.weights == pytest.approx({"a": 0.3 + 0.3, "b": 0.3, "c": 0.1})
-    assert terms.repeats() == {"a": 9, "b": 4, "c": 2}
+    """The weights are a: 0.3 + 0.3, b: 0.3, c: 0.1; the heaviest is to stand there ten times."""
+    repeats = FeedbackExpansion(original_weight=0.6).repeats({"a": 1, "b": 1}, {"a": 0.3, "c": 0.1})
+    assert repeats == {"a": 9, "b": 4, "c": 2}
 
 
 def test_the_best_units_share_their_scores(store, collection):

@@ -106,7 +106,7 @@ JARGON = re.compile(r"\w+_\w+|\b(bm25|fulltext|vector|trigram|fuzzy|fuse|rerank|
 
 def assert_plain(account) -> None:
     """What a reader meets first has no name of an option, a leg or a stage in it."""
-    for each in account.told():
+    for each in account.lines():
         if each.exact:
             assert JARGON.search(each.text) is None, each
 
@@ -125,7 +125,7 @@ def test_a_document_that_is_there_is_told_with_its_rank_and_what_each_leg_makes_
         "Found by its spelling, at rank 2.",
         "All ways of searching put together at rank 1, in the end at rank 1.",
     )
-    assert [each.exact.split(",")[0] for each in account.told()] == [
+    assert [each.exact.split(",")[0] for each in account.lines()] == [
         "doc00 is there: 1st of 10", "bm25: 2nd", "trigram: 2nd", "fuse: 1st",
     ]  # fmt: skip
     assert [place.stage for place in account.places] == ["fuse", "cut"]
@@ -360,7 +360,7 @@ def test_an_item_stands_by_its_best_chunk(told):
     assert account.shown_as.startswith("long#")
     unit = account.standings[0].unit
     assert unit.startswith("long#")
-    assert any(f" by {unit}." in each.exact for each in account.told())
+    assert any(f" by {unit}." in each.exact for each in account.lines())
 
 
 def test_a_chunk_for_which_another_stands_comes_in_without_the_roll_up(told):

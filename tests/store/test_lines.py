@@ -61,11 +61,11 @@ def test_what_is_loaded_meanwhile_is_not_seen_on_a_line_and_is_on_the_next(store
     async def counts():
         where, found = search_target(store, view, "items"), []
         async with LegConnection(store, where) as line:
-            found.append(await line.ask(query("common"), "bm25", BM25, 100))
+            found.append(await line.recall(query("common"), "bm25", BM25, 100))
             await asyncio.to_thread(ingest, store, view.name, [Item("new", "common as well")], [EMBEDDER])
-            found.append(await line.ask(query("common"), "bm25", BM25, 100))
+            found.append(await line.recall(query("common"), "bm25", BM25, 100))
             await line.release()
-            found.append(await line.ask(query("common"), "bm25", BM25, 100))
+            found.append(await line.recall(query("common"), "bm25", BM25, 100))
         return [len(each.found) for each in found]
 
     assert bridge.run(counts()) == [30, 30, 31]
@@ -77,14 +77,14 @@ def test_settings_are_sent_once_for_many_queries_and_rankings_are_those_of_a_lin
 
     async def together():
         async with LegConnection(store, search_target(store, view, "items")) as line:
-            return [await line.ask(each, name, leg, 10) for each in asked for name, leg in LEGS]
+            return [await line.recall(each, name, leg, 10) for each in asked for name, leg in LEGS]
 
     async def apart():
         found = []
         for each in asked:
             for name, leg in LEGS:
                 async with LegConnection(store, search_target(store, view, "items")) as line:
-                    found.append(await line.ask(each, name, leg, 10))
+                    found.append(await line.recall(each, name, leg, 10))
         return found
 
     with sent(store) as statements:
@@ -104,10 +104,10 @@ def test_a_query_that_the_server_refuses_leaves_the_line_as_good_as_new(store, v
 
     async def asked():
         async with LegConnection(store, search_target(store, view, "items")) as line:
-            before = await line.ask(query(), "bm25", BM25, 10)
+            before = await line.recall(query(), "bm25", BM25, 10)
             with pytest.raises(DBAPIError):
-                await line.ask(query("unlucky"), "bm25", BM25, 10)
-            return before, await line.ask(query(), "bm25", BM25, 10)
+                await line.recall(query("unlucky"), "bm25", BM25, 10)
+            return before, await line.recall(query(), "bm25", BM25, 10)
 
     event.listen(store.engine.sync_engine, "before_cursor_execute", broken)
     try:
@@ -125,12 +125,12 @@ def test_a_query_that_is_cancelled_leaves_it_so_too_and_its_statement_ends(store
 
     async def asked():
         async with LegConnection(store, search_target(store, view, "items")) as line:
-            work = asyncio.ensure_future(line.ask(query("endless"), "bm25", BM25, 10))
+            work = asyncio.ensure_future(line.recall(query("endless"), "bm25", BM25, 10))
             await asyncio.wait({work}, timeout=0.3)
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
-            return await line.ask(query(), "bm25", BM25, 10)
+            return await line.recall(query(), "bm25", BM25, 10)
 
     event.listen(store.engine.sync_engine, "before_cursor_execute", slow)
     try:
@@ -148,8 +148,8 @@ def test_a_leg_that_is_not_there_is_told_and_the_line_serves_another(store):
 
     async def asked():
         async with LegConnection(store, search_target(store, bare, "items")) as line:
-            return await line.ask(query(), "vector", VECTOR, 10), await line.ask(query(), "bm25", BM25, 10)
+            return await line.recall(query(), "vector", VECTOR, 10), await line.recall(query(), "bm25", BM25, 10)
 
     vector, words = bridge.run(asked())
-    assert isinstance(vector.problem, MissingCapability)
+    assert isinstance(vector.unavailable, MissingCapability)
     assert len(words.found) == 3

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core import bridge
-from core.pipeline.postprocess import SECTION_CHARACTERS, annotated, replaced, with_parents
+from core.pipeline.postprocess import SECTION_CHARACTERS, annotate, replace_by_parents, resolve_parents
 from core.store import collections, passages
 from core.store.passages import StoredChunk
 from core.types import Hit, Item, LegScore
@@ -50,7 +50,7 @@ def family(store, collection):
 @pytest.fixture
 def resolve(store, collection):
     def work(hits, how, chunks="family"):
-        return bridge.run(with_parents(store, collection, collection.chunk_set(chunks), hits, how))
+        return bridge.run(resolve_parents(store, collection, collection.chunk_set(chunks), hits, how))
 
     return work
 
@@ -108,13 +108,12 @@ def test_of_several_children_of_one_parent_the_best_one_stands_and_the_others_ar
         each.reason == f"merged into its parent {parent}, which stands there for {battery[2].id}"
         for each in found.dropped
     )
-    assert found.stands_for[parent] == battery[2].id
 
 
-def test_a_child_without_a_parent_passes_through_and_a_note_says_so(family):
+def test_a_child_without_a_parent_passes_through_and_a_note_says_so(resolve, family):
     lost = replace(hit_of(of_level(family, "child")[0], 1, 0.9), id="guide#0099")
-    for rule in (replaced, annotated):
-        found = rule([lost], {})
+    for how in ("replace", "annotate"):
+        found = resolve([lost], how)
         assert found.hits == (lost,)
         assert found.notes == ("1 of 1 hits are children without a parent, and stand as they are.",)
 
@@ -145,7 +144,7 @@ def test_any_failure_passes_results_through_unchanged_and_says_so(store, family,
     gone = view.chunk_set("family")
     bridge.run(collections.drop(store, name))
     hits = ranking(family)
-    found = bridge.run(with_parents(store, view, gone, hits, how))
+    found = bridge.run(resolve_parents(store, view, gone, hits, how))
     assert found.hits == tuple(hits)
     assert found.dropped == ()
     (note,) = found.notes
@@ -157,7 +156,7 @@ def test_any_failure_passes_results_through_unchanged_and_says_so(store, family,
 def test_being_cancelled_is_no_failure_to_be_passed_over(store, collection, family):
     async def work():
         task = asyncio.create_task(
-            with_parents(store, collection, collection.chunk_set("family"), ranking(family), "replace")
+            resolve_parents(store, collection, collection.chunk_set("family"), ranking(family), "replace")
         )
         await asyncio.sleep(0)
         task.cancel()
@@ -183,10 +182,9 @@ def test_a_section_shorter_than_that_is_given_whole(resolve, family):
 
 def test_the_option_decides(resolve, family):
     hits = ranking(of_level(family, "child"))
-    none, replace_, annotate = (resolve(hits, how) for how in ("none", "replace", "annotate"))
-    assert none.hits == tuple(hits)
-    assert len(replace_.hits) == 2 < len(annotate.hits) == len(hits)
-    assert all(hit.section for hit in annotate.hits)
+    replaced, annotated = (resolve(hits, how) for how in ("replace", "annotate"))
+    assert len(replaced.hits) == 2 < len(annotated.hits) == len(hits)
+    assert all(hit.section for hit in annotated.hits)
 
 
 PARENTS = {
@@ -195,7 +193,7 @@ PARENTS = {
 }
 
 
-@given(some.lists(some.integers(0, 14), unique=True), some.sampled_from([replaced, annotated]))
+@given(some.lists(some.integers(0, 14), unique=True), some.sampled_from([replace_by_parents, annotate]))
 def test_order_is_kept_and_ranks_are_numbered_anew(places, rule):
     hits = [
         Hit(id=f"d#{place:04d}", item_id="d", score=1 / (1 + at), rank=3 + at, title="", text="t")

@@ -37,7 +37,7 @@ from core.legs.bm25 import Bm25Leg
 from core.legs.fulltext import FulltextLeg
 from core.legs.trigram import TrigramLeg
 from core.legs.vector import VectorLeg
-from core.pipeline.postprocess import capped
+from core.pipeline.postprocess import cap_per_item
 from core.pipeline.retriever import search
 from core.presets import names, preset
 from core.rerank import LanguageModelReranker, OverlapReranker, rerankers
@@ -139,8 +139,8 @@ def test_a_cap_per_item_drops_what_is_beyond_it_and_says_so(ask):
     plain = ask(top_k=90, legs=(FulltextLeg(),))
     found = ask(top_k=90, legs=(FulltextLeg(),), per_item_cap=2)
     assert Counter(hit.item_id for hit in plain.hits)["loud"] > 2
-    expected, _ = capped(plain.hits, 2)
-    assert found.hits == tuple(expected)
+    expected = cap_per_item(plain.hits, 2, 90).hits
+    assert found.hits == expected
     assert {each.id for each in found.trace["per-item cap"].dropped} == {hit.id for hit in plain.hits} - {
         hit.id for hit in expected
     }
@@ -151,7 +151,8 @@ def test_a_cap_per_item_drops_what_is_beyond_it_and_says_so(ask):
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 5))
 def test_never_more_of_one_item_than_the_cap_and_in_the_order_they_stood(items, most):
     hits = [Hit(f"{at}", item, 1.0 - at / 100, at + 1, "", "") for at, item in enumerate(items)]
-    kept, gone = capped(hits, most)
+    found = cap_per_item(hits, most, 1)
+    kept, gone = found.hits, [hits[int(each.id)] for each in found.dropped]
     assert all(times <= most for times in Counter(hit.item_id for hit in kept).values())
     assert [hit.rank for hit in kept] == list(range(1, len(kept) + 1))
     assert sorted([*(int(hit.id) for hit in kept), *(int(hit.id) for hit in gone)]) == list(range(len(items)))
@@ -220,7 +221,7 @@ class Sleeping(Leg):
     seconds: float = 120.0
     mark: str
 
-    async def recall(self, connection, level, query, depth):
+    async def recall(self, connection, target, query, depth):
         await connection.execute(text(f"SELECT pg_sleep({self.seconds:f}), '{self.mark}'"))
         return Candidates()
 
@@ -309,7 +310,7 @@ def test_a_token_that_was_set_before_stops_the_search_at_once(store, view):
 
 
 class Unavailable(Leg):
-    async def recall(self, connection, level, query, depth):
+    async def recall(self, connection, target, query, depth):
         raise MissingCapability("The server has no such thing.")
 
 

@@ -15,7 +15,6 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from typer.testing import CliRunner
 
 from core.errors import InputError
-from core.legs import legs
 from workbench import cli
 from workbench.behind.mishaps import sentence
 from workbench.commands import output
@@ -132,11 +131,10 @@ def test_an_empty_query_is_refused_in_a_sentence(query: str) -> None:
     assert "The query is empty" in str(result.exception)
 
 
-def test_the_help_teaches_by_example_and_names_every_leg() -> None:
+def test_the_help_teaches_by_example() -> None:
     shown = CliRunner().invoke(cli.app, ["--help"]).stdout
     assert 'rankbook search "reset hub 3"' in shown
     assert "rankbook doctor" in shown
-    assert sorted(cli.LEGS.split(", ")) == sorted(legs)
 
 
 def commands(group: typer.core.TyperGroup, path: str = "") -> Iterator[tuple[str, list[str]]]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from core import bridge
-from core.context import Resources
+from core.context import RequestContext, Resources
 from core.errors import BudgetError, LanguageModelError, SpecError
-from core.expansion import ExpandedQuery, ExpansionContext, LanguageModelExpansion
+from core.expansion import ExpandedQuery, LanguageModelExpansion
 from core.llm import RecentAnswers, Session, using
 from tests.unit.misbehaving import Endpoint, Pauses, Reply, completion, language_model, serving
 
@@ -22,9 +22,9 @@ ANSWER = completion({"answer": "Band steering moves the hub between bands. Switc
 
 
 def expanded(endpoint: Endpoint, query: str = QUERY, session: Session | None = None, **options: Any) -> ExpandedQuery:
-    context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, language_model(endpoint))
+    context = RequestContext(NOWHERE, NOWHERE, language_model(endpoint))
     with using(session or Session()):
-        return bridge.run(LanguageModelExpansion(**options).expand(context, query))
+        return bridge.run(LanguageModelExpansion(**options).expand(context, NOWHERE, query))
 
 
 def test_new_words_of_the_rewrites_go_to_the_keyword_legs_and_the_rewrites_are_embedded_beside_the_query():
@@ -159,14 +159,14 @@ def test_json_among_other_text_is_taken_only_where_that_is_allowed():
 
 
 def test_a_missing_endpoint_and_a_spent_budget_raise_and_nothing_is_sent():
-    context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, Resources(environment={}, pause=Pauses()))
+    context = RequestContext(NOWHERE, NOWHERE, Resources(environment={}, pause=Pauses()))
     with pytest.raises(SpecError, match="RANKBOOK_LLM_URL"):
-        bridge.run(LanguageModelExpansion().expand(context, QUERY))
+        bridge.run(LanguageModelExpansion().expand(context, NOWHERE, QUERY))
     with serving(REWRITES) as endpoint:
         resources = language_model(endpoint, environment={"RANKBOOK_LLM_MAX_TOKENS": "100"})
-        context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, resources)
+        context = RequestContext(NOWHERE, NOWHERE, resources)
         with using(Session()), pytest.raises(BudgetError):
-            bridge.run(LanguageModelExpansion().expand(context, QUERY))
+            bridge.run(LanguageModelExpansion().expand(context, NOWHERE, QUERY))
         assert endpoint.asked == []
 
 

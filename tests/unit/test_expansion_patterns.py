@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from core import bridge
-from core.expansion import ExpandedQuery, ExpansionContext, PatternExpansion, Rule
+from core.context import RequestContext
+from core.expansion import ExpandedQuery, PatternExpansion, Rule
 from core.expansion.patterns import ENGLISH, problem_of
 from tests.effort import examples, quickly
 
@@ -18,8 +19,8 @@ NOWHERE: Any = None  # patterns look at nothing but the query
 
 
 def expanded(query: str, **options: Any) -> ExpandedQuery:
-    context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
-    return bridge.run(PatternExpansion(**options).expand(context, query))
+    context = RequestContext(NOWHERE, NOWHERE, NOWHERE)
+    return bridge.run(PatternExpansion(**options).expand(context, NOWHERE, query))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import bridge
+from core.context import RequestContext
 from core.errors import InputError
-from core.expansion import ExpandedQuery, ExpansionContext, SynonymExpansion
+from core.expansion import ExpandedQuery, SynonymExpansion
 from core.expansion.synonyms import LARGEST_FILE
 from core.legs.base import LONGEST_QUERY
 from tests.effort import examples
@@ -19,8 +20,8 @@ NOWHERE: Any = None  # synonyms look at nothing but the query and their file
 
 
 def expanded(query: str, *lines: str, **options: Any) -> ExpandedQuery:
-    context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
-    return bridge.run(SynonymExpansion(lines=lines, **options).expand(context, query))
+    context = RequestContext(NOWHERE, NOWHERE, NOWHERE)
+    return bridge.run(SynonymExpansion(lines=lines, **options).expand(context, NOWHERE, query))
 
 
 def test_two_way_synonyms_call_for_each_other():

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from typing import Any, cast
 
 import pytest
 
 from core import bridge
-from core.context import RequestContext
 from core.tasks import run_cancellable
 
 
@@ -19,14 +17,13 @@ def test_a_failure_that_comes_with_the_stop_is_not_logged_as_forgotten() -> None
     async def work() -> None:
         bridge.loop().set_exception_handler(lambda _, context: said.append(context["message"]))
         stopped = asyncio.Event()
-        context = RequestContext(cast("Any", None), cast("Any", None), deadline=60.0)
 
         async def fail() -> None:
             await stopped.wait()
             caller.cancel()  # before what waits for this task is told of its end
             raise ConnectionError
 
-        caller = asyncio.ensure_future(run_cancellable(context, fail()))
+        caller = asyncio.ensure_future(run_cancellable(fail(), deadline=60.0))
         await asyncio.sleep(0)
         stopped.set()
         with pytest.raises(asyncio.CancelledError):

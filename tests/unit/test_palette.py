@@ -8,12 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as some
 
+from core.legs import leg_descriptions
 from evals.reports import palette
 from evals.reports.charts import digest_of, restyled
 from tests.effort import examples
 from workbench.notebooks import export_html, named
 from workbench.notebooks.output import HitColumn, Hits, Output
 
+LEGS = list(leg_descriptions())
 NAMES = ["bm25", "mine", "theirs", "hybrid"]
 
 
@@ -25,10 +27,10 @@ def test_no_order_of_names_changes_a_colour():
 @examples(50)
 @given(some.sets(some.text(max_size=5), max_size=43))
 def test_no_two_names_look_alike_and_a_leg_keeps_its_own(names):
-    found = palette.styles([*names, *palette.LEGS])
+    found = palette.styles([*names, *LEGS])
     looks = {(palette.colour(style), palette.shape(style)) for style in found.values()}
     assert len(looks) == len(found)
-    assert [found[leg] for leg in palette.LEGS] == list(range(len(palette.LEGS)))
+    assert [found[leg] for leg in LEGS] == list(range(len(LEGS)))
 
 
 def test_a_few_variants_have_colours_that_no_leg_has():

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from core import bridge
-from core.expansion import ExpandedQuery, ExpansionContext, LanguageModelExpansion
+from core.context import RequestContext
+from core.expansion import ExpandedQuery, LanguageModelExpansion
 from core.llm import Session, using
-from core.rerank import LanguageModelReranker, Reranked
+from core.rerank import LanguageModelReranker
 from core.store.passages import ItemText
-from core.types import Hit, Query
+from core.types import Hit, Query, StageResult
 from evals.judging.judgements import Judgement, Task
 from evals.judging.llm_judge import ModelJudge
 from evals.judging.merging import resolved
@@ -72,7 +73,7 @@ TRICKS: dict[str, Trick] = {
 }
 
 
-def reranked(*answers: Answer) -> tuple[Reranked, Sequence[Mapping[str, Any]], Sequence[str]]:
+def reranked(*answers: Answer) -> tuple[StageResult, Sequence[Mapping[str, Any]], Sequence[str]]:
     with serving(*answers) as endpoint, using(Session()):
         resources = language_model(endpoint, environment=SECRETS)
         found = bridge.run(LanguageModelReranker(attempts=1).rerank(resources, "capital of France?", HITS))
@@ -178,8 +179,10 @@ NOWHERE: Any = None  # the collection is not looked at
 
 def expanded(answer: Answer, **options: Any) -> tuple[ExpandedQuery, Mapping[str, Any]]:
     with serving(answer) as endpoint, using(Session()):
-        context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, language_model(endpoint, environment=SECRETS))
-        found = bridge.run(LanguageModelExpansion(attempts=1, **options).expand(context, f"capital {INJECTED}"))
+        context = RequestContext(NOWHERE, NOWHERE, language_model(endpoint, environment=SECRETS))
+        found = bridge.run(
+            LanguageModelExpansion(attempts=1, **options).expand(context, NOWHERE, f"capital {INJECTED}")
+        )
     return found, endpoint.asked[0]
 
 

@@ -10,8 +10,8 @@ import pytest
 from core import bridge
 from core.context import Resources
 from core.errors import RerankError, SpecError
-from core.rerank import ApiReranker, Reranked
-from core.types import Hit
+from core.rerank import ApiReranker
+from core.types import Hit, StageResult
 from tests.unit.misbehaving import Endpoint, Pauses, Reply, serving
 
 HITS = [Hit(f"d{n}", f"i{n}", 1 - n / 100, n, "", f"text {n}") for n in range(1, 4)]
@@ -31,7 +31,7 @@ def reranked(
     pauses: Pauses | None = None,
     environment: Mapping[str, str] | None = None,
     **options: Any,
-) -> Reranked:
+) -> StageResult:
     resources = Resources(pause=pauses if pauses is not None else Pauses(), environment=environment or {})
     spec = ApiReranker(**{"base_url": endpoint.url, "model": "ranker"} | options)
     return bridge.run(spec.rerank(resources, "which?", found))
@@ -53,7 +53,7 @@ def test_the_endpoints_score_orders_the_hits_and_becomes_theirs():
 
 def test_no_hits_no_call():
     with serving(GOOD) as endpoint:
-        assert reranked(endpoint, found=[]) == Reranked(())
+        assert reranked(endpoint, found=[]) == StageResult(())
     assert endpoint.asked == []
 
 

@@ -12,9 +12,8 @@ from core import bridge
 from core.context import Resources
 from core.errors import BudgetError, LanguageModelError, SpecError
 from core.llm import Session, using
-from core.llm.rating import RelevanceRating
-from core.rerank import LanguageModelReranker, Reranked, reranker_from
-from core.types import Hit
+from core.rerank import LanguageModelReranker, reranker_from
+from core.types import Hit, RelevanceRating, StageResult
 from tests.unit.misbehaving import Answer, Endpoint, Pauses, Reply, completion, language_model, serving
 
 TEXTS = ["Paris is the capital of France.", "Bread is baked.", "France has a capital."]
@@ -57,14 +56,14 @@ def reranked(
     pauses: Pauses | None = None,
     environment: Mapping[str, str] | None = None,
     **options: Any,
-) -> Reranked:
+) -> StageResult:
     resources = language_model(endpoint, pauses, environment)
     spec = LanguageModelReranker(**options)
     with using(session or Session()):
         return bridge.run(spec.rerank(resources, query, hits() if found is None else found))
 
 
-def order(result: Reranked) -> list[str]:
+def order(result: StageResult) -> list[str]:
     return [hit.id for hit in result.hits]
 
 
@@ -76,7 +75,7 @@ def test_marks_to_a_hundred_order_the_hits_and_become_their_scores():
         ("d1", 2, 0.7, 0.7),
         ("d2", 3, 0.0, 0.0),
     ]
-    assert result.marks[0] == RelevanceRating("d3", 100, True, "so")
+    assert result.ratings[0] == RelevanceRating("d3", 100, True, "so")
     assert result.notes == ()
 
 
@@ -84,7 +83,7 @@ def test_marks_to_ten_are_normalised():
     with serving(marking(4, 0, 10, row=lambda handle, score: {"chunk_id": handle, "relevance_score": score})) as model:
         result = reranked(model, rubric="ten")
     assert [(hit.id, hit.score) for hit in result.hits] == [("d3", 1.0), ("d1", 0.4), ("d2", 0.0)]
-    assert result.marks[0] == RelevanceRating("d3", 10)
+    assert result.ratings[0] == RelevanceRating("d3", 10)
 
 
 def test_the_rubric_changes_what_the_model_is_told_and_the_answers_shape():
@@ -115,7 +114,7 @@ def test_equal_marks_keep_the_order_they_came_in():
 
 def test_no_hits_no_call():
     with serving(marking()) as endpoint:
-        assert reranked(endpoint, found=[]) == Reranked(())
+        assert reranked(endpoint, found=[]) == StageResult(())
     assert endpoint.asked == []
 
 
@@ -180,7 +179,7 @@ def test_a_call_in_which_not_every_candidate_is_marked_once_counts_as_failed(cha
     with serving(wrong) as endpoint:
         result = reranked(endpoint, attempts=2)
     assert result.hits == tuple(hits())
-    assert (result.marks, result.dropped) == ((), ())
+    assert (result.ratings, result.dropped) == ((), ())
     assert "did not mark: results passed through" in result.notes[0]
     assert len(endpoint.asked) == 2
 

@@ -10,11 +10,11 @@ import pytest
 from core import bridge
 from core.context import Resources
 from core.errors import SpecError, UnknownName
-from core.rerank import OverlapReranker, Reranked, Reranker, ScoreReranker, reranker_from, spec_of
-from core.types import Hit
+from core.rerank import OverlapReranker, Reranker, ScoreReranker, reranker_from, spec_of
+from core.types import Hit, StageResult
 
 
-def run(reranker: Reranker, query: str, found: list[Hit]) -> Reranked:
+def run(reranker: Reranker, query: str, found: list[Hit]) -> StageResult:
     return bridge.run(reranker.rerank(Resources(), query, found))
 
 
@@ -25,7 +25,7 @@ def hits(*texts: str, scores: tuple[float, ...] = ()) -> list[Hit]:
     return [Hit(f"d{n}", f"i{n}", score, n, "", text) for n, (text, score) in enumerate(pairs, start=1)]
 
 
-def order(result: Reranked) -> list[str]:
+def order(result: StageResult) -> list[str]:
     return [hit.id for hit in result.hits]
 
 

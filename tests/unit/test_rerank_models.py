@@ -12,9 +12,9 @@ from core import bridge
 from core.context import Resources
 from core.embedding import Embedder, Vectors, embedder
 from core.errors import EmbeddingError, RerankError
-from core.rerank import CrossEncoderReranker, LateInteractionReranker, Reranked, Reranker, TokenEmbedder
+from core.rerank import CrossEncoderReranker, LateInteractionReranker, Reranker, TokenEmbedder
 from core.rerank.local_models import max_sim
-from core.types import Hit
+from core.types import Hit, StageResult
 from tests.fakes import HashingEmbedder
 from tests.unit.tiny_models import tiny_cross_encoder
 
@@ -30,11 +30,11 @@ def hits(texts: Sequence[str] = TEXTS) -> list[Hit]:
     return [Hit(f"d{n}", f"i{n}", 1 - n / 100, n, "", text) for n, text in enumerate(texts, start=1)]
 
 
-def run(reranker: Reranker, query: str, found: Sequence[Hit], resources: Resources | None = None) -> Reranked:
+def run(reranker: Reranker, query: str, found: Sequence[Hit], resources: Resources | None = None) -> StageResult:
     return bridge.run(reranker.rerank(resources or Resources(), query, found))
 
 
-def order(result: Reranked) -> list[str]:
+def order(result: StageResult) -> list[str]:
     return [hit.id for hit in result.hits]
 
 
@@ -159,7 +159,7 @@ def test_a_cross_encoder_reads_up_to_its_length_and_says_so(cross_encoder):
 
 @pytest.mark.slow
 def test_two_calls_at_once_share_one_cross_encoder(cross_encoder):
-    async def both() -> list[Reranked]:
+    async def both() -> list[StageResult]:
         spec = CrossEncoderReranker(model=cross_encoder)
         return await asyncio.gather(*(spec.rerank(Resources(), "a cat", hits()) for _ in range(2)))
 

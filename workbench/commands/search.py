@@ -20,7 +20,9 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     query: Annotated[str, typer.Argument(help="What was looked for.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="Where.")] = "handbook",
     variant: Annotated[str | None, typer.Option("--variant", "-v", help="A preset or a TOML file.")] = None,
-    leg: Annotated[str | None, typer.Option(help="A leg by itself: vector, bm25, fulltext, fuzzy, trigram.")] = None,
+    leg: Annotated[
+        str | None, typer.Option(help="A leg by itself, such as bm25 or vector; an unknown name lists all.")
+    ] = None,
     chunks: Annotated[
         str | None, typer.Option(help="For --leg: a chunk set, or 'items'; by default the first chunk set.")
     ] = None,
@@ -54,7 +56,7 @@ def why(  # noqa: PLR0913, PLR0917 - a flag each
     if as_json:
         output.as_json(account.to_data())
         return
-    for each in account.told():
+    for each in account.lines():
         typer.echo(output.printable(each.text))
         if each.exact:  # for engineers, quieter
             typer.secho(f"    {output.printable(each.exact)}", dim=True)

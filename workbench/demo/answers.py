@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,6 @@ from core import bridge
 from core.context import RequestContext
 from core.errors import Cancelled, DeadlineExceeded
 from core.explain.explanation import ordinal
-from core.legs import legs
 from core.legs.query_terms import keywords_of
 from core.pipeline.retriever import RetrievalResult, search
 from core.progress import Listener, Step
@@ -30,36 +29,22 @@ from workbench.behind.search.marking import WORD, matches
 
 WORDS_NAMED: Final = 4
 READ: Final = 20_000  # characters of a text in which words are looked for
-Reason = Callable[[Sequence[str]], str]
 
 
-def _means(_: Sequence[str]) -> str:
+def reason_words(reason: str, words: Sequence[str]) -> str:
+    """The end of "Found because it ...", of a leg that finds by meaning, by words or by spelling."""
+    named = ", ".join(f"“{word}”" for word in words[:WORDS_NAMED])
+    if reason == "holds":
+        return f"holds the word{'s' * (len(words) > 1)} {named}" if words else "holds words of the question"
+    if reason == "spelled":
+        return f"is spelled like {named}" if words else "is spelled like the question"
     return "means something similar"
-
-
-def _holds(words: Sequence[str]) -> str:
-    named = ", ".join(f"“{word}”" for word in words[:WORDS_NAMED])
-    return f"holds the word{'s' * (len(words) > 1)} {named}" if words else "holds words of the question"
-
-
-def _spelled(words: Sequence[str]) -> str:
-    named = ", ".join(f"“{word}”" for word in words[:WORDS_NAMED])
-    return f"is spelled like {named}" if words else "is spelled like the question"
-
-
-REASONS: Final[Mapping[str, Reason]] = {
-    "vector": _means,
-    "fulltext": _holds,
-    "bm25": _holds,
-    "trigram": _spelled,
-    "fuzzy": _spelled,
-}
 
 
 def why(bundle: RetrievalResult, hit: Hit, keywords: Sequence[str]) -> str:
     """The sentence of one hit."""
     words = named_words(hit, keywords)
-    told = [_with_place(hit, each, reason(words)) for each, reason in _reasons(bundle.variant, hit)]
+    told = [_with_place(hit, each, reason_words(reason, words)) for each, reason in _reasons(bundle.variant, hit)]
     found = f"Found because it {_joined(told)}." if told else "Found because it matches the question."
     return f"{found} {_second_look(bundle, hit)}".strip()
 
@@ -70,15 +55,15 @@ def named_words(hit: Hit, keywords: Sequence[str]) -> list[str]:
     return [word for word in keywords if any(matches(each, word) for each in there)]
 
 
-def _reasons(variant: Variant, hit: Hit) -> list[tuple[LegScore, Reason]]:
+def _reasons(variant: Variant, hit: Hit) -> list[tuple[LegScore, str]]:
     """Those that had a say, in the order of the variant's legs; two of one kind are said once, by the better."""
-    kinds = {name: legs.name_of(type(leg)) for name, leg in zip(variant.leg_names, variant.legs, strict=True)}
+    reasons = {name: leg.about.visitor_reason for name, leg in zip(variant.leg_names, variant.legs, strict=True)}
     heard = [each for each in hit.legs if each.contribution] or list(hit.legs)
-    best: dict[Reason, LegScore] = {}
+    best: dict[str, LegScore] = {}
     for each in sorted(heard, key=lambda score: score.rank):
-        if reason := REASONS.get(kinds.get(each.leg, "")):
+        if reason := reasons.get(each.leg, ""):
             best.setdefault(reason, each)
-    order = list(kinds)
+    order = list(reasons)
     return sorted(((each, reason) for reason, each in best.items()), key=lambda pair: order.index(pair[0].leg))
 
 

@@ -85,10 +85,10 @@ def _usual(view: CollectionView) -> list[Variant]:
 def _friendly(variant: Variant) -> str:
     """By what it searches, in plain words; by its own name, where there are none for one of its legs."""
     kinds = [legs.name_of(type(leg)) for leg in variant.legs]
-    if not set(kinds) <= FRIENDLY.keys():
+    words = dict.fromkeys(legs[kind].about.visitor_word for kind in legs if kind in kinds)
+    if "" in words:
         return variant.name
-    ways = dict.fromkeys(way for kind, way in FRIENDLY.items() if kind in kinds)
-    return f"By {' and '.join(ways)}{', with a second look' if variant.rerank else ''}"
+    return f"By {' and '.join(words)}{', with a second look' if variant.rerank else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +142,6 @@ def current() -> Demo:
 
 ANY_QUESTION: Final = "hello"  # what columns are tried with where there is no example
 JOB: Final = ("demo", "examples")
-FRIENDLY: Final = {
-    "bm25": "words",
-    "fulltext": "words",
-    "trigram": "spelling",
-    "fuzzy": "spelling",
-    "vector": "meaning",
-}
 HYBRID: Final = "words and meaning"
 
 

@@ -127,7 +127,9 @@ class Runner:
         if self.context.cancellation and self.context.cancellation.is_set():
             raise Cancelled("The notebook was stopped. What was done is kept: run it again, and it goes on.")
         ground = await self.context.ground(spec)
-        basis = await run_cancellable(ground.context, cache_key(self.context, spec))
+        basis = await run_cancellable(
+            cache_key(self.context, spec), ground.context.cancellation, ground.context.deadline
+        )
         found = None if again else await output_cache.find(self.context.store, self.key, empty.cell.id, basis)
         if found is not None and not found.stale:
             return _from(found, empty)

@@ -11,10 +11,9 @@ from typing import Any
 
 import streamlit as st
 
-from core.explain import explanation
+from core.legs import describe
 from core.types import Hit, Query
 from workbench.behind.headings import passage_of
-from workbench.behind.legs import LEGS
 from workbench.behind.search.finding import Found
 from workbench.behind.search.labelling import QueryLabels
 from workbench.behind.search.marking import marked, plain, snippet
@@ -90,7 +89,7 @@ def _card(hit: Hit, rank: int, found: Found, judged: QueryLabels, fields: Sequen
         "facts": facts_of(hit.metadata, fields),
         "badge": badge_of(judged, hit.item_id),
         "dots": [
-            {"leg": leg, "label": LEGS[leg].label, "how": explanation.how(leg), "rank": ranks.get(leg)}
+            {"leg": leg, "label": describe(leg).label, "how": describe(leg).phrase, "rank": ranks.get(leg)}
             for leg in found.columns
         ],
     }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from workbench.behind.legs import LEGS
+from core.legs import describe
 from workbench.behind.search import finding
 from workbench.behind.search.finding import Column, Found, LegSearch
 from workbench.behind.search.labelling import QueryLabels
@@ -33,7 +33,7 @@ class Columns:
         self._say("Type a query, or choose one of the examples above.")
         for kind, (_, body) in self.slots.items():
             self._head(kind)
-            body.html(f'<div class="rb-nothing">{LEGS[kind].strength}</div>')
+            body.html(f'<div class="rb-nothing">{describe(kind).strength}</div>')
 
     def wait(self, search: LegSearch, found: Found) -> None:
         """Show that work goes on, and what is there. Each line drawn also lets a newer query end this run."""
@@ -60,11 +60,11 @@ class Columns:
         self.summary.html(f'<p class="rb-summary" role="status">{line}</p>')
 
     def _head(self, kind: str, column: Column | None = None) -> None:
-        number, under = "", LEGS[kind].finds
+        number, under = "", describe(kind).finds
         if column is not None and column.problem is None:
             number, under = f"{column.milliseconds:,.0f} ms", _recall(column, self.judged) or under
         self.slots[kind][0].html(
-            f'<div class="rb-leg rb-leg-{kind}"><h3>{LEGS[kind].label}</h3>'
+            f'<div class="rb-leg rb-leg-{kind}"><h3>{describe(kind).label}</h3>'
             f'<span class="rb-number" title="{COUNTED}">{number}</span><p>{html.escape(under)}</p></div>'
         )
 
@@ -75,10 +75,10 @@ class Columns:
             if column.problem is not None:
                 errors.draw(column.problem)
             elif not column.hits:
-                st.html(f'<div class="rb-nothing">{LEGS[kind].nothing}</div>')
+                st.html(f'<div class="rb-nothing">{describe(kind).nothing}</div>')
             else:
                 shown = cards.cards_of(found, kind, self.judged, self.fields)
-                cards.draw_cards(f"{stage}.{kind}", f"Results of {LEGS[kind].label}", shown, _open)
+                cards.draw_cards(f"{stage}.{kind}", f"Results of {describe(kind).label}", shown, _open)
 
 
 def _open(unit: str) -> None:

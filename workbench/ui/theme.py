@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.behind.legs import LEGS
+from core.legs import leg_descriptions
+from evals.reports import palette
 
 _LIGHT = {
     "primaryColor": "#33475F",
@@ -34,8 +35,10 @@ MARK = Path(__file__).with_name("mark.svg")
 
 def stylesheet() -> str:
     """The frame's rules, and the legs' colours as variables that reach into components too."""
-    colours = "".join(f"--leg-{kind}: light-dark({look.light}, {look.dark});" for kind, look in LEGS.items())
-    headings = "".join(f".rb-leg-{kind} {{ --leg: var(--leg-{kind}); }}" for kind in LEGS)
+    legs = leg_descriptions()
+    pairs = {kind: palette.STYLES[(about.slot or 0) % len(palette.STYLES)] for kind, about in legs.items()}
+    colours = "".join(f"--leg-{kind}: light-dark({light}, {dark});" for kind, (light, dark) in pairs.items())
+    headings = "".join(f".rb-leg-{kind} {{ --leg: var(--leg-{kind}); }}" for kind in legs)
     return f"<style>:root {{ {colours} }} {headings} {read('frame.css')}</style>"
 
 

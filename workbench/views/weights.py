@@ -11,6 +11,7 @@ import streamlit as st
 
 from core import bridge
 from core.fusion.normalise import Normalisation
+from core.legs import leg_descriptions
 from core.store import collections
 from core.store.engine import Store
 from core.variant import Variant
@@ -28,7 +29,6 @@ from workbench.ui.weights.bench import WeightExplorer
 from workbench.ui.weights.instrument import Controls, Stand
 
 DEMO, FIRST_LEGS = "handbook", "vector,bm25"
-OFFERED_LEGS = ["vector", "bm25", "fulltext", "trigram", "fuzzy"]
 DEEPEST = 10_000.0
 DEPTH_HELP = "How many candidates each leg fetches. What is kept has this depth; 0 is the variant's own."
 BEAT = 0.25  # seconds between two looks at work under way
@@ -104,7 +104,7 @@ def _what(store: Store, asked: WeightsState, names: list[str]) -> None:
         controls.chooser("Weigh", "variant", presets, asked.variant, lambda name: name or "Legs of your choice")
     if not asked.variant:
         with next(where):
-            controls.several("Legs", "legs", OFFERED_LEGS, asked.legs.split(","), 4)
+            controls.several("Legs", "legs", list(leg_descriptions()), asked.legs.split(","), 4)
 
 
 def _how(asked: WeightsState, ground: EvalContext, base: Variant) -> None:

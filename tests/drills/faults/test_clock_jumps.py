@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from core import bridge
-from core.context import Resources
 from core.http import EndpointFailure, RetryPolicy, client, post, with_retries
 from core.store.engine import Store
 from tests.conftest import TEST_DSN
@@ -42,9 +41,8 @@ def test_an_endpoint_whose_clock_is_another_is_waited_for_as_long_as_it_asks() -
     pauses, patience = Pauses(), RetryPolicy(timeout=5, attempts=2)
 
     async def ask(url: str) -> bytes:
-        resources = Resources(pause=pauses, environment={})
-        async with client(resources, "", "") as sender:
-            return await with_retries(resources, patience, lambda: post(sender, url, {}, patience))
+        async with client("", "") as sender:
+            return await with_retries(patience, lambda: post(sender, url, {}, patience), pauses)
 
     with serving(Reply(b"", 429, later), Reply(b"{}")) as endpoint:
         assert bridge.run(ask(endpoint.url)) == b"{}"

@@ -381,8 +381,8 @@ PROTECTIONS: Final = (
     Protection(
         "a query is bound",
         "core/legs/fulltext.py",
-        "made = self._tsquery(self.config or level.language, literal(text))",
-        "made = self._tsquery(self.config or level.language, __import__('sqlalchemy').literal_column(f\"'{text}'\"))",
+        "made = self._tsquery(self.config or target.language, literal(text))",
+        "made = self._tsquery(self.config or target.language, __import__('sqlalchemy').literal_column(f\"'{text}'\"))",
         f"{INJECTION}::test_text_that_is_sql_is_taken_as_text_or_refused_and_runs_nowhere",
         f"{FILTERS}::test_every_leg_obeys_a_filter_at_every_level",
     ),
@@ -397,8 +397,8 @@ PROTECTIONS: Final = (
     Protection(
         "legs only read",
         "core/pipeline/recall.py",
-        "begun = self.store.begin(self.level.namespace, read_only=True)",
-        "begun = self.store.begin(self.level.namespace)",
+        "transaction = self.store.begin(self.target.namespace, read_only=True)",
+        "transaction = self.store.begin(self.target.namespace)",
         f"{ATTACHED}::test_a_leg_that_would_write_to_the_table_is_refused_by_the_server",
         f"{ATTACHED}::test_dropping_the_collection_leaves_the_table",
     ),
@@ -440,7 +440,7 @@ PROTECTIONS: Final = (
     Protection(
         "a mark is a score between 0 and 1",
         "core/rerank/llm.py",
-        "[mark.relevance_score / self._rubric.most for mark in marks]",
+        "[mark.relevance_score / rubric.most for mark in marks]",
         "[mark.relevance_score for mark in marks]",
         f"{PROMPTS}::test_a_model_that_obeys_a_candidate_changes_the_order_among_the_candidates_and_nothing_else",
         f"{PROMPTS}::test_a_text_cannot_know_the_handle_that_it_will_go_by",

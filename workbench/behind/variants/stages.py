@@ -11,11 +11,10 @@ from typing import Any
 
 from core.expansion.base import EXPANSIONS
 from core.fusion.base import FUSIONS
-from core.legs import Leg, legs
+from core.legs import Leg, describe, legs
 from core.registry import Tagged
 from core.rerank.base import RERANKERS
 from core.variant import Variant
-from workbench.behind.legs import LEGS
 from workbench.behind.summaries import summary
 
 
@@ -52,15 +51,15 @@ def _before(variant: Variant) -> Iterator[Step]:
 
 def _legs(variant: Variant) -> Step:
     weighted = len(variant.legs) > 1 and variant.fusion.uses_weights
-    return tuple(_leg(variant, leg, name, weighted) for leg, name in zip(variant.legs, variant.leg_names, strict=True))
+    return tuple(_leg(variant, leg, weighted) for leg in variant.legs)
 
 
-def _leg(variant: Variant, leg: Leg, name: str, weighted: bool) -> Stage:
+def _leg(variant: Variant, leg: Leg, weighted: bool) -> Stage:
     kind = legs.name_of(type(leg))
-    look = LEGS.get(kind)
-    label = leg.label or (look.label if look else name)
+    about = describe(kind)
+    label = leg.label or about.label
     where = "whole documents" if variant.chunks == "items" else f"the chunk set {variant.chunks}"
-    says = f"{look.finds if look else summary(type(leg))} It recalls {variant.depth_of(leg)} candidates of {where}."
+    says = f"{about.finds} It recalls {variant.depth_of(leg)} candidates of {where}."
     return Stage(f"{label} \N{MULTIPLICATION SIGN} {leg.weight:g}" if weighted else label, says, kind)
 
 

@@ -226,12 +226,15 @@ def _way(bundle: RetrievalResult) -> dict[str, Any]:
 
 
 def _stage(stage: Stage) -> dict[str, Any]:
-    reasons = Counter(each.reason for each in stage.dropped)
+    reasons = Counter((each.reason, each.code, each.limit) for each in stage.dropped)
     return {
         "name": stage.name,
         "milliseconds": stage.milliseconds,
         "kept": len(stage.ranking),
-        "dropped": [{"reason": reason, "count": count} for reason, count in reasons.items()],
+        "dropped": [
+            {"reason": reason, "code": code, "limit": limit, "count": count}
+            for (reason, code, limit), count in reasons.items()
+        ],
     }
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from core.explain import ExplanationLine, explanation
+from core.legs import describe
 from evals.evaluation.context import EvalContext
 from evals.reports import palette
-from workbench.behind.legs import LEGS
 from workbench.behind.search.labelling import QueryLabels
 from workbench.notebooks.cells.base import CellQuery
 from workbench.notebooks.cells.base import asked as query_of
@@ -135,7 +135,8 @@ def _card(hit: FoundHit, at: int, judged: QueryLabels, ways: Mapping[str, Any]) 
 def _stage(stage: Plain) -> Plain:
     """A step in plain words, which are given their exact name to bear along."""
     dropped = [
-        {**each, "says": explanation.why_left(stage["name"], each["reason"])} for each in stage.get("dropped", [])
+        {**each, "says": explanation.why_dropped(each.get("code", ""), each.get("limit", "")) or each["reason"]}
+        for each in stage.get("dropped", [])
     ]
     return {**stage, "says": explanation.step(stage["name"]), "dropped": dropped}
 
@@ -143,7 +144,7 @@ def _stage(stage: Plain) -> Plain:
 def _says(hit: FoundHit, legs: Sequence[Plain]) -> str:
     """By what it was found."""
     kinds = {leg["name"]: leg["kind"] for leg in legs}
-    return explanation.found((explanation.how(kinds.get(each.leg, each.leg), each.leg), each.rank) for each in hit.legs)
+    return explanation.found((describe(kinds.get(each.leg, each.leg)).phrase, each.rank) for each in hit.legs)
 
 
 def _heading(hit: FoundHit, keywords: Sequence[str]) -> list[list[Any]]:
@@ -174,7 +175,7 @@ def _shares(hit: FoundHit, legs: Sequence[Plain], top: float) -> list[Plain]:
 def _named(name: str, legs: Sequence[Plain]) -> Plain:
     """A leg as people know it, with the kind that gives it its colour."""
     kind = next((leg["kind"] for leg in legs if leg["name"] == name), name)
-    label = LEGS[kind].label if name == kind and kind in LEGS else name
+    label = describe(kind).label if name == kind else name
     return {"name": name, "label": label, "kind": kind}
 
 

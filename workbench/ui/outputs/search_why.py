@@ -101,7 +101,7 @@ async def _account(ground: EvalContext, query: str, variant: Variant, document: 
         raise
     except RankbookError as error:
         return (ExplanationLine(str(error)),)
-    return account.told()
+    return account.lines()
 
 
 def box(shown: CellView, card: tuple[int, str] | None) -> None:

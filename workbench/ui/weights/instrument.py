@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.behind.legs import LEGS
+from core.legs import describe
 from workbench.behind.search.labelling import QueryLabels
 from workbench.behind.weights.weighing import Plain
 from workbench.ui.address import put
@@ -79,7 +79,7 @@ def draw(key: str, surface: Plain, query: Plain, stand: Stand, select: Callable[
 def labelled(surface: Plain) -> Plain:
     """The surface with its legs as people know them."""
     legs = [
-        {**leg, "label": LEGS[leg["kind"]].label if leg["name"] == leg["kind"] and leg["kind"] in LEGS else leg["name"]}
+        {**leg, "label": leg_label(leg["kind"]) if leg["name"] == leg["kind"] else leg["name"]}
         for leg in surface["legs"]
     ]
     return {**surface, "legs": legs}
@@ -134,4 +134,4 @@ class Controls:
 
 
 def leg_label(kind: str) -> str:
-    return LEGS[kind].label if kind in LEGS else kind
+    return describe(kind).label

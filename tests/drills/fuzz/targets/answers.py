@@ -9,15 +9,15 @@ from typing import Any
 import httpx
 
 from core import bridge
-from core.context import Resources
+from core.context import RequestContext, Resources
 from core.embedding.openai_backend import OpenAIEmbedder
 from core.errors import EmbeddingError
-from core.expansion import ExpansionContext, LanguageModelExpansion
+from core.expansion import LanguageModelExpansion
 from core.llm import Session, using
 from core.llm.rating import candidates_of
-from core.rerank import ApiReranker, LanguageModelReranker, Reranked
+from core.rerank import ApiReranker, LanguageModelReranker
 from core.store.passages import ItemText
-from core.types import Hit, Query
+from core.types import Hit, Query, StageResult
 from evals.judging.judgements import Task
 from evals.judging.llm_judge import HIGHEST, ModelJudge
 from tests.drills.fuzz.target import Family
@@ -77,7 +77,7 @@ def reranked(resources: Resources, *, strict: bool) -> None:
         same_hits(bridge.run(spec.rerank(resources, QUERY, HITS)))
 
 
-def same_hits(found: Reranked) -> None:
+def same_hits(found: StageResult) -> None:
     """An answer may change the order, and nothing else."""
     assert sorted(hit.id for hit in found.hits) == [hit.id for hit in HITS]
     assert {(hit.id, hit.item_id, hit.text) for hit in found.hits} == {(hit.id, hit.item_id, hit.text) for hit in HITS}
@@ -119,11 +119,11 @@ def model_grades(content: bytes) -> None:
     words=(b'"rewrites"', b'"answer"', *JSON_WORDS),
 )
 def model_rewrites(content: bytes) -> None:
-    context = ExpansionContext(NOWHERE, NOWHERE, NOWHERE, answering(enveloped(content.decode("utf-8", "replace"))))
+    context = RequestContext(NOWHERE, NOWHERE, answering(enveloped(content.decode("utf-8", "replace"))))
     for options in ({"proposal": "rewrites"}, {"proposal": "answer", "strict_json_output": False}):
         with using(Session()):
             spec = LanguageModelExpansion(attempts=1, use_cache=False, **options)
-            found = bridge.run(spec.expand(context, QUERY))
+            found = bridge.run(spec.expand(context, NOWHERE, QUERY))
         assert len(found.meaning) < 10_000
 
 

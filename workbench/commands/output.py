@@ -276,12 +276,12 @@ def show_result(result: TargetResult) -> None:
 
 
 def show_tuned(made: TunedVariant) -> None:
-    from evals.tuning.tuner import called
+    from evals.tuning.tuner import fusion_label
 
     tuned = made.tuned
     if made.variant is not None:
         weights = ", ".join(f"{leg} {weight:g}" for leg, weight in tuned.chosen.weights.items())
-        notice(f"{made.name}, tuned on {made.split}: {weights} under {called(tuned.chosen.fusion)}.")
+        notice(f"{made.name}, tuned on {made.split}: {weights} under {fusion_label(tuned.chosen.fusion)}.")
     notice(
         f"{made.name}: in-sample {tuned.in_sample:.3f}, to be expected of new queries {tuned.cross_fitted:.3f} "
         f"(the gap of {tuned.optimism:.3f} is optimism). {tuned.verdict}"

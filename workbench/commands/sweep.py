@@ -65,7 +65,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     from core import atomic_files, bridge
     from core.errors import InputError, SpecError
     from evals.evaluation.context import open_eval, tuning_split
-    from evals.tuning.summary import plain, summarised
+    from evals.tuning.summary import plain, summarise
     from evals.tuning.tuner import TuningProcedure
     from evals.tuning.workflow import TuningRequest, tune_weights
     from workbench.commands.runtime import stoppable
@@ -94,7 +94,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - a flag each
     if as_json:
         output.as_document({**plain(tuned), "reported": reported and output.plain(reported)})
     else:
-        _show_sweep(summarised(tuned), base)
+        _show_sweep(summarise(tuned), base)
         for note in found.notes:
             output.notice(f"Note: {note}")
         if reported:

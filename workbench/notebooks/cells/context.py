@@ -117,7 +117,7 @@ class ContextCell(CellSpec):
     def _gain(self, pack: ContextPack, what: CellQuery) -> list[Block]:
         if not what.labelled:
             return []
-        point = packed_contexts.scored(pack, self.budget, what.grades)
+        point = packed_contexts.score_pack(pack, self.budget, what.grades)
         return [Said(text=f"It brings {point.gain_share:.0%} of the labelled gain of this query.")]
 
     async def _own_curve(self, ground: EvalContext, what: CellQuery, variant: Variant) -> tuple[ContextPoint, ...]:

@@ -216,7 +216,7 @@ def _without(table: lab_tables.Table, said: str) -> lab_tables.Table:
 
 
 def _kinds(found: LabSweep) -> list[Block]:
-    kinds_found = sweep_summary.summarised(found.tuned).kinds
+    kinds_found = sweep_summary.summarise(found.tuned).kinds
     if len(kinds_found) < 2:
         return []
     legs = found.tuned.surfaces[0].legs

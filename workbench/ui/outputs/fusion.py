@@ -15,7 +15,7 @@ from core.fusion import Fusion, fusions
 from core.fusion.base import FUSIONS, spec_of
 from core.fusion.normalise import Normalisation
 from evals.evaluation.context import EvalContext
-from evals.tuning.tuner import called
+from evals.tuning.tuner import fusion_label
 from evals.tuning.workflow import TuningRequest
 from workbench.behind.jobs import Key
 from workbench.behind.weights import asked as weights_asked
@@ -67,7 +67,7 @@ def _instrument(shown: CellView) -> bool:
     found: Weighed | None = sending.answered(shown.key("surface"), key, "Weight surface", work, shared=True)
     if found is None:
         return False
-    about = f"Under {called(fusion)} alone:"
+    about = f"Under {fusion_label(fusion)} alone:"
     weights_bench.draw(
         WeightExplorer(
             shown.key("fusion"), key, ground, found, _stand(shown), shown.select, _use(shown, shown.spec), about

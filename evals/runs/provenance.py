@@ -1,13 +1,16 @@
-"""What a run's identity depends on beside its variant: the collection's content, the code, the server, the models."""
+"""What a run's identity depends on besides its variant: the collection's content, the code, the server, the models."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import hashlib
 import os
 import platform
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -28,7 +31,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from core import atomic_files
 from core.embedding import is_served
+from core.home import home
 from core.rerank import rerankers
 from core.store import attached
 from core.store.attached.columns import AttachedColumns
@@ -39,7 +44,7 @@ from core.store.resolve_target import search_target
 from core.store.schema import Collection, ItemRow
 from core.variant import Variant
 
-Counted = tuple[str, ...]  # the rows, and a sum over them that any change of one moves
+Counted = tuple[str, ...]  # the number of rows, and a sum over them that changes with any of them
 _counted: WeakKeyDictionary[Store, dict[str, tuple[str, Counted]]] = WeakKeyDictionary()
 
 
@@ -105,7 +110,38 @@ SETTINGS = (
     "jit",
 )
 CHECKOUT = Path(__file__).parents[2]
-RANKING = ("core", "evals/runs")  # the code that decides what is found
+# The code that decides what is found, and what of it does not.
+RANKING = (
+    "core/chunking",
+    "core/context.py",
+    "core/embedding",
+    "core/expansion",
+    "core/filters.py",
+    "core/fusion",
+    "core/legs",
+    "core/llm",
+    "core/packing",
+    "core/pipeline",
+    "core/rerank",
+    "core/routing.py",
+    "core/store",
+    "core/types.py",
+    "core/variant.py",
+    "evals/runs",
+)
+NOT_RANKING = (
+    "core/store/attached/index_advice.py",
+    "core/store/grants.py",
+    "core/store/migrations",
+    "core/store/roles.py",
+    "core/store/server",
+    "core/store/trash.py",
+    "core/store/trash_entries.py",
+    "core/store/verify.py",
+)
+# Class variables in which a plug-in says what it is, for people.
+DESCRIBING = {"description", "label", "phrase", "good_at", "colour_slot", "opening", "no_match", "example"}
+KEPT_DIGEST = "ranking-code"  # file in the home folder
 INDEXES = text("""
 SELECT index.relname, pg_relation_size(index.oid)
 FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid
@@ -122,10 +158,10 @@ def code_version() -> str:
     if (CHECKOUT / ".git").exists():
         command = ["git", "-C", str(CHECKOUT), "describe", "--tags", "--always", "--dirty"]
         try:
-            asked = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
-            return asked.stdout.strip()
+            described = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+            return described.stdout.strip()
         except (OSError, subprocess.SubprocessError):
-            pass  # no git, or somebody else's checkout: the package's version stands in
+            pass  # no git, or another project's checkout: the package's version is taken
     return package_version()
 
 
@@ -139,13 +175,56 @@ def package_version(name: str = "rankbook") -> str:
 
 @cache
 def ranking_code() -> str:
-    """A digest of the code that rankings come of: what other code found is not taken for what this would find."""
+    """A digest of the code that decides rankings: what other code found is not taken for what this would find.
+
+    It is of what the code does (`syntax_of`), so that runs stay valid where only words changed. As parsing takes a
+    second, the digest is kept in the home folder for as long as the files stay the same.
+    """
+    left_out = {CHECKOUT / each for each in NOT_RANKING}
     places = [CHECKOUT / each for each in RANKING]
-    files = sorted(file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]))
-    told = hashlib.blake2b(digest_size=16)
-    for file in files:
-        told.update(hashlib.blake2b(file.read_bytes()).digest())
-    return told.hexdigest()
+    files = [file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])]
+    contents = [file.read_bytes() for file in sorted(files) if left_out.isdisjoint((file, *file.parents))]
+    written = hashlib.blake2b(b"".join(hashlib.blake2b(each).digest() for each in contents), digest_size=16).hexdigest()
+    kept = home() / KEPT_DIGEST
+    with suppress(OSError, ValueError):
+        known, digest = kept.read_text(encoding="ascii").split()
+        if known == written and len(digest) == len(written):
+            return digest
+    syntax = hashlib.blake2b(digest_size=16)
+    for content in contents:
+        syntax.update(hashlib.blake2b(repr(syntax_of(ast.parse(content))).encode()).digest())
+    with suppress(OSError):
+        atomic_files.write_whole(kept, f"{written} {syntax.hexdigest()}\n")
+    return syntax.hexdigest()
+
+
+def syntax_of(node: object) -> object:
+    """Code as plain values: without comments, docstrings, and what plug-ins and fields say of themselves.
+
+    Empty parts are left out too, so that it is the same in every version of Python that knows the syntax.
+    """
+    if isinstance(node, list):
+        return [syntax_of(each) for each in node if not _describes(each)]
+    if not isinstance(node, ast.AST):
+        return node
+    fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and _is_text(node.body[:1]):
+        fields["body"] = node.body[1:]
+    return type(node).__name__, [(name, syntax_of(value)) for name, value in fields.items()]
+
+
+def _describes(node: object) -> bool:
+    if isinstance(node, ast.keyword):
+        return node.arg == "description"
+    if isinstance(node, ast.AnnAssign) and "ClassVar" in ast.dump(node.annotation):
+        return isinstance(node.target, ast.Name) and node.target.id in DESCRIBING
+    return False
+
+
+def _is_text(body: list[ast.stmt]) -> bool:
+    """Whether this begins with a docstring."""
+    first = body[0].value if body and isinstance(body[0], ast.Expr) else None
+    return isinstance(first, ast.Constant) and isinstance(first.value, str)
 
 
 def server_mark(server: Capabilities) -> str:
@@ -185,6 +264,11 @@ async def environment(store: Store, view: CollectionView) -> dict[str, Any]:
         if view.row.attached is not None:
             table = attached.Attachment.of(view).table
             indexes += await connection.execute(INDEXES, {"namespace": table.namespace, "relation": table.table})
+    # How texts were cut and by what embedded, of which a variant names no more than the chunk set.
+    chunkers = {each.name: dict(each.chunker) for each in view.chunk_sets if each.chunker}
+    names, models = {each.key: each.name for each in view.chunk_sets}, defaultdict(list)
+    for each in view.embedding_sets:
+        models[names.get(each.chunk_set, ITEMS)].append(f"{each.model}, {each.index} index")
     return {
         "code": await asyncio.to_thread(code_version),
         "rankbook": package_version(),
@@ -192,19 +276,9 @@ async def environment(store: Store, view: CollectionView) -> dict[str, Any]:
         "packages": {name: package_version(name) for name in PACKAGES},
         "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
         "server": server,
-        "searched": _searched(view),
+        "searched": {"language": view.row.language, "chunks": chunkers, "models": dict(models)},
         "indexes": {row.relname: row.pg_relation_size for row in indexes},
     }
-
-
-def _searched(view: CollectionView) -> dict[str, Any]:
-    """How texts were cut and by what embedded, of which a variant names no more than the chunk set."""
-    names = {each.key: each.name for each in view.chunk_sets}
-    models: dict[str, list[str]] = {}
-    for each in view.embedding_sets:
-        models.setdefault(names.get(each.chunk_set, ITEMS), []).append(f"{each.model}, {each.index} index")
-    chunkers = {each.name: dict(each.chunker) for each in view.chunk_sets if each.chunker}
-    return {"language": view.row.language, "chunks": chunkers, "models": models}
 
 
 def _processor() -> str:

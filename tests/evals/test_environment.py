@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from core.home import home
 from core.store.engine import Capabilities
 from core.variant import Variant
 from evals.runs.provenance import (
     CHECKOUT,
+    KEPT_DIGEST,
     MODELS_RUN_ON,
+    NOT_RANKING,
     PACKAGES,
     RANKING,
     ranking_code,
     server_mark,
+    syntax_of,
     variant_mark,
     vector_mark,
 )
@@ -46,8 +50,57 @@ def test_kept_rankings_hang_on_all_the_code_that_they_come_of():
         reached |= waiting
         waiting = {each for path in waiting for each in imported(path)} - reached
     counted = [CHECKOUT / each for each in RANKING]
+    assert all((CHECKOUT / each).exists() for each in NOT_RANKING)
     assert {path.stem for path in reached if not any(path.is_relative_to(each) for each in counted)} == ELSEWHERE
     assert all(path.exists() for path in counted)
+
+
+CODE = """
+# a reason
+class Leg:
+    "What it is."
+    phrase: ClassVar[str] = "by words"
+    uses_model: ClassVar[bool] = True
+    weight: float = Field(1.0, description="How much it counts.")
+
+    def recall(self) -> int:
+        "How many."
+        return 10
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# a reason\n", ""),
+        ("What it is.", "A leg, as anybody would say it."),
+        ('        "How many."\n', ""),
+        ('"by words"', '"by the words of the query"'),
+        ("How much it counts.", "Its weight."),
+    ],
+)
+def test_another_wording_is_the_same_code(before, after):
+    assert syntax_of(ast.parse(CODE.replace(before, after, 1))) == syntax_of(ast.parse(CODE))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("10", "11"), ("bool] = True", "bool] = False"), ("1.0", "2.0"), ("recall", "ask")]
+)
+def test_whatever_changes_what_is_done_is_other_code(before, after):
+    assert syntax_of(ast.parse(CODE.replace(before, after, 1))) != syntax_of(ast.parse(CODE))
+
+
+def test_the_digest_of_the_code_is_kept_for_these_files_alone():
+    ranking_code.cache_clear()
+    first, kept = ranking_code(), home() / KEPT_DIGEST
+    written, digest = kept.read_text().split()
+    assert digest == first
+    for content in (f"{written} {'0' * 32}", f"{'0' * 32} {'0' * 32}", "neither", ""):
+        kept.write_text(content)
+        ranking_code.cache_clear()
+        assert ranking_code() == ("0" * 32 if content.startswith(written) else first)
+    ranking_code.cache_clear()
+    assert ranking_code() == first
 
 
 def test_the_digest_of_the_code_stays_while_the_code_does():

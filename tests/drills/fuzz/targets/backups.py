@@ -90,7 +90,9 @@ def backup_manifest(content: bytes) -> None:
 RANKINGS = encode_rankings(
     {"q": Ranking(("d1", "d2"), (0.5, 0.25), ("d1", "d2"), ((0, 5), (1, 2)))}, failures={}, notes=[]
 )
-HEAD, SCORES = RANKINGS[len(MARK) + 8 : -17], RANKINGS[-17:]
+BEGIN = len(MARK) + 8
+END = BEGIN + int.from_bytes(RANKINGS[len(MARK) : BEGIN], "little")
+HEAD, SCORES = RANKINGS[BEGIN:END], RANKINGS[END:]
 
 
 @family.target(RANKINGS, words=(MARK, b"z", b"="))

@@ -54,7 +54,7 @@ async def load_source_labels(
 ) -> None:
     """Replace the stored queries and labels by those of the source, unless a person's work would be lost."""
     labels = await label_files.check_against_items(store, view, source)
-    new, stored = LabelledQueries.of(labels), await query_sets.load(store, view.name)
+    new, stored = labels.labelled_queries(), await query_sets.load(store, view.name)
     reason = await _reason_to_stay(store, view, stored, new)
     version = (await collections.get(store, view.name)).row.version if check else None
     flaws: dict[str, Sequence[Flaw]] = {"documents": report.report.flaws}
@@ -162,7 +162,7 @@ async def load_labels(
             )
         labels = await label_files.check_against_items(store, view, source)
         stored = await query_sets.load(store, view.name, name=query_set)
-        labelled = LabelledQueries.of(labels)
+        labelled = labels.labelled_queries()
         report.count(stored, labelled)
         change, report.flaws = LabelChange.between(stored, labelled), list(labels.flaws)
         if not even_so and (change.loses or not (labelled.labels or labelled.spans)):

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from core.errors import InputError
 from core.types import Flaw, Place, Query, Row
-from evals.types import Exclusion, Label, Span
+from evals.types import Exclusion, Label, LabelledQueries, Span
 
 USUAL_GRADE = 3  # the highest grade of the usual scale, which begins at 0; a higher one may be of another scale
 DEFAULT_MAX_GRADE = 10  # nDCG's gain may be 2**grade - 1: a higher grade is a slip or of another scale
@@ -39,6 +39,15 @@ class CheckedLabels:
     unlabelled: tuple[str, ...]
     flaws: tuple[Flaw, ...]
     unusual: Mapping[int, int] = field(default_factory=dict)
+
+    def labelled_queries(self) -> LabelledQueries:
+        """The values without the places where they were read."""
+        return LabelledQueries.ordered(
+            (row.value for row in self.queries),
+            (row.value for row in self.labels),
+            (row.value for row in self.spans),
+            (row.value for row in self.exclusions),
+        )
 
 
 def unusual_sentence(unusual: Mapping[int, int]) -> str:

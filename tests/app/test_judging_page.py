@@ -440,7 +440,7 @@ def test_what_is_too_long_to_sign_with_signs_by_a_digest_of_its_own(told):
     names = [sign_in.grader(each) for each in (told, other, told)]
     assert names[0] == names[2] != names[1]
     for name in names:
-        assert judging.signed(name).startswith("sha256:")
+        assert judging.judge_name(name).startswith("sha256:")
     assert sign_in.grader({"sub": names[0]}) == f"sub:{names[0]}"  # which nobody can choose as a mark
 
 

@@ -25,7 +25,7 @@ def labelled(queries=(), labels=(), spans=(), exclusions=()) -> LabelledQueries:
         *([Row(each, HERE) for each in several] for several in (queries, labels, spans, exclusions)),
         has_item=lambda _: True,
     )
-    return LabelledQueries.of(checked)
+    return checked.labelled_queries()
 
 
 WHOLE = labelled(

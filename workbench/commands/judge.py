@@ -130,10 +130,10 @@ def _judge(name: str | None) -> str:
     from getpass import getuser
 
     from core.errors import InputError
-    from evals.judging.judgements import signed
+    from evals.judging.judgements import judge_name
 
     try:
-        return signed(name or getuser())
+        return judge_name(name or getuser())
     except (KeyError, OSError) as error:  # a container's user may have no name
         raise InputError("This machine does not know who you are. Say who judges with --judge NAME.") from error
 
@@ -183,12 +183,12 @@ def queue(  # noqa: PLR0913, PLR0917 - a flag each
     rankbook judge queue handbook bm25 vector hybrid-retriever --split train --depth 20 --json
     """
     from core import bridge
-    from evals.judging.queue import described
+    from evals.judging.queue import task_values
 
     opened, view = opened_collection(collection)
     spec = _spec(order, metric, depth, limit, seed, again)
     found = bridge.run(_queue(opened, view, runs, split, spec, _judge(judge)))
-    pairs = [described(task) for task in found.tasks]
+    pairs = [task_values(task) for task in found.tasks]
     if as_json:
         counts = {"stale": found.stale, "gone": found.gone}
         output.as_document({"sentence": found.sentence, "outlook": found.outlook, **counts, "pairs": pairs})
@@ -245,9 +245,9 @@ def grade(  # noqa: PLR0913, PLR0917 - a flag each
 def _from_file(store: Store, view: CollectionView, file: Path, judge: str, queries: str) -> None:
     from core import bridge
     from evals.judging import judgements as judging
-    from evals.judging.queue import from_file
+    from evals.judging.queue import read_judgements
 
-    read = bridge.run(from_file(store, view, file, judge, name=queries))
+    read = bridge.run(read_judgements(store, view, file, judge, name=queries))
     replaced = bridge.run(judging.save_judgements(store, view.name, read.judgements))
     output.flaws(read.flaws, len(read.flaws))
     output.notice(f"{len(read.judgements)} judgements of {judge} kept; {len(replaced)} took the place of earlier ones.")

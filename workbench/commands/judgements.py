@@ -28,13 +28,13 @@ def agreement(collection: Collection, queries: Queries = "default", *, as_json: 
     rankbook judge agreement handbook --json
     """
     from core import bridge
-    from evals.judging.merging import agreed
+    from evals.judging.merging import judge_agreement
 
     opened, view = opened_collection(collection)
-    found = bridge.run(agreed(opened, view, name=queries))
+    found = bridge.run(judge_agreement(opened, view, name=queries))
     if as_json:
         told = [each.plain() for each in found.models]
-        output.as_document({"standing": found.standing.sentence(), "people": found.people, "models": told})
+        output.as_document({"standing": found.status.sentence(), "people": found.people, "models": told})
         return
     if found.counts:
         output.table("Judges", ("judge", "judgements"), found.counts, right=("judgements",))
@@ -45,7 +45,7 @@ def agreement(collection: Collection, queries: Queries = "default", *, as_json: 
     if rows:
         figures = ("both graded", "same grade", "kappa", "weighted kappa")
         output.table("Two by two", ("judge", "judge", *figures), rows, right=figures)
-    for sentence in (found.standing.sentence(), found.people.sentence(), *(each.sentence() for each in found.models)):
+    for sentence in (found.status.sentence(), found.people.sentence(), *(each.sentence() for each in found.models)):
         output.notice(sentence)
     for each in found.models:
         if each.compared is not None:
@@ -105,18 +105,18 @@ def merge(
     except WouldOverwrite as error:
         raise WouldOverwrite(f"{str(error).removesuffix('.')} (`--overwrite`).") from error
     plain = {"query_set": into, "origins": made.counts, "left_out": made.left_out, "changed": changed}
-    ways = {name: each.model_dump() for name, each in made.ways.items()}
+    ways = {name: each.model_dump() for name, each in made.rules.items()}
     output.done({**plain, "ways": ways}, _merged(made, split, into, queries, changed=changed), json=as_json)
 
 
 def _merged(made: MergedLabels, split: str, into: str, queries: str, *, changed: bool) -> str:
-    from evals.judging.merging import others_anew
+    from evals.judging.merging import remerged_splits
 
     told = ", ".join(f"{count} from {origin}" for origin, count in made.counts.items()) or "none"
     left = f"{made.left_out} judgements are of queries that {queries!r} does not have." if made.left_out else ""
     state = "" if changed else "It was so already."
-    labels = f"Labels of {split!r}{made.ways[split]} in {into!r}: {told}."
-    return " ".join(each for each in (labels, left, others_anew(made, split), state) if each)
+    labels = f"Labels of {split!r}{made.rules[split]} in {into!r}: {told}."
+    return " ".join(each for each in (labels, left, remerged_splits(made, split), state) if each)
 
 
 def export(
@@ -135,15 +135,15 @@ def export(
     """
     from core import atomic_files, bridge
     from core.errors import SpecError
-    from evals.judging.judgements import standing
-    from evals.judging.merging import qrels, resolved
+    from evals.judging.judgements import judgement_status
+    from evals.judging.merging import qrels_text, settle_grades
 
     if form not in {"trec", "beir"}:
         raise SpecError(f"The format {form!r} is not known. There is: beir, trec.")
     opened, view = opened_collection(collection)
-    stood = bridge.run(standing(opened, view))
-    settled = resolved(stood.current, models=models)
-    written = qrels({pair: each.grade for pair, each in settled.items()}, "trec" if form == "trec" else "beir")
+    stood = bridge.run(judgement_status(opened, view))
+    settled = settle_grades(stood.current, models=models)
+    written = qrels_text({pair: each.grade for pair, each in settled.items()}, "trec" if form == "trec" else "beir")
     if out is None:
         output.raw(written)
     else:

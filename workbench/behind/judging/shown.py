@@ -27,7 +27,14 @@ from evals.judging import judgements as judging
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement, Task
 from evals.judging.llm_judge import ModelJudge, grade
-from evals.judging.merging import Agreed, SettledGrade, agreed, qrels, resolved, with_judgements
+from evals.judging.merging import (
+    JudgeAgreement,
+    SettledGrade,
+    judge_agreement,
+    qrels_text,
+    settle_grades,
+    with_judgements,
+)
 from evals.judging.pooling import Outlook, PooledPair, order_by_influence, pool
 from evals.judging.queue import QueueSpec
 from evals.metrics import scoring
@@ -116,7 +123,7 @@ class State:
     """The figures of a pool, how the judges of its collection agree, and the one grade of each pair that is judged."""
 
     figures: Figures
-    agreed: Agreed
+    agreed: JudgeAgreement
     settled: dict[PairId, SettledGrade]
 
 
@@ -124,8 +131,8 @@ async def state(
     ground: EvalContext, runs: Sequence[Run], split: QuerySplit, spec: QueueSpec, *, rules: Rules = USUAL
 ) -> State:
     """Judgements that hold count as labels beside those that came with the collection; models' count for nothing."""
-    of_judges = await agreed(ground.store, ground.view, name=ground.query_set)
-    settled = resolved(of_judges.standing.current)
+    of_judges = await judge_agreement(ground.store, ground.view, name=ground.query_set)
+    settled = settle_grades(of_judges.status.current)
     judged = replace(split, grades=with_judgements(split.grades, settled))
     return State(await asyncio.to_thread(_figures, runs, split, judged, spec, rules), of_judges, settled)
 
@@ -202,7 +209,7 @@ def _judged(covered: Covered) -> TableCell:
     return TableCell(text=share, beside=f"{covered.judged:,} of {covered.pairs:,}")
 
 
-def agreement_blocks(found: Agreed) -> Iterator[Block]:
+def agreement_blocks(found: JudgeAgreement) -> Iterator[Block]:
     """How far people agree, what a model's grades are worth beside theirs, and what no longer holds."""
     yield Said(text=found.people.sentence())
     if found.people.two:
@@ -216,8 +223,8 @@ def agreement_blocks(found: Agreed) -> Iterator[Block]:
         yield Table.made("Judgements that hold", ("judge", "judgements"), found.counts, ("judgements",))
     for each in found.models:
         yield Said(text=each.sentence(), tone="note")
-    if found.standing.stale:
-        yield Said(text=found.standing.sentence(), tone="note")
+    if found.status.stale:
+        yield Said(text=found.status.sentence(), tone="note")
 
 
 def _figure(value: float | None) -> str:
@@ -245,7 +252,7 @@ def plain(found: State) -> dict[str, Any]:
             for name, covered, cell, alone in scored
         ],
         "alpha": judges.people.alpha,
-        "stale": len(judges.standing.stale),
+        "stale": len(judges.status.stale),
     }
 
 
@@ -263,7 +270,7 @@ async def mark(store: Store, collection: str) -> str:
 
 def exported(found: State, form: Form) -> str:
     """A qrels file of people's judgements that hold, one grade a pair, as `rankbook judge export` writes it."""
-    return qrels({pair: each.grade for pair, each in found.settled.items()}, form)
+    return qrels_text({pair: each.grade for pair, each in found.settled.items()}, form)
 
 
 # -- a language model's suggestion -------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class JudgingSession:
     """`tasks` in the order in which they are shown. `grades` are those that were given in this sitting."""
 
     def __init__(self, store: Store, view: CollectionView, judge: str, pool: Pool, found: Queue) -> None:
-        self.store, self.view, self.judge = store, view, judging.signed(judge)
+        self.store, self.view, self.judge = store, view, judging.judge_name(judge)
         self.pool, self.found = pool, found
         self.tasks = {(task.query.id, task.item.id): task for task in found.tasks}
         self.grades: dict[PairId, Judgement] = {}

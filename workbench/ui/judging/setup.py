@@ -162,11 +162,11 @@ def _again(asked: JudgeState) -> None:
 def refused(asked: JudgeState) -> bool:
     """Whether the name is none that a person may sign with; said where it stands."""
     from core.errors import RankbookError
-    from evals.judging.judgements import signed
+    from evals.judging.judgements import judge_name
 
     try:
         if asked.judge:
-            signed(asked.judge)
+            judge_name(asked.judge)
     except RankbookError as error:
         errors.draw(error)
         return True

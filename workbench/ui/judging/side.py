@@ -19,7 +19,7 @@ from evals.evaluation.context import EvalContext
 from evals.judging.agreement import PairId
 from evals.judging.judgements import Judgement
 from evals.judging.llm_judge import SCALE, ModelJudge
-from evals.judging.merging import WouldOverwrite, merge_judgements, others_anew
+from evals.judging.merging import WouldOverwrite, merge_judgements, remerged_splits
 from evals.labels import query_sets
 from workbench.behind import jobs
 from workbench.behind.jobs import Key
@@ -139,7 +139,7 @@ def _merge(ground: EvalContext, sitting: JudgingSession) -> None:
             )
             judged = sum(origin != "labels" for origin in made.origins.values())
             told = f"{into!r} has {judged:,} judgements among its labels of {split!r} now."
-            said: str | RankbookError = f"{told} {others_anew(made, split)}".rstrip()
+            said: str | RankbookError = f"{told} {remerged_splits(made, split)}".rstrip()
         except RankbookError as error:
             said = error
         st.session_state[MERGED] = (about(), said)

@@ -10,7 +10,7 @@ import zlib
 from datetime import UTC, datetime
 
 from evals.backup import archive_reader, restore
-from evals.backup.archive_writer import ArchivePieces, Writer
+from evals.backup.archive_writer import ArchivePieces, ArchiveWriter
 from evals.backup.file_format import LABELS, BackedUpCollection, HomeFile, Manifest
 from evals.runs.rankings import MARK, Ranking, decode_rankings, encode_rankings
 from tests.drills.fuzz.scratch import written
@@ -32,7 +32,7 @@ MANIFEST = Manifest(
 
 def archive() -> bytes:
     made = io.BytesIO()
-    writer = Writer(made, MANIFEST)
+    writer = ArchiveWriter(made, MANIFEST)
     pieces = ArchivePieces(writer, "collections/0001", LABELS[0].name)
     pieces.add(b"key\tname\n1\tdefault\n2\t\\N\n")
     pieces.close()
@@ -43,10 +43,10 @@ def archive() -> bytes:
 
 def read(content: bytes) -> None:
     path = written("some.rankbook", content)
-    with archive_reader.opened(path) as found:
+    with archive_reader.open_archive(path) as found:
         restore.check_readable(found)
         for kept in found.manifest.collections:
-            restore.chosen(found, kept.name, None)
+            restore.select_targets(found, kept.name, None)
             for part in LABELS:
                 found.keep_readable(kept.folder, part.name)
     restore.check(path)

@@ -202,7 +202,7 @@ def _old_reader(view: CollectionView, source: Source) -> Iterator[Flaw]:
 
 async def _prepared(store: Store, view: CollectionView, plan: LoadPlan, parts: _Parts) -> CollectionView:
     """The collection with the fields and sets that the plan asks for."""
-    view = await collections.add(store, view, plan.fields)
+    view = await collections.add_fields(store, view, plan.fields)
     for chunks, chunker in parts.chunkers.items():
         view = await collections.add_chunk_set(store, view, chunks, chunker)
     for model, dimension in zip(parts.models, parts.dimensions, strict=True):

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from core.errors import InputError
-from core.store import sanitize
 from core.store.collections import CollectionView
 from core.store.engine import Store
+from core.store.passages import read_titles
 from core.store.resolve_target import documents
 from core.types import Flaw, Item, Place, Query, Row
 from evals.labels import query_sets
@@ -190,10 +190,5 @@ async def stored_items(
 
 async def absent(store: Store, view: CollectionView, ids: Sequence[str]) -> list[str]:
     """Those of the ids that are no document of the collection, in their order. Reads no texts."""
-    items, there = documents(store, view), set[str]()
-    asked = [each for each in ids if sanitize.storable(each)]
-    for at in range(0, len(asked), IDS_A_STATEMENT):
-        async with store.begin(items.namespace, read_only=True) as connection:
-            described = items.described(asked[at : at + IDS_A_STATEMENT]).subquery()
-            there |= set(await connection.scalars(described.select().with_only_columns(described.c.id)))
+    there = await read_titles(store, view, ids)
     return [each for each in ids if each not in there]

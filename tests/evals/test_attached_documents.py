@@ -285,7 +285,7 @@ def test_whatever_speaks_of_documents_reads_them_whole(store, attach, mapping, t
     ]
     assert bridge.run(label_files.absent(store, view, [fables, "r1", "r7", "x\0"])) == ["r1", "x\0"]
     bridge.run(load.label(store, view, Given(rows={**LABELLED.rows, "labels": (Label("q1", fables, 1, "test"),)})))
-    made = bridge.run(export_beir.export_sql(store, view, tmp_path / "out"))
+    made = bridge.run(export_beir.export(store, view, tmp_path / "out"))
     lines = (tmp_path / "out" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     assert made.documents == 4
     assert sorted(json.loads(line)["_id"] for line in lines) == named(mapping, DOCUMENTS)

@@ -108,7 +108,7 @@ def aside(
         raise InputError("--drop removes what stands aside, and --refresh brings it up to date. Give one of them.")
     opened = store(output.notice)
     if drop:
-        bridge.run(attached.drop_aside(opened, bridge.run(collections.get(opened, name))))
+        bridge.run(attached.drop_side_tables(opened, bridge.run(collections.get(opened, name))))
         output.done({"name": name, "aside": False}, f"{name} has nothing aside any more.", json=as_json)
         return
     if refresh:

@@ -47,7 +47,7 @@ def _aside(store: Store, view: CollectionView, attachment: Attachment) -> None:
             f'<p class="rb-summary">Built of {many(there.rows, "row")} on {there.built_at:%Y-%m-%d at %H:%M} UTC.</p>'
         )
         with errors.shown():
-            if late := bridge.run(attached.behind(store, view)):
+            if late := bridge.run(attached.staleness_sentence(store, view)):
                 st.html(f'<p class="rb-report">{errors.as_html(late)}</p>')
     with st.container(horizontal=True):
         if there is not None:
@@ -72,7 +72,7 @@ def _aside(store: Store, view: CollectionView, attachment: Attachment) -> None:
 
 def _drop(store: Store, view: CollectionView) -> None:
     try:
-        bridge.run(attached.drop_aside(store, view))
+        bridge.run(attached.drop_side_tables(store, view))
     except RankbookError as error:
         st.session_state["collections.refused"] = error
 

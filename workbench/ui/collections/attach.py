@@ -17,7 +17,7 @@ from core import bridge
 from core.embedding import DEFAULT_MODEL
 from core.errors import RankbookError
 from core.store import attached
-from core.store.attached import discovery, likes
+from core.store.attached import discovery, table_templates
 from core.store.attached.attach import Relation
 from core.store.attached.discovery import TablePreview
 from core.store.engine import Store
@@ -83,7 +83,7 @@ def _begin(store: Store, wanted: AttachRequest) -> None:
 def _table(store: Store) -> str:
     """As the address has it; whose it is beside it."""
     whose, which = st.columns([1, 2], vertical_alignment="bottom")
-    names = ["", *sorted(likes)]
+    names = ["", *sorted(table_templates)]
     with whose:
         reader(
             "Made by",
@@ -94,7 +94,9 @@ def _table(store: Store) -> str:
             help="Tables of these libraries are mapped by themselves.",
         )
     like = current().like
-    known = bridge.run(attached.made_by(like, store) if like in likes else discovery.list_tables(store))
+    known = bridge.run(
+        attached.template_tables(like, store) if like in table_templates else discovery.list_tables(store)
+    )
     if not known and not like:
         st.html(
             '<div class="rb-nothing">There is no table on this server besides Rankbook\'s own. To attach one of a '

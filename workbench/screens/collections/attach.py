@@ -14,7 +14,7 @@ from core import bridge
 from core.embedding import DEFAULT_MODEL
 from core.errors import RankbookError
 from core.store import attached
-from core.store.attached import Advice, Attachment, discovery, likes
+from core.store.attached import Advice, Attachment, discovery, table_templates
 from core.store.attached.attach import Relation
 from core.store.attached.discovery import TablePreview
 from core.store.collections import CollectionView
@@ -49,7 +49,7 @@ def draw_aside(store: Store, view: CollectionView) -> None:
                 f"{there.built_at:%Y-%m-%d at %H:%M} UTC.</p>"
             )
             with feedback.draw_errors():
-                if late := bridge.run(attached.behind(store, view)):
+                if late := bridge.run(attached.staleness_sentence(store, view)):
                     st.html(f'<p class="rb-report">{feedback.as_html(late)}</p>')
         with st.container(horizontal=True):
             if there is not None:
@@ -79,7 +79,7 @@ def draw_aside(store: Store, view: CollectionView) -> None:
 
 def _drop(store: Store, view: CollectionView) -> None:
     try:
-        bridge.run(attached.drop_aside(store, view))
+        bridge.run(attached.drop_side_tables(store, view))
     except RankbookError as error:
         st.session_state["collections.refused"] = error
 
@@ -168,7 +168,7 @@ def _begin(store: Store, wanted: AttachRequest) -> None:
 def _table(store: Store) -> str:
     """As the address has it; whose it is beside it."""
     whose, which = st.columns([1, 2], vertical_alignment="bottom")
-    names = ["", *sorted(likes)]
+    names = ["", *sorted(table_templates)]
     with whose:
         address.select(
             "Made by",
@@ -179,7 +179,9 @@ def _table(store: Store) -> str:
             help="Tables of these libraries are mapped by themselves.",
         )
     like = address.current().like
-    known = bridge.run(attached.made_by(like, store) if like in likes else discovery.list_tables(store))
+    known = bridge.run(
+        attached.template_tables(like, store) if like in table_templates else discovery.list_tables(store)
+    )
     if not known and not like:
         st.html(
             '<div class="rb-nothing">There is no table on this server besides Rankbook\'s own. To attach one of a '

@@ -1,4 +1,4 @@
-"""A document in full: its facts, its text with what a query marks in it, and its parts."""
+"""A document in full: its text, the passage that was found, and its chunks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST_FACT = 120
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A passage by its id, and where it stands in its document's text."""
+    """A passage by its id, with its place in the document's text."""
 
     id: str
     start: int
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An item with the passages of one chunk set, and the one that was found: none, where the whole item was."""
+    """An item with the passages of one chunk set, and the one that was found, if any."""
 
     item_id: str
     title: str
@@ -60,7 +60,7 @@ class Document:
 
 
 async def read_document(store: Store, view: CollectionView, chunks: str, unit_id: str) -> Document:
-    """The document of a unit of that level."""
+    """The document of a hit."""
     unit = search_target(store, view, chunks).described([unit_id])
     async with store.begin(view.namespace, read_only=True) as connection:
         found = (await connection.execute(unit)).first()
@@ -75,7 +75,7 @@ async def read_document(store: Store, view: CollectionView, chunks: str, unit_id
 
 
 async def _parts(connection: AsyncConnection, view: CollectionView, chunks: str, unit_id: str) -> tuple[Part, ...]:
-    """All passages of the item that has this one, in the order of its text."""
+    """All passages of the item of this one, in the order of the text."""
     if view.row.attached is not None or chunks == ITEMS:
         return ()
     table = chunk_table(view.chunk_set(chunks).key)
@@ -108,7 +108,7 @@ def show_document(store: Store, view: CollectionView, chunks: str, unit_id: str,
 
 
 def in_browser(text: str, parts: Iterable[Part]) -> list[list[str | int]]:
-    """Passages with offsets as a browser counts, to which a letter beyond the first 65,536 is two."""
+    """Passages with offsets in UTF-16 units, as browsers count."""
     ordered = list(parts)
     counted, at, wide = {0: 0}, 0, 0
     for offset in sorted({end for part in ordered for end in (part.start, part.end)}):

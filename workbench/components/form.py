@@ -1,4 +1,4 @@
-"""The options of a class as a form over TOML: one widget a field, and a change is written into the text."""
+"""The options of a class as a form over TOML: one widget a field; a change is written into the text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Widget = Callable[..., Any]
 
 
 def value_of(entry: FormField, key: str, offered: Sequence[str] | None, *, disabled: bool) -> Any:
-    """Draw it; its value."""
+    """Draw the widget of a field; gives its value."""
     common: dict[str, Any] = {"key": key, "help": f"{entry.help} In TOML: `{entry.name}`", "disabled": disabled}
     made: dict[str, Callable[[], Any]] = {
         "switch": lambda: st.checkbox(entry.label, bool(st.session_state[key]), **common),
@@ -43,12 +43,12 @@ def _choice(entry: FormField, common: dict[str, Any]) -> Any:
 
 
 def _cleared(entry: FormField) -> bool:
-    """Whether it can be taken out again, for which a widget must have no default."""
+    """Whether the value can be removed again, for which a widget must have no default."""
     return entry.optional or entry.required
 
 
 def place_of(value: Any, choices: Sequence[Any]) -> int | None:
-    """Where among the choices; None where it is none of them."""
+    """The place among the choices; None where it is none of them."""
     return list(choices).index(value) if value in choices else None
 
 
@@ -92,10 +92,10 @@ _SIMPLE = ("switch", "whole", "number", "text", "choice", "texts")
 
 @dataclass(frozen=True, slots=True)
 class FormOptions:
-    """How a form is drawn. Fields are meant by their keys in TOML, and fields of a table too.
+    """How a form is drawn. Fields are named by their keys in TOML, also those of tables.
 
-    `offered` are known values of a text, or of a list of texts: others can be typed all the same. `only` draws these
-    fields, in this order; `without` leaves some out. `columns` is how many stand side by side where there is room.
+    `offered` are known values of a text or a list of texts; others can be typed. `only` draws these fields, in this
+    order; `without` leaves some out. `columns` is how many stand side by side.
     """
 
     offered: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -108,19 +108,13 @@ class FormOptions:
 def draw(
     model: type[BaseModel], source: str, key: str, options: FormOptions | None = None, *, at: Place = ()
 ) -> str | None:
-    """Draw the model's fields with the values of the TOML `source`; give the changed TOML, None where nothing changed.
+    """Draw the model's fields with the values of the TOML `source`; gives the changed TOML, None without a change.
 
-    Keep what comes back, and draw again (`st.rerun`) if something above the form shows the source too:
+    A widget's key is `{key}.{field}` or `{key}.{table}.{field}`. Call it with the source as it is now: a field that was
+    changed elsewhere shows the new value, and what somebody is typing in other fields stays. `at` is a table in the
+    source instead of the whole: ("pack",), ("leg", 0). Invalid TOML is an error on the page, and None.
 
-        changed = form.drawn(SearchCell, cell.source, f"form.{cell.id}", form.Options(offered={"variants": names}))
-        if changed is not None:
-            keep(changed)
-            st.rerun()
-
-    `key` begins the keys of all widgets: one for each thing that is edited. A widget's is `{key}.{field}`, or
-    `{key}.{table}.{field}`. Call it with the source as it is now, even if that was changed elsewhere: a field that did
-    change there shows the new value, and what somebody is typing in the other fields stays. `at` draws a table in the
-    source instead of the whole: ("pack",), ("leg", 0). A source that is no TOML is complained of, and None comes back.
+    After a change, keep it and rerun the page if something above the form shows the source too.
     """
     try:
         form = _Form(source, key, options or FormOptions())
@@ -133,7 +127,7 @@ def draw(
 
 
 class _Form:
-    """One drawing of it, with what it finds changed."""
+    """One run of the form, with the changes found in it."""
 
     def __init__(self, source: str, key: str, options: FormOptions) -> None:
         self.key, self.options = key, options
@@ -142,7 +136,7 @@ class _Form:
         self.seen: dict[str, Any] = st.session_state.setdefault(f"{key}.seen", {})
 
     def fields(self, model: type[BaseModel], at: Place, only: Sequence[str] | None = None) -> None:
-        """The simple ones in a grid, and those with fields of their own below."""
+        """Simple fields in a grid, and below them those with fields of their own."""
         known = {each.name: each for each in form_fields.form_fields(model)}
         named = [name for name in (only or known) if name not in self.options.without]
         shown = [known[name] for name in named if name in known]
@@ -170,7 +164,7 @@ class _Form:
             self.changes[place] = value
 
     def _set(self, place: Place, current: Any) -> str:
-        """The widget's key, and the widget set where the source changed since it was last drawn."""
+        """The widget's key; the widget is set where the source has changed since it was last drawn."""
         key = self._key(place)
         if key not in st.session_state or key not in self.seen or not _equal(self.seen[key], current):
             st.session_state[key] = list(current) if isinstance(current, list) else current
@@ -178,7 +172,7 @@ class _Form:
         return key
 
     def _as_written(self, entry: FormField, place: Place, written: Any) -> None:
-        """What no widget here can hold: shown, and left alone."""
+        """A value that no widget can hold: shown, not changed."""
         key = self._key(place, "as written")
         st.session_state[key] = "" if written is None else str(written)[:LONGEST]
         st.text_input(
@@ -235,7 +229,7 @@ class _Form:
         )
 
     def _table(self, entry: FormField, model: type[BaseModel], place: Place, *, there: bool) -> None:
-        """Fields of a table; one that may be left out has a switch of its own."""
+        """The fields of a table; an optional table has a switch."""
         wanted = True
         if entry.optional:
             key = self._set((*place, "there"), there)
@@ -304,7 +298,7 @@ def _heading(name: str, says: str, marked: str = "") -> None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two values say the same; nothing and an empty text do, as nobody can type the difference."""
+    """Whether two values mean the same; None and an empty text do, as nobody can type the difference."""
     if isinstance(one, bool) != isinstance(other, bool):
         return False
     return bool(one == other) or (one in (None, "") and other in (None, ""))

@@ -1,7 +1,7 @@
-"""What a page shows of work in the background: its progress and a button that stops it, a question, its result.
+"""Background work on a page: its progress with a Stop button, the question for consent, its result.
 
-A page never blocks for it. It draws what it has, and is drawn again when the result came. A result is kept by the
-session that asked; the process forgets it then, for it keeps little of ended work, and for everybody.
+A page never blocks for it. It is drawn with what it has, and again when the result is there. A result is kept by the
+session that asked; the process forgets it, for it keeps few ended jobs for everybody.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ STOPPED = '<div class="rb-box rb-note" role="note"><strong>Stopped</strong><p>No
 
 
 def result(slot: str, key: Key, title: str, ask: Work[T], *, stays: Callable[[T], bool] = lambda _: False) -> T | None:
-    """The answer; None while it is on its way, which is then shown, and where somebody stopped it.
+    """The result; None while the work goes on, which is drawn, and where it was stopped.
 
-    One that `stays` is the process's: every window has the same, as long as it is looked at.
+    A result that `stays` is kept by the process: every window gets the same.
     """
     kept = _kept()
     # From the first look on: of two windows that wait for one answer, the other may be the first to have it.
@@ -48,19 +48,19 @@ def result(slot: str, key: Key, title: str, ask: Work[T], *, stays: Callable[[T]
 
 
 def _kept() -> dict[Key, Job[Any]]:
-    """This session's, the one that was looked at last behind the others."""
+    """This session's jobs, the last used one last."""
     kept: dict[Key, Job[Any]] = st.session_state.setdefault(KEPT, {})
     return kept
 
 
 def forget(key: Key, work: Job[Any] | None = None) -> None:
-    """So that it is asked anew; with `work`, other work of that key goes on."""
+    """So that it starts anew; with `work`, only if it is still that job."""
     _kept().pop(key, None)
     jobs.forget(key, work)
 
 
 def has_ended(slot: str, key: Key, work: Job[T]) -> bool:
-    """Whether it has an answer, or an error to be raised; else what there is to see and press."""
+    """Whether there is a result, or an error to raise; else draws progress or that it was stopped."""
     if not work.wait(AT_ONCE):
         _told(slot, work)
         return False
@@ -86,9 +86,9 @@ def _told(slot: str, work: Job[T]) -> None:
 
 
 def result_with_consent(slot: str, key: Key, title: str, work: WorkWithConsent[T], *, shared: bool = False) -> T | None:
-    """The answer; None while it is on its way or hangs on a question, which is then shown, and where it was stopped.
+    """The result; None while the work goes on or waits for consent, which is drawn, and where it was stopped.
 
-    One that is `shared` is every window's, as a sitting is; so is a question, which is answered once.
+    `shared` results are the same in every window; a question is always, so that it is answered once.
     """
     found = result(
         slot, key, title, partial(work, allowed=False), stays=lambda found: shared or isinstance(found, ConsentNeeded)
@@ -107,7 +107,7 @@ def result_with_consent(slot: str, key: Key, title: str, work: WorkWithConsent[T
 
 
 def consent_note(what: str, sentences: Sequence[str]) -> None:
-    """What would be sent, before anything is."""
+    """What would be sent."""
     lines = "".join(f"<p>{feedback.as_html(each)}</p>" for each in sentences)
     st.html(
         f'<div class="rb-box rb-note" role="note"><strong>{what} asks a language model or sends texts to another '

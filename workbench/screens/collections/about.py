@@ -39,7 +39,7 @@ FLAWS: Final = (
 
 
 def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None:
-    """Remarks row by row, the first of them."""
+    """The first remarks on an input, row by row."""
     rows = list(flaws)[:FLAWS_SHOWN]
     lines = [
         TableRow(
@@ -59,7 +59,7 @@ def draw_flaws(key: str, flaws: Iterable[Mapping[str, Any]], total: int) -> None
 
 
 def flaw_rows(flaws: Iterable[Flaw]) -> list[dict[str, str]]:
-    """The first of them, as they are kept in the store."""
+    """The first flaws, as rows of the store have them."""
     return [
         {"place": str(flaw.place), "subject": flaw.subject, "outcome": flaw.outcome, "message": flaw.message}
         for flaw in islice(flaws, FLAWS_SHOWN)
@@ -67,7 +67,7 @@ def flaw_rows(flaws: Iterable[Flaw]) -> list[dict[str, str]]:
 
 
 def draw_problem(error: Exception) -> None:
-    """What went wrong, uploaded files under the names that they were sent by."""
+    """An error, in which uploaded files have the names that they were sent with."""
     found = error.flaws if isinstance(error, FewerLabels) else ()
     if isinstance(error, InputError):
         error = InputError(uploads.with_sent_names(str(error)))
@@ -93,12 +93,12 @@ def list_sets(store: Store, view: CollectionView) -> list[QuerySetSummary]:
 
 
 def chosen_set() -> str:
-    """The set that the address names, or the usual one."""
+    """The query set of the address, or the default one."""
     return address.current().set or DEFAULT_QUERY_SET
 
 
 def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
-    """All there are. Opened, one shows its queries."""
+    """All query sets; a click shows the queries of one."""
     lines = [
         TableRow(
             each.name,
@@ -120,7 +120,7 @@ def draw_sets(sets: Sequence[QuerySetSummary]) -> None:
 
 
 def pick_set(sets: Sequence[QuerySetSummary]) -> QuerySetSummary | None:
-    """The choice among them; None where the address names one that is not there, which is said."""
+    """A chooser of the query set; None, with an error, where the address names one that does not exist."""
     found = next((each for each in sets if each.name == chosen_set()), None)
     if found is None and address.current().set:
         there = ", ".join(f"`{each.name}`" for each in sets) or "none"
@@ -139,7 +139,7 @@ def _with_counts(sets: Sequence[QuerySetSummary]) -> dict[str, str]:
 
 
 def no_queries_note() -> None:
-    """What it would take to have some."""
+    """How to get queries."""
     st.html(
         '<div class="rb-nothing">There are no queries, so variants can be looked at but not scored. Write some, make '
         "them of the documents' own words, or bring labels that somebody has.</div>"
@@ -153,7 +153,7 @@ def no_queries_note() -> None:
 
 
 def drop_button(view: CollectionView, query_set: QuerySetSummary) -> None:
-    """The button, and the question that it asks."""
+    """The button that asks for confirmation."""
     st.button(
         "Drop this set",
         key="sets.drop",
@@ -164,7 +164,7 @@ def drop_button(view: CollectionView, query_set: QuerySetSummary) -> None:
 
 
 def draw_drop_question(store: Store, view: CollectionView, query_set: QuerySetSummary) -> None:
-    """Outside of fragments, as a dialog has to be."""
+    """The confirmation, outside of fragments, as a dialog has to be."""
     if _dropping.about == f"{view.name}\n{query_set.name}":
         _confirm(store, view, query_set)
 
@@ -191,7 +191,7 @@ LONGEST_ORIGIN: Final = 200
 
 
 def head(store: Store, row: CollectionSummary) -> None:
-    """Its name, its state, and where to go with it."""
+    """Name, state, and links."""
     with st.container(horizontal=True, vertical_alignment="center", key="collections.title"):
         st.html(f'<h2 class="rb-name">{html.escape(row.name)}</h2>', width="content")
         links_of(row.name, labelled=bool(row.labels), query_set=address.current().set)
@@ -296,7 +296,7 @@ def _chunker(written: str) -> str:
 
 
 def _labels(described: Mapping[str, Any], sets: Sequence[QuerySetSummary]) -> None:
-    """How queries and labels are spread, or what it would take to have some."""
+    """The distribution of queries and labels, or how to get some."""
     st.html("<h3>Queries and labels</h3>")
     if not any(each.queries for each in sets):
         no_queries_note()

@@ -45,7 +45,7 @@ from workbench.services.uploads import SourceSpec
 
 
 def draw_chunker(key: str, *, optional: bool = False, chosen: str = "headings") -> dict[str, Any] | None:
-    """A chunker's spec; None where documents are to stay whole, which has to be `optional`."""
+    """A chunker's spec; None for whole documents, where that is `optional`."""
     kinds = sorted(each for each in chunkers if each != "none" or not optional)
     options = [*kinds, ""] if optional else kinds
     st.session_state.setdefault(f"{key}.chunker", chosen)
@@ -67,7 +67,7 @@ def draw_chunker(key: str, *, optional: bool = False, chosen: str = "headings") 
 
 
 def fill_chunker(key: str, spec: dict[str, Any] | None) -> None:
-    """So that it is drawn with these options."""
+    """Set the widgets to these options."""
     kind = spec["kind"] if spec else ""
     st.session_state[f"{key}.chunker"] = kind
     if spec:
@@ -121,7 +121,7 @@ def _wished(preview: SourcePreview) -> None:
 
 
 def _chunks(preview: SourcePreview) -> Plain:
-    """The chunk sets that the source wishes for, or one of one's own."""
+    """The chunk sets that the source recommends, or one of the person's own."""
     if wished := preview.wishes.get("chunks"):
         told = "; ".join(f"{name}: {chunker_text(spec)}" for name, spec in wished.items())
         if st.checkbox("Cut it as whoever made it recommends", key=_AS_IT_WISHES):
@@ -132,7 +132,7 @@ def _chunks(preview: SourcePreview) -> Plain:
 
 
 def _refresh(store: Store, name: str) -> Plain:
-    """Of a collection that is there: what it is made of stays."""
+    """The plan of an existing collection: its chunk sets and models stay."""
     st.html(
         f"<p>There is a collection <code>{html.escape(name)}</code> already. What is new or changed is brought in, cut "
         "and embedded as the rest of it; unchanged documents cost nothing. For another chunking or model take another "
@@ -189,7 +189,7 @@ def _switch(name: str, label: str, *, given: bool) -> bool:
 
 
 def refill_plan(plan: Mapping[str, Any]) -> None:
-    """The widgets as a plan says."""
+    """Set the widgets to a plan."""
     state = st.session_state
     known = {"language": "language", "embed_items": "items", "prune": "prune", "check": "check"}
     for field, widget in known.items():
@@ -244,7 +244,7 @@ def draw_preview(preview: SourcePreview, given: SourceSpec) -> None:
 
 
 def draw_options() -> None:
-    """Whatever the source can be told, as the command takes it."""
+    """Options of the source, as the command takes them."""
     with st.expander("Options of the source"):
         st.text_area(
             "One a line, as name=value",
@@ -264,7 +264,7 @@ def _said(preview: SourcePreview) -> str:
 
 
 def _some(count: int, one: str, more: str = "") -> str:
-    """Of rows that were counted no further than the sample."""
+    """Counts that end with the sample."""
     if count >= SAMPLE:
         return f"{count} or more {more or f'{one}s'}. "
     return f"{plural(count, one, more)}. " if count else ""
@@ -287,7 +287,7 @@ def _start(text: str) -> str:
 
 
 def _columns(preview: SourcePreview, given: SourceSpec) -> None:
-    """Which of them make a document; said once more where the guess is wrong."""
+    """Which columns are what, where the guess is wrong."""
     for place, (name, label) in zip(st.columns(len(COLUMNS)), COLUMNS.items(), strict=True):
         with place:
             st.selectbox(
@@ -299,13 +299,13 @@ def _columns(preview: SourcePreview, given: SourceSpec) -> None:
 
 
 def column_options(given: SourceSpec) -> list[str]:
-    """The choices made above, as options of the source."""
+    """The chosen columns as options of the source."""
     chosen = {name: st.session_state.get(_key(given, name), USUAL) for name in COLUMNS}
     return [f"columns.{name}={column}" for name, column in chosen.items() if column != USUAL]
 
 
 def _key(given: SourceSpec, name: str) -> str:
-    """Of these files alone: other tables have other columns."""
+    """Keys for these files only: other tables have other columns."""
     return f"add.column.{sha256(repr(given).encode()).hexdigest()[:12]}.{name}"
 
 
@@ -405,7 +405,7 @@ def _public() -> SourceSpec | None:
 
 
 def _upload(summaries: Sequence[CollectionSummary]) -> SourceSpec | None:
-    """The files in a folder of their own, put there once."""
+    """The uploaded files, staged once."""
     files = st.file_uploader(
         "Files",
         accept_multiple_files=True,
@@ -440,13 +440,13 @@ def _staged(files: Sequence[Any]) -> SourceSpec:
 
 
 def _options(given: SourceSpec) -> list[str]:
-    """What the columns were said to be below, and options as the command takes them."""
+    """The chosen columns and the typed options."""
     typed = str(st.session_state.get("add.options") or "").splitlines()
     return [*column_options(given), *(line.strip() for line in typed if line.strip())]
 
 
 def _looked(origin: SourceSpec) -> SourcePreview | None:
-    """The look, taken once for the same files and options."""
+    """The preview, made once for the same files and options."""
     kept = st.session_state.get("add.looked")
     if kept is None or kept[0] != origin:
         with st.spinner("Looking into it"):
@@ -473,7 +473,7 @@ def _name(given: SourceSpec) -> str:
 
 
 def refill(request: ImportRequest) -> str:
-    """The form as it was filled in before; gives the way that it was."""
+    """Fill the form as before; gives the way to add."""
     origin, state = request.origin, st.session_state
     state["add.name again"] = request.name
     state.pop("add.suggested", None)

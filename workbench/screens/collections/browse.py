@@ -1,4 +1,4 @@
-"""Documents and queries of a collection: found while one types, turned over page by page, opened in full."""
+"""Documents and queries of a collection: filtered while one types, page by page, and opened in full."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUERIES: Final = (
 
 @st.fragment
 def documents(store: Store, view: CollectionView) -> None:
-    """What answers while somebody types: nothing above it is drawn again."""
+    """A fragment, so that typing in the filter redraws nothing above it."""
     state = address.current()
     if state.shown != "documents":
         st.rerun()  # a click in here led elsewhere, which the page has to draw
@@ -117,9 +117,9 @@ def _queries(store: Store, view: CollectionView, of_set: str) -> None:
 
 
 def _beside(opened: str) -> Sequence[DeltaGenerator]:
-    """The places of the list and of what is open: side by side, or one below the other on a phone.
+    """The columns for the list and for what is open.
 
-    Two also while nothing is open: in another place the list would be drawn anew, and its filter lose the cursor.
+    Two also while nothing is open: elsewhere the list would be drawn anew, and its filter lose the cursor.
     """
     with st.container(key="browse.pair"):
         return st.columns([5, 7] if opened else [1000, 1], gap="medium")
@@ -167,7 +167,7 @@ def _said(read: Read, chunks: str) -> str:
 
 
 def _answers(read: Read) -> None:
-    """The queries that it was judged for."""
+    """The queries that the document was judged for."""
     table.draw(
         "browse.answers",
         DataTable(
@@ -220,7 +220,7 @@ def _facts(query_id: str, kind: str, tags: tuple[str, ...]) -> str:
 
 
 def _judgement(each: Judgement, first: str, second: str) -> TableRow:
-    """Split and id together name the row: a document may be judged in several splits."""
+    """Split and id together identify a row: a document may be judged in several splits."""
     return TableRow(f"{each.split}\n{each.id}", (first, second, each.split, str(each.grade)))
 
 

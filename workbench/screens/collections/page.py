@@ -45,7 +45,7 @@ COLUMNS: Final = (
 
 
 def overview(store: Store) -> list[CollectionSummary]:
-    """Every collection; looked at anew as soon as one of them changed, or work on them began or ended."""
+    """Every collection; read anew as soon as one has changed, or work on one has started or ended."""
     state = [(row.name, row.version, str(row.loaded_at)) for row in bridge.run(collections.listed(store))]
     work = [(doing.key, doing.job.ended) for doing in collection_jobs.list_jobs(store)]
     return _overview(store.where, [*state, *work], _store=store)
@@ -81,7 +81,7 @@ def _line(row: CollectionSummary) -> TableRow:
 
 
 def head(*, adding: bool, offered: bool = True) -> None:
-    """What the page is for, and the way to a new collection."""
+    """The purpose of the page, and the button for a new collection."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="collections.head"):
         st.html('<p class="rb-tagline">What can be searched: documents, their chunks, queries and labels.</p>')
         if not offered:
@@ -220,7 +220,7 @@ def _trash_line(entry: TrashEntry) -> TableRow:
 
 
 def _restore(store: Store, identity: str) -> None:
-    """In a callback, so that the page that follows shows what there is then."""
+    """A callback, so that the page shows the result."""
     name = (st.session_state.get("trash.as") or "").strip() or None
     try:
         restored = bridge.run(trash.restore(store, identity, name=name, reader=session.store()))

@@ -1,4 +1,4 @@
-"""Work on collections: what is under way, and what came of what ended."""
+"""Work on collections: the progress of what is under way, and the results of what has ended."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ SHOW = ":material/visibility:"
 
 
 def draw_result(what: str, name: str, result: Any) -> None:
-    """The result of that kind of work."""
+    """The result of work of that kind."""
     drawn: dict[str, Callable[[str, Any], None]] = {
         "add": added,
         "resume": _resumed,
@@ -139,7 +139,7 @@ def draw_result(what: str, name: str, result: Any) -> None:
 
 
 def added(name: str, result: LoadReport, how: str = "added") -> None:
-    """The import report. One collection may have two on the page: of what was added, and of what went on."""
+    """The import report. `how` distinguishes two reports of one collection."""
     report = result.report
     said = (
         f"{plural(report.added, 'document')} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
@@ -226,14 +226,14 @@ BEAT: Final = 0.6  # seconds between two looks at work under way
 
 
 def draw(store: Store) -> None:
-    """One panel for all of it. It looks again while something is under way, and the whole page when that has ended."""
+    """A fragment for all of it, which redraws the whole page when something has ended."""
     found = collection_jobs.list_jobs(store)
     running = frozenset(doing.key for doing in found if not doing.job.ended)
     st.fragment(_panel, run_every=BEAT if running else None)(found, running, address.current())
 
 
 def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: CollectionsState) -> None:
-    """Drawn again by itself, and the whole page where that is another one now: the list, or what is selected."""
+    """Redraws the whole page where that has changed: the list, or what is selected."""
     if _place(address.current()) != _place(drawn) or any(doing.job.ended and doing.key in running for doing in found):
         st.rerun()
     for doing in found:
@@ -244,7 +244,7 @@ def _panel(found: Sequence[CollectionJob], running: frozenset[Key], drawn: Colle
 
 
 def _place(state: CollectionsState) -> tuple[str, ...]:
-    """What the page around it is drawn for."""
+    """The selection that the page was drawn for."""
     return state.collection, state.add, state.shown, state.set
 
 
@@ -300,7 +300,7 @@ def _outcome(job: Job[Any]) -> str:
 
 
 def _again(work: CollectionJob) -> None:
-    """The form as it was filled in."""
+    """The form as it was filled."""
     if work.form is not None:
         collection_jobs.dismiss(work)
         if isinstance(work.form, attach.AttachRequest):

@@ -1,4 +1,4 @@
-"""One document after the other to grade: the component, and the session behind it."""
+"""The judging itself: one document after the other in a component, and the session behind it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _component = st.components.v2.component(
 
 @dataclass(frozen=True, slots=True)
 class JudgingDesk:
-    """A sitting as one window has it. `passages` gives where those of some documents begin and end."""
+    """A session in one window. `passages` gives where those of some documents begin and end."""
 
     key: str
     sitting: JudgingSession
@@ -63,7 +63,7 @@ class JudgingDesk:
 
 
 def draw_queue(desk: JudgingDesk) -> None:
-    """What is to be judged, and what went wrong with the last act."""
+    """The next tasks, and the error of the last action."""
     if (problem := st.session_state.pop(PROBLEM, None)) is not None:
         feedback.draw_error(problem)
 
@@ -78,7 +78,7 @@ def draw_queue(desk: JudgingDesk) -> None:
 
 
 def take(desk: JudgingDesk, given: Mapping[str, Any]) -> None:
-    """Do what the page says and was not done yet: it says each thing until it is answered. In a callback."""
+    """Perform the component's actions that were not performed yet: it repeats each until it is answered. A callback."""
     token, before = str(given["token"]), st.session_state.get(HEARD, {})
     last = before["n"] if before.get("token") == token else 0
     for each in given["acts"]:
@@ -113,7 +113,7 @@ def _do(desk: JudgingDesk, each: Mapping[str, Any]) -> None:
 
 
 def shown(desk: JudgingDesk) -> Plain:
-    """All that the component is given."""
+    """The data of the component."""
     sitting = desk.sitting
     tasks = sitting.together() if desk.lists else _ahead(sitting.left())
     spans = desk.passages([task.item.id for task in tasks]) if not desk.lists else {}
@@ -132,7 +132,7 @@ def shown(desk: JudgingDesk) -> Plain:
 
 
 def _ahead(tasks: Sequence[Task]) -> list[Task]:
-    """The first, and those after it while they are not too long."""
+    """The first task, and those after it while their texts are short enough."""
     taken, letters = list(tasks[:1]), 0
     for task in tasks[1:AHEAD]:
         letters += len(task.item.text)
@@ -182,8 +182,8 @@ def _task(desk: JudgingDesk, task: Task, passages: Sequence[Span]) -> Plain:
 
 
 def pieces(text: str, keywords: Sequence[str], passages: Sequence[Span] = ()) -> list[list[Any]]:
-    """The text cut where marks begin and end, and where passages begin: each piece with whether it is marked, and with
-    the number of the passage that begins there, 0 for none.
+    """The text cut at marks and at the beginnings of passages: (text, marked, number of the passage that begins or
+    0).
     """
     numbers: dict[int, int] = {}
     for number, (start, _) in enumerate(passages, start=1):
@@ -202,7 +202,7 @@ KEPT = 200  # documents whose passages a session remembers
 
 
 def draw(ctx: EvalContext, mark: str, state: JudgeState) -> None:
-    """The sitting of that judge and pool; while its runs are made, how far they are."""
+    """The session of that judge and pool, or the progress of its runs."""
     key: Key = ("sitting", mark, *state.pool)
     work = partial(begun, ctx, state)
     found: JudgingSession | None = job_progress.result_with_consent(
@@ -225,7 +225,7 @@ def draw(ctx: EvalContext, mark: str, state: JudgeState) -> None:
 async def begun(
     ctx: EvalContext, state: JudgeState, listener: Listener, token: asyncio.Event, *, allowed: bool
 ) -> JudgingSession | ConsentNeeded:
-    """Runs made or found, and the queue of them; where making them sends something, only once somebody allowed it."""
+    """The runs, made or found, and their queue; where making them sends something, after consent."""
     here = ctx.until(token)
     split = here.any_split(state.split)
     entries = [await judging.resolve_entry(here, state.split, name) for name in state.entries]
@@ -237,7 +237,7 @@ async def begun(
 
 
 def told(asked: JudgeState, session: JudgingSession) -> str:
-    """Which sitting it is, and what to know of its queue."""
+    """The session's title and remarks on its queue."""
     found, names = session.found, " and ".join(judging.distinct_names(session.pool.runs))
     said = [f"{session.judge} judges {asked.split!r} of {asked.collection!r}: {names}."]
     if found.stale:

@@ -106,7 +106,7 @@ def how(
 
 
 def refused(state: JudgeState) -> bool:
-    """Whether the name is none that a person may sign with; said where it stands."""
+    """Whether the judge's name is not allowed, which is drawn."""
     from core.errors import RankbookError
     from evals.judging.judgements import signed
 
@@ -150,7 +150,7 @@ def render(store: Store) -> None:
 
 
 def _filled(state: JudgeState, names: list[str], signs: str | None) -> JudgeState:
-    """With what holds where the address says nothing; whoever signed in judges, whatever it says."""
+    """With defaults for what the address leaves out. Whoever is signed in judges, whatever it says."""
     return replace(
         state,
         collection=state.collection or (DEMO if DEMO in names else names[0]),

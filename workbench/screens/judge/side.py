@@ -1,6 +1,6 @@
-"""Beside a sitting: scores that follow the labels, agreement, a language model's suggestion, and labels to take along.
+"""Beside the judging: scores that follow the labels, agreement, a language model's suggestion, labels to download.
 
-None of it holds the sitting up: what takes time is a job, and what is there is shown while the next is made.
+None of it blocks: what takes time is a job, and the last result is shown meanwhile.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BLIND: Final = "Scores are of the whole pool: they tell nothing of the document 
 
 @st.fragment(run_every=BEAT)
 def follow(key: Key, ctx: EvalContext, session: JudgingSession) -> None:
-    """Where judging stands, a few seconds behind whoever judges."""
+    """The status of the pool, a few seconds behind the judge."""
     with feedback.draw_errors():
         # The latest there is, and whether a later one is being made: one at a time, however fast somebody grades.
         kept: dict[Key, tuple[str, JudgingStatus | BaseException]] = st.session_state.setdefault(STATE, {})
@@ -155,7 +155,7 @@ def _merged(said: str | RankbookError, merge: Callable[..., None]) -> None:
 
 
 def model() -> tuple[str, str]:
-    """How a configured language model signs; or, without one, how to come by it."""
+    """The configured language model's signature, or how to configure one."""
     try:
         return ModelJudge().signature(Resources()), ""
     except RankbookError as error:
@@ -168,7 +168,7 @@ def without_model(way: str) -> None:
 
 
 def asking(session: JudgingSession) -> Callable[[PairId], None]:
-    """Ask the model about one pair, in the background. In a callback."""
+    """Ask the model about one pair, in the background. A callback."""
 
     def ask(pair: PairId) -> None:
         roles.refuse_reader(session.store, "ask a language model, which may cost money")
@@ -188,7 +188,7 @@ def asking(session: JudgingSession) -> Callable[[PairId], None]:
 
 @st.fragment(run_every=1.0)
 def suggestion(session: JudgingSession, name: str) -> None:
-    """What the model said of the document that is shown, apart from everything that counts."""
+    """The model's grade of the current document, apart from everything that counts."""
     pair, key = st.session_state.get(SUGGESTED, (None, ()))
     left = session.left()
     if not left or pair != (left[0].query.id, left[0].item.id) or (work := jobs.find(key)) is None:

@@ -1,4 +1,4 @@
-"""The notebook page: a Markdown file whose cells search, score and compare, in a column."""
+"""The page Notebook: a Markdown file whose cells search, score and compare, in a column."""
 
 from __future__ import annotations
 

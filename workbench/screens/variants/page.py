@@ -98,7 +98,7 @@ def render(store: Store) -> None:
 
 
 def _offered(store: Store) -> tuple[list[str], list[str]]:
-    """Chunk sets and models that collections have: names to choose, any other can be typed."""
+    """Chunk sets and models of the collections, as suggestions."""
     views = [bridge.run(collections.get(store, row.name)) for row in bridge.run(collections.listed(store))]
     sets = dict.fromkeys(["default", "items", *(each.name for view in views for each in view.chunk_sets)])
     models = dict.fromkeys(each.model for view in views for each in view.embedding_sets)

@@ -6,6 +6,7 @@ session that asked; the process forgets it, for it keeps few ended jobs for ever
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -62,7 +63,7 @@ def forget(key: Key, work: Job[Any] | None = None) -> None:
 def has_ended(slot: str, key: Key, work: Job[T]) -> bool:
     """Whether there is a result, or an error to raise; else draws progress or that it was stopped."""
     if not work.wait(AT_ONCE):
-        _told(slot, work)
+        _watch(slot, work)
         return False
     if work.stopped:
         st.html(STOPPED)
@@ -74,15 +75,24 @@ def has_ended(slot: str, key: Key, work: Job[T]) -> bool:
 
 
 @st.fragment(run_every=BEAT)
-def _told(slot: str, work: Job[T]) -> None:
+def _watch(slot: str, work: Job[T]) -> None:
     if work.ended:
         st.rerun()
-    share, said = work.progress
+    draw_progress(slot, work)
+
+
+def draw_progress(key: str, job: Job[Any]) -> None:
+    """How far the job is, and a button that stops it. A title may contain a stranger's name, so it is no Markdown."""
+    share, sentence = job.progress
+    if not (job.step or job.stopping):
+        sentence = f"{job.seconds:.0f} s"
+    st.html(
+        f'<p class="rb-work" role="status"><strong>{html.escape(job.title)}</strong> '
+        f"<span>{html.escape(sentence)}</span></p>"
+    )
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(
-            share, f"{work.title}. {said}" if work.step else f"{work.title}: {work.seconds:.0f} s", width="stretch"
-        )
-        st.button("Stop", key=f"{slot}.stop", on_click=work.stop, icon=":material/stop_circle:")
+        st.progress(share, width="stretch")
+        st.button("Stop", key=f"{key}.stop", icon=":material/stop_circle:", on_click=job.stop, disabled=job.stopping)
 
 
 def result_with_consent(slot: str, key: Key, title: str, work: WorkWithConsent[T], *, shared: bool = False) -> T | None:
